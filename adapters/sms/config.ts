@@ -1,12 +1,13 @@
 // Configuration keys of an SMS channel. Each description is the question that the key answers. The example
 // configuration and the JSON Schema are generated from them.
 
-import { units } from "bridgehead/contract";
+import { type Remark, type Surroundings, units } from "bridgehead/contract";
+import { isPossiblePhoneNumber } from "libphonenumber-js/min";
 import * as z from "zod";
 import { languages } from "./consent.ts";
 import { canonicalNumber, isCountry } from "./numbers.ts";
-import { smppConfig } from "./smpp/config.ts";
-import { telnyxConfig } from "./telnyx/config.ts";
+import { isLocal, type ProviderDefinition } from "./provider.ts";
+import { providers } from "./providers.ts";
 
 const { duration, size } = units(z);
 
@@ -105,93 +106,147 @@ const backfill = z
   })
   .prefault({});
 
-export const config = z
-  .strictObject({
-    provider: z
-      .enum(["twilio", "signalwire", "telnyx", "smpp"])
-      .prefault("twilio")
-      .describe("Which provider is used?"),
-    account_sid: z
-      .string()
-      .min(1)
-      .optional()
-      .describe("twilio: what is the account SID (AC...)? signalwire: what is the project id?"),
-    auth_tokens: z
-      .array(secret)
-      .min(1)
-      .optional()
-      .describe(
-        "Which auth tokens authenticate requests and verify webhook signatures? A list, so that tokens can be rotated.",
-      ),
-    signing_keys: z
-      .array(secret)
-      .optional()
-      .describe("Which keys verify webhook signatures, if not auth_tokens?"),
-    api_key: apiKey.optional(),
-    api_url: z
-      .url({ protocol: /^https?$/ })
-      .optional()
-      .describe(
-        "What is the URL of the provider's API? Default: Twilio's; signalwire: https://SPACE/api/laml.",
-      ),
-    ca: z
-      .string()
-      .optional()
-      .describe("Which private CA signs the API's certificate? The PEM text, for example as ${file:...}."),
-    number: number.optional().describe("Which number does this channel have?"),
-    messaging_service: z
-      .string()
-      .min(1)
-      .optional()
-      .describe("Which messaging service (MG...) or profile sends, and selects the number?"),
-    country: z
-      .string()
-      .refine(isCountry, "expected a country's two letters such as US or DE")
-      .optional()
-      .describe("In which country are numbers without a country code?"),
-    validity: duration
-      .prefault("4h")
-      .refine((ms) => ms >= 1000 && ms <= 36_000_000, "must be between 1s and 10h")
-      .describe("How long may the provider try to deliver a text? Later it is dropped."),
-    status_callback: z
-      .boolean()
-      .prefault(true)
-      .describe(
-        "Does the provider report delivery by StatusCallback? false: sends of unknown outcome are looked up only.",
-      ),
-    media,
-    opt_out: optOut,
-    split,
-    backfill,
-    further_numbers: z
-      .array(number)
-      .prefault([])
-      .describe(
-        "Which further addresses does this channel have (a second number, whatsapp:, rcs:, messenger:)? Addresses that have received a text are known.",
-      ),
-    own_numbers: z
-      .array(number)
-      .prefault([])
-      .describe("Which further numbers belong to us? Their texts are never answered."),
-    ignore_short_codes: z
-      .boolean()
-      .prefault(false)
-      .describe("Are texts of short codes (banks, parcel services) left unanswered?"),
-    telnyx: telnyxConfig.optional(),
-    smpp: smppConfig.optional(),
-  })
-  .superRefine((block, check) => {
-    const wants = (key: string, present: boolean) => {
-      if (!present)
-        check.addIssue({ code: "custom", path: [key], message: `provider: ${block.provider} needs ${key}` });
-    };
-    if (block.number === undefined && block.messaging_service === undefined) wants("number", false);
-    if (block.provider === "telnyx") return wants("telnyx", block.telnyx !== undefined);
-    if (block.provider === "smpp") return wants("smpp", block.smpp !== undefined);
-    wants("account_sid", block.account_sid !== undefined);
-    wants("auth_tokens", block.auth_tokens !== undefined);
-    if (block.provider === "signalwire") wants("api_url", block.api_url !== undefined);
-  });
+const keys = {
+  provider: z
+    .enum(providers.map(({ name }) => name) as [string, ...string[]])
+    .prefault("twilio")
+    .describe("Which provider is used?"),
+  account_sid: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("twilio: what is the account SID (AC...)? signalwire: what is the project id?"),
+  auth_tokens: z
+    .array(secret)
+    .min(1)
+    .optional()
+    .describe(
+      "Which auth tokens authenticate requests and verify webhook signatures? A list, so that tokens can be rotated.",
+    ),
+  signing_keys: z
+    .array(secret)
+    .optional()
+    .describe("Which keys verify webhook signatures, if not auth_tokens?"),
+  api_key: apiKey.optional(),
+  api_url: z
+    .url({ protocol: /^https?$/ })
+    .optional()
+    .describe(
+      "What is the URL of the provider's API? Default: Twilio's; signalwire: https://SPACE/api/laml.",
+    ),
+  ca: z
+    .string()
+    .optional()
+    .describe("Which private CA signs the API's certificate? The PEM text, for example as ${file:...}."),
+  number: number.optional().describe("Which number does this channel have?"),
+  messaging_service: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("Which messaging service (MG...) or profile sends, and selects the number?"),
+  country: z
+    .string()
+    .refine(isCountry, "expected a country's two letters such as US or DE")
+    .optional()
+    .describe("In which country are numbers without a country code?"),
+  validity: duration
+    .prefault("4h")
+    .refine((ms) => ms >= 1000 && ms <= 36_000_000, "must be between 1s and 10h")
+    .describe("How long may the provider try to deliver a text? Later it is dropped."),
+  status_callback: z
+    .boolean()
+    .prefault(true)
+    .describe(
+      "Does the provider report delivery by StatusCallback? false: sends of unknown outcome are looked up only.",
+    ),
+  media,
+  opt_out: optOut,
+  split,
+  backfill,
+  further_numbers: z
+    .array(number)
+    .prefault([])
+    .describe(
+      "Which further addresses does this channel have (a second number, whatsapp:, rcs:, messenger:)? Addresses that have received a text are known.",
+    ),
+  own_numbers: z
+    .array(number)
+    .prefault([])
+    .describe("Which further numbers belong to us? Their texts are never answered."),
+  ignore_short_codes: z
+    .boolean()
+    .prefault(false)
+    .describe("Are texts of short codes (banks, parcel services) left unanswered?"),
+};
+
+/** The blocks of the providers; all are optional until a provider is chosen. */
+const blocks = Object.fromEntries(
+  providers.flatMap(({ name, block }) => (block === undefined ? [] : [[name, block.optional()]])),
+);
+
+export const config = z.strictObject({ ...keys, ...blocks }).superRefine((block, check) => {
+  const wants = (key: string, present: boolean) => {
+    if (!present)
+      check.addIssue({ code: "custom", path: [key], message: `provider: ${block.provider} needs ${key}` });
+  };
+  if (block.number === undefined && block.messaging_service === undefined) wants("number", false);
+  const { name, block: own, needs = [] } = definitionOf(block);
+  if (own !== undefined) wants(name, blockOf(block) !== undefined);
+  for (const key of needs) wants(key, block[key] !== undefined);
+});
 
 /** The parsed configuration block, with defaults filled in. */
 export type SmsConfig = z.output<typeof config>;
+
+/** Returns the definition of the configured provider. */
+export function definitionOf({ provider }: Pick<SmsConfig, "provider">): ProviderDefinition {
+  const found = providers.find(({ name }) => name === provider);
+  if (found === undefined) throw new Error(`there is no provider ${provider}`);
+  return found;
+}
+
+/** Returns the block of the configured provider; undefined when it has none. */
+export function blockOf(config: SmsConfig): unknown {
+  return (config as Readonly<Record<string, unknown>>)[config.provider];
+}
+
+/** Reports errors of an SMS configuration block whose single keys are valid. Runs in `check` and at every
+ *  start. Called with a parsed block; pure. A sandbox on this machine accepts any number and account, and can
+ *  always reach us. */
+export function review(config: SmsConfig, { publicUrl, trial }: Surroundings): readonly Remark[] {
+  if (trial || (config.api_url !== undefined && isLocal(config.api_url))) return [];
+  const remarks: Remark[] = [];
+  const { number, account_sid: account } = config;
+  if (number?.startsWith("+") === true && !isPossiblePhoneNumber(number))
+    remarks.push(error(["number"], `is no possible number: ${number}`, numberFix));
+  if (config.provider === "twilio" && account !== undefined && !/^AC[0-9a-f]{32}$/i.test(account))
+    remarks.push(
+      error(
+        ["account_sid"],
+        "is no account SID",
+        "copy it from Twilio's console: AC and 32 hexadecimal digits",
+      ),
+    );
+  if (definitionOf(config).webhooks) remarks.push(...unreachable(publicUrl));
+  return remarks;
+}
+
+const numberFix = 'write it with its country\'s code and all digits, in quotes: "+12025550100"';
+
+/** Reports an unusable public URL. The provider posts inbound messages and delivery receipts to it. */
+function unreachable(publicUrl: URL | null): readonly Remark[] {
+  const path = ["..", "http", "public_url"];
+  const fix = "set http.public_url to the https address under which the provider reaches this daemon";
+  if (publicUrl === null)
+    return [error([], "needs http.public_url: without it the provider cannot tell us of texts", fix)];
+  if (publicUrl.protocol !== "https:")
+    return [error(path, "is not https: texts would travel in the open", fix)];
+  return [];
+}
+
+const error = (path: Remark["path"], message: string, fix: string): Remark => ({
+  severity: "error",
+  path,
+  message,
+  fix,
+});

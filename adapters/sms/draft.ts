@@ -5,7 +5,7 @@ import * as z from "zod";
 import type { SmsConfig } from "./config.ts";
 import { canonicalNumber } from "./numbers.ts";
 import type { Provider, TextDraft } from "./provider.ts";
-import { textsOf } from "./text/index.ts";
+import { textsOf } from "./text/split.ts";
 
 const mostPictures = 10;
 const shortest = 20;

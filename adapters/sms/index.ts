@@ -9,14 +9,11 @@ import {
   type HttpRoute,
   type SendOutcome,
 } from "bridgehead/contract";
-import { config, type SmsConfig } from "./config.ts";
+import { blockOf, config, definitionOf, review, type SmsConfig } from "./config.ts";
 import { compose, readDraft } from "./draft.ts";
-import { eventOfText } from "./inbound.ts";
+import { eventOfStatus, eventOfText } from "./events.ts";
 import { canonicalNumber } from "./numbers.ts";
 import type { Door, Heard, ProviderParts, TextDraft } from "./provider.ts";
-import { providerOf } from "./providers.ts";
-import { review } from "./review.ts";
-import { eventOfStatus } from "./status.ts";
 import { segmentsOf } from "./text/segments.ts";
 
 export default defineAdapter({
@@ -47,15 +44,14 @@ export default defineAdapter({
   review,
   create(channel, settings): Adapter<TextDraft> {
     const hear = hearing(channel, settings);
-    const provider = providerOf({ channel, hear }, settings);
+    const provider = definitionOf(settings).create({ channel, hear }, settings, blockOf(settings));
     return {
       outbound: {
         compose: (reply) => compose(settings, provider.limits, reply),
         ...countedSends<TextDraft>(provider.atOnce, async (draft, attempt) => {
           const text = readDraft(draft);
           const outcome = await provider.send(text, attempt);
-          // With SMPP, each segment is submitted to the message centre as a separate message.
-          return settings.provider === "smpp" ? outcome : withSegments(text, outcome);
+          return provider.limits.bySegment ? outcome : withSegments(text, outcome);
         }),
         ...(provider.reconcile === undefined
           ? {}
@@ -75,9 +71,11 @@ export default defineAdapter({
 });
 
 /** Returns the exclusive resource of the channel: the inbound number, or the messaging service without
- *  one. Each SMPP message centre has its own number space. */
-function numberOf({ provider, number, messaging_service: service, smpp }: SmsConfig): ExclusiveResource[] {
-  const carrier = provider === "smpp" ? `smpp/${smpp?.host.toLowerCase().replace(/\.$/, "")}` : provider;
+ *  one. */
+function numberOf(settings: SmsConfig): ExclusiveResource[] {
+  const { number, messaging_service: service } = settings;
+  const definition = definitionOf(settings);
+  const carrier = definition.network?.(blockOf(settings)) ?? definition.name;
   if (number !== undefined)
     return [{ id: `sms:${carrier}/${number}`, name: `the number ${number}`, key: ["number"] }];
   if (service === undefined) return [];

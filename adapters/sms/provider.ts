@@ -17,7 +17,9 @@ import type {
   SendOutcome,
   Verdict,
 } from "bridgehead/contract";
-import type { TextClass } from "./classes.ts";
+import type * as z from "zod";
+import type { SmsConfig } from "./config.ts";
+import type { TextClass } from "./outcomes.ts";
 
 export interface Provider {
   /** The configured value of `provider`. */
@@ -27,6 +29,8 @@ export interface Provider {
     readonly maxLength: number;
     /** Whether pictures can be sent. */
     readonly media: boolean;
+    /** True when each segment of a text is submitted as a message of its own. */
+    readonly bySegment?: true;
   };
   /** For providers that send webhooks: one endpoint for each URL they post to. */
   readonly doors?: readonly Door[];
@@ -48,6 +52,30 @@ export interface Provider {
   probe(signal: AbortSignal): Promise<ChannelStatus>;
   /** `Adapter.close` of the contract. */
   close?(signal: AbortSignal): Promise<void>;
+}
+
+/** A provider that the configuration can name. A new provider is a folder that exports one, and a line in
+ *  `providers.ts`. */
+export interface ProviderDefinition<Block extends z.ZodType = z.ZodType> {
+  /** The value of the key `provider`. */
+  readonly name: string;
+  /** The provider's own configuration keys: a block under its name, which is then required. */
+  readonly block?: Block;
+  /** Common keys that this provider requires. */
+  readonly needs?: readonly (keyof SmsConfig)[];
+  /** True when the provider posts to us, so that `http.public_url` must be reachable. */
+  readonly webhooks: boolean;
+  /** Returns the number space: one number in two spaces is two numbers. Default: the provider's name. */
+  network?(block: z.output<Block>): string;
+  /** Creates the provider. Opens no connection. */
+  create(parts: ProviderParts, config: SmsConfig, block: z.output<Block>): Provider;
+}
+
+/** Checks a definition against the type of its block. */
+export function defineProvider<Block extends z.ZodType>(
+  definition: ProviderDefinition<Block>,
+): ProviderDefinition {
+  return definition;
 }
 
 /** Dependencies of a provider. */
@@ -140,6 +168,13 @@ export type TextDraft = {
   /** A messaging service (Twilio) or a messaging profile (Telnyx). */
   readonly service: string | null;
 };
+
+/** Returns true for an API on this machine: a sandbox, where plain http and private addresses are
+ *  allowed. */
+export function isLocal(url: string | URL): boolean {
+  const { hostname } = new URL(url);
+  return hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
+}
 
 /** Returns the event id under which a status is stored. */
 export function statusEventId(id: string, status: string): ExternalId {

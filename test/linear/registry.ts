@@ -112,30 +112,19 @@ export const cases: Cases = {
   "src/escalation/webhook/recipient.ts": {
     webhookHeaders: (f, text) => f("id", 0, text, "whsec_AAAA"),
   },
-  "adapters/sms/text/clean.ts": {
-    clean: one,
-  },
-  "adapters/sms/text/gsm.ts": {
-    isGsm: one,
-    encodeGsm: one,
-    decodeGsm: bytes,
-  },
-  "adapters/sms/text/index.ts": {
-    textsOf: (f, text) => f(replyWith(text), split),
-  },
   "adapters/sms/text/plain.ts": {
+    clean: one,
     toPlain: one,
   },
   "adapters/sms/text/segments.ts": {
+    isGsm: one,
+    encodeGsm: one,
+    decodeGsm: bytes,
     segmentsOf: one,
   },
   "adapters/sms/text/split.ts": {
+    textsOf: (f, text) => f(replyWith(text), split),
     split: (f, text) => f(text, 320),
-  },
-  "adapters/sms/classes.ts": {
-    withoutNumbers: one,
-    wordsOf: (f, text) => [f(new Error(text)), f(text), f({ code: text })],
-    unreachable: (f, text) => f(Object.assign(new Error(text), { code: text })),
   },
   "adapters/sms/consent.ts": {
     consentOf: (f, text) => f(text, { languages: ["en", "de"], add: {}, remove: [] }),
@@ -144,20 +133,6 @@ export const cases: Cases = {
     senderFor: (f, text) => [f(text, "+12025550100"), f(`whatsapp:${text}`, "+12025550100")],
     compose: (f, text) => f(sms, { maxLength: 1600, media: true }, replyWith(text)),
   },
-  "adapters/sms/inbound.ts": {
-    meaningOf: (f, text) => [f(sms, text, "+12025550100"), f(sms, text, text)],
-    eventOfText: (f, text) =>
-      f(sms, {
-        id: "1",
-        from: text,
-        to: "+12025550100",
-        body: text,
-        name: text,
-        media: [],
-        sentAt: now,
-        raw: Buffer.alloc(0),
-      }),
-  },
   "adapters/sms/numbers.ts": {
     canonicalNumber: (f, text) => [f(text), f(text, "US")],
     countriesOf: (f, text) => [f(text), f(`+1202${text}`)],
@@ -165,33 +140,9 @@ export const cases: Cases = {
   "adapters/sms/provider.ts": {
     statusEventId: (f, text) => f(text, text),
   },
-  "adapters/sms/status.ts": {
-    eventOfStatus: (f, text) =>
-      f({ id: text, state: "failed", status: text, detail: text, raw: Buffer.alloc(0) }),
-  },
-  "adapters/sms/twilio/received.ts": {
-    textOfForm: (f, text) =>
-      f(
-        { From: text, To: text, Body: text, MessageSid: text, ProfileName: text, NumMedia: text },
-        Buffer.alloc(0),
-        now,
-      ),
-  },
-  "adapters/sms/twilio/signature.ts": {
-    formOf: one,
-    prove: (f, text) => f(new URL("https://a.b/c"), text, { Body: text }, ["k"]),
-    field: (f, text) => f({ a: text }, "a"),
-  },
-  "adapters/sms/twilio/status.ts": {
-    statusOfForm: (f, text) =>
-      f(
-        { MessageSid: text, MessageStatus: text, ErrorCode: text, To: text },
-        new URL("https://a.b/c"),
-        Buffer.alloc(0),
-      ),
-  },
   "adapters/sms/telnyx/webhook.ts": {
-    readEvent: (f, text) => {
+    readEvent: (f, whole) => {
+      const text = whole.slice(0, whole.length / 2);
       const payload = {
         id: text,
         text,
@@ -199,19 +150,13 @@ export const cases: Cases = {
         to: [{ phone_number: text, status: text }],
         errors: [{ detail: text }],
       };
-      return f(
-        Buffer.from(JSON.stringify({ data: { id: text, event_type: "message.received", payload } })),
-        0,
+      return ["message.received", "message.finalized"].map((event_type) =>
+        f(Buffer.from(JSON.stringify({ data: { id: text, event_type, payload } })), 0),
       );
     },
   },
-  "adapters/sms/telnyx/errors.ts": {
-    wordsOf: (f, text) => f({ title: text, detail: text }),
-  },
   "adapters/sms/smpp/encoding.ts": {
     piecesOf: (f, text) => [f(text.slice(0, 9000), "gsm7", 1), f(text.slice(0, 9000), "latin1", 1)],
-  },
-  "adapters/sms/smpp/address.ts": {
     fromAddress: (f, text) => f({ ton: 1, address: text }, "DE"),
   },
   "adapters/sms/smpp/pdu.ts": {
@@ -410,5 +355,45 @@ export const cases: Cases = {
   },
   "src/ops/systemd.ts": {
     withErrorPriority: one,
+  },
+  "adapters/sms/outcomes.ts": {
+    withoutNumbers: one,
+    wordsOf: (f, text) => [f(new Error(text)), f(text), f({ code: text })],
+    unreachable: (f, text) => f(Object.assign(new Error(text), { code: text })),
+  },
+  "adapters/sms/events.ts": {
+    meaningOf: (f, text) => [f(sms, text, "+12025550100"), f(sms, text, text)],
+    eventOfText: (f, text) =>
+      f(sms, {
+        id: "1",
+        from: text,
+        to: "+12025550100",
+        body: text,
+        name: text,
+        media: [],
+        sentAt: now,
+        raw: Buffer.alloc(0),
+      }),
+    eventOfStatus: (f, text) =>
+      f({ id: text, state: "failed", status: text, detail: text, raw: Buffer.alloc(0) }),
+  },
+  "adapters/sms/twilio/webhook.ts": {
+    prove: (f, text) => f(new URL("https://a.b/c"), text, { Body: text }, ["k"]),
+  },
+  "adapters/sms/twilio/forms.ts": {
+    textOfForm: (f, text) =>
+      f(
+        { From: text, To: text, Body: text, MessageSid: text, ProfileName: text, NumMedia: text },
+        Buffer.alloc(0),
+        now,
+      ),
+    formOf: one,
+    field: (f, text) => f({ a: text }, "a"),
+    statusOfForm: (f, text) =>
+      f(
+        { MessageSid: text, MessageStatus: text, ErrorCode: text, To: text },
+        new URL("https://a.b/c"),
+        Buffer.alloc(0),
+      ),
   },
 };

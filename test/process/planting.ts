@@ -8,10 +8,10 @@ export interface Modules {
   "adapters/email/imap/intake.ts": typeof import("../../adapters/email/imap/intake.ts");
   "adapters/email/smtp/compose.ts": typeof import("../../adapters/email/smtp/compose.ts");
   "adapters/email/smtp/outcome.ts": typeof import("../../adapters/email/smtp/outcome.ts");
-  "adapters/sms/inbound.ts": typeof import("../../adapters/sms/inbound.ts");
+  "adapters/sms/events.ts": typeof import("../../adapters/sms/events.ts");
   "adapters/sms/index.ts": typeof import("../../adapters/sms/index.ts");
   "adapters/sms/twilio/client.ts": typeof import("../../adapters/sms/twilio/client.ts");
-  "adapters/sms/twilio/missed.ts": typeof import("../../adapters/sms/twilio/missed.ts");
+  "adapters/sms/twilio/backfill.ts": typeof import("../../adapters/sms/twilio/backfill.ts");
   "adapters/sms/twilio/send.ts": typeof import("../../adapters/sms/twilio/send.ts");
   "src/agent/client.ts": typeof import("../../src/agent/client.ts");
   "src/commands/run.ts": typeof import("../../src/commands/run.ts");

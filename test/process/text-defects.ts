@@ -52,8 +52,8 @@ export const textDefects: Defects<TextInvariant> = {
     by: ["lost"],
     endless: true,
     plant: (altered) => ({
-      "adapters/sms/twilio/missed.ts": {
-        missed:
+      "adapters/sms/twilio/backfill.ts": {
+        backfill:
           (real) =>
           ({ channel, hear }, ...more) =>
             real(
@@ -74,7 +74,7 @@ export const textDefects: Defects<TextInvariant> = {
     caught: "event.commit after 2",
     by: ["asked-twice"],
     plant: (altered) => ({
-      "adapters/sms/inbound.ts": {
+      "adapters/sms/events.ts": {
         eventOfText: (real) => (config, text) => {
           altered();
           return { ...real(config, text), id: externalId(`${text.id}/${Math.random()}`) };

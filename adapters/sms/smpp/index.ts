@@ -1,18 +1,23 @@
 // Texts over SMPP 3.4: one bound connection receives and sends. The daemon needs no public URL.
 
 import { randomInt } from "node:crypto";
-import { type Attempt, type ChannelStatus, externalId, Health, type SendOutcome } from "bridgehead/contract";
-import { outcomeOf, statusOf, unreachable } from "../classes.ts";
-import type { Provider, ProviderParts, TextDraft } from "../provider.ts";
-import { type Address, toAddress } from "./address.ts";
-import type { SmppConfig } from "./config.ts";
-import { type Piece, piecesOf } from "./encoding.ts";
-import { classOf, codeOf } from "./errors.ts";
-import { createMemory, type Delivery } from "./memory.ts";
-import { type Pdu, text } from "./pdu.ts";
-import { receive } from "./receive.ts";
-import { createSendLines } from "./send-lines.ts";
-import { isLoginRefusal, openSession, type Session } from "./session.ts";
+import {
+  type Attempt,
+  type ChannelStatus,
+  externalId,
+  Health,
+  type SendOutcome,
+  units,
+} from "bridgehead/contract";
+import * as z from "zod";
+import type { SmsConfig } from "../config.ts";
+
+import { outcomeOf, statusOf, unreachable } from "../outcomes.ts";
+import { defineProvider, type Provider, type ProviderParts, type TextDraft } from "../provider.ts";
+import { type Address, type Piece, piecesOf, toAddress } from "./encoding.ts";
+import { classOf, codeOf, type Pdu, text } from "./pdu.ts";
+import { type Delivery, Memory, receive } from "./receive.ts";
+import { isLoginRefusal, openSession, SendLines, type Session } from "./session.ts";
 
 /** Timeout for closing a connection in good order, in milliseconds. */
 const leaveMs = 700;
@@ -21,17 +26,103 @@ const mostTries = 5;
 /** Values of registered_delivery (5.2.17). */
 const receipts = { always: 1, onFailure: 2 } as const;
 
-export interface SmppOptions {
-  /** How long the network may try to deliver a text, in milliseconds. */
-  readonly validityMs: number;
-  /** Country of the national numbers that the message centre sends, if it does. */
-  readonly country?: string | undefined;
+const { duration } = units(z);
+
+const octet = z.int().min(0).max(255);
+/** Limits a value to the length of the protocol's field (SMPP 3.4, 5.2). It is a refinement, because the
+ *  configuration file may contain a reference in its place. */
+const fitting = (most: number) =>
+  z
+    .string()
+    .min(1)
+    .refine((text) => text.length <= most, `must have at most ${most} characters`);
+
+/** The configuration keys of the provider. */
+export const smppConfig = z
+  .strictObject({
+    host: z.string().min(1).describe("What is the host name of the message centre?"),
+    port: z.int().min(1).max(65_535).prefault(2775).describe("Which port? Often 2775, or 3550 with TLS."),
+    tls: z
+      .enum(["implicit", "none"])
+      .prefault("implicit")
+      .describe(
+        "How is the connection encrypted? `none` is accepted for loopback and private networks (a VPN) only.",
+      ),
+    ca: z.string().optional().describe("Which private CA signs the centre's certificate? The PEM text."),
+    system_id: fitting(15).describe("What is the system_id of the account?"),
+    password: fitting(8).describe("What is the password?").meta({ secret: true }),
+    system_type: z
+      .string()
+      .max(12)
+      .prefault("")
+      .describe("Which system_type does the message centre require, if any?"),
+    alphabet: z
+      .enum(["gsm7", "gsm7-packed", "latin1"])
+      .prefault("gsm7")
+      .describe(
+        "What is the default alphabet of the message centre (data_coding 0)? GSM with one character per octet, GSM packed, or Latin 1.",
+      ),
+    source: z
+      .strictObject({
+        ton: octet.optional().describe("What is the type of number (TON)? Default: derived from the number."),
+        npi: octet.optional().describe("What is the numbering plan (NPI)? Default: derived from the number."),
+      })
+      .prefault({}),
+    window: z
+      .int()
+      .min(1)
+      .max(100)
+      .prefault(10)
+      .describe("How many submits may wait for a response of the message centre (window)?"),
+    enquire: duration.prefault("30s").describe("How often is enquire_link sent?"),
+    timeout: duration
+      .prefault("20s")
+      .describe("How long do we wait for a response of the message centre (timeout)?"),
+    receipt_ids: z
+      .enum(["same", "decimal"])
+      .prefault("same")
+      .describe(
+        "Which message id do delivery receipts contain? The same as in submit_sm_resp, or the decimal form of a hexadecimal id.",
+      ),
+    incomplete_after: duration
+      .prefault("10m")
+      .describe("After how long is a long text accepted without its missing parts?"),
+  })
+  .refine(({ host, tls }) => tls !== "none" || isPrivate(host), {
+    path: ["tls"],
+    error: "tls: none is only allowed for this machine and private networks",
+  })
+  .describe("How is the message centre (SMSC) reached (provider: smpp)?");
+
+export type SmppConfig = z.output<typeof smppConfig>;
+
+function isPrivate(host: string): boolean {
+  return (
+    host === "localhost" ||
+    host === "::1" ||
+    /^(127|10)\.\d+\.\d+\.\d+$/.test(host) ||
+    /^192\.168\.\d+\.\d+$/.test(host) ||
+    /^172\.(1[6-9]|2\d|3[01])\.\d+\.\d+$/.test(host) ||
+    /^f[cd][0-9a-f]{2}:/i.test(host)
+  );
 }
 
-/** Creates the provider. Opens no connection. */
-export function smpp({ channel, hear }: ProviderParts, config: SmppConfig, options: SmppOptions): Provider {
+export const smpp = defineProvider({
+  name: "smpp",
+  block: smppConfig,
+  webhooks: false,
+  // Each message centre has its own number space.
+  network: ({ host }) => `smpp/${host.toLowerCase().replace(/\.$/, "")}`,
+  create,
+});
+
+function create(
+  { channel, hear }: ProviderParts,
+  { validity, country }: SmsConfig,
+  config: SmppConfig,
+): Provider {
   const state = new Health(channel);
-  const lines = createSendLines(
+  const lines = new SendLines(
     (mode, signal) => openSession(config, mode, channel.clock, signal),
     config.timeout,
   );
@@ -67,18 +158,17 @@ export function smpp({ channel, hear }: ProviderParts, config: SmppConfig, optio
 
   return {
     name: "smpp",
-    limits: { maxLength: 1600, media: false },
+    limits: { maxLength: 1600, media: false, bySegment: true },
     atOnce: config.window,
 
     async run(stored, signal) {
       state.set("list", { state: "connecting" });
-      const memory = createMemory(stored, left, channel.clock, config.incomplete_after);
+      const memory = new Memory(stored, left, channel.clock, config.incomplete_after);
       let line: Session | null = null;
       try {
         line = await openSession(config, "bind_transceiver", channel.clock, signal);
         lines.offer(line);
         state.set("list", { state: "ready" });
-        const { country } = options;
         await receive({ line, memory, hear, config, country, signal });
       } catch (error) {
         if (signal.aborted) return;
@@ -137,7 +227,7 @@ export function smpp({ channel, hear }: ProviderParts, config: SmppConfig, optio
       dest_addr_npi: to.npi,
       destination_addr: to.address,
       esm_class: piece.esmClass,
-      validity_period: relative(options.validityMs),
+      validity_period: relative(validity),
       // One receipt for the whole text, and one for a part of it that fails.
       registered_delivery: last ? receipts.always : receipts.onFailure,
       data_coding: piece.dataCoding,

@@ -1,5 +1,7 @@
 // Encodes and decodes the SMPP 3.4 PDUs that a client handles (SMPP v3.4, issue 1.2, sections 3 to 5).
 
+import { classes, type TextClass } from "../outcomes.ts";
+
 export type Fields = Readonly<Record<string, number | string | Uint8Array>>;
 
 export interface Pdu {
@@ -161,3 +163,27 @@ export const text = (pdu: Pdu, name: string): string => String(pdu.fields[name] 
 export const number = (pdu: Pdu, name: string): number => Number(pdu.fields[name] ?? 0);
 export const bytes = (pdu: Pdu, name: string): Uint8Array =>
   (pdu.fields[name] ?? new Uint8Array()) as Uint8Array;
+
+// Maps a message centre's status codes to error classes (SMPP v3.4, 5.1.3). Codes from 0x400 on are
+// specific to the message centre.
+const codes = classes<number>({
+  recipient: [0x0b, 0x50, 0x51],
+  login: [0x04, 0x05, 0x0d, 0x0e, 0x0f],
+  account: [0x15, 0x53, 0x66],
+  "set-up": [0x0a, 0x48, 0x49],
+  content: [0x01, 0x02, 0x06, 0x07, 0x43, 0x61, 0x62, 0x63, 0xc0, 0xc1, 0xc2, 0xc3, 0xc4],
+  rate: [0x14, 0x58],
+  unreached: [0x08, 0x45, 0x64, 0x65],
+  // "Unknown error" is the only information.
+  ambiguous: [0xff],
+});
+
+/** Returns the class of a status above 0. Null: an unknown error, which refuses the text. */
+export function classOf(status: number): TextClass | null {
+  return codes.get(status) ?? null;
+}
+
+/** Returns `0x0b`, the form used in the documentation of all message centres. */
+export function codeOf(status: number): string {
+  return `0x${status.toString(16).padStart(2, "0")}`;
+}

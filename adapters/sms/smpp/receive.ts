@@ -1,13 +1,12 @@
 // Receives the message centre's deliveries: each is stored, then answered, and removed when the message
 // centre has read the response.
 
-import type { InboundText, ProviderParts } from "../provider.ts";
-import { fromAddress } from "./address.ts";
-import type { SmppConfig } from "./config.ts";
-import { textIn } from "./encoding.ts";
-import type { Memory, Whole } from "./memory.ts";
-import { number, type Pdu, text } from "./pdu.ts";
-import { isReceipt, readReceipt } from "./receipt.ts";
+import { createHash } from "node:crypto";
+import { type Clock, type Cursor, cursor, type DeliveryEvent } from "bridgehead/contract";
+import type { InboundText, ProviderParts, TextStatus } from "../provider.ts";
+import { fromAddress, type Part, textIn, userData } from "./encoding.ts";
+import type { SmppConfig } from "./index.ts";
+import { decode, number, type Pdu, text } from "./pdu.ts";
 import type { Session } from "./session.ts";
 
 export interface Receiving {
@@ -78,4 +77,242 @@ function textOf({ id, pdus, since, missing }: Whole, config: SmppConfig, country
     raw: Buffer.concat(pdus.map((pdu) => pdu.raw)),
     ...(missing === 0 ? {} : { notes: { incomplete: `${missing} parts of this text did not arrive` } }),
   };
+}
+
+// State that must survive a connection. It is stored in the channel's cursor and so committed together with
+// the texts:
+//
+// - parts of long texts that are incomplete. Each part is acknowledged when it is stored; a message centre
+//   that sends one message at a time would otherwise never send the next;
+// - deliveries whose response the message centre may not have read. SMPP gives a delivered text no id. A
+//   text that is delivered again over another connection can be recognized only by its content, and customers
+//   do write "ok" twice.
+
+/** One text: its only message, or all its parts in order. An incomplete text has the parts that arrived. */
+export interface Whole {
+  readonly id: string;
+  readonly pdus: readonly Pdu[];
+  /** Arrival of its first part, in milliseconds. */
+  readonly since: number;
+  /** Number of parts that never arrived. */
+  readonly missing: number;
+}
+
+interface Group {
+  readonly name: string;
+  readonly id: string;
+  readonly since: number;
+  readonly total: number;
+  readonly parts: Record<string, string>;
+}
+
+/** A delivery whose response the message centre may not have read. */
+export interface Delivery {
+  readonly print: string;
+  readonly id: string;
+  readonly at: number;
+}
+
+type Open = Delivery & { readonly pdu: Pdu; readonly answered: boolean };
+
+/** A message centre that has not retried for this long will not retry. Milliseconds. */
+const forgottenAfterMs = 3_600_000;
+/** A message centre that retries over the same connection has waited at least this long. A customer who
+ *  writes "ok" twice is faster. Milliseconds. */
+const impatientAfterMs = 5000;
+const mostGroups = 200;
+
+/** The record of a connection's deliveries; each run has one. */
+export class Memory {
+  readonly #clock: Pick<Clock, "now">;
+  readonly #incompleteAfterMs: number;
+  #groups: Group[];
+  /** Deliveries of earlier connections, which may arrive again. On this connection an identical message is
+   *  another text, unless the response to the first is still pending: then the message centre retried it. */
+  #earlier: readonly Delivery[];
+  #open: readonly Open[] = [];
+  #count = 0;
+  #kept: string;
+
+  /** `left`: the open deliveries of the previous run, including those that were never committed. */
+  constructor(
+    stored: Cursor | null,
+    left: readonly Delivery[],
+    clock: Pick<Clock, "now">,
+    incompleteAfterMs: number,
+  ) {
+    this.#clock = clock;
+    this.#incompleteAfterMs = incompleteAfterMs;
+    const restored = parsed(stored);
+    this.#groups = [...restored.groups];
+    this.#earlier = [...left, ...restored.open.filter(({ id }) => !left.some((one) => one.id === id))].filter(
+      ({ at }) => clock.now() - at < forgottenAfterMs,
+    );
+    this.#kept = stored ?? "";
+  }
+
+  /** Adds one message. Returns the text that it completes, or null. */
+  take(pdu: Pdu): Whole | null {
+    const now = this.#clock.now();
+    const print = printOf(pdu);
+    const { part } = userData(pdu);
+    const before = this.#known(print);
+    const group = part === null ? undefined : this.#groups.find(({ name }) => name === nameOf(pdu, part));
+    const id = before?.id ?? group?.id ?? this.#newId(print);
+    this.#open = [
+      ...this.#open.filter((one) => one !== before),
+      { print, id, at: now, pdu, answered: false },
+    ];
+    if (part === null) return { id, pdus: [pdu], since: now, missing: 0 };
+    // The other parts are gone: the text was complete before, and only the response was lost.
+    if (before !== undefined && group === undefined) return null;
+    return this.#join(pdu, part, group ?? this.#begin(pdu, part, id));
+  }
+
+  /** Returns long texts whose timeout for missing parts has expired. When there are too many, also the
+   *  oldest. */
+  incomplete(): readonly Whole[] {
+    const late = (group: Group, at: number) =>
+      this.#clock.now() - group.since >= this.#incompleteAfterMs || at < this.#groups.length - mostGroups;
+    const given = this.#groups.filter(late);
+    this.#groups = this.#groups.filter((group) => !given.includes(group));
+    return given.map(wholeOf);
+  }
+
+  /** Records that the response to the message was sent. */
+  answered(pdu: Pdu): void {
+    this.#open = this.#open.map((one) => (one.pdu === pdu ? { ...one, answered: true } : one));
+  }
+
+  /** Called when responses have been written. Returns a function to call when the message centre has
+   *  read them. */
+  settling(): () => void {
+    const written = new Set(this.#open.filter((one) => one.answered));
+    return () => {
+      this.#open = this.#open.filter((one) => !written.has(one));
+    };
+  }
+
+  /** Returns true when the message centre may not have read a response that was written. */
+  unsettled(): boolean {
+    return this.#open.some((one) => one.answered);
+  }
+
+  /** Returns the open deliveries for the next run's `left`. */
+  open(): readonly Delivery[] {
+    return [...this.#earlier, ...this.#open].map(({ print, id, at }) => ({ print, id, at }));
+  }
+
+  /** Returns the cursor to commit; null: it has not changed since the last one. */
+  cursor(): Cursor | null {
+    const now = JSON.stringify({ groups: this.#groups, open: this.open() });
+    if (now === this.#kept) return null;
+    this.#kept = now;
+    return cursor(now);
+  }
+
+  #newId(print: string): string {
+    return `smpp-${this.#clock.now().toString(36)}-${(this.#count++).toString(36)}-${print.slice(0, 16)}`;
+  }
+
+  #known(print: string): Delivery | undefined {
+    const again = this.#earlier.find((one) => one.print === print);
+    this.#earlier = this.#earlier.filter((one) => one !== again);
+    const late = (one: Open) => !one.answered && this.#clock.now() - one.at >= impatientAfterMs;
+    return again ?? this.#open.find((one) => one.print === print && late(one));
+  }
+
+  #begin(pdu: Pdu, part: Part, id: string): Group {
+    const group = { name: nameOf(pdu, part), id, since: this.#clock.now(), total: part.total, parts: {} };
+    this.#groups = [...this.#groups, group];
+    return group;
+  }
+
+  #join(pdu: Pdu, part: Part, group: Group): Whole | null {
+    group.parts[part.number] = Buffer.from(pdu.raw).toString("base64");
+    if (Object.keys(group.parts).length < group.total) return null;
+    this.#groups = this.#groups.filter((one) => one !== group);
+    return wholeOf(group);
+  }
+}
+
+function wholeOf({ id, since, total, parts }: Group): Whole {
+  // Integer keys of an object come in ascending order.
+  const pdus = Object.values(parts).map((raw) => decode(Buffer.from(raw, "base64")));
+  return { id, since, pdus, missing: total - pdus.length };
+}
+
+/** Returns a hash without the header: the sequence number changes when a message is delivered again, the
+ *  rest does not. */
+function printOf({ raw }: Pdu): string {
+  return createHash("sha256").update(Buffer.from(raw).subarray(16)).digest("hex");
+}
+
+function nameOf(pdu: Pdu, { reference, total }: Part): string {
+  return JSON.stringify([text(pdu, "source_addr"), text(pdu, "destination_addr"), reference, total]);
+}
+
+interface Stored {
+  readonly groups: readonly Group[];
+  readonly open: readonly Delivery[];
+}
+
+function parsed(stored: Cursor | null): Stored {
+  return stored === null ? { groups: [], open: [] } : (JSON.parse(stored) as Stored);
+}
+
+// Parses delivery receipts: a text in the customary format (SMPP v3.4, appendix B), optional parameters, or
+// both.
+const tag = { receiptedId: 0x001e, networkError: 0x0423, state: 0x0427 } as const;
+/** Bits 2 to 5 of esm_class (5.2.12). */
+const receiptBits = { mask: 0x3c, receipt: 0x04, intermediate: 0x20 } as const;
+
+const names = [
+  "",
+  "ENROUTE",
+  "DELIVRD",
+  "EXPIRED",
+  "DELETED",
+  "UNDELIV",
+  "ACCEPTD",
+  "UNKNOWN",
+  "REJECTD",
+] as const;
+// UNKNOWN means that no further status will follow. It is not a failure.
+const failed: readonly string[] = ["EXPIRED", "DELETED", "UNDELIV", "REJECTD"];
+
+function isReceipt(pdu: Pdu): boolean {
+  const bits = number(pdu, "esm_class") & receiptBits.mask;
+  return bits === receiptBits.receipt || bits === receiptBits.intermediate;
+}
+
+/** Returns null for a receipt that names no text. A failure is never permanent, because networks use
+ *  their error codes freely. */
+function readReceipt(pdu: Pdu, ids: "same" | "decimal"): TextStatus | null {
+  const words = Buffer.from(userData(pdu).data).toString("latin1");
+  const named = pdu.tlvs.get(tag.receiptedId);
+  const own = named === undefined ? undefined : Buffer.from(named).toString("latin1").replace(/\0.*$/s, "");
+  const id = own || /\bid:\s*([^\s]+)/i.exec(words)?.[1];
+  const status =
+    names[pdu.tlvs.get(tag.state)?.[0] ?? 0] || /\bstat:\s*([A-Z]+)/i.exec(words)?.[1]?.toUpperCase();
+  if (id === undefined || !status) return null;
+  const network = pdu.tlvs.get(tag.networkError);
+  const code =
+    network?.length === 3 ? String(Buffer.from(network).readUInt16BE(1)) : /\berr:\s*(\w+)/i.exec(words)?.[1];
+  const state = stateOf(status);
+  return {
+    id: ids === "decimal" && /^\d+$/.test(id) ? BigInt(id).toString(16) : id,
+    key: null,
+    status,
+    state,
+    ...(state === "failed"
+      ? { kind: null, code: code ?? status, detail: `the network reports ${status}` }
+      : {}),
+    raw: pdu.raw,
+  };
+}
+
+function stateOf(status: string): DeliveryEvent["state"] {
+  if (status === "DELIVRD") return "delivered";
+  return failed.includes(status) ? "failed" : "accepted";
 }

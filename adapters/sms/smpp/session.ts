@@ -4,33 +4,11 @@ import { once } from "node:events";
 import net from "node:net";
 import tls from "node:tls";
 import type { Clock } from "bridgehead/contract";
-import type { SmppConfig } from "./config.ts";
-import { classOf, codeOf } from "./errors.ts";
-import { type Command, encode, type Fields, framing, isResponse, type Pdu } from "./pdu.ts";
+import type { SmppConfig } from "./index.ts";
+import { type Command, classOf, codeOf, encode, type Fields, framing, isResponse, type Pdu } from "./pdu.ts";
 
 /** A transceiver receives and sends. A transmitter receives no messages that need a response. */
 export type Mode = "bind_transceiver" | "bind_transmitter";
-
-export interface Session {
-  /** Resolves with the message centre's response of any status. Rejects when the signal aborts, at the
-   *  timeout, and when the connection ends. `crossing` is awaited just before the first octet is sent. At
-   *  most `window` texts are in flight at once. */
-  submit(fields: Fields, signal: AbortSignal, crossing?: () => Promise<void>): Promise<Pdu>;
-  /** Returns the deliveries since the last call, at least one. Returns an empty list after `ms`
-   *  milliseconds, or when the signal aborts. Rejects when the connection has ended and all deliveries
-   *  were returned. */
-  delivered(ms: number, signal: AbortSignal): Promise<readonly Pdu[]>;
-  /** Acknowledges a delivery: the message centre is no longer responsible for it. */
-  answer(delivery: Pdu): void;
-  /** Resolves when the message centre has read everything that was written so far. Rejects when this
-   *  cannot be determined. */
-  settled(signal: AbortSignal): Promise<void>;
-  /** Aborted when the connection has ended; the reason is an Error. */
-  readonly over: AbortSignal;
-  /** Waits for texts in flight, sends unbind, and closes the connection, at the latest when the signal
-   *  aborts. */
-  close(signal: AbortSignal): Promise<void>;
-}
 
 /** The error when the message centre rejects our login. */
 export interface BindRefusal extends Error {
@@ -56,136 +34,176 @@ export async function openSession(
   signal: AbortSignal,
 ): Promise<Session> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(config.timeout)]);
-  const socket = await connect(config, limit);
-  const over = new AbortController();
-  const end = (error: Error) => {
-    over.abort(error);
-    socket.destroy();
-  };
-  const waiting = new Map<number, (answer: Pdu) => void>();
-  const deliveries: Pdu[] = [];
-  let wake = Promise.withResolvers<void>();
-  let sequence = 0;
-  let free = config.window;
-  const queue: (() => void)[] = [];
+  const session = new Session(config, clock, await connect(config, limit));
+  await session.bind(mode, limit);
+  return session;
+}
+
+/** A connection to the message centre. */
+export class Session {
+  /** Aborted when the connection has ended; the reason is an Error. */
+  readonly over: AbortSignal;
+  readonly #ended = new AbortController();
+  readonly #config: SmppConfig;
+  readonly #clock: Clock;
+  readonly #socket: net.Socket;
+  /** Requests without a response, by sequence number. */
+  readonly #requests = new Map<number, (answer: Pdu) => void>();
+  readonly #deliveries: Pdu[] = [];
+  /** Texts that wait for a slot of the window. */
+  readonly #queue: (() => void)[] = [];
+  #wake = Promise.withResolvers<void>();
+  #sequence = 0;
+  #free: number;
+
+  constructor(config: SmppConfig, clock: Clock, socket: net.Socket) {
+    this.#config = config;
+    this.#clock = clock;
+    this.#socket = socket;
+    this.#free = config.window;
+    this.over = this.#ended.signal;
+    socket.on("error", (error) => this.#end(error));
+    this.over.addEventListener("abort", () => this.#wake.resolve(), { once: true });
+    void this.#read().catch((error: unknown) => this.#end(asError(error)));
+  }
+
+  /** Logs in, and starts to check that the connection is alive. Called once. */
+  async bind(mode: Mode, signal: AbortSignal): Promise<void> {
+    const { system_id, password, system_type } = this.#config;
+    try {
+      const fields = { system_id, password, system_type, interface_version: 0x34 };
+      const answer = await this.#ask(mode, fields, signal);
+      if (answer.status !== 0) {
+        const reason = `the message centre refused the login with status ${codeOf(answer.status)}`;
+        throw Object.assign(new Error(reason), { status: answer.status }) satisfies BindRefusal;
+      }
+    } catch (error) {
+      this.#end(asError(error));
+      throw error;
+    }
+    void this.#enquire().catch(() => this.#end(new Error("the message centre does not answer any more")));
+  }
+
+  /** Resolves with the message centre's response of any status. Rejects when the signal aborts, at the
+   *  timeout, and when the connection ends. `crossing` is awaited just before the first octet is sent. At
+   *  most `window` texts are in flight at once. */
+  async submit(fields: Fields, signal: AbortSignal, crossing?: () => Promise<void>): Promise<Pdu> {
+    if (this.#free > 0) this.#free -= 1;
+    else await turn(this.#queue, AbortSignal.any([signal, this.over]));
+    try {
+      return await this.#ask("submit_sm", fields, signal, crossing);
+    } finally {
+      // The slot passes to the next text in the queue and is not released, so that no later text
+      // overtakes it.
+      const next = this.#queue.shift();
+      if (next) next();
+      else this.#free += 1;
+    }
+  }
+
+  /** Returns the deliveries since the last call, at least one. Returns an empty list after `ms`
+   *  milliseconds, or when the signal aborts. Rejects when the connection has ended and all deliveries
+   *  were returned. */
+  async delivered(ms: number, signal: AbortSignal): Promise<readonly Pdu[]> {
+    if (this.#deliveries.length === 0 && !this.over.aborted) {
+      this.#wake = Promise.withResolvers<void>();
+      const done = new AbortController();
+      const limits = AbortSignal.any([signal, this.over, done.signal]);
+      await Promise.race([this.#wake.promise, this.#clock.sleep(ms, limits)]);
+      done.abort();
+    }
+    const taken = this.#deliveries.splice(0);
+    if (taken.length === 0 && !signal.aborted) this.over.throwIfAborted();
+    return taken;
+  }
+
+  /** Acknowledges a delivery: the message centre is no longer responsible for it. */
+  answer(delivery: Pdu): void {
+    this.#respond(delivery, 0);
+  }
+
+  /** Resolves when the message centre has read everything that was written so far. Rejects when this
+   *  cannot be determined. */
+  async settled(signal: AbortSignal): Promise<void> {
+    await this.#ask("enquire_link", {}, signal);
+  }
+
+  /** Waits for texts in flight, sends unbind, and closes the connection, at the latest when the signal
+   *  aborts. */
+  async close(signal: AbortSignal): Promise<void> {
+    const leaving = AbortSignal.any([signal, this.over]);
+    while (this.#free < this.#config.window && !leaving.aborted) await this.#clock.sleep(10, leaving);
+    await this.#ask("unbind", {}, signal).catch(() => undefined);
+    this.#end(new Error("the line was closed"));
+  }
+
+  #end(error: Error): void {
+    this.#ended.abort(error);
+    this.#socket.destroy();
+  }
 
   /** Sends a request and waits for its response. */
-  async function ask(
+  async #ask(
     command: Command,
     fields: Fields,
     until: AbortSignal,
     crossing?: () => Promise<void>,
   ): Promise<Pdu> {
-    const own = AbortSignal.any([until, over.signal, AbortSignal.timeout(config.timeout)]);
+    const { over } = this;
+    const own = AbortSignal.any([until, over, AbortSignal.timeout(this.#config.timeout)]);
     own.throwIfAborted();
     if (crossing !== undefined) {
       await crossing();
       own.throwIfAborted();
     }
-    sequence = sequence >= 0x7fffffff ? 1 : sequence + 1;
-    const number = sequence;
+    this.#sequence = this.#sequence >= 0x7fffffff ? 1 : this.#sequence + 1;
+    const number = this.#sequence;
     const reply = Promise.withResolvers<Pdu>();
-    const fail = () => reply.reject(over.signal.aborted ? over.signal.reason : own.reason);
+    const fail = () => reply.reject(over.aborted ? over.reason : own.reason);
     own.addEventListener("abort", fail, { once: true });
-    waiting.set(number, reply.resolve);
+    this.#requests.set(number, reply.resolve);
     try {
-      socket.write(encode(command, number, { fields }));
+      this.#socket.write(encode(command, number, { fields }));
       return await reply.promise;
     } finally {
-      waiting.delete(number);
+      this.#requests.delete(number);
       own.removeEventListener("abort", fail);
     }
   }
 
-  function answer(delivery: Pdu, status: number): void {
-    if (!over.signal.aborted) socket.write(encode("deliver_sm_resp", delivery.sequence, { status }));
+  #respond(delivery: Pdu, status: number): void {
+    if (!this.over.aborted) this.#socket.write(encode("deliver_sm_resp", delivery.sequence, { status }));
   }
 
-  async function read(): Promise<void> {
+  async #read(): Promise<void> {
     const frames = framing();
-    for await (const chunk of socket as AsyncIterable<Buffer>) {
-      for (const pdu of frames(chunk)) hear(pdu);
+    for await (const chunk of this.#socket as AsyncIterable<Buffer>) {
+      for (const pdu of frames(chunk)) this.#handle(pdu);
     }
     throw new Error("the message centre ended the line");
   }
 
-  function hear(pdu: Pdu): void {
-    if (isResponse(pdu)) waiting.get(pdu.sequence)?.(pdu);
+  #handle(pdu: Pdu): void {
+    const socket = this.#socket;
+    if (isResponse(pdu)) this.#requests.get(pdu.sequence)?.(pdu);
     else if (pdu.command === "deliver_sm") {
-      if (deliveries.length >= mostWaiting) return answer(pdu, throttled);
-      deliveries.push(pdu);
-      wake.resolve();
+      if (this.#deliveries.length >= mostWaiting) return this.#respond(pdu, throttled);
+      this.#deliveries.push(pdu);
+      this.#wake.resolve();
     } else if (pdu.command === "enquire_link") socket.write(encode("enquire_link_resp", pdu.sequence));
     else if (pdu.command === "unbind") {
       socket.write(encode("unbind_resp", pdu.sequence));
-      end(new Error("the message centre took its leave"));
+      this.#end(new Error("the message centre took its leave"));
     } else socket.write(encode("generic_nack", pdu.sequence, { status: unknownCommand }));
   }
 
   /** Sends enquire_link at intervals, because a dead connection looks like an idle one. */
-  async function enquire(): Promise<void> {
-    while (!over.signal.aborted) {
-      await clock.sleep(config.enquire, over.signal);
-      if (!over.signal.aborted) await ask("enquire_link", {}, over.signal);
+  async #enquire(): Promise<void> {
+    while (!this.over.aborted) {
+      await this.#clock.sleep(this.#config.enquire, this.over);
+      if (!this.over.aborted) await this.#ask("enquire_link", {}, this.over);
     }
   }
-
-  socket.on("error", end);
-  over.signal.addEventListener("abort", () => wake.resolve(), { once: true });
-  void read().catch((error: unknown) => end(asError(error)));
-  try {
-    const credentials = {
-      system_id: config.system_id,
-      password: config.password,
-      system_type: config.system_type,
-    };
-    const answer = await ask(mode, { ...credentials, interface_version: 0x34 }, limit);
-    if (answer.status !== 0) {
-      const reason = `the message centre refused the login with status ${codeOf(answer.status)}`;
-      throw Object.assign(new Error(reason), { status: answer.status }) satisfies BindRefusal;
-    }
-  } catch (error) {
-    end(asError(error));
-    throw error;
-  }
-  void enquire().catch(() => end(new Error("the message centre does not answer any more")));
-
-  return {
-    over: over.signal,
-    async submit(fields, until, crossing) {
-      if (free > 0) free -= 1;
-      else await turn(queue, AbortSignal.any([until, over.signal]));
-      try {
-        return await ask("submit_sm", fields, until, crossing);
-      } finally {
-        // The slot passes to the next text in the queue and is not released, so that no later text
-        // overtakes it.
-        const next = queue.shift();
-        if (next) next();
-        else free += 1;
-      }
-    },
-    async delivered(ms, until) {
-      if (deliveries.length === 0 && !over.signal.aborted) {
-        wake = Promise.withResolvers<void>();
-        const done = new AbortController();
-        const limits = AbortSignal.any([until, over.signal, done.signal]);
-        await Promise.race([wake.promise, clock.sleep(ms, limits)]);
-        done.abort();
-      }
-      const taken = deliveries.splice(0);
-      if (taken.length === 0 && !until.aborted) over.signal.throwIfAborted();
-      return taken;
-    },
-    answer: (delivery) => answer(delivery, 0),
-    settled: async (until) => void (await ask("enquire_link", {}, until)),
-    async close(until) {
-      const leaving = AbortSignal.any([until, over.signal]);
-      while (free < config.window && !leaving.aborted) await clock.sleep(10, leaving);
-      await ask("unbind", {}, until).catch(() => undefined);
-      end(new Error("the line was closed"));
-    },
-  };
 }
 
 /** Waits in the queue for a slot. */
@@ -231,4 +249,62 @@ async function connect(config: SmppConfig, signal: AbortSignal): Promise<net.Soc
 
 function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));
+}
+
+/** Selects the connection over which a text is sent: the receiving connection while it is open. Without one
+ *  (another node has it, or it is being opened), a separate connection, which only sends: messages received
+ *  on it would not be processed. Opens no connection before the first request. */
+export class SendLines {
+  readonly #open: (mode: Mode, signal: AbortSignal) => Promise<Session>;
+  readonly #timeoutMs: number;
+  #offered: Session | null = null;
+  #own: Promise<Session> | null = null;
+
+  constructor(open: (mode: Mode, signal: AbortSignal) => Promise<Session>, timeoutMs: number) {
+    this.#open = open;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** Registers a receiving connection that has been bound. */
+  offer(line: Session): void {
+    this.#offered = line;
+    void this.close(AbortSignal.timeout(this.#timeoutMs));
+  }
+
+  /** Rejects when no connection can be opened, and when the signal aborts. */
+  async get(signal: AbortSignal): Promise<Session> {
+    if (this.#offered !== null && !this.#offered.over.aborted) return this.#offered;
+    this.#own ??= this.#opening();
+    return await withSignal(this.#own, signal);
+  }
+
+  /** Closes the separate connection. */
+  async close(signal: AbortSignal): Promise<void> {
+    const leaving = this.#own;
+    this.#own = null;
+    await leaving?.then((line) => line.close(signal)).catch(() => undefined);
+  }
+
+  /** Opens one connection for all waiting callers. It is dropped when it fails to open, and when it
+   *  ends. */
+  #opening(): Promise<Session> {
+    const line = this.#open("bind_transmitter", AbortSignal.timeout(this.#timeoutMs));
+    const forget = () => {
+      if (this.#own === line) this.#own = null;
+    };
+    line.then(({ over }) => over.addEventListener("abort", forget, { once: true }), forget);
+    return line;
+  }
+}
+
+async function withSignal<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
+  const stopped = Promise.withResolvers<never>();
+  const stop = () => stopped.reject(signal.reason);
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    return await Promise.race([work, stopped.promise]);
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
 }

@@ -1,6 +1,7 @@
 // Texts through Telnyx: JSON over HTTPS, webhooks signed with Ed25519. The API has no list of sent texts. A
 // send of unknown outcome is settled by its webhook, or by the operator's configuration for such drafts.
 
+import { createPublicKey, type KeyObject } from "node:crypto";
 import {
   type Attempt,
   type ChannelStatus,
@@ -8,17 +9,23 @@ import {
   Health,
   type RoutePath,
   type SendOutcome,
+  units,
 } from "bridgehead/contract";
 import * as z from "zod";
-import { outcomeOf, statusOf, unreachable } from "../classes.ts";
-import { createClosing } from "../closing.ts";
+import type { SmsConfig } from "../config.ts";
 import { createLines, type ExchangeAnswer, httpConnections } from "../exchange.ts";
+
 import { openDownload } from "../media.ts";
-import type { Door, Provider, ProviderParts, TextDraft } from "../provider.ts";
-import { isLocal } from "../twilio/settings.ts";
-import { publicKey, type TelnyxConfig } from "./config.ts";
-import { classOf, refusalOf } from "./errors.ts";
-import { isProven, keyParameter, readEvent } from "./webhook.ts";
+import { outcomeOf, SenderPauses, statusOf, unreachable } from "../outcomes.ts";
+import {
+  type Door,
+  defineProvider,
+  isLocal,
+  type Provider,
+  type ProviderParts,
+  type TextDraft,
+} from "../provider.ts";
+import { classOf, isProven, keyParameter, readEvent, refusalOf } from "./webhook.ts";
 
 const telnyxUrl = "https://api.telnyx.com";
 /** Request timeout. Telnyx responds in well under a second; a later response is unlikely. */
@@ -26,23 +33,52 @@ const timeoutMs = 30_000;
 /** Each of the three paths accepts all events, because a profile has one URL and one failover URL. */
 const paths: readonly RoutePath[] = ["/inbound", "/inbound-fallback", "/status"];
 
-export interface TelnyxOptions {
-  readonly apiUrl?: string | undefined;
-  /** PEM text of a private authority. */
-  readonly ca?: string | undefined;
-  /** Maximum size of a downloaded picture, in bytes. */
-  readonly maxMedia: number;
+const { duration } = units(z);
+
+/** Parses an Ed25519 key as Telnyx shows it (base64 of 32 octets). Returns it in the form that the
+ *  crypto module requires (RFC 8410). */
+export function publicKey(base64: string): KeyObject {
+  const raw = Buffer.from(base64, "base64");
+  if (raw.length !== 32) throw new Error("reading a public key: expected 32 octets in base64");
+  const prefix = Buffer.from("302a300506032b6570032100", "hex");
+  return createPublicKey({ key: Buffer.concat([prefix, raw]), format: "der", type: "spki" });
 }
 
-/** Creates the provider. Opens no connection. */
-export function telnyx(
-  { channel }: Pick<ProviderParts, "channel">,
-  config: TelnyxConfig,
-  { apiUrl = telnyxUrl, ca, maxMedia }: TelnyxOptions,
+function isPublicKey(base64: string): boolean {
+  try {
+    return publicKey(base64).asymmetricKeyType === "ed25519";
+  } catch {
+    return false;
+  }
+}
+
+/** The configuration keys of the provider. */
+const block = z
+  .strictObject({
+    api_key: z.string().min(1).describe("What is the API key?").meta({ secret: true }),
+    public_keys: z
+      .array(z.string().refine(isPublicKey, "expected the public key from the portal: 32 octets in base64"))
+      .min(1)
+      .describe("Which public keys verify webhook signatures? A list, so that keys can be rotated."),
+    messaging_profile: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("Which messaging profile sends? Required for an alphanumeric sender or a number pool."),
+    check: duration.prefault("5m").describe("How often is the API key verified?"),
+  })
+  .describe("How is the API of Telnyx used (provider: telnyx)?");
+
+export const telnyx = defineProvider({ name: "telnyx", block, webhooks: true, create });
+
+function create(
+  { channel }: ProviderParts,
+  { api_url: apiUrl = telnyxUrl, ca, media }: SmsConfig,
+  config: z.output<typeof block>,
 ): Provider {
   const lines = createLines({ ca });
   const state = new Health(channel);
-  const closing = createClosing(channel.clock, state);
+  const pauses = new SenderPauses(channel.clock, state);
   const keys = config.public_keys.map(publicKey);
   const base = apiUrl.replace(/\/$/, "");
 
@@ -81,7 +117,7 @@ export function telnyx(
           const body = new Uint8Array(await request.arrayBuffer());
           const now = channel.clock.now();
           const heard = isProven(request, body, keys, now) ? readEvent(body, now) : null;
-          for (const status of heard?.statuses ?? []) closing.heard(status);
+          for (const status of heard?.statuses ?? []) pauses.heard(status);
           return heard;
         },
         answer: () => new Response(null, { status: 200 }),
@@ -103,7 +139,7 @@ export function telnyx(
       }
     },
     async send(text, attempt) {
-      const closed = closing.outcome(text);
+      const closed = pauses.outcome(text);
       if (closed !== null) return closed;
       let crossed = false;
       const crossing = async () => {
@@ -133,7 +169,7 @@ export function telnyx(
         url: new URL(url),
         authorization: null,
         mediaType,
-        maxSize: maxMedia,
+        maxSize: media.max_size,
         local: isLocal(base),
         signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
       });

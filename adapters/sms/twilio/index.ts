@@ -1,24 +1,48 @@
 // Texts over Twilio or a compatible API: webhooks for inbound messages, REST requests for outbound
 // messages, polling of the message list to backfill missed messages.
 
-import { Health, type Json } from "bridgehead/contract";
+import { type ChannelStatus, finalError, Health, type Json } from "bridgehead/contract";
+import type { SmsConfig } from "../config.ts";
+import { meaningOf } from "../events.ts";
 import { httpConnections } from "../exchange.ts";
-import type { Provider, ProviderParts } from "../provider.ts";
-import { createClient } from "./client.ts";
-import { fetchMedia } from "./media.ts";
-import { missed } from "./missed.ts";
-import { addressProblem, probe } from "./probe.ts";
+
+import { openDownload } from "../media.ts";
+import { defineProvider, isLocal, type Provider, type ProviderParts } from "../provider.ts";
+import { backfill } from "./backfill.ts";
+import { type Client, createClient, isApiFailure, statusOf } from "./client.ts";
+import type { MediaRef } from "./forms.ts";
 import { sender } from "./send.ts";
-import type { TwilioSettings } from "./settings.ts";
 import { doors } from "./webhook.ts";
 
-/** Creates the provider. Opens no connection. */
-export function twilioProvider(parts: ProviderParts, settings: TwilioSettings): Provider {
+export const twilio = defineProvider({
+  name: "twilio",
+  needs: ["account_sid", "auth_tokens"],
+  webhooks: true,
+  create: (parts, config) => create(parts, settingsOf(config)),
+});
+
+/** SignalWire implements Twilio's API at a separate URL for each customer
+ *  (`https://SPACE.signalwire.com/api/laml`). Its webhooks are signed with the project's signing key, in a
+ *  header of their own or in Twilio's header. It does not support overrides behind `#` in a callback
+ *  URL. */
+export const signalwire = defineProvider({
+  name: "signalwire",
+  needs: ["account_sid", "auth_tokens", "api_url"],
+  webhooks: true,
+  create: (parts, config) =>
+    create(parts, {
+      ...settingsOf(config),
+      signatureHeaders: ["x-signalwire-signature", "x-twilio-signature"],
+      callbackOverrides: "",
+    }),
+});
+
+function create(parts: ProviderParts, settings: TwilioSettings): Provider {
   const { channel } = parts;
   const state = new Health(channel);
   const client = createClient(settings, channel.clock);
   const sending = sender(channel, settings, client, state);
-  const run = missed(parts, settings, client, state);
+  const run = backfill(parts, settings, client, state);
   return {
     name: settings.name,
     limits: { maxLength: 1600, media: true },
@@ -37,4 +61,133 @@ export function twilioProvider(parts: ProviderParts, settings: TwilioSettings): 
       client.close();
     },
   };
+}
+
+const twilioUrl = "https://api.twilio.com";
+/** Several retries within the fifteen seconds that a callback may take. */
+const callbackOverrides = "rc=3&rp=ct,rt,5xx&rt=4000";
+
+export type TwilioSettings = ReturnType<typeof settingsOf>;
+
+/** Derives the settings of a Twilio-compatible provider from the configuration block. */
+function settingsOf(config: SmsConfig) {
+  const { api_key: key, account_sid: account = "", auth_tokens: tokens = [] } = config;
+  return {
+    name: config.provider,
+    /** With the path before `/2010-04-01`, if there is one. */
+    apiUrl: config.api_url ?? twilioUrl,
+    accountSid: account,
+    /** Tried in this order. There are several during a token rotation. */
+    logins: key
+      ? [{ user: key.sid, password: key.secret }]
+      : tokens.map((password) => ({ user: account, password })),
+    /** Keys that can have signed a webhook request. */
+    signingKeys: config.signing_keys ?? tokens,
+    /** Headers that can contain the signature, in lower case. */
+    signatureHeaders: ["x-twilio-signature"] as readonly string[],
+    /** Canonical; null when only a messaging service is configured. */
+    number: config.number ?? null,
+    service: config.messaging_service ?? null,
+    /** Canonical: further addresses of this channel. */
+    further: config.further_numbers,
+    /** How long the provider may try to deliver a text, in milliseconds. */
+    validityMs: config.validity,
+    statusCallback: config.status_callback,
+    /** Appended to the callback URL behind `#`: how the provider retries the callback. It is never signed
+     *  and never sent to us. */
+    callbackOverrides,
+    media: { maxSize: config.media.max_size, hosts: config.media.hosts },
+    /** Milliseconds: the polling interval, the overlap of each poll with the last one, and the age at
+     *  which a text's webhook counts as missed. */
+    backfill: config.backfill,
+    /** Returns whether a text to that address consists only of a consent keyword. Such a text is
+     *  processed as soon as it is found. */
+    isConsent: (body: string, to: string) => meaningOf(config, body, to) !== null,
+    ca: config.ca,
+  };
+}
+
+/** Checks whether the login is accepted and whether the provider can reach us. Sends no messages and
+ *  changes nothing. */ async function probe(
+  webhook: URL,
+  settings: TwilioSettings,
+  client: Client,
+  signal: AbortSignal,
+): Promise<ChannelStatus> {
+  try {
+    await client.login(signal);
+  } catch (error) {
+    if (isApiFailure(error)) {
+      const { status } = error.api;
+      return statusOf(error.api) ?? { state: "degraded", code: `HTTP ${status}`, reason: error.message };
+    }
+    const reason = `the provider was not reached: ${error instanceof Error ? error.message : String(error)}`;
+    return { state: "degraded", code: "connection", reason };
+  }
+  return addressProblem(webhook, settings.apiUrl) ?? { state: "ready" };
+}
+
+/** Returns what prevents a remote provider from posting to us; null: no problem that is visible from
+ *  here. */
+function addressProblem(webhook: URL, apiUrl: string): ChannelStatus | null {
+  if (isLocal(apiUrl)) return null;
+  const problem = (reason: string): ChannelStatus => ({ state: "degraded", code: "public-url", reason });
+  if (isLocal(webhook)) {
+    return problem("http.public_url is missing, or of this machine: the provider cannot tell us of texts");
+  }
+  if (webhook.protocol !== "https:")
+    return problem("http.public_url is not https: texts would travel in the open");
+  if (webhook.hostname.includes("_"))
+    return problem("http.public_url has an underscore in its host, which the provider does not take");
+  return null;
+}
+
+const timeoutMs = 60_000;
+
+/** Downloads a picture that a customer sent: only from the provider's hosts, with our login only there,
+ *  bounded in size and time. The URL comes from a webhook request. It is checked even though the request
+ *  is signed. Rejects with a final error, which names the reason, when the URL is not one of
+ *  this message's media. The same applies when the content is not of the announced type. */
+async function* fetchMedia(
+  ref: Json,
+  settings: TwilioSettings,
+  authorization: string,
+  signal: AbortSignal,
+): AsyncIterable<Uint8Array> {
+  const { url, message, mediaType } = readRef(ref);
+  yield* openDownload({
+    url: mediumAddress(url, message, settings),
+    authorization,
+    mediaType,
+    maxSize: settings.media.maxSize,
+    // The redirects of a sandbox stay on this machine.
+    local: isLocal(settings.apiUrl),
+    signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+  });
+}
+
+/** Returns the URL after checking that it names a medium of this message and of our account. Its host
+ *  must be the API's or a configured one. */
+function mediumAddress(text: string, message: string, settings: TwilioSettings): URL {
+  const url = URL.parse(text);
+  const api = new URL(settings.apiUrl);
+  if (url === null) throw finalError("fetching media: that is no address");
+  if (url.username !== "" || url.password !== "")
+    throw finalError("fetching media: the address has a login in it");
+  const same = url.origin === api.origin;
+  const other = url.protocol === "https:" && url.port === "" && settings.media.hosts.includes(url.hostname);
+  if (!(same && (api.protocol === "https:" || isLocal(api))) && !other)
+    throw finalError("fetching media: the host is not the provider's");
+  const [, account, owner] =
+    /\/2010-04-01\/Accounts\/([\w-]+)\/Messages\/([\w-]+)\/Media\/[\w-]+$/.exec(url.pathname) ?? [];
+  if (account !== settings.accountSid || owner !== message)
+    throw finalError("fetching media: the address is of another account or message");
+  return url;
+}
+
+function readRef(ref: Json): MediaRef {
+  const { url, message, mediaType } = Object(ref) as { [key in keyof MediaRef]?: unknown };
+  if (typeof url !== "string" || typeof message !== "string" || typeof mediaType !== "string")
+    throw finalError("fetching media: not a reference of this channel");
+  return { url, message, mediaType };
 }

@@ -11,13 +11,12 @@ import {
   type Verdict,
 } from "bridgehead/contract";
 import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.js";
-import { unreachable, wordsOf } from "../classes.ts";
-import { createClosing } from "../closing.ts";
-import { statusEventId, type TextDraft, type TextStatus } from "../provider.ts";
-import { type Client, isApiFailure } from "./client.ts";
-import { outcomeOf, statusOf } from "./errors.ts";
-import { isLocal, type TwilioSettings } from "./settings.ts";
-import { keyParameter, statuses } from "./status.ts";
+
+import { SenderPauses, unreachable, wordsOf } from "../outcomes.ts";
+import { isLocal, statusEventId, type TextDraft, type TextStatus } from "../provider.ts";
+import { type Client, isApiFailure, outcomeOf, statusOf } from "./client.ts";
+import { keyParameter, statuses } from "./forms.ts";
+import type { TwilioSettings } from "./index.ts";
 
 /** The provider may still finish a request this long after it began, although we stopped waiting.
  *  Reconcile polls are also this far apart. Milliseconds. */
@@ -38,7 +37,7 @@ export interface Sender {
 }
 
 export function sender(channel: Channel, settings: TwilioSettings, client: Client, health: Health): Sender {
-  const closing = createClosing(channel.clock, health);
+  const pauses = new SenderPauses(channel.clock, health);
   const owners = new Map<string, SendKey>();
   /** Time at which reconcile first found only texts of other drafts, by draft. */
   const doubts = new Map<SendKey, number>();
@@ -51,10 +50,10 @@ export function sender(channel: Channel, settings: TwilioSettings, client: Clien
   return {
     heard(status) {
       if (status.key !== null) own(status.id, status.key);
-      closing.heard(status);
+      pauses.heard(status);
     },
     async send(text, attempt) {
-      const closed = closing.outcome(text);
+      const closed = pauses.outcome(text);
       if (closed !== null) return closed;
       let crossed = false;
       const crossing = async () => {

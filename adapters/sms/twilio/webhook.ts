@@ -1,11 +1,11 @@
 // The URLs that Twilio posts to: inbound messages, the same on the fallback URL, and status callbacks.
 
-import type { Channel, RoutePath } from "bridgehead/contract";
+import { timingSafeEqual } from "node:crypto";
+import type { Channel, Log, RoutePath } from "bridgehead/contract";
+import { getExpectedTwilioSignature, validateRequest } from "twilio/lib/webhooks/webhooks.js";
 import type { Door, Heard, TextStatus } from "../provider.ts";
-import { textOfForm } from "./received.ts";
-import type { TwilioSettings } from "./settings.ts";
-import { type Form, field, formOf, proofLog, prove } from "./signature.ts";
-import { statusOfForm } from "./status.ts";
+import { type Form, field, formOf, statusOfForm, textOfForm } from "./forms.ts";
+import type { TwilioSettings } from "./index.ts";
 
 const nothing: Heard = { texts: [], statuses: [] };
 
@@ -67,4 +67,47 @@ export function doors(
     return status === null ? nothing : { texts: [], statuses: [status] };
   };
   return [door("/inbound", hearText), door("/inbound-fallback", hearText), door("/status", hearStatus)];
+}
+
+export interface Proof {
+  /** Index of the key that matches. */
+  readonly key: number;
+  /** `exact`: signed as configured. `variant`: with or without the port, or with the query encoded
+   *  differently. */
+  readonly url: "exact" | "variant";
+}
+
+/** Verifies X-Twilio-Signature with the provider's own code, against the configured URL and every key.
+ *  Returns the key with which the provider signed `form` for `url`; null: no key matches, or there is no
+ *  signature.
+ *  `url` is the URL as configured at the provider, with the query of the request. A fragment is never
+ *  signed. */
+export function prove(url: URL, signature: string | null, form: Form, keys: readonly string[]): Proof | null {
+  if (signature === null || signature === "") return null;
+  const signed = new URL(url);
+  signed.hash = "";
+  const { href } = signed;
+  const params = form as Record<string, unknown>;
+  const given = Buffer.from(signature);
+  const isExact = (key: string) => {
+    const expected = Buffer.from(getExpectedTwilioSignature(key, href, params));
+    return expected.length === given.length && timingSafeEqual(expected, given);
+  };
+  // The usual case costs one hash; the provider's code then tries up to six forms of the URL.
+  const exact = keys.findIndex((key) => key !== "" && isExact(key));
+  if (exact !== -1) return { key: exact, url: "exact" };
+  const key = keys.findIndex((one) => one !== "" && validateRequest(one, signature, href, params));
+  return key === -1 ? null : { key, url: "variant" };
+}
+
+/** Logs which key and URL form match, whenever they change: after a rotation, or behind a new proxy, the
+ *  operator needs it. */
+function proofLog(log: Log): (path: string, proof: Proof) => void {
+  const told = new Map<string, string>();
+  return (path, proof) => {
+    const what = `${proof.key} ${proof.url}`;
+    if (told.get(path) === what) return;
+    told.set(path, what);
+    log.info({ path, key: proof.key, url: proof.url }, "a signature holds");
+  };
 }

@@ -2,8 +2,7 @@
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decodeGsm, encodeGsm, isGsm } from "../../../adapters/sms/text/gsm.ts";
-import { capacity, segmentsOf } from "../../../adapters/sms/text/segments.ts";
+import { capacity, decodeGsm, encodeGsm, isGsm, segmentsOf } from "../../../adapters/sms/text/segments.ts";
 
 describe("segments", () => {
   const cases: readonly (readonly [string, string, "gsm7" | "ucs2", number, number])[] = [

@@ -2,9 +2,8 @@
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fromAddress, toAddress } from "../../../adapters/sms/smpp/address.ts";
-import { smppConfig } from "../../../adapters/sms/smpp/config.ts";
-import { piecesOf, textIn, userData } from "../../../adapters/sms/smpp/encoding.ts";
+import { fromAddress, piecesOf, textIn, toAddress, userData } from "../../../adapters/sms/smpp/encoding.ts";
+import { smppConfig } from "../../../adapters/sms/smpp/index.ts";
 import { decode, encode, framing, text } from "../../../adapters/sms/smpp/pdu.ts";
 
 const alphabets = ["gsm7", "gsm7-packed", "latin1"] as const;

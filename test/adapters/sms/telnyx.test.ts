@@ -9,7 +9,7 @@ import { noFiles, recordingChannel, wallClock } from "bridgehead/contract/testin
 import * as fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import sms from "../../../adapters/sms/index.ts";
-import { publicKey as keyOf } from "../../../adapters/sms/telnyx/config.ts";
+import { publicKey as keyOf } from "../../../adapters/sms/telnyx/index.ts";
 import { describeReal, need } from "../../real/debian.ts";
 import { replyTo } from "./desk.ts";
 import {

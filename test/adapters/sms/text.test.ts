@@ -2,10 +2,8 @@
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { clean } from "../../../adapters/sms/text/clean.ts";
-import { type TextOptions, textsOf } from "../../../adapters/sms/text/index.ts";
-import { toPlain } from "../../../adapters/sms/text/plain.ts";
-import { split } from "../../../adapters/sms/text/split.ts";
+import { clean, toPlain } from "../../../adapters/sms/text/plain.ts";
+import { split, type TextOptions, textsOf } from "../../../adapters/sms/text/split.ts";
 import { workedMs } from "../../real/cpu.ts";
 
 const usual: TextOptions = { target: 320, max: 1600, parts: 6, numbering: "(1/2)" };

@@ -4,7 +4,8 @@ import { recordingChannel } from "bridgehead/contract/testing";
 import * as fc from "fast-check";
 import { getExpectedTwilioSignature, validateRequest } from "twilio/lib/webhooks/webhooks.js";
 import { describe, expect, it } from "vitest";
-import { formOf, prove } from "../../../adapters/sms/twilio/signature.ts";
+import { formOf } from "../../../adapters/sms/twilio/forms.ts";
+import { prove } from "../../../adapters/sms/twilio/webhook.ts";
 import { workedMs } from "../../real/cpu.ts";
 import { account, desk, type Fields, person, signed, textForm, token } from "./desk.ts";
 

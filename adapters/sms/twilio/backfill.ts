@@ -4,10 +4,9 @@
 import { type Channel, type Cursor, cursor, externalId, type Health } from "bridgehead/contract";
 import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.js";
 import type { ProviderParts } from "../provider.ts";
-import { type Client, isApiFailure } from "./client.ts";
-import { statusOf } from "./errors.ts";
-import { textOfRecord } from "./received.ts";
-import type { TwilioSettings } from "./settings.ts";
+import { type Client, isApiFailure, statusOf } from "./client.ts";
+import { textOfRecord } from "./forms.ts";
+import type { TwilioSettings } from "./index.ts";
 
 const pageSize = 1000;
 const answered = "a text of ours went to its sender afterwards, and the store does not know it";
@@ -23,7 +22,7 @@ interface Place {
 }
 
 /** `Inbound.run`. Throws the error of a failed poll. */
-export function missed(
+export function backfill(
   { channel, hear }: ProviderParts,
   settings: TwilioSettings,
   client: Client,

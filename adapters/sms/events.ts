@@ -4,6 +4,7 @@
 import {
   type Attachment,
   type Consent,
+  type DeliveryEvent,
   externalId,
   type MessageEvent,
   type Refusal,
@@ -12,7 +13,8 @@ import type { SmsConfig } from "./config.ts";
 import { consentOf, type Meaning } from "./consent.ts";
 import { senderFor } from "./draft.ts";
 import { canonicalNumber, countriesOf } from "./numbers.ts";
-import type { InboundMedium, InboundText } from "./provider.ts";
+import { isPermanent, type TextClass } from "./outcomes.ts";
+import { type InboundMedium, type InboundText, statusEventId, type TextStatus } from "./provider.ts";
 
 export function eventOfText(config: SmsConfig, text: InboundText): MessageEvent {
   const from = canonical(text.from, config);
@@ -123,4 +125,28 @@ function attachmentOf({ ref, mediaType, size }: InboundMedium, id: string, at: n
   const ending = /^[\w-]+\/([a-z0-9]{2,5})\b/i.exec(mediaType)?.[1]?.toLowerCase() ?? "bin";
   const name = `${kind}-${id.slice(-6)}-${at + 1}.${ending}`;
   return { name, mediaType, ref, ...(size === undefined ? {} : { size }) };
+}
+
+// Converts the status of a sent text to a delivery event of the core.
+
+/** A text has several statuses, in any order and with duplicates. Text and status together form the
+ *  event id. */
+export function eventOfStatus(status: TextStatus): DeliveryEvent {
+  const { id, key, code, detail, raw, kind } = status;
+  const words = [status.status, code, detail].filter((word) => word !== undefined).join(" ");
+  return {
+    kind: "delivery",
+    id: statusEventId(id, status.status),
+    about: { ...(key === null ? {} : { key }), sent: [externalId(id)] },
+    state: status.state,
+    detail: words,
+    ...(kind === undefined ? {} : { permanent: isPermanent(kind), ...codeOf(kind, code) }),
+    ...(raw === undefined ? {} : { raw }),
+  };
+}
+
+/** Returns the error code that `outcomeOf` uses when the provider reports the error in its response. */
+function codeOf(kind: TextClass | null, code: string | undefined): { readonly code?: string } {
+  if (kind === "opted-out") return { code: kind };
+  return code === undefined ? {} : { code };
 }

@@ -1,7 +1,9 @@
 // Classes of delivery errors, common to all providers, and what each class means for the draft and for the
 // channel. Each provider has one table that maps its own error codes to these classes.
 
-import type { ChannelStatus, SendOutcome } from "bridgehead/contract";
+import type { ChannelStatus, Clock, Health, SendOutcome } from "bridgehead/contract";
+
+import type { TextDraft, TextStatus } from "./provider.ts";
 
 /** The subject of a refusal. */
 export type TextClass =
@@ -113,4 +115,78 @@ export function isPermanent(kind: TextClass | null | undefined): boolean {
  *  characters. */
 export function withoutNumbers(text: string): string {
   return text.replace(/\+?\d[\d\s().-]{5,}\d/g, "<number>").slice(0, 300);
+}
+
+// Pauses a sender or an account that may not send. Some providers report this only after they accepted a
+// text (an unregistered number, a suspended account). Without the pause the whole queue would be accepted
+// and lost.
+/** Duration of the first pause, in milliseconds. It doubles with each consecutive lost text. */
+const firstMs = 30_000;
+const longestMs = 5 * 60_000;
+/** The status of an accepted text arrives within seconds. The next text waits for it this long, in
+ *  milliseconds. */
+const verdictMs = 10_000;
+const account = "*";
+
+interface Closed {
+  reason: string;
+  kind: "account" | "set-up";
+  /** Start of the pause, in milliseconds of the channel's clock. */
+  since: number;
+  forMs: number;
+  /** Consecutive lost texts. */
+  lost: number;
+}
+
+/** The state is kept in this process only: another process detects the failure with one more text.
+ *  Memory is bounded by the number of senders of one channel. */
+export class SenderPauses {
+  readonly #clock: Pick<Clock, "now">;
+  readonly #health: Health;
+  readonly #closed = new Map<string, Closed>();
+
+  constructor(clock: Pick<Clock, "now">, health: Health) {
+    this.#clock = clock;
+    this.#health = health;
+  }
+
+  /** Handles the status of a sent text: pauses its sender, or resumes it. */
+  heard({ kind, code, status, state, sender }: TextStatus): void {
+    if (state === "delivered" || status === "sent") {
+      if (sender !== undefined) this.#closed.delete(sender);
+      this.#closed.delete(account);
+    }
+    if (kind !== "set-up" && kind !== "account" && kind !== "login") return;
+    const refusal = {
+      code: code ?? status,
+      reason: `${code ?? status}: reported for a text that was accepted`,
+    };
+    const told = statusOf(kind, refusal);
+    if (told !== null) this.#health.set("account", told);
+    const key = kind === "set-up" && sender !== undefined ? sender : account;
+    const before = this.#closed.get(key);
+    const now = this.#clock.now();
+    // Texts that were in flight together count as one loss.
+    const together = before !== undefined && now - before.since < before.forMs;
+    const lost = together ? before.lost : (before?.lost ?? 0) + 1;
+    const forMs = Math.min(firstMs * 2 ** (lost - 1), longestMs);
+    const scope = key === account ? "account" : "set-up";
+    this.#closed.set(key, { reason: refusal.reason, kind: scope, since: now, forMs, lost });
+  }
+
+  /** Returns the outcome for a text that is due now; null: the text may be sent. */
+  outcome({ from, service }: TextDraft): SendOutcome | null {
+    for (const key of [account, from ?? service ?? account]) {
+      const one = this.#closed.get(key);
+      if (one === undefined) continue;
+      const gone = this.#clock.now() - one.since;
+      if (gone >= 0 && gone < one.forMs)
+        return outcomeOf(one.kind, { code: "closed", reason: one.reason, retryAfterMs: one.forMs - gone });
+      // This text is sent as a trial; its status decides for the next ones. A text is also sent after a
+      // jump of the clock.
+      one.since = this.#clock.now();
+      one.forMs = verdictMs;
+    }
+    return null;
+  }
 }
