@@ -4,10 +4,10 @@
 
 import type { CallResult } from "../client/index.ts";
 import type { Trigger } from "../wire/webhook.ts";
-import type { Part, ReadCall } from "./transcript.ts";
+import type { Part, ReadCall } from "./messages.ts";
 
 export { type CallResult, stopped } from "../client/index.ts";
-export type { ReadCall } from "./transcript.ts";
+export type { ReadCall } from "./messages.ts";
 
 /** The options of a call that has an effect. */
 export interface Call {

@@ -1,17 +1,36 @@
 // The platform client for one agent: every operation of the daemon, over the client of the External API. A
 // request is attempted once. The pipeline decides about retries, because only it knows the effect of a
-// second attempt.
+// second attempt. Includes the search for the agent's users by the identifiers that a channel knows, and the conversion of
+// the agent's record to the settings of the daemon.
 
 import type { Clock, Log } from "bridgehead/contract";
-import { createClient, mapped } from "../client/index.ts";
+import * as z from "zod";
+import { type Agent, type Client, createClient, mapped } from "../client/index.ts";
 import { limited } from "../ops/clock.ts";
 import { contextLimit, modeOf, titleLimit } from "../wire/conversation.ts";
-import { type Dropped, once } from "../wire/record.ts";
-import type { AgentClient, Call, CallResult, CreateRequest, Found, PastQuestion } from "./calls.ts";
-import { answerOf, findQuestion, findWords, isCertain, platformMessages } from "./match.ts";
-import { findOrMakeUser, repeatable, searchUser } from "./people.ts";
-import { settingsOf } from "./settings.ts";
-import { type Part, readBack, readFrom } from "./transcript.ts";
+import { type Dropped, once, plainText, read, textOrObject } from "../wire/record.ts";
+import { emailSkill, escalationSkill, smsSkill } from "../wire/skill.ts";
+import type {
+  AgentClient,
+  AgentSettings,
+  Call,
+  CallResult,
+  ChannelSettings,
+  CreateRequest,
+  EscalationSettings,
+  Found,
+  PastQuestion,
+} from "./calls.ts";
+import {
+  answerOf,
+  findQuestion,
+  findWords,
+  isCertain,
+  type Part,
+  platformMessages,
+  readBack,
+  readFrom,
+} from "./messages.ts";
 
 export interface AgentClientOptions {
   /** The platform's base address, with or without a path; operations live under its `/external/`. */
@@ -136,5 +155,164 @@ function conversationBody(conversationUserId: string, { title, conversationConte
     conversationUserId,
     ...(title ? { title: title.slice(0, titleLimit) } : {}),
     ...(conversationContext ? { context: conversationContext.slice(0, contextLimit) } : {}),
+  };
+}
+
+interface FoundUser {
+  readonly id: string;
+  readonly conversationIds: readonly string[];
+}
+type Identifier = { readonly [name in "fkId" | "email" | "phoneNumber"]?: string };
+
+/** Finds a user by one identifier; `missing` when no such user exists. */
+async function searchUser(
+  client: Client,
+  by: Identifier,
+  signal: AbortSignal,
+): Promise<CallResult<FoundUser>> {
+  const found = await client.users.search(by, { signal });
+  return mapped(found, ({ user, conversationIds }) => ({ id: user.id, conversationIds }));
+}
+
+/** Returns the user's id. The platform refuses duplicate users, so an unknown outcome can be retried. */
+async function findOrMakeUser(
+  client: Client,
+  request: CreateRequest,
+  signal: AbortSignal,
+): Promise<CallResult<string>> {
+  const { title: _title, conversationContext: _context, ...person } = request;
+  const made = mapped(await client.users.create(person, { signal }), ({ id }) => id);
+  if (made.kind === "unknown") return findingFailed(made.reason);
+  return made.kind === "refused" ? findUser(client, request, made, signal) : made;
+}
+
+/** Refused means that the user exists already, or the data is invalid. The search distinguishes the two. */
+async function findUser(
+  client: Client,
+  request: CreateRequest,
+  refusal: CallResult<string>,
+  signal: AbortSignal,
+): Promise<CallResult<string>> {
+  for (const name of ["fkId", "email", "phoneNumber"] as const) {
+    const value = request[name];
+    if (!value) continue;
+    const found = await searchUser(client, { [name]: value }, signal);
+    if (found.kind === "ok") return { kind: "ok", value: found.value.id };
+    if (found.kind === "unknown") return findingFailed(found.reason);
+    if (found.kind === "unauthorized" || found.kind === "deferred") return found;
+  }
+  return refusal;
+}
+
+const findingFailed = (reason: string) => repeatable(`finding the user: ${reason}`);
+
+/** No conversation was opened, and a retry may succeed. */
+function repeatable(reason: string): CallResult<never> {
+  return { kind: "deferred", reason };
+}
+
+type Skill = Agent["skills"][number];
+
+/** Never fails: missing values become null, and an unknown status counts as inactive. */
+export function settingsOf(record: Agent, dropped: Dropped): AgentSettings {
+  const skill = (name: string) => record.skills.find((each) => each.systemName === name);
+  return {
+    agentId: record.id,
+    organizationId: record.organizationId,
+    name: record.publicName || record.name,
+    status: record.status === "active" || record.status === "draft" ? record.status : "inactive",
+    email: channel(skill("EMAIL"), (each) => emailSettings(each, dropped)),
+    sms: channel(skill("SMS"), (each) => smsSettings(each, dropped)),
+    voice: channel(skill("VOICE"), voiceSettings),
+    skills: Object.fromEntries(
+      record.skills.flatMap((each) => {
+        const settings = ["EMAIL", "SMS", "VOICE"].includes(each.systemName)
+          ? null
+          : channel(each, () => ({}));
+        return settings ? [[each.systemName.toLowerCase(), settings]] : [];
+      }),
+    ),
+    escalations: escalationSettings(skill("ESCALATION"), dropped),
+    webhooks: webhookSettings(skill("WEBHOOK")),
+  };
+}
+
+function channel(
+  skill: Skill | undefined,
+  details: (skill: Skill) => Partial<ChannelSettings>,
+): ChannelSettings | null {
+  if (!skill) return null;
+  return {
+    status: skill.status === "active" ? "active" : "inactive",
+    responseDelaySeconds: 0,
+    signature: null,
+    senderName: null,
+    defaultSubject: null,
+    introduction: null,
+    address: null,
+    ...details(skill),
+  };
+}
+
+function emailSettings(skill: Skill, dropped: Dropped): Partial<ChannelSettings> {
+  const reading = read(emailSkill.read, skill, dropped);
+  if (!reading.ok) return {};
+  const { value } = reading;
+  return {
+    responseDelaySeconds: value.responseDelaySeconds ?? 0,
+    signature: plainText(value.emailSignature),
+    senderName: plainText(value.senderName),
+    defaultSubject: plainText(value.defaultSubject),
+    introduction: plainText(value.defaultEmailIntroduction),
+    address: plainText(value.email),
+  };
+}
+
+/** The interface defines no introduction for this skill; a platform that sends one is accepted. */
+function voiceSettings(skill: Skill): Partial<ChannelSettings> {
+  const reading = textOrObject.safeParse((skill as { readonly firstMessage?: unknown }).firstMessage);
+  return { introduction: reading.success ? plainText(reading.data) : null };
+}
+
+function escalationSettings(skill: Skill | undefined, dropped: Dropped): readonly EscalationSettings[] {
+  if (skill?.status !== "active") return [];
+  const reading = read(escalationSkill.read, skill, dropped);
+  if (!reading.ok) return [];
+  return (reading.value.escalations ?? []).map(({ topic, response, recipients }) => ({
+    topic,
+    response,
+    recipients: recipients.map(({ channel: way, value, headers }) => ({
+      channel: way,
+      value,
+      ...(headers === undefined ? {} : { headers: textsIn(headers) }),
+    })),
+  }));
+}
+
+const listed = z.object({ url: z.string(), triggerCondition: z.string() });
+
+/** Returns every complete entry; an incomplete entry does not invalidate the others. */
+function webhookSettings(skill: Skill | undefined): AgentSettings["webhooks"] & {} {
+  const all: unknown = (skill as { readonly webhooks?: unknown } | undefined)?.webhooks;
+  return (Array.isArray(all) ? all : []).flatMap((one) => {
+    const reading = listed.safeParse(one);
+    return reading.success ? [{ url: reading.data.url, trigger: reading.data.triggerCondition }] : [];
+  });
+}
+
+const textsIn = (headers: { readonly [name: string]: unknown }): { readonly [name: string]: string } =>
+  Object.fromEntries(
+    Object.entries(headers).flatMap(([name, value]) => (typeof value === "string" ? [[name, value]] : [])),
+  );
+
+function smsSettings(skill: Skill, dropped: Dropped): Partial<ChannelSettings> {
+  const reading = read(smsSkill.read, skill, dropped);
+  if (!reading.ok) return {};
+  const { value } = reading;
+  return {
+    responseDelaySeconds: value.responseDelaySeconds ?? 0,
+    signature: plainText(value.smsSignature),
+    introduction: plainText(value.defaultSmsIntroduction),
+    address: plainText(value.phoneNumber),
   };
 }

@@ -1,16 +1,27 @@
-// Operations on the agent, its users, its admins and its usage (External API 4.2), and on agent users, the persons an
-// agent talks to (External API 2.2; the operations from the public description).
+// Operations on the agent and what belongs to it (External API 4.2, 4.3; record formats from the public description):
+// - its users, its admins and its usage, and agent users, the persons it talks to (2.2)
+// - files, the documents that it answers from
+// - webhooks: their registration (4.3, 6) and their delivery log, an addition of Bridgehead's own platform
 
-import { agent } from "../wire/agent.ts";
-import { escalation } from "../wire/escalation.ts";
-import type { Page } from "../wire/page.ts";
-import { statistic } from "../wire/statistic.ts";
-import { platformUser, user, userSearch } from "../wire/user.ts";
+import { agent, agentFile, escalation, statistic } from "../wire/agent.ts";
+import { platformUser, user, userSearch } from "../wire/conversation.ts";
+import type { Page } from "../wire/record.ts";
+import { accepted, delivery, webhook } from "../wire/webhook.ts";
 import type { BodyOf, Caller, Line, QueryOf } from "./caller.ts";
 import type { CallResult } from "./exchange.ts";
-import type { CallOptions } from "./options.ts";
+import type {
+  Agent,
+  AgentFile,
+  CallOptions,
+  Delivery,
+  Escalation,
+  PlatformUser,
+  Statistic,
+  User,
+  UserSearch,
+  Webhook,
+} from "./options.ts";
 import { one, pageOf } from "./reading.ts";
-import type { Agent, Escalation, PlatformUser, Statistic, User, UserSearch } from "./records.ts";
 
 export interface Agents {
   /** GET /external/agents/by-api-key: returns the agent of the key, with its configuration and skills
@@ -48,14 +59,14 @@ export interface Agents {
   ): Promise<CallResult<Page<PlatformUser>>>;
 }
 
-const own = { method: "GET", key: "agent", mayBeMissing: true } as const;
-const organizations = { ...own, key: "organization" } as const;
-const getLine: Line<"getAgent"> = { ...own, path: "/external/agents/by-api-key" };
-const usersLine: Line<"listAgentUsers"> = { ...own, path: "/external/agents/users" };
-const adminsLine: Line<"listAdminUsers"> = { ...own, path: "/external/agents/admin-users" };
-const statisticLine: Line<"getStatistic"> = { ...own, path: "/external/agents/statistic" };
+const ofAgent = { method: "GET", key: "agent", mayBeMissing: true } as const;
+const organizations = { ...ofAgent, key: "organization" } as const;
+const getLine: Line<"getAgent"> = { ...ofAgent, path: "/external/agents/by-api-key" };
+const usersLine: Line<"listAgentUsers"> = { ...ofAgent, path: "/external/agents/users" };
+const adminsLine: Line<"listAdminUsers"> = { ...ofAgent, path: "/external/agents/admin-users" };
+const statisticLine: Line<"getStatistic"> = { ...ofAgent, path: "/external/agents/statistic" };
 const escalationsLine: Line<"listEscalations"> = {
-  ...own,
+  ...ofAgent,
   path: "/external/agents/escalations",
   mayBeMissing: false,
 };
@@ -116,5 +127,162 @@ export function usersOf({ call, json }: Caller): Users {
     get: (id, options) => call(userLine, { names: { id }, answer: record }, options),
     delete: (id, options) =>
       call(deleteLine, { names: { id }, answer: { form: "nothing", value: undefined } }, options),
+  };
+}
+
+export interface Upload {
+  readonly fileName: string;
+  /** The whole file, held in memory. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Default: derived from the file name, which most platforms use. */
+  readonly mediaType?: string;
+  /** Adds the file to the search index immediately. */
+  readonly autoAddToVectorStore?: boolean;
+}
+
+export interface Files {
+  /** POST /external/agent-files/upload: uploads one file as a form. It is searchable after
+   *  `addToAssistant`. */
+  upload(file: Upload, options?: CallOptions): Promise<CallResult<AgentFile>>;
+  /** GET /external/agent-files/by-api-key: returns one page. */
+  list(query?: QueryOf<"listFiles">, options?: CallOptions): Promise<CallResult<Page<AgentFile>>>;
+  /** GET /external/agent-files/{id}/content: returns the document as it was uploaded. */
+  content(id: string, options?: CallOptions): Promise<CallResult<Uint8Array>>;
+  /** PUT /external/agent-files/{id}/add-to-assistant: makes the document available to the agent's
+   *  answers. */
+  addToAssistant(id: string, options?: CallOptions): Promise<CallResult<void>>;
+  /** PUT /external/agent-files/{id}/add-to-vector-store: another name of the same operation. */
+  addToVectorStore(id: string, options?: CallOptions): Promise<CallResult<void>>;
+  /** PUT /external/agent-files/{id}/add-to-vector-store/async: the same operation, without waiting until
+   *  the document is read. */
+  addToVectorStoreAsync(id: string, options?: CallOptions): Promise<CallResult<void>>;
+  /** DELETE /external/agent-files/{id}/delete-from-vector-store: removes it from the agent's index. The
+   *  document remains stored. */
+  removeFromVectorStore(id: string, options?: CallOptions): Promise<CallResult<void>>;
+  /** DELETE /external/agent-files/{id}/delete. `missing`: the file does not exist. */
+  delete(id: string, options?: CallOptions): Promise<CallResult<void>>;
+  /** DELETE /external/agent-files: deletes several files. Unknown ids are ignored. */
+  deleteMany(ids: readonly string[], options?: CallOptions): Promise<CallResult<void>>;
+}
+
+const unnamed = { key: "agent", mayBeMissing: false } as const;
+const ofFile = "/external/agent-files/{id}";
+const uploadLine: Line<"uploadFile"> = { ...unnamed, method: "POST", path: "/external/agent-files/upload" };
+const filesLine: Line<"listFiles"> = { ...unnamed, method: "GET", path: "/external/agent-files/by-api-key" };
+const contentLine: Line<"getFileContent"> = { ...named, method: "GET", path: `${ofFile}/content` };
+const assistantLine: Line<"addFileToAssistant"> = {
+  ...named,
+  method: "PUT",
+  path: `${ofFile}/add-to-assistant`,
+};
+const storeLine: Line<"addFileToVectorStore"> = {
+  ...named,
+  method: "PUT",
+  path: `${ofFile}/add-to-vector-store`,
+};
+const storeAsyncLine: Line<"addFileToVectorStoreAsync"> = {
+  ...named,
+  method: "PUT",
+  path: `${ofFile}/add-to-vector-store/async`,
+};
+const removeLine: Line<"removeFileFromVectorStore"> = {
+  ...named,
+  method: "DELETE",
+  path: `${ofFile}/delete-from-vector-store`,
+};
+const deleteFileLine: Line<"deleteFile"> = { ...named, method: "DELETE", path: `${ofFile}/delete` };
+const deleteManyLine: Line<"deleteFiles"> = { ...unnamed, method: "DELETE", path: "/external/agent-files" };
+
+export function filesOf({ call, json }: Caller): Files {
+  const record = json(one(agentFile.read));
+  const page = json(pageOf(agentFile.read));
+  const bytes = { form: "bytes", read: (body: Uint8Array) => body } as const;
+  const nothing = { form: "nothing", value: undefined } as const;
+  const done =
+    (
+      line:
+        | typeof assistantLine
+        | typeof storeLine
+        | typeof storeAsyncLine
+        | typeof removeLine
+        | typeof deleteFileLine,
+    ) =>
+    (id: string, options?: CallOptions) =>
+      call<void>(line, { names: { id }, answer: nothing }, options);
+  return {
+    async upload(file, options) {
+      return call(uploadLine, { form: await formOf(file), answer: record }, options);
+    },
+    list: (query, options) => call(filesLine, { query, answer: page }, options),
+    content: (id, options) => call(contentLine, { names: { id }, answer: bytes }, options),
+    addToAssistant: done(assistantLine),
+    addToVectorStore: done(storeLine),
+    addToVectorStoreAsync: done(storeAsyncLine),
+    removeFromVectorStore: done(removeLine),
+    delete: done(deleteFileLine),
+    deleteMany: (fileIds, options) => call(deleteManyLine, { body: { fileIds }, answer: nothing }, options),
+  };
+}
+
+/** Returns the form's bytes and its content type with the boundary. */
+async function formOf({ fileName, bytes, mediaType, autoAddToVectorStore }: Upload) {
+  const form = new FormData();
+  form.set("file", new File([bytes], fileName, mediaType === undefined ? {} : { type: mediaType }));
+  if (autoAddToVectorStore !== undefined) form.set("autoAddToVectorStore", String(autoAddToVectorStore));
+  const encoded = new Response(form);
+  const type = encoded.headers.get("content-type") ?? "multipart/form-data";
+  return { type, bytes: new Uint8Array(await encoded.arrayBuffer()) };
+}
+
+type Accepted = { readonly id: string };
+
+export interface Webhooks {
+  /** POST /external/agents/webhooks: registers a webhook. Only this response contains the secret that
+   *  signs deliveries. `refused`: the address is not a public HTTPS address. */
+  register(body: BodyOf<"registerWebhook">, options?: CallOptions): Promise<CallResult<Webhook>>;
+  /** GET /external/agents/webhooks. */
+  list(options?: CallOptions): Promise<CallResult<Page<Webhook>>>;
+  /** DELETE /external/agents/webhooks/{id}: deletes a webhook with its log. */
+  delete(id: string, options?: CallOptions): Promise<CallResult<void>>;
+  /** GET /external/agents/webhooks/{id}/deliveries: returns one page of past and pending deliveries,
+   *  newest first. */
+  deliveries(
+    id: string,
+    query?: QueryOf<"listDeliveries">,
+    options?: CallOptions,
+  ): Promise<CallResult<Page<Delivery>>>;
+  /** POST /external/agents/webhooks/{id}/fire: sends a delivery for a conversation now. */
+  fire(id: string, conversationId: string, options?: CallOptions): Promise<CallResult<Accepted>>;
+  /** POST /external/agents/webhooks/deliveries/{id}/resend. */
+  resend(deliveryId: string, options?: CallOptions): Promise<CallResult<Accepted>>;
+}
+
+const webhooks = "/external/agents/webhooks";
+const ofWebhook = "/external/agents/webhooks/{id}";
+const registerLine: Line<"registerWebhook"> = { ...unnamed, method: "POST", path: webhooks };
+const webhooksLine: Line<"listWebhooks"> = { ...unnamed, method: "GET", path: webhooks };
+const unregisterLine: Line<"deleteWebhook"> = { ...named, method: "DELETE", path: ofWebhook };
+const deliveriesLine: Line<"listDeliveries"> = { ...named, method: "GET", path: `${ofWebhook}/deliveries` };
+const fireLine: Line<"fireWebhook"> = { ...named, method: "POST", path: `${ofWebhook}/fire` };
+const resendLine: Line<"resendDelivery"> = {
+  ...named,
+  method: "POST",
+  path: "/external/agents/webhooks/deliveries/{id}/resend",
+};
+
+export function webhooksOf({ call, json }: Caller): Webhooks {
+  const record = json(one(webhook.read));
+  const page = json(pageOf(webhook.read));
+  const log = json(pageOf(delivery.read));
+  const queued = json(one(accepted.read));
+  return {
+    register: (body, options) => call(registerLine, { body, answer: record }, options),
+    list: (options) => call(webhooksLine, { answer: page }, options),
+    delete: (id, options) =>
+      call(unregisterLine, { names: { id }, answer: { form: "nothing", value: undefined } }, options),
+    deliveries: (id, query, options) => call(deliveriesLine, { names: { id }, query, answer: log }, options),
+    fire: (id, conversationId, options) =>
+      call(fireLine, { names: { id }, body: { conversationId }, answer: queued }, options),
+    resend: (id, options) => call(resendLine, { names: { id }, answer: queued }, options),
   };
 }

@@ -1,16 +1,13 @@
 // Operations on conversations and their messages (External API 4.3; the public description where it is
 // silent).
 
-import { conversation, conversationState } from "../wire/conversation.ts";
-import { downloadUrl, uploadUrl } from "../wire/file.ts";
-import { message, responseOn } from "../wire/message.ts";
-import type { Page } from "../wire/page.ts";
-import { startResponse } from "../wire/start.ts";
+import { downloadUrl, uploadUrl } from "../wire/agent.ts";
+import { conversation, conversationState, message, responseOn, startResponse } from "../wire/conversation.ts";
+import type { Page } from "../wire/record.ts";
 import type { BodyOf, Caller, Line, QueryOf } from "./caller.ts";
 import type { CallResult } from "./exchange.ts";
-import type { CallOptions } from "./options.ts";
-import { type MessagePage, messages, one, pageOf } from "./reading.ts";
 import type {
+  CallOptions,
   Conversation,
   ConversationState,
   DownloadUrl,
@@ -18,7 +15,8 @@ import type {
   Response,
   Started,
   UploadUrl,
-} from "./records.ts";
+} from "./options.ts";
+import { type MessagePage, messages, one, pageOf } from "./reading.ts";
 
 export interface Conversations {
   /** POST /external/conversations/start: opens a conversation by e-mail, SMS or voice. The platform may

@@ -2,23 +2,28 @@
 // interface.
 
 import { systemClock } from "../ops/clock.ts";
-import { type Agents, agentsOf, type Users, usersOf } from "./agents.ts";
+import {
+  type Agents,
+  agentsOf,
+  type Files,
+  filesOf,
+  type Users,
+  usersOf,
+  type Webhooks,
+  webhooksOf,
+} from "./agents.ts";
 import { createCaller } from "./caller.ts";
 import { type Conversations, conversationsOf } from "./conversations.ts";
-import { type Files, filesOf } from "./files.ts";
 import type { ClientOptions, Place } from "./options.ts";
-import { type Webhooks, webhooksOf } from "./webhooks.ts";
 
-export type { Agents, Users } from "./agents.ts";
+export type { Agents, Files, Upload, Users, Webhooks } from "./agents.ts";
 export type { BodyOf, OperationId, QueryOf } from "./caller.ts";
 export type { Conversations } from "./conversations.ts";
 export { CallFailure, type CallResult, mapped, stopped } from "./exchange.ts";
-export type { Files, Upload } from "./files.ts";
+export type * from "./options.ts";
 export type { CallOptions, ClientOptions, Place, Region } from "./options.ts";
 export { createRate, type Rate, type RateOptions } from "./rate.ts";
 export { items, pages } from "./reading.ts";
-export type * from "./records.ts";
-export type { Webhooks } from "./webhooks.ts";
 
 /** The client. Every operation returns a `CallResult`; none throws. */
 export interface Client {

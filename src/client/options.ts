@@ -1,7 +1,21 @@
-// Options of a client and of each of its calls.
+// Options of a client and of each of its calls, and the records of the External API as the client returns them. Required
+// fields are always present. Fields that the interface promises may be undefined, because they were not sent or had a
+// wrong type. Unknown fields are passed through.
 
 import type { Clock } from "bridgehead/contract";
+import type * as z from "zod";
+import type { agent, agentFile, downloadUrl, escalation, statistic, uploadUrl } from "../wire/agent.ts";
+import type {
+  conversation,
+  conversationState,
+  platformUser,
+  responseOn,
+  startResponse,
+  user,
+  userSearch,
+} from "../wire/conversation.ts";
 import type { Dropped } from "../wire/record.ts";
+import type { delivery, webhook } from "../wire/webhook.ts";
 import type { Rate } from "./rate.ts";
 
 /** The regions of the service (External API 1). Each has its own base address, which you know from your
@@ -50,3 +64,30 @@ export interface CallOptions {
    *  request from being sent (`deferred`). */
   readonly crossing?: () => void | Promise<void>;
 }
+
+type Read<R extends { readonly read: z.ZodType }> = z.output<R["read"]>;
+
+/** External API 2.4. */
+export type Agent = Read<typeof agent>;
+/** External API 2.2. */
+export type User = Read<typeof user>;
+export type UserSearch = Read<typeof userSearch>;
+/** External API 2.3. */
+export type PlatformUser = Read<typeof platformUser>;
+/** External API 2.7. */
+export type Statistic = Read<typeof statistic>;
+/** A past escalation. */
+export type Escalation = Read<typeof escalation>;
+export type Started = Read<typeof startResponse>;
+export type Conversation = Read<typeof conversation>;
+export type ConversationState = Read<typeof conversationState>;
+/** The status of a message that was sent asynchronously. */
+export type Response = Read<typeof responseOn>;
+export type UploadUrl = Read<typeof uploadUrl>;
+export type DownloadUrl = Read<typeof downloadUrl>;
+export type AgentFile = Read<typeof agentFile>;
+export type Webhook = Read<typeof webhook>;
+/** An entry of a webhook's delivery log. */
+export type Delivery = Read<typeof delivery>;
+export type { Message } from "../wire/conversation.ts";
+export type { Page } from "../wire/record.ts";

@@ -2,9 +2,8 @@
 // Iterates over lists (External API 2.1), by page or by item.
 
 import * as z from "zod";
-import { type Message, message } from "../wire/message.ts";
-import type { Page } from "../wire/page.ts";
-import { type Dropped, type Reading, read, record } from "../wire/record.ts";
+import { type Message, message } from "../wire/conversation.ts";
+import { type Dropped, type Page, type Reading, read, record } from "../wire/record.ts";
 import { CallFailure, type CallResult } from "./exchange.ts";
 
 export type Reader<T> = (body: unknown, dropped: Dropped) => Reading<T>;

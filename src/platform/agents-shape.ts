@@ -1,8 +1,8 @@
 // Schema of the agents file.
 
 import * as z from "zod";
-import { textOrObject } from "../wire/text.ts";
-import { agentRoles, organizationRoles } from "../wire/user.ts";
+import { agentRoles, organizationRoles } from "../wire/conversation.ts";
+import { textOrObject } from "../wire/record.ts";
 import { triggers } from "../wire/webhook.ts";
 import { ruleProblem } from "./brain/rules.ts";
 import { modelBlock } from "./model-shape.ts";

@@ -2,7 +2,7 @@
 
 import type { Clock } from "bridgehead/contract";
 import type { Context, MiddlewareHandler } from "hono";
-import { forbidden, tooManyRequests } from "../wire/failure.ts";
+import { forbidden, tooManyRequests } from "../wire/record.ts";
 import type { Limiter } from "./limiter.ts";
 import type { Roster } from "./roster.ts";
 import { type Env, fail } from "./routes/exchange.ts";

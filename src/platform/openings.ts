@@ -1,7 +1,7 @@
 // Starts conversations: inserts a row, or reuses the user's current conversation over the same channel.
 
 import type * as z from "zod";
-import type { startRequest } from "../wire/start.ts";
+import type { startRequest } from "../wire/conversation.ts";
 import { newUuid, uuidOf } from "./names.ts";
 import { findOrInsert, personRow } from "./people.ts";
 import { countOpening } from "./statistics.ts";

@@ -1,11 +1,11 @@
 // Converts the user fields of a request into a row and validates addresses.
 
-import type { FailureDetail } from "../wire/failure.ts";
+import type { FailureDetail } from "../wire/record.ts";
 import { newUuid } from "./names.ts";
 import type { PersonRow } from "./store/people.ts";
 import type { PlatformStore } from "./store/store.ts";
 
-/** User fields shared by several requests; see wire/user.ts. */
+/** User fields shared by several requests; see wire/conversation.ts. */
 export interface PersonRequest {
   readonly firstName: string;
   readonly lastName: string;

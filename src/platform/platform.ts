@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import type { HttpBindings } from "@hono/node-server";
 import type { Clock, Log } from "bridgehead/contract";
 import { Hono } from "hono";
-import { internalError, notFound } from "../wire/failure.ts";
+import { internalError, notFound } from "../wire/record.ts";
 import type { AgentDefinition } from "./definition.ts";
 import { docsRoutes } from "./docs/routes.ts";
 import { createLibrary, type Library } from "./files/library.ts";

@@ -1,10 +1,8 @@
 // Converts rows to API records.
 
 import { type agent as agentRecord, unlistedModel } from "../wire/agent.ts";
-import type { conversation } from "../wire/conversation.ts";
-import type { message } from "../wire/message.ts";
+import type { conversation, message, user } from "../wire/conversation.ts";
 import type { Served } from "../wire/record.ts";
-import type { user } from "../wire/user.ts";
 import type { Source } from "./brain/brain.ts";
 import type { AgentDefinition } from "./definition.ts";
 import { uuidOf } from "./names.ts";

@@ -12,7 +12,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { getRequestListener, type HttpBindings } from "@hono/node-server";
 import type { Clock } from "bridgehead/contract";
-import { badRequest, type Failure, internalError, notFound } from "../wire/failure.ts";
+import { badRequest, type Failure, internalError, notFound } from "../wire/record.ts";
 
 /** Limits in milliseconds and counts that protect the server from slow or endless requests. */
 export interface ServerLimits {

@@ -1,8 +1,8 @@
 // Platform users with access to an agent, and the source of their access (External API 2.3, 4.2 rules 1 and
 // 2).
 
+import type { agentRoles, organizationRoles, platformUser } from "../wire/conversation.ts";
 import type { Served } from "../wire/record.ts";
-import type { agentRoles, organizationRoles, platformUser } from "../wire/user.ts";
 import type { AgentDefinition } from "./definition.ts";
 
 type Status = "active" | "inactive";

@@ -3,8 +3,8 @@
 // of the model's own response.
 
 import type * as z from "zod";
+import type { statistic, statisticQuery } from "../wire/agent.ts";
 import type { Served } from "../wire/record.ts";
-import type { statistic, statisticQuery } from "../wire/statistic.ts";
 import type { ConversationRow } from "./store/conversations.ts";
 import type { PlatformStore } from "./store/store.ts";
 import { sum, type Totals } from "./store/usage.ts";

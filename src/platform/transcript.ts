@@ -1,6 +1,6 @@
 // Messages with their files, as the interface shows them.
 
-import type { message } from "../wire/message.ts";
+import type { message } from "../wire/conversation.ts";
 import type { Served } from "../wire/record.ts";
 import { messageOf } from "./records.ts";
 import type { MessageFileRow } from "./store/message-files.ts";

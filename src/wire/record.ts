@@ -1,6 +1,11 @@
 // Parses records of the External API. The interface promises more fields than clients need, and real
 // platforms omit some of them. A missing required field is an error that names its path. Any other field of
 // a wrong type is dropped and reported once. Unknown extra fields pass through.
+//
+// Forms that several records share: texts that the interface types as object in one place and as string in another
+// (`smsSignature`, introductions), a date and time in a query string (ISO 8601, the interface's `date-time`), the page
+// envelope of every list (External API 2.1) with the query parameters that select a page (4.1), and error bodies (7).
+// The 400 format is from the public description; the body of a 429 is not documented.
 
 import * as z from "zod";
 
@@ -88,4 +93,152 @@ function describe(issues: readonly z.core.$ZodIssue[]): string {
   const lines = issues.slice(0, 3).map((issue) => `${issue.path.join(".") || "body"}: ${issue.message}`);
   const more = issues.length - lines.length;
   return lines.join("; ") + (more > 0 ? `; and ${more} more` : "");
+}
+
+/** A string, an object with the text under a common field name, or an object of texts by language. */
+export const textOrObject = z.union([z.string(), z.record(z.string(), z.unknown())]);
+
+const usualNames = ["text", "value", "message", "content", "default", "en", "en-US", "en_US"];
+
+/** A text under a common field name may itself be an object by language. Deeper nesting is ignored. */
+const deepest = 2;
+
+/** Returns the trimmed text, or null when there is none. Of several languages it returns English, else
+ *  the first that is not empty. */
+export function plainText(value: z.output<typeof textOrObject> | null | undefined): string | null {
+  return textIn(value, deepest);
+}
+
+function textIn(value: unknown, depth: number): string | null {
+  if (typeof value === "string") return value.trim() || null;
+  if (value === null || typeof value !== "object" || Array.isArray(value) || depth === 0) return null;
+  const rank = (name: string) => (usualNames.includes(name) ? usualNames.indexOf(name) : usualNames.length);
+  const inOrder = Object.entries(value).toSorted(([a], [b]) => rank(a) - rank(b));
+  for (const [, inner] of inOrder) {
+    const text = textIn(inner, depth - 1);
+    if (text !== null) return text;
+  }
+  return null;
+}
+
+const iso = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$/i;
+
+/** Returns epoch milliseconds. A time without a zone is UTC, in any time zone of the server; a date
+ *  alone is its first instant. */
+export const instant = z
+  .string()
+  .transform(msOf)
+  .refine((ms) => !Number.isNaN(ms), "not a date-time");
+
+function msOf(given: string): number {
+  // A plus sign that was not percent-encoded arrives as a space.
+  const text = given.replace(/ (?=\d\d:\d\d$)/, "+");
+  const [, time, , , zone] = iso.exec(text) ?? [];
+  if (!iso.test(text)) return Number.NaN;
+  return Date.parse(time !== undefined && zone === undefined ? `${text}Z` : text);
+}
+
+export const defaultPageSize = 20;
+const maxPageSize = 100;
+const count = z.coerce.number().int().min(1);
+const pageNumber = count.max(1_000_000);
+const pageSize = count.transform((size) => Math.min(size, maxPageSize));
+
+/** The page parameters of a query string. The interface defines no defaults; these are Bridgehead's. A
+ *  larger page size is reduced to our maximum. */
+export const pageQuery = z.looseObject({
+  page: pageNumber.default(1),
+  pageSize: pageSize.default(defaultPageSize),
+  orderBy: z.enum(["createdAt", "updatedAt"]).default("createdAt"),
+  orderDirection: z.enum(["ASC", "DESC"]).default("DESC"),
+});
+
+/** As above, for a list that is returned complete unless a page is requested. */
+export const optionalPageQuery = z.looseObject({
+  page: pageNumber.optional(),
+  pageSize: pageSize.optional(),
+});
+
+export interface Page<T> {
+  readonly currentPage: number;
+  readonly pageSize: number;
+  readonly totalItems: number;
+  readonly totalPages: number;
+  readonly hasNextPage: boolean;
+  readonly hasPreviousPage: boolean;
+  readonly data: readonly T[];
+}
+
+/** Wraps one page of items; `page` counts from 1. */
+export function pageOf<T>(data: readonly T[], page: number, pageSize: number, totalItems: number): Page<T> {
+  const totalPages = Math.ceil(totalItems / pageSize);
+  return {
+    currentPage: page,
+    pageSize,
+    totalItems,
+    totalPages,
+    hasNextPage: page < totalPages,
+    hasPreviousPage: page > 1 && totalPages > 0,
+    data,
+  };
+}
+
+/** An error body as a client may receive it: every field is optional. */
+const failure = z.looseObject({
+  name: z.string().optional().catch(undefined),
+  message: z.string().optional().catch(undefined),
+});
+
+/** Returns a short message from an error body; empty when it contains no readable one. */
+export function failureReason(input: unknown): string {
+  const reading = failure.safeParse(input);
+  if (!reading.success) return "";
+  const { name, message } = reading.data;
+  return [name, message].filter(Boolean).join(": ").slice(0, 200);
+}
+
+const detailed = z.looseObject({
+  details: z.array(z.looseObject({ path: z.string(), message: z.string() })).min(1),
+});
+
+/** Returns the fields that an error body rejects, if it uses our own format (the interface leaves it
+ *  open). */
+export function failureDetails(input: unknown): readonly FailureDetail[] | undefined {
+  const reading = detailed.safeParse(input);
+  return reading.success ? reading.data.details.map(({ path, message }) => ({ path, message })) : undefined;
+}
+
+export interface Failure {
+  readonly status: number;
+  readonly name?: string;
+  readonly message: string;
+  readonly details?: readonly FailureDetail[];
+}
+export type FailureDetail = { readonly path: string; readonly message: string };
+
+export const forbidden: Failure = {
+  status: 403,
+  name: "FORBIDDEN_ERROR",
+  message: "INVALID_CREDENTIALS",
+  details: [],
+};
+export const notFound: Failure = {
+  status: 404,
+  name: "ENTITY_NOT_FOUND_ERROR",
+  message: "ENTITY_NOT_FOUND",
+  details: [],
+};
+export const tooManyRequests: Failure = {
+  status: 429,
+  name: "TOO_MANY_REQUESTS_ERROR",
+  message: "RATE_LIMIT_EXCEEDED",
+  details: [],
+};
+/** Not documented either; bounds the size of the body. */
+export const tooLarge: Failure = { ...badRequest([{ path: "", message: "too large" }]), status: 413 };
+export const internalError: Failure = { status: 500, message: "Internal Server Error" };
+
+/** A request that is rejected, with the fields that are the reason. */
+export function badRequest(details: readonly FailureDetail[]): Failure {
+  return { status: 400, name: "BAD_REQUEST", message: "INVALID_REQUEST", details };
 }

@@ -3,8 +3,7 @@
 // The real system names of chat applications are product names; the interface uses placeholders, and so does this file.
 
 import * as z from "zod";
-import { record } from "./record.ts";
-import { textOrObject } from "./text.ts";
+import { record, textOrObject } from "./record.ts";
 import { webhookConfig } from "./webhook.ts";
 
 const status = z.enum(["active", "inactive"]);

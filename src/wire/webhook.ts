@@ -3,10 +3,8 @@
 // names that known clients read.
 
 import * as z from "zod";
-import { conversation } from "./conversation.ts";
-import { message } from "./message.ts";
+import { conversation, message, user } from "./conversation.ts";
 import { record } from "./record.ts";
-import { user } from "./user.ts";
 
 export const triggers = [
   "each_message",

@@ -2,7 +2,7 @@
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { notFound } from "../../src/wire/failure.ts";
+import { notFound } from "../../src/wire/record.ts";
 
 interface Received {
   readonly method: string;

@@ -2,7 +2,7 @@
 // platform has seen the request, or after it has answered.
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { forbidden, notFound, tooManyRequests } from "../../src/wire/failure.ts";
+import { forbidden, notFound, tooManyRequests } from "../../src/wire/record.ts";
 import { closeServer } from "../agent/fault-server.ts";
 import { freePort } from "../real/ports.ts";
 

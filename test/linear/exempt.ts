@@ -84,7 +84,6 @@ export const exempt: Readonly<Record<string, readonly string[]>> = {
     "src/escalation/link/page.ts#linkTo",
     "src/escalation/webhook/reading.ts#deferred",
     "src/escalation/webhook/recipient.ts#recipientAt",
-    "src/agent/people.ts",
     "src/ops/systemd.ts#isJournal",
     "src/ops/failpoints.ts",
     "src/platform/files/signed.ts",
@@ -110,8 +109,8 @@ export const exempt: Readonly<Record<string, readonly string[]>> = {
     "adapters/voice/tokens.ts#callToken",
   ],
   "makes a request, or waits for a worker, with limits of its own": [
-    "src/agent/transcript.ts#readBack",
-    "src/agent/transcript.ts#readFrom",
+    "src/agent/messages.ts#readBack",
+    "src/agent/messages.ts#readFrom",
     "src/escalation/webhook/exchange.ts#post",
     "src/ops/address.ts#judge",
     "src/platform/escalations/watch.ts#watch",

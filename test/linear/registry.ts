@@ -5,7 +5,7 @@ import { config as smsConfig } from "../../adapters/sms/config.ts";
 import type { Dialogue } from "../../adapters/voice/engine/dialogue.ts";
 import { phrases } from "../../adapters/voice/speech/index.ts";
 import type { ListSplitter } from "../../src/client/reading.ts";
-import { message } from "../../src/wire/message.ts";
+import { message } from "../../src/wire/conversation.ts";
 import { bytes, type Cases, eventWith, type Given, matterWith, ofMatter, one, replyWith } from "./inputs.ts";
 import { emailCases } from "./registry-email.ts";
 
@@ -304,20 +304,16 @@ export const cases: Cases = {
     isPublic: one,
     isAllowed: (f, text) => f(text, ["10.0.0.0/8", "host"]),
   },
-  "src/wire/text.ts": {
+  "src/wire/record.ts": {
     plainText: one,
-  },
-  "src/wire/failure.ts": {
     failureReason: (f, text) => f({ name: text, message: text }),
     failureDetails: (f, text) => f({ details: [{ path: text, message: text }] }),
-  },
-  "src/wire/record.ts": {
     read: (f, text) => {
       const sent = { id: text, message: text, senderRole: text, createdAt: text, files: text };
       return f(message.read, sent, () => undefined);
     },
   },
-  "src/agent/match.ts": {
+  "src/agent/messages.ts": {
     findWords: (f, text) =>
       f([{ id: "1", senderRole: "manual_assistant", message: text, createdAt: "2026" }], {
         text,

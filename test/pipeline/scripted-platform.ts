@@ -3,7 +3,7 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
-import { notFound } from "../../src/wire/failure.ts";
+import { notFound } from "../../src/wire/record.ts";
 import { agentRecord, conversationRecord, emailSkill, messageRecord } from "../agent/records.ts";
 
 type Operation = "start" | "ask" | "look" | "search" | "mode" | "describe";

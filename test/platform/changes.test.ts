@@ -2,8 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
-import { conversation, conversationState } from "../../src/wire/conversation.ts";
-import { message, responseOn } from "../../src/wire/message.ts";
+import { conversation, conversationState, message, responseOn } from "../../src/wire/conversation.ts";
 import { saying, startModel } from "./model-stub.ts";
 import { keys, type Rig, startRig, startWith } from "./rig.ts";
 

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { agentFile } from "../../src/wire/file.ts";
+import { agentFile } from "../../src/wire/agent.ts";
 import { docxBomb, docxOf, pdfBomb, pdfOf } from "./documents.ts";
 import { keys, type Rig, startRig } from "./rig.ts";
 

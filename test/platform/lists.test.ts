@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
-import { platformUser, user } from "../../src/wire/user.ts";
+import { platformUser, user } from "../../src/wire/conversation.ts";
 import { startByEmail, startRig, startWith } from "./rig.ts";
 
 const acme = `

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents } from "../../src/platform/index.ts";
-import { message as messageRecord } from "../../src/wire/message.ts";
+import { message as messageRecord } from "../../src/wire/conversation.ts";
 import { saying, startModel } from "./model-stub.ts";
 import { keys, startRig, startWith } from "./rig.ts";
 

@@ -2,10 +2,8 @@
 
 import { describe, expect, test } from "vitest";
 import { agent } from "../../src/wire/agent.ts";
-import { conversation } from "../../src/wire/conversation.ts";
-import { message } from "../../src/wire/message.ts";
+import { conversation, message, user } from "../../src/wire/conversation.ts";
 import { apiSkill, emailSkill, smsSkill } from "../../src/wire/skill.ts";
-import { user } from "../../src/wire/user.ts";
 import { keys, startByEmail, startRig } from "./rig.ts";
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;

@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { openPlatformStore } from "../../src/platform/store/store.ts";
-import { statistic } from "../../src/wire/statistic.ts";
+import { statistic } from "../../src/wire/agent.ts";
 import { startModel } from "./model-stub.ts";
 import { keys, startByEmail, startRig, startWith } from "./rig.ts";
 

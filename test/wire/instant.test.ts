@@ -1,7 +1,7 @@
 // Dates and times of query strings (External API 4.2: `date-time`).
 
 import { expect, test } from "vitest";
-import { instant } from "../../src/wire/instant.ts";
+import { instant } from "../../src/wire/record.ts";
 
 const noon = Date.UTC(2026, 10, 2, 12);
 

@@ -2,12 +2,18 @@
 
 import { describe, expect, test } from "vitest";
 import * as z from "zod";
-import { badRequest, failureReason, forbidden } from "../../src/wire/failure.ts";
-import { pageOf, pageQuery } from "../../src/wire/page.ts";
-import { once, read, record } from "../../src/wire/record.ts";
+import { createUserRequest, startRequest } from "../../src/wire/conversation.ts";
+import {
+  badRequest,
+  failureReason,
+  forbidden,
+  once,
+  pageOf,
+  pageQuery,
+  read,
+  record,
+} from "../../src/wire/record.ts";
 import { escalationSkill, voiceSkill } from "../../src/wire/skill.ts";
-import { startRequest } from "../../src/wire/start.ts";
-import { createUserRequest } from "../../src/wire/user.ts";
 
 const thing = record("thing", { id: z.string() }, { size: z.number() }, { tags: z.array(z.string()) });
 

@@ -1,7 +1,7 @@
 // Texts that are typed object and carry text: every form seen, or likely to be.
 
 import { expect, it } from "vitest";
-import { plainText, textOrObject } from "../../src/wire/text.ts";
+import { plainText, textOrObject } from "../../src/wire/record.ts";
 
 it.each([
   ["Hello", "Hello"],

@@ -1,7 +1,7 @@
 // One example for each record, request and response of the description. All are consistent with one
 // scenario. Tests validate them against the schemas, and send the page's requests.
 
-import { pageOf } from "../../wire/page.ts";
+import { pageOf } from "../../wire/record.ts";
 
 const at = (time: string): string => `2026-03-02T${time}.000Z`;
 const personId = "019cadf0-7a10-7c31-9d54-5f2b1c8e0a01";

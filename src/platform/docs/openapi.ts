@@ -1,6 +1,7 @@
 // The machine-readable description: OpenAPI 3.1, generated from the operation table and the records.
 
 import * as z from "zod";
+import { type Operation, operations } from "../../wire/operations/index.ts";
 import {
   badRequest,
   forbidden,
@@ -8,8 +9,7 @@ import {
   notFound,
   tooLarge,
   tooManyRequests,
-} from "../../wire/failure.ts";
-import { type Operation, operations } from "../../wire/operations/index.ts";
+} from "../../wire/record.ts";
 import { webhookDelivery } from "../../wire/webhook.ts";
 import { describeDeliveries } from "./deliveries.ts";
 import { answerExamples, requestExamples } from "./examples.ts";

@@ -1,15 +1,17 @@
 // Generates the records as JSON Schema in the dialect of OpenAPI 3.1, each once and under its own name.
 
 import * as z from "zod";
-import { agent } from "../../wire/agent.ts";
-import { conversation, conversationState } from "../../wire/conversation.ts";
-import { escalation } from "../../wire/escalation.ts";
-import { agentFile, messageFile } from "../../wire/file.ts";
-import { message } from "../../wire/message.ts";
+import { agent, agentFile, escalation, statistic } from "../../wire/agent.ts";
+import {
+  conversation,
+  conversationState,
+  message,
+  messageFile,
+  platformUser,
+  startRequest,
+  user,
+} from "../../wire/conversation.ts";
 import { servedSkill, skills } from "../../wire/skill.ts";
-import { startRequest } from "../../wire/start.ts";
-import { statistic } from "../../wire/statistic.ts";
-import { platformUser, user } from "../../wire/user.ts";
 import { delivery, webhook, webhookDelivery } from "../../wire/webhook.ts";
 import { recordExamples } from "./examples.ts";
 import { fieldWords } from "./words.ts";

@@ -1,7 +1,7 @@
 // The texts of the description: what an operation's summary omits, and what the names of fields and
 // parameters do not explain.
 
-import { pageQuery } from "../../wire/page.ts";
+import { pageQuery } from "../../wire/record.ts";
 
 /** By field name, or by record and field where one name has several meanings. */
 const fields: { readonly [field: string]: string } = {

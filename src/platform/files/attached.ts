@@ -2,8 +2,8 @@
 // agent's model.
 
 import type * as z from "zod";
-import type { FailureDetail } from "../../wire/failure.ts";
-import type { sendRequest } from "../../wire/message.ts";
+import type { sendRequest } from "../../wire/conversation.ts";
+import type { FailureDetail } from "../../wire/record.ts";
 import type { MessageFileRow } from "../store/message-files.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { DocumentReader } from "./reading.ts";

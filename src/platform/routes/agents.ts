@@ -2,9 +2,8 @@
 
 import { type Context, Hono } from "hono";
 import * as z from "zod";
-import { notFound } from "../../wire/failure.ts";
-import { pageOf, pageQuery } from "../../wire/page.ts";
-import { statisticQuery } from "../../wire/statistic.ts";
+import { statisticQuery } from "../../wire/agent.ts";
+import { notFound, pageOf, pageQuery } from "../../wire/record.ts";
 import type { AgentDefinition } from "../definition.ts";
 import { agentOf, userOf } from "../records.ts";
 import { inCharge, withAccess } from "../staff.ts";

@@ -1,7 +1,7 @@
 // Limits the size of request bodies.
 
 import type { MiddlewareHandler } from "hono";
-import { tooLarge } from "../../wire/failure.ts";
+import { tooLarge } from "../../wire/record.ts";
 import { fail } from "./exchange.ts";
 
 /** Responds 413 to larger bodies: immediately if Content-Length exceeds the limit, otherwise as soon as

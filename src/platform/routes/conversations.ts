@@ -7,12 +7,17 @@ import {
   createConversationRequest,
   deleteConversationsRequest,
   modeRequest,
+  startRequest,
   updateConversationRequest,
 } from "../../wire/conversation.ts";
-import { type FailureDetail, internalError, notFound } from "../../wire/failure.ts";
-import { instant } from "../../wire/instant.ts";
-import { pageOf, pageQuery } from "../../wire/page.ts";
-import { startRequest } from "../../wire/start.ts";
+import {
+  type FailureDetail,
+  instant,
+  internalError,
+  notFound,
+  pageOf,
+  pageQuery,
+} from "../../wire/record.ts";
 import type { AgentDefinition } from "../definition.ts";
 import { conversationRow, removeConversations, startConversation } from "../openings.ts";
 import { addressProblems } from "../people.ts";

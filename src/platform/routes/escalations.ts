@@ -2,9 +2,8 @@
 
 import { Hono } from "hono";
 import * as z from "zod";
-import type { escalation } from "../../wire/escalation.ts";
-import { pageOf, pageQuery } from "../../wire/page.ts";
-import type { Served } from "../../wire/record.ts";
+import type { escalation } from "../../wire/agent.ts";
+import { pageOf, pageQuery, type Served } from "../../wire/record.ts";
 import type { EscalationRow, Notified } from "../store/escalations.ts";
 import type { PlatformStore } from "../store/store.ts";
 import { type Env, readQuery } from "./exchange.ts";

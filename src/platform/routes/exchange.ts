@@ -4,7 +4,7 @@
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
 import type * as z from "zod";
-import { badRequest, type Failure, type FailureDetail } from "../../wire/failure.ts";
+import { badRequest, type Failure, type FailureDetail } from "../../wire/record.ts";
 import type { AgentDefinition } from "../definition.ts";
 import { readJson } from "./json.ts";
 

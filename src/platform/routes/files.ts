@@ -2,10 +2,16 @@
 
 import { Hono } from "hono";
 import * as z from "zod";
-import { internalError, notFound, tooLarge, tooManyRequests } from "../../wire/failure.ts";
-import { type agentFile, deleteFilesRequest } from "../../wire/file.ts";
-import { pageOf, pageQuery } from "../../wire/page.ts";
-import type { Served } from "../../wire/record.ts";
+import { type agentFile, deleteFilesRequest } from "../../wire/agent.ts";
+import {
+  internalError,
+  notFound,
+  pageOf,
+  pageQuery,
+  type Served,
+  tooLarge,
+  tooManyRequests,
+} from "../../wire/record.ts";
 import type { Added, Library } from "../files/library.ts";
 import { fileName, savedAs } from "../files/name.ts";
 import type { FileRow } from "../store/files.ts";

@@ -3,8 +3,8 @@
 
 import type { Clock } from "bridgehead/contract";
 import { type Context, Hono } from "hono";
-import { forbidden, notFound } from "../../wire/failure.ts";
-import { uploadUrlRequest } from "../../wire/file.ts";
+import { uploadUrlRequest } from "../../wire/agent.ts";
+import { forbidden, notFound } from "../../wire/record.ts";
 import { storagePath } from "../files/attached.ts";
 import { fileName, savedAs } from "../files/name.ts";
 import { isSigned, type Purpose, signedPath } from "../files/signed.ts";

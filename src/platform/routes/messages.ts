@@ -3,10 +3,8 @@
 
 import { Hono } from "hono";
 import * as z from "zod";
-import { notFound } from "../../wire/failure.ts";
-import { manualMessageRequest, type responseOn, sendRequest } from "../../wire/message.ts";
-import { defaultPageSize, optionalPageQuery, pageOf } from "../../wire/page.ts";
-import type { Served } from "../../wire/record.ts";
+import { manualMessageRequest, type responseOn, sendRequest } from "../../wire/conversation.ts";
+import { defaultPageSize, notFound, optionalPageQuery, pageOf, type Served } from "../../wire/record.ts";
 import { findAttached } from "../files/attached.ts";
 import type { MessageRow } from "../store/messages.ts";
 import type { PlatformStore } from "../store/store.ts";

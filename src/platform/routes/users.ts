@@ -2,8 +2,8 @@
 
 import type { Clock } from "bridgehead/contract";
 import { Hono } from "hono";
-import { notFound } from "../../wire/failure.ts";
-import { createUserRequest } from "../../wire/user.ts";
+import { createUserRequest } from "../../wire/conversation.ts";
+import { notFound } from "../../wire/record.ts";
 import { removeConversations } from "../openings.ts";
 import { addressProblems, dialled, personRow } from "../people.ts";
 import { userOf } from "../records.ts";

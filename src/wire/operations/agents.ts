@@ -2,10 +2,8 @@
 // (4.3).
 
 import * as z from "zod";
-import { agent } from "../agent.ts";
-import { escalation } from "../escalation.ts";
-import { statistic } from "../statistic.ts";
-import { platformUser, user } from "../user.ts";
+import { agent, escalation, statistic } from "../agent.ts";
+import { platformUser, user } from "../conversation.ts";
 import { accepted, delivery, registerWebhookRequest, webhook } from "../webhook.ts";
 import { dateTime, listParameters, type Operation, pageRecord } from "./operation.ts";
 
