@@ -18,9 +18,9 @@ import { healthStage } from "./escalation/health/stage.ts";
 import { linkTo } from "./escalation/link/page.ts";
 import { pageHandler } from "./escalation/link/stage.ts";
 import { notifyStage } from "./escalation/notify/stage.ts";
-import { intakeHandler } from "./escalation/platform-webhook/receive.ts";
-import { intakeStage } from "./escalation/platform-webhook/stage.ts";
-import { watchStage } from "./escalation/poll/stage.ts";
+import { platformWebhookHandler } from "./escalation/platform-webhook/receive.ts";
+import { platformWebhookStage } from "./escalation/platform-webhook/stage.ts";
+import { pollStage } from "./escalation/poll/stage.ts";
 import { createRegistering } from "./escalation/registration/stage.ts";
 import { webhookChannels } from "./escalation/webhook/adapter.ts";
 import { newToken, steadyNow } from "./ops/clock.ts";
@@ -40,8 +40,8 @@ import { type Migration, migrate, migrations, schemaVersion } from "./store/migr
 import { rateOf } from "./store/rates.ts";
 import { lockStore } from "./store/sqlite/lock.ts";
 import { openSqlite } from "./store/sqlite.ts";
-import { wasTold } from "./store/tables/contacts.ts";
 import { reconsiderEscalations } from "./store/tables/escalations.ts";
+import { hasTargets } from "./store/tables/responders.ts";
 
 export interface App {
   readonly db: Database;
@@ -179,7 +179,7 @@ export async function startApp(options: AppOptions): Promise<App> {
   const lives = new AbortController();
 
   // A responder may still reply after the policy was removed. The agent must not see that reply.
-  let told = await db.read(wasTold);
+  let told = await db.read(hasTargets);
   const escalating = { policy: () => config.escalation, lines: () => host.lines(), clock, log, timing };
   const webhooks = { ...escalating, answerMs: timing.escalation.webhookAnswer };
   const escalation = createEscalation({
@@ -216,7 +216,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     timing,
     transactional: [
       routeStage({ ...deps, cancel: (key) => scheduler.cancel(key) }),
-      intakeStage(escalating),
+      platformWebhookStage(escalating),
       notifyStage({ ...escalating, link: (token) => linkTo(config.http.public_url, token) }),
       composeStage(deps),
       heartbeatStage(deps),
@@ -231,7 +231,7 @@ export async function startApp(options: AppOptions): Promise<App> {
       }),
       sendStage(deps),
       fetchStage({ ...deps, mostBytes }),
-      watchStage({ ...escalating, db, rate, node }),
+      pollStage({ ...escalating, db, rate, node }),
     ],
     capacity: (_stage, channel) => host.lines().get(channel)?.rules.concurrency ?? 0,
   });
@@ -306,7 +306,15 @@ export async function startApp(options: AppOptions): Promise<App> {
       return config.escalation;
     },
     web: {
-      platform: intakeHandler({ policy: escalating.policy, isAgent, db, scheduler, clock, log, timing }),
+      platform: platformWebhookHandler({
+        policy: escalating.policy,
+        isAgent,
+        db,
+        scheduler,
+        clock,
+        log,
+        timing,
+      }),
       escalations: pageHandler({ db, scheduler, clock, log }),
     },
     async reload(next) {

@@ -12,15 +12,16 @@ import { systemClock as clock, newId } from "../ops/clock.ts";
 import { failpoint } from "../ops/failpoints.ts";
 import { standardTiming } from "../ops/timing.ts";
 import type { Database, Query } from "../store/driver.ts";
-import { contactsOf, toldOf } from "../store/tables/contacts.ts";
 import {
+  addTrigger,
   type EscalationRow,
   escalationByNumber,
+  hasNote,
   listEscalations,
   liveEscalation,
   lockEscalations,
 } from "../store/tables/escalations.ts";
-import { addSource, isNoted } from "../store/tables/sources.ts";
+import { notificationStatesOf, targetsOf } from "../store/tables/responders.ts";
 import { saidBefore, wasGivenBack } from "../store/tables/takeover.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
@@ -100,8 +101,8 @@ async function show(db: Database, number: number, options: EscalationOptions, io
     const details = (await detailsOf(q, [row], "whole")).get(row.id);
     if (!details) throw new Error(`reading escalation ${number}: it was not found`);
     const { person, subject, sources, said } = details;
-    const contacts = await contactsOf(q, row.id);
-    const told = (await toldOf(q, row.id)).map(({ contact, made_at, ...one }) => {
+    const contacts = await targetsOf(q, row.id);
+    const told = (await notificationStatesOf(q, row.id)).map(({ contact, made_at, ...one }) => {
       const to = contacts.find(({ id }) => id === contact);
       return { ...one, name: to?.name, way: to?.way, address: to?.address, at: made_at };
     });
@@ -154,9 +155,9 @@ async function change(
 ): Promise<Outcome> {
   if (action === "note") {
     const note = { escalation: row.id, source: "note", detail: `${by}: ${text}` };
-    if (!again && (await isNoted(q, note, sameText)))
+    if (!again && (await hasNote(q, note, sameText)))
       return { done: true, says: "noted before; --again notes it once more" };
-    await addSource(q, { key: `note:${newId(clock.now())}`, ...note });
+    await addTrigger(q, { key: `note:${newId(clock.now())}`, ...note });
     return { done: true, says: "noted" };
   }
   if (row.state === "closed" && !(await isLeftSilent(q, row, action))) return afterClose(q, row, action, by);

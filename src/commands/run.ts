@@ -15,7 +15,7 @@ import {
 } from "../channels/readiness.ts";
 import { type Config, loadConfig, secretValues } from "../config/index.ts";
 import { type Alarm, alarmText, isSilenced } from "../escalation/alarm/decide.ts";
-import { type AlarmDeps, defineAlarmGauges, keepSaying, lookForAlarm } from "../escalation/alarm/stage.ts";
+import { type AlarmDeps, defineAlarmGauges, logAlarm, readAlarm } from "../escalation/alarm/stage.ts";
 import { askHealth, type Listener, startListener } from "../http/index.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog, type RunningLog } from "../ops/log.ts";
@@ -182,7 +182,7 @@ async function serve(app: App, service: Service): Promise<void> {
     tasks.start("memory", (signal) => tidyAfterStart(clock, timing.startup.quiet, signal), {
       restart: "never",
     });
-    tasks.start("alarm", (signal) => keepSaying({ ...alarmed(app), clock, log, timing }, signal));
+    tasks.start("alarm", (signal) => logAlarm({ ...alarmed(app), clock, log, timing }, signal));
     tasks.start("status", (signal) => tellStatus(app, service, signal));
     tasks.start("generation", (signal) => keepGeneration(app, service, signal));
     tasks.start("retention", (signal) => keepTidy(app, service, signal));
@@ -229,7 +229,7 @@ async function tellStatus(app: App, { notifier, timing }: Service, signal: Abort
 }
 
 const statusOf = async (app: App, waiting: number): Promise<string> =>
-  alarmText(await lookForAlarm(alarmed(app))) + statusText(reportChannels(app.host, app.agents), waiting);
+  alarmText(await readAlarm(alarmed(app))) + statusText(reportChannels(app.host, app.agents), waiting);
 
 async function keepTidy(app: App, service: Service, signal: AbortSignal): Promise<void> {
   const timing = service.timing.upkeep;
@@ -293,7 +293,7 @@ async function readiness(app: App | null, { store }: Config, timing: Timing) {
   try {
     const problem = await storeProblem(app.db, clock, disk, timing.health.store);
     if (problem !== null) return { ready: false, channels, store: problem };
-    const alarm = await lookForAlarm(alarmed(app));
+    const alarm = await readAlarm(alarmed(app));
     const ready = isReady(channels) && !isSilenced(alarm);
     const warnings = await storeWarnings(app, app.installation, timing.upkeep);
     const store = await app.db.read(overview);

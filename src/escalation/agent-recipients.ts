@@ -3,8 +3,8 @@
 import type { EscalationSettings } from "../agent/calls.ts";
 import type { Contact } from "../domain/policy.ts";
 import type { ChannelRuntimes } from "../pipeline/channel-runtime.ts";
-import type { Way } from "../store/tables/contacts.ts";
 import type { EscalationRow } from "../store/tables/escalations.ts";
+import type { Way } from "../store/tables/responders.ts";
 
 /** Returns the skill's settings for a topic, or for all topics when it does not list this one. */
 export function escalationsFor(

@@ -11,15 +11,6 @@ import type { Timing } from "../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../pipeline/channel-runtime.ts";
 import type { Escalation, Raised } from "../pipeline/escalation.ts";
 import type { Query } from "../store/driver.ts";
-import {
-  addNotice,
-  type ContactRow,
-  contactsOf,
-  isHeard,
-  type NoticeRow,
-  noticesOf,
-  readContact,
-} from "../store/tables/contacts.ts";
 import type { ConversationRow } from "../store/tables/conversations.ts";
 import {
   type EscalationRow,
@@ -29,9 +20,18 @@ import {
   readEscalation,
   reopenEscalation,
 } from "../store/tables/escalations.ts";
+import { schedulePoll } from "../store/tables/polls.ts";
+import {
+  addNotification,
+  isHeard,
+  type NotificationRow,
+  notificationsOf,
+  readTarget,
+  type TargetRow,
+  targetsOf,
+} from "../store/tables/responders.ts";
 import { isHumans } from "../store/tables/takeover.ts";
 import type { TurnRow } from "../store/tables/turns.ts";
-import { watchIn } from "../store/tables/watches.ts";
 import { customerText } from "./notify/text.ts";
 import { routeResponderReply } from "./reply/stage.ts";
 import { aboutConversation, logUnnotified, raise } from "./trigger/stage.ts";
@@ -116,18 +116,18 @@ export function createEscalation(deps: EscalationDeps): Escalation {
     return true;
   }
 
-  const passOn = (q: Query, contact: string, { subject, text }: Pick<NoticeRow, "subject" | "text">) =>
-    addNotice(q, { id: newId(clock.now()), contact, kind: "customer", subject, text }, 0);
+  const passOn = (q: Query, contact: string, { subject, text }: Pick<NotificationRow, "subject" | "text">) =>
+    addNotification(q, { id: newId(clock.now()), contact, kind: "customer", subject, text }, 0);
 
   /** Handles a notification that cannot be delivered. The next step of the policy becomes due at once. A
    *  customer's text is passed to all contacts of the escalation instead. */
-  async function overtake(q: Query, notice: NoticeRow): Promise<void> {
-    const { escalation } = await readContact(q, notice.contact);
+  async function overtake(q: Query, notice: NotificationRow): Promise<void> {
+    const { escalation } = await readTarget(q, notice.contact);
     if (notice.kind !== "customer") return hastenEscalation(q, escalation, timing.repeatFailed);
     // The last two contacts may fail at two nodes at the same time. The lock lets one transaction see the
     // other.
     await lockEscalations(q, [escalation]);
-    for (const { id } of await contactsOf(q, escalation)) await passOn(q, id, notice);
+    for (const { id } of await targetsOf(q, escalation)) await passOn(q, id, notice);
     if (await isHeard(q, escalation, notice.subject)) return;
     if (await reopenEscalation(q, escalation))
       log.error({ escalation }, "nobody hears what the customer writes: people are told again");
@@ -146,15 +146,15 @@ export function createEscalation(deps: EscalationDeps): Escalation {
       // Polls also after a turn without an answer: a human may answer on the platform. Locks are taken in
       // the usual order.
       const { poll } = pollingOf(deps.policy(), timing);
-      await watchIn(q, conversation, escalations.length > 0 ? timing.pollAfterAnswer : poll);
+      await schedulePoll(q, conversation, escalations.length > 0 ? timing.pollAfterAnswer : poll);
       return hasEscalated && turn.session !== null;
     },
     async stuck(q, line, draft, { state, reason }) {
-      const notices = await noticesOf(q, draft.reply);
+      const notices = await notificationsOf(q, draft.reply);
       if (notices.length > 0) {
         const escalations: number[] = [];
         for (const notice of notices) {
-          const { escalation } = await readContact(q, notice.contact);
+          const { escalation } = await readTarget(q, notice.contact);
           escalations.push((await readEscalation(q, escalation)).number);
           await overtake(q, notice);
         }
@@ -181,9 +181,9 @@ export function createEscalation(deps: EscalationDeps): Escalation {
 
 /** Returns the contact that acknowledged the escalation, or all notified contacts when a command
  *  acknowledged it. */
-async function listenersOf(q: Query, row: EscalationRow): Promise<readonly ContactRow[]> {
-  if (row.taken_contact !== null) return [await readContact(q, row.taken_contact)];
-  return (await contactsOf(q, row.id)).filter(({ conversation }) => conversation !== null);
+async function listenersOf(q: Query, row: EscalationRow): Promise<readonly TargetRow[]> {
+  if (row.taken_contact !== null) return [await readTarget(q, row.taken_contact)];
+  return (await targetsOf(q, row.id)).filter(({ conversation }) => conversation !== null);
 }
 
 const about = ({ channel, agent }: ChannelRuntime, { id }: ConversationRow) => ({

@@ -6,7 +6,7 @@ import type { Query } from "./driver.ts";
 import { type Direction, refreshLane, revokeLease } from "./lanes.ts";
 import { releaseEvent } from "./tables/inbox.ts";
 import { dropDraft, resendDraft } from "./tables/outbox.ts";
-import { allKnown } from "./tables/watches.ts";
+import { allKnown } from "./tables/polls.ts";
 import { moves } from "./transitions.ts";
 
 /** Code of every message that is held for this reason. */

@@ -1,13 +1,13 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Policy } from "../../src/domain/policy.ts";
 import { type Alarm, alarmText, isSilenced } from "../../src/escalation/alarm/decide.ts";
-import { defineAlarmGauges, keepSaying, lookForAlarm } from "../../src/escalation/alarm/stage.ts";
-import { endNotices } from "../../src/escalation/notify/rows.ts";
+import { defineAlarmGauges, logAlarm, readAlarm } from "../../src/escalation/alarm/stage.ts";
+import { endNotifications } from "../../src/escalation/notify/rows.ts";
 import { createMetrics } from "../../src/ops/metrics.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { addContacts, addNotice } from "../../src/store/tables/contacts.ts";
 import { insertEscalation } from "../../src/store/tables/escalations.ts";
+import { addNotification, addTargets } from "../../src/store/tables/responders.ts";
 import { eventually } from "../app/eventually.ts";
 import { testClock } from "../pipeline/house.ts";
 import { conversation, draft, fresh, sqlitePlace } from "../store/rig.ts";
@@ -55,15 +55,15 @@ async function desk(policy: Policy | null = twoWays) {
         const way = channel === "sms" ? "sms" : "email";
         const who = { person: "p", name: "P", way, address: n, channel } as const;
         const id = `c${n}`;
-        await addContacts(q, [{ id, escalation, ...who }]);
-        await addNotice(q, { id: `n${n}`, contact: id, kind: "told", subject: "", text: null }, 0);
+        await addTargets(q, [{ id, escalation, ...who }]);
+        await addNotification(q, { id: `n${n}`, contact: id, kind: "told", subject: "", text: null }, 0);
         await conversation(q, `k${n}`, channel);
         await draft(q, `d${n}`, `k${n}`, 0, channel);
-        await endNotices(q, [`n${n}`], `rd${n}`);
+        await endNotifications(q, [`n${n}`], `rd${n}`);
         await q.run(`UPDATE drafts SET ${is} WHERE id = $1`, `d${n}`);
       });
     },
-    look: () => lookForAlarm(deps),
+    look: () => readAlarm(deps),
   };
 }
 
@@ -197,7 +197,7 @@ it("says it in the log at the start and every five minutes, until it is over", a
     error: (_: unknown, text: string) => void lines.push(text),
   };
   const life = new AbortController();
-  const ended = keepSaying({ ...one.deps, clock: one.clock, log, timing: standardTiming }, life.signal);
+  const ended = logAlarm({ ...one.deps, clock: one.clock, log, timing: standardTiming }, life.signal);
   onTestFinished(async () => {
     life.abort();
     await ended;

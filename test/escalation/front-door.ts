@@ -7,15 +7,15 @@ import type { Person, Policy } from "../../src/domain/policy.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";
 import { hashOf } from "../../src/escalation/link/page.ts";
 import { pageHandler } from "../../src/escalation/link/stage.ts";
-import { intakeHandler } from "../../src/escalation/platform-webhook/receive.ts";
-import { intakeStage } from "../../src/escalation/platform-webhook/stage.ts";
+import { platformWebhookHandler } from "../../src/escalation/platform-webhook/receive.ts";
+import { platformWebhookStage } from "../../src/escalation/platform-webhook/stage.ts";
 import { startListener } from "../../src/http/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { addContacts, giveLinks } from "../../src/store/tables/contacts.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { type EscalationRow, insertEscalation, liveEscalation } from "../../src/store/tables/escalations.ts";
+import { addTargets, giveLinks } from "../../src/store/tables/responders.ts";
 import { lineOf } from "../pipeline/rig.ts";
 import { conversation, fresh, sqlitePlace } from "../store/rig.ts";
 
@@ -103,7 +103,7 @@ export async function openFrontDoor(
     clock,
     log,
     timing: standardTiming,
-    transactional: [intakeStage(deps)],
+    transactional: [platformWebhookStage(deps)],
     stages: [],
     capacity: () => 0,
   });
@@ -112,7 +112,7 @@ export async function openFrontDoor(
     clock,
     log,
     routes: (id) => (id === channelId("c") ? [] : null),
-    platform: intakeHandler({ ...deps, isAgent: (name) => name === "agent", db, scheduler }),
+    platform: platformWebhookHandler({ ...deps, isAgent: (name) => name === "agent", db, scheduler }),
     escalations: pageHandler({ db, scheduler, clock, log }),
     ready: async () => ({ ready: true }),
     metrics: async () => ({ contentType: "text/plain", body: "" }),
@@ -146,7 +146,7 @@ export async function openFrontDoor(
           })) ?? (await liveEscalation(q, about));
         if (row === null) throw new Error("there is no escalation");
         const id = `contact-${token}`;
-        await addContacts(q, [
+        await addTargets(q, [
           {
             id,
             escalation: row.id,

@@ -6,9 +6,9 @@ import { externalId } from "bridgehead/contract";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { acknowledge, close } from "../../src/escalation/actions.ts";
 import { createEscalation } from "../../src/escalation/escalation.ts";
-import { bindContacts, endNotices } from "../../src/escalation/notify/rows.ts";
+import { bindTargets, endNotifications } from "../../src/escalation/notify/rows.ts";
 import { notifyStage } from "../../src/escalation/notify/stage.ts";
-import { watchStage } from "../../src/escalation/poll/stage.ts";
+import { pollStage } from "../../src/escalation/poll/stage.ts";
 import { raise } from "../../src/escalation/trigger/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
@@ -16,12 +16,12 @@ import { openFor } from "../../src/pipeline/route/notices.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
-import { addContacts, addNotice } from "../../src/store/tables/contacts.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import type { DraftRow } from "../../src/store/tables/drafts.ts";
 import { type EscalationRow, readEscalation } from "../../src/store/tables/escalations.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
-import { watchIn } from "../../src/store/tables/watches.ts";
+import { schedulePoll } from "../../src/store/tables/polls.ts";
+import { addNotification, addTargets } from "../../src/store/tables/responders.ts";
 import { clock, lineOf, listen, reserveOf } from "../pipeline/rig.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
@@ -62,14 +62,14 @@ async function told(q: Query, id: string, about: Partial<EscalationRow> = {}): P
   await opens(q, id, { about: `channel:${id}`, ...about });
   await q.run("UPDATE escalations SET due_at = NULL");
   const contact = { id: `to-${id}`, escalation: id, person: "dora", name: "Dora", way: "sms" } as const;
-  await addContacts(q, [{ ...contact, address: number, channel: "c" }]);
-  await addNotice(q, { id: `n-${id}`, contact: contact.id, kind: "told", subject: "", text: null }, 0);
+  await addTargets(q, [{ ...contact, address: number, channel: "c" }]);
+  await addNotification(q, { id: `n-${id}`, contact: contact.id, kind: "told", subject: "", text: null }, 0);
 }
 
 /** What the customer wrote, on its way to another contact of escalation `e`. */
 async function says(q: Query, id: string): Promise<void> {
   const contact = { id: `to-${id}`, escalation: "e", person: id, name: id, way: "sms" } as const;
-  await addContacts(q, [{ ...contact, address: id, channel: "c" }]);
+  await addTargets(q, [{ ...contact, address: id, channel: "c" }]);
   await draft(q, id, "k");
   const notice = {
     id: `n-${id}`,
@@ -78,8 +78,8 @@ async function says(q: Query, id: string): Promise<void> {
     subject: "t",
     text: "Hello?",
   } as const;
-  await addNotice(q, notice, 0);
-  await endNotices(q, [notice.id], `r${id}`);
+  await addNotification(q, notice, 0);
+  await endNotifications(q, [notice.id], `r${id}`);
 }
 
 describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
@@ -129,9 +129,9 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
 
   it("a look that both see due is taken once", async ({ onTestFinished }) => {
     const { one, other, during } = await nodes(onTestFinished);
-    await one.tx((q) => watchIn(q, { id: "k", channel: "c" }, 0));
+    await one.tx((q) => schedulePoll(q, { id: "k", channel: "c" }, 0));
     const rate = reserveOf(one, clock);
-    const looks = (node: string) => watchStage({ ...deps, db: one, rate, node });
+    const looks = (node: string) => pollStage({ ...deps, db: one, rate, node });
     let begun = 0;
     const second = await during(
       async (q) => {
@@ -153,10 +153,10 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     const { one, other } = await nodes(onTestFinished);
     await one.tx(async (q) => {
       await q.run("UPDATE conversations SET platform_id = NULL");
-      await watchIn(q, { id: "k", channel: "c" }, 0);
+      await schedulePoll(q, { id: "k", channel: "c" }, 0);
     });
     const rate = reserveOf(other, clock);
-    const stage = watchStage({ ...deps, db: other, rate, node: "b", timing: standardTiming });
+    const stage = pollStage({ ...deps, db: other, rate, node: "b", timing: standardTiming });
     let bound = 0;
     const claimed = await other.tx((q) =>
       stage.claim(
@@ -274,7 +274,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
           if (begun === null && sql.includes("FROM escalations WHERE") && sql.includes("json_"))
             await one.tx(async (first) => {
               begun = await openFor(first, { ...line, person: number, subject: null }, clock);
-              await bindContacts(first, ["to-e"], begun);
+              await bindTargets(first, ["to-e"], begun);
             });
           return q.all(sql, ...values);
         },

@@ -4,7 +4,7 @@
 import type { Outbound } from "bridgehead/contract";
 import { externalId } from "bridgehead/contract";
 import { expect, it } from "vitest";
-import { endNotices } from "../../src/escalation/notify/rows.ts";
+import { endNotifications } from "../../src/escalation/notify/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { begin } from "../../src/pipeline/outbound.ts";
 import { insertNotice, openFor } from "../../src/pipeline/route/notices.ts";
@@ -184,7 +184,7 @@ async function telling(house: House): Promise<string> {
       session: null,
     };
     const notice = { channel: "c", conversation, address, text: "Escalation 1", forced: false };
-    await endNotices(q, ["n-dora"], await insertNotice(q, house.clock, notice));
+    await endNotifications(q, ["n-dora"], await insertNotice(q, house.clock, notice));
     await q.run("UPDATE escalations SET due_at = now_ms() + 3600000");
   });
   return id;

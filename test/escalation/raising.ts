@@ -7,7 +7,7 @@ import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Escalation } from "../../src/pipeline/escalation.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { addContacts, addNotice } from "../../src/store/tables/contacts.ts";
+import { addNotification, addTargets } from "../../src/store/tables/responders.ts";
 import { clock, listen } from "../pipeline/rig.ts";
 
 /** One person, who is told by mail over channel `c`. */
@@ -69,7 +69,7 @@ export const sourcesIn = async (db: Database): Promise<string[]> =>
 /** Somebody was told of it: the contact's id. */
 export async function told(db: Database, escalation: string, id = `to-${escalation}`): Promise<string> {
   await db.tx(async (q) => {
-    await addContacts(q, [
+    await addTargets(q, [
       {
         id,
         escalation,
@@ -80,7 +80,7 @@ export async function told(db: Database, escalation: string, id = `to-${escalati
         channel: "c",
       },
     ]);
-    await addNotice(q, { id: `n-${id}`, contact: id, kind: "told", subject: "", text: null }, 0);
+    await addNotification(q, { id: `n-${id}`, contact: id, kind: "told", subject: "", text: null }, 0);
   });
   return id;
 }

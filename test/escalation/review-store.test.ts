@@ -4,9 +4,9 @@ import { expect, it } from "vitest";
 import type { PlatformMessage } from "../../src/agent/calls.ts";
 import { deliverExternal } from "../../src/escalation/poll/apply.ts";
 import { openFor } from "../../src/pipeline/route/notices.ts";
-import { addContacts, addNotice, dueNotices } from "../../src/store/tables/contacts.ts";
 import { bindPlatform, readConversation } from "../../src/store/tables/conversations.ts";
 import { insertEscalation } from "../../src/store/tables/escalations.ts";
+import { addNotification, addTargets, dueNotifications } from "../../src/store/tables/responders.ts";
 import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { openHouse } from "../pipeline/house.ts";
 import { lineOf, listen } from "../pipeline/rig.ts";
@@ -53,13 +53,13 @@ it.each([
 
 it("what was to be said an hour later is due when the clock is put back a day", async () => {
   const house = await openHouse();
-  const due = () => house.db.tx((q) => dueNotices(q, 10, 60_000));
+  const due = () => house.db.tx((q) => dueNotifications(q, 10, 60_000));
   await house.db.tx(async (q) => {
     const row = { id: "e", about: "channel:c:held", conversation: null, channel: "c", agent: "a" };
     await insertEscalation(q, { ...row, cause: "held", topic: null, reason: "r" });
     const person = { person: "dora", name: "Dora", way: "email", address: "d@people.example" } as const;
-    await addContacts(q, [{ id: "k", escalation: "e", channel: "c", ...person }]);
-    await addNotice(q, { id: "n", contact: "k", kind: "told", subject: "", text: null }, 3_600_000);
+    await addTargets(q, [{ id: "k", escalation: "e", channel: "c", ...person }]);
+    await addNotification(q, { id: "n", contact: "k", kind: "told", subject: "", text: null }, 3_600_000);
   });
   expect(await due()).toEqual([]);
   await house.db.tx((q) =>

@@ -1,12 +1,12 @@
 // Looks at a conversation of the platform, over HTTP: what was read counts, whatever cannot be read.
 
 import { describe, expect, it } from "vitest";
-import { readWatch } from "../../src/escalation/poll/rows.ts";
-import { watchStage } from "../../src/escalation/poll/stage.ts";
+import { readPoll } from "../../src/escalation/poll/rows.ts";
+import { pollStage } from "../../src/escalation/poll/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { holdOpenWork } from "../../src/store/restored.ts";
-import { watchIn } from "../../src/store/tables/watches.ts";
+import { schedulePoll } from "../../src/store/tables/polls.ts";
 import { messageRecord } from "../agent/records.ts";
 import { openHouse } from "../pipeline/house.ts";
 import { listen } from "../pipeline/rig.ts";
@@ -34,7 +34,7 @@ async function watched({ asksTwice = false } = {}) {
   const [id = "", messages = []] = [...house.platform.messages][0] ?? [];
   const { db, clock, rate } = house;
   const { log, lines: logged } = listen();
-  const stage = watchStage({
+  const stage = pollStage({
     timing: standardTiming,
     policy: () => policyOf(),
     lines: () => lines,
@@ -49,12 +49,12 @@ async function watched({ asksTwice = false } = {}) {
   );
   const look = async () => {
     clock.forward(1000);
-    await db.tx((q) => watchIn(q, { id: conversation, channel: "c" }, 0));
+    await db.tx((q) => schedulePoll(q, { id: conversation, channel: "c" }, 0));
     const [claimed] = await db.tx((q) => stage.claim(q, "c", 1));
     if (!claimed) throw new Error("the look is not due");
     const transition = await claimed.work(new AbortController().signal);
     await db.tx(transition);
-    return db.read((q) => readWatch(q, conversation));
+    return db.read((q) => readPoll(q, conversation));
   };
   const human = (name: string, length = 0) => {
     const over = { createdAt: new Date(Date.now() + messages.length * 1000).toISOString() };

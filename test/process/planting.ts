@@ -26,7 +26,7 @@ export interface Modules {
   "src/store/lanes.ts": typeof import("../../src/store/lanes.ts");
   "src/store/sqlite/lock.ts": typeof import("../../src/store/sqlite/lock.ts");
   "src/store/migrate.ts": typeof import("../../src/store/migrate.ts");
-  "src/store/tables/contacts.ts": typeof import("../../src/store/tables/contacts.ts");
+  "src/store/tables/responders.ts": typeof import("../../src/store/tables/responders.ts");
   "src/store/tables/conversations.ts": typeof import("../../src/store/tables/conversations.ts");
   "src/store/tables/drafts.ts": typeof import("../../src/store/tables/drafts.ts");
   "src/store/tables/events.ts": typeof import("../../src/store/tables/events.ts");

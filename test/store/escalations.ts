@@ -1,44 +1,51 @@
 // Escalations and those who are told of them: one for each trouble, whoever notices it; links that are good once.
 
 import { describe, expect, it } from "vitest";
-import { bindContacts, endNotices, lastNotified, targetStates } from "../../src/escalation/notify/rows.ts";
+import {
+  bindTargets,
+  endNotifications,
+  lastNotified,
+  targetStates,
+} from "../../src/escalation/notify/rows.ts";
 import {
   acknowledgeEscalation,
-  contactsAt,
-  contactsIn,
-  contactsNotifiedBy,
+  targetsAt,
+  targetsIn,
+  targetsNotifiedBy,
 } from "../../src/escalation/reply/rows.ts";
 import { raise } from "../../src/escalation/trigger/stage.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import {
-  addContacts,
-  addNotice,
-  contactByLink,
-  contactsOf,
-  dueNotices,
-  giveLinks,
-  noticesOf,
-  sentIds,
-  toldOf,
-  useLink,
-} from "../../src/store/tables/contacts.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
 import { changeDraft } from "../../src/store/tables/drafts.ts";
 import {
+  addTrigger,
   closeEscalation,
   dueEscalations,
   type EscalationRow,
   hastenEscalation,
   insertEscalation,
+  isTriggered,
   listEscalations,
   liveEscalation,
   moveEscalations,
   newestEscalation,
   readEscalation,
+  triggersOf,
 } from "../../src/store/tables/escalations.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
-import { addSource, isNoticed, sourcesOf } from "../../src/store/tables/sources.ts";
+import {
+  addNotification,
+  addTargets,
+  dueNotifications,
+  giveLinks,
+  notificationStatesOf,
+  notificationsOf,
+  sentIds,
+  targetByLink,
+  targetsOf,
+  useLink,
+} from "../../src/store/tables/responders.ts";
 import { clock, listen } from "../pipeline/rig.ts";
 import { conversation, draft, fresh, type NewPlace } from "./rig.ts";
 
@@ -60,7 +67,7 @@ export const opens = (q: Query, id: string, over: Partial<EscalationRow> = {}) =
 
 /** The contact `id` of escalation `escalation`. */
 export const contact = (q: Query, id: string, escalation: string, address = `${id}@example.org`) =>
-  addContacts(q, [{ id, escalation, person: id, name: `Name ${id}`, way: "email", address, channel: "c" }]);
+  addTargets(q, [{ id, escalation, person: id, name: `Name ${id}`, way: "email", address, channel: "c" }]);
 
 export const notice = (
   q: Query,
@@ -68,7 +75,7 @@ export const notice = (
   of: string,
   kind: "told" | "again" | "said" = "told",
   inMs = 0,
-) => addNotice(q, { id, contact: of, kind, subject: "", text: null }, inMs);
+) => addNotification(q, { id, contact: of, kind, subject: "", text: null }, inMs);
 
 /** Two nodes; SQLite has one. */
 async function nodes(place: NewPlace): Promise<readonly [Database, Database]> {
@@ -123,7 +130,7 @@ export function describeEscalations(place: NewPlace): void {
       );
       const [row, ...more] = await one.read((q) => listEscalations(q, { limit: 9 }));
       expect(more).toEqual([]);
-      const [sources] = (await one.read((q) => sourcesOf(q, [row?.id ?? ""]))).values();
+      const [sources] = (await one.read((q) => triggersOf(q, [row?.id ?? ""]))).values();
       expect(sources).toHaveLength(3);
       expect(new Set(sources?.map(({ detail }) => detail))).toEqual(new Set(["a", "b", "c"]));
     });
@@ -198,11 +205,11 @@ export function describeEscalations(place: NewPlace): void {
       const db = await withContact(place);
       await db.tx((q) => opens(q, "e2", { about: "channel:d:cap" }));
       const source = { key: "mode:1", source: "mode", detail: "d" };
-      expect(await db.tx((q) => addSource(q, { ...source, escalation: "e" }))).toBe(true);
-      expect(await db.tx((q) => addSource(q, { ...source, escalation: "e2" }))).toBe(false);
-      expect(await db.read((q) => isNoticed(q, "mode:1"))).toBe(true);
-      expect(await db.read((q) => isNoticed(q, "mode:2"))).toBe(false);
-      expect(await db.read((q) => sourcesOf(q, ["e2"]))).toEqual(new Map());
+      expect(await db.tx((q) => addTrigger(q, { ...source, escalation: "e" }))).toBe(true);
+      expect(await db.tx((q) => addTrigger(q, { ...source, escalation: "e2" }))).toBe(false);
+      expect(await db.read((q) => isTriggered(q, "mode:1"))).toBe(true);
+      expect(await db.read((q) => isTriggered(q, "mode:2"))).toBe(false);
+      expect(await db.read((q) => triggersOf(q, ["e2"]))).toEqual(new Map());
     });
   });
 
@@ -215,9 +222,9 @@ export function describeEscalations(place: NewPlace): void {
           (n % 2 ? one : two).tx((q) => contact(q, `k${n}`, "e", "dora@example.org")),
         ),
       );
-      expect(await one.read((q) => contactsOf(q, "e"))).toHaveLength(1);
+      expect(await one.read((q) => targetsOf(q, "e"))).toHaveLength(1);
       await one.tx((q) => contact(q, "emil", "e"));
-      expect(await one.read((q) => contactsOf(q, "e"))).toHaveLength(2);
+      expect(await one.read((q) => targetsOf(q, "e"))).toHaveLength(2);
     });
 
     it("gives links that are good once, until they expire or another one is given", async () => {
@@ -231,22 +238,22 @@ export function describeEscalations(place: NewPlace): void {
         Array.from({ length: 6 }, (_, n) => (n % 2 ? one : two).tx((q) => useLink(q, "k"))),
       );
       expect(uses.filter(Boolean)).toHaveLength(1);
-      expect(await one.read((q) => contactByLink(q, "hash1"))).toMatchObject({
+      expect(await one.read((q) => targetByLink(q, "hash1"))).toMatchObject({
         id: "k",
         link_used_at: expect.any(Number),
       });
       await one.tx((q) => giveLinks(q, [{ contact: "k", link: "hash2" }], minute));
-      expect(await one.read((q) => contactByLink(q, "hash1"))).toBeNull();
-      expect(await one.read((q) => contactByLink(q, "hash2"))).toMatchObject({ link_used_at: null });
+      expect(await one.read((q) => targetByLink(q, "hash1"))).toBeNull();
+      expect(await one.read((q) => targetByLink(q, "hash2"))).toMatchObject({ link_used_at: null });
       expect(await one.tx((q) => useLink(q, "k"))).toBe(true);
       await one.tx((q) => giveLinks(q, [{ contact: "k", link: "hash3" }], -1));
-      expect((await one.read((q) => contactByLink(q, "hash3")))?.left).toBeLessThan(0);
+      expect((await one.read((q) => targetByLink(q, "hash3")))?.left).toBeLessThan(0);
       expect(await one.tx((q) => useLink(q, "k"))).toBe(false);
     });
 
     it("is found by its address while the escalation is open, and for a while after", async () => {
       const db = await withContact(place);
-      const at = (address: string) => db.read((q) => contactsAt(q, "c", address, minute));
+      const at = (address: string) => db.read((q) => targetsAt(q, "c", address, minute));
       expect(await at("k@example.org")).toMatchObject([{ id: "k" }]);
       expect(await at("x@example.org")).toEqual([]);
       await db.tx((q) => closeEscalation(q, "e", "Dora"));
@@ -262,30 +269,30 @@ export function describeEscalations(place: NewPlace): void {
           await conversation(q, id);
           await draft(q, `d-${id}`, id);
           await notice(q, `n-${id}`, "k", id === "c1" ? "told" : "again");
-          await endNotices(q, [`n-${id}`], `rd-${id}`);
-          await bindContacts(q, ["k"], id);
+          await endNotifications(q, [`n-${id}`], `rd-${id}`);
+          await bindTargets(q, ["k"], id);
           await changeDraft(q, `d-${id}`, { state: "sent", open: 0, externalId: `<${id}>` });
           await cite(q, "c", `<${id}>`, id, `d-${id}`);
         }
         await cite(q, "c", "<customer>", "c1", null);
       });
       for (const id of ["c1", "c2"]) {
-        expect(await db.read((q) => contactsIn(q, [id]))).toMatchObject([{ id: "k" }]);
-        expect(await db.read((q) => contactsNotifiedBy(q, "c", [`<${id}>`]))).not.toEqual([]);
+        expect(await db.read((q) => targetsIn(q, [id]))).toMatchObject([{ id: "k" }]);
+        expect(await db.read((q) => targetsNotifiedBy(q, "c", [`<${id}>`]))).not.toEqual([]);
         expect(await db.read((q) => sentIds(q, [id]))).toEqual(new Map([[id, [`<${id}>`]]]));
-        expect(await db.read((q) => noticesOf(q, `rd-${id}`))).toMatchObject([
+        expect(await db.read((q) => notificationsOf(q, `rd-${id}`))).toMatchObject([
           { id: `n-${id}`, contact: "k" },
         ]);
       }
-      expect(await db.read((q) => contactsNotifiedBy(q, "c", ["<customer>"]))).toEqual([]);
-      expect(await db.read((q) => noticesOf(q, "rd-none"))).toEqual([]);
+      expect(await db.read((q) => targetsNotifiedBy(q, "c", ["<customer>"]))).toEqual([]);
+      expect(await db.read((q) => notificationsOf(q, "rd-none"))).toEqual([]);
     });
   });
 
   describe("notices", () => {
     it("is left once, found when it is due, and said once", async () => {
       const db = await withContact(place);
-      const due = async () => (await db.tx((q) => dueNotices(q, 9, 60_000))).map(({ id }) => id);
+      const due = async () => (await db.tx((q) => dueNotifications(q, 9, 60_000))).map(({ id }) => id);
       expect(await db.tx((q) => notice(q, "n1", "k"))).toBe(true);
       expect(await db.tx((q) => notice(q, "n2", "k"))).toBe(false);
       expect(await db.tx((q) => notice(q, "n3", "k", "again", 60 * minute))).toBe(true);
@@ -296,13 +303,13 @@ export function describeEscalations(place: NewPlace): void {
       await db.tx(async (q) => {
         await conversation(q, "c1");
         await draft(q, "d", "c1");
-        await endNotices(q, ["n1"], "rd");
+        await endNotifications(q, ["n1"], "rd");
       });
       expect(await due()).toEqual([]);
       expect(
         await db.read((q) => lastNotified(q, [{ channel: "c", address: "k@example.org" }], 60_000)),
       ).toEqual(new Map([["c k@example.org", expect.any(Number)]]));
-      expect(await db.read((q) => toldOf(q, "e"))).toMatchObject([
+      expect(await db.read((q) => notificationStatesOf(q, "e"))).toMatchObject([
         { kind: "told", state: "queued" },
         { kind: "again", state: null },
       ]);
@@ -319,12 +326,12 @@ export function describeEscalations(place: NewPlace): void {
       expect(await waits()).toBe(false);
       await db.tx((q) => notice(q, "n1", "k"));
       expect(await waits()).toBe(true);
-      await db.tx((q) => endNotices(q, ["n1"], null));
+      await db.tx((q) => endNotifications(q, ["n1"], null));
       expect(await waits()).toBe(false);
       await db.tx(async (q) => {
         await conversation(q, "c1");
         await draft(q, "d", "c1");
-        await endNotices(q, ["n1"], "rd");
+        await endNotifications(q, ["n1"], "rd");
       });
       const states: [string, boolean][] = [];
       for (const state of [

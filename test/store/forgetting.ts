@@ -1,15 +1,19 @@
 // Escalations are forgotten when they have been closed for long: words, names and addresses, never what dedupe needs.
 
 import { describe, expect, it } from "vitest";
-import { bindContacts, endNotices } from "../../src/escalation/notify/rows.ts";
-import { acknowledgeEscalation, contactsIn, contactsNotifiedBy } from "../../src/escalation/reply/rows.ts";
+import { bindTargets, endNotifications } from "../../src/escalation/notify/rows.ts";
+import { acknowledgeEscalation, targetsIn, targetsNotifiedBy } from "../../src/escalation/reply/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { forget } from "../../src/store/retention.ts";
-import { giveLinks } from "../../src/store/tables/contacts.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
-import { closeEscalation, newestEscalation } from "../../src/store/tables/escalations.ts";
-import { addSource, isNoticed } from "../../src/store/tables/sources.ts";
-import { watchIn } from "../../src/store/tables/watches.ts";
+import {
+  addTrigger,
+  closeEscalation,
+  isTriggered,
+  newestEscalation,
+} from "../../src/store/tables/escalations.ts";
+import { schedulePoll } from "../../src/store/tables/polls.ts";
+import { giveLinks } from "../../src/store/tables/responders.ts";
 import { contact, notice, opens } from "./escalations.ts";
 import { addParticipant, conversation, draft, fresh, type NewPlace } from "./rig.ts";
 
@@ -34,22 +38,22 @@ async function withEscalation(place: NewPlace): Promise<Database> {
   await db.tx(async (q) => {
     await conversation(q, "k");
     await addParticipant(q, "k", "a@example.org");
-    await watchIn(q, { id: "k", channel: "c" }, day);
+    await schedulePoll(q, { id: "k", channel: "c" }, day);
     await opens(q, "e", {
       about: "conversation:k",
       conversation: "k",
       reason: "Anna wants a refund",
       topic: "refund",
     });
-    await addSource(q, { key: "mode:k:1", escalation: "e", source: "mode", detail: "Anna's words" });
+    await addTrigger(q, { key: "mode:k:1", escalation: "e", source: "mode", detail: "Anna's words" });
     for (const id of ["dora", "emil"]) {
       await conversation(q, `to-${id}`);
       await contact(q, id, "e");
-      await bindContacts(q, [id], `to-${id}`);
+      await bindTargets(q, [id], `to-${id}`);
       await giveLinks(q, [{ contact: id, link: `hash-${id}` }], day);
       await notice(q, `n-${id}`, id);
       await draft(q, `d-${id}`, `to-${id}`);
-      await endNotices(q, [`n-${id}`], `rd-${id}`);
+      await endNotifications(q, [`n-${id}`], `rd-${id}`);
       await cite(q, "c", `<${id}>`, `to-${id}`, `d-${id}`);
     }
     await q.run(
@@ -104,13 +108,13 @@ export function describeForgetting(place: NewPlace): void {
         closed_by: null,
         due_at: null,
       });
-      expect(await db.read((q) => isNoticed(q, "mode:k:1"))).toBe(true);
+      expect(await db.read((q) => isTriggered(q, "mode:k:1"))).toBe(true);
       expect(
-        await db.tx((q) => addSource(q, { key: "mode:k:1", escalation: "e", source: "mode", detail: "x" })),
+        await db.tx((q) => addTrigger(q, { key: "mode:k:1", escalation: "e", source: "mode", detail: "x" })),
       ).toBe(false);
       for (const id of ["dora", "emil"]) {
-        expect(await db.read((q) => contactsNotifiedBy(q, "c", [`<${id}>`]))).not.toEqual([]);
-        expect(await db.read((q) => contactsIn(q, [`to-${id}`]))).toMatchObject([
+        expect(await db.read((q) => targetsNotifiedBy(q, "c", [`<${id}>`]))).not.toEqual([]);
+        expect(await db.read((q) => targetsIn(q, [`to-${id}`]))).toMatchObject([
           { id, name: "", address: id },
         ]);
       }

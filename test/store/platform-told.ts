@@ -2,13 +2,13 @@
 
 import { describe, expect, it } from "vitest";
 import { alarmRows } from "../../src/escalation/alarm/rows.ts";
-import { endNotices } from "../../src/escalation/notify/rows.ts";
+import { endNotifications } from "../../src/escalation/notify/rows.ts";
 import {
   conversationBoundTo,
-  dueIntakes,
-  endIntake,
-  insertIntake,
-  postponeIntake,
+  duePlatformWebhooks,
+  endPlatformWebhook,
+  insertPlatformWebhook,
+  postponePlatformWebhook,
 } from "../../src/escalation/platform-webhook/rows.ts";
 import {
   beginRegistration,
@@ -17,9 +17,9 @@ import {
   registrationsOf,
   signingSecretsOf,
 } from "../../src/escalation/registration/rows.ts";
-import { addContacts, addNotice } from "../../src/store/tables/contacts.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { insertEscalation } from "../../src/store/tables/escalations.ts";
+import { addNotification, addTargets } from "../../src/store/tables/responders.ts";
 import { conversation, draft, fresh, type NewPlace } from "./rig.ts";
 
 const told = { agent: "agent", id: "msg_1", kind: "escalation", body: "{}" } as const;
@@ -29,34 +29,36 @@ export function describePlatformTold(place: NewPlace): void {
     it("is stored once by its id, and again only when it may come again", async () => {
       const db = await fresh(place);
       const store = (id: string, againMs: number | null) =>
-        db.tx((q) => insertIntake(q, { ...told, id }, againMs));
+        db.tx((q) => insertPlatformWebhook(q, { ...told, id }, againMs));
       const both = await Promise.all([store("msg_1", null), store("msg_1", null)]);
       expect(both.filter(Boolean)).toHaveLength(1);
       expect(await store("msg_2", null)).toBe(true);
       expect(await store("msg_1", 0), "it is not worked off yet").toBe(false);
       await db.tx(async (q) => {
-        for (const row of await dueIntakes(q, 9)) await endIntake(q, row, "done");
+        for (const row of await duePlatformWebhooks(q, 9)) await endPlatformWebhook(q, row, "done");
       });
       expect(await store("msg_1", null)).toBe(false);
       expect(await store("msg_1", 3_600_000)).toBe(false);
       expect(await store("msg_1", 0)).toBe(true);
-      expect((await db.read((q) => dueIntakes(q, 9))).map(({ id, attempts }) => [id, attempts])).toEqual([
-        ["msg_1", 0],
-      ]);
+      expect(
+        (await db.read((q) => duePlatformWebhooks(q, 9))).map(({ id, attempts }) => [id, attempts]),
+      ).toEqual([["msg_1", 0]]);
     });
 
     it("is due at once, then when it was put off to, then never again", async () => {
       const db = await fresh(place);
-      await db.tx((q) => insertIntake(q, told, null));
-      await db.tx((q) => insertIntake(q, { ...told, id: "m", kind: "message", body: "words" }, null));
+      await db.tx((q) => insertPlatformWebhook(q, told, null));
+      await db.tx((q) =>
+        insertPlatformWebhook(q, { ...told, id: "m", kind: "message", body: "words" }, null),
+      );
       // Within one millisecond there is no order.
-      const due = await db.read((q) => dueIntakes(q, 9));
+      const due = await db.read((q) => duePlatformWebhooks(q, 9));
       const row = due.find(({ kind }) => kind === "escalation");
       const message = due.find(({ kind }) => kind === "message");
       if (!row || !message) throw new Error("nothing is due");
-      await db.tx((q) => postponeIntake(q, row, 3_600_000));
-      await db.tx((q) => endIntake(q, message, "done"));
-      expect(await db.read((q) => dueIntakes(q, 9))).toEqual([]);
+      await db.tx((q) => postponePlatformWebhook(q, row, 3_600_000));
+      await db.tx((q) => endPlatformWebhook(q, message, "done"));
+      expect(await db.read((q) => duePlatformWebhooks(q, 9))).toEqual([]);
       expect(
         await db.read((q) => q.all("SELECT id, state, attempts, body FROM intakes ORDER BY id")),
       ).toEqual([
@@ -105,10 +107,10 @@ export function describePlatformTold(place: NewPlace): void {
       for (const [n, state] of ["sent", "failed"].entries()) {
         const who = { person: "p", name: "P", way: "email", address: `a${n}`, channel: "c" } as const;
         const id = `contact${n}`;
-        await addContacts(q, [{ id, escalation: "e1", ...who }]);
-        await addNotice(q, { id: `n${n}`, contact: id, kind: "told", subject: "", text: null }, 0);
+        await addTargets(q, [{ id, escalation: "e1", ...who }]);
+        await addNotification(q, { id: `n${n}`, contact: id, kind: "told", subject: "", text: null }, 0);
         await draft(q, `d${n}`, "k");
-        await endNotices(q, [`n${n}`], `rd${n}`);
+        await endNotifications(q, [`n${n}`], `rd${n}`);
         await q.run("UPDATE drafts SET state = $2 WHERE id = $1", `d${n}`, state);
       }
     });

@@ -2,12 +2,12 @@
 
 import { describe, expect, it } from "vitest";
 import {
-  bindContacts,
+  bindTargets,
   conversationsWith,
-  endNotices,
+  endNotifications,
   headlinesOf,
   lastNotified,
-  readContacts,
+  readTargets,
   retryNow,
   targetStates,
 } from "../../src/escalation/notify/rows.ts";
@@ -22,18 +22,17 @@ import { leaseDrafts } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
 import { channelsWithDueLanes } from "../../src/store/lanes.ts";
 import { forget } from "../../src/store/retention.ts";
-import * as contacts from "../../src/store/tables/contacts.ts";
-import { giveLinks } from "../../src/store/tables/contacts.ts";
 import { cite, conversationsCiting } from "../../src/store/tables/conversations.ts";
 import { channelsToCompose } from "../../src/store/tables/drafts.ts";
 import * as escalations from "../../src/store/tables/escalations.ts";
-import { closeEscalation } from "../../src/store/tables/escalations.ts";
+import { addTrigger, closeEscalation, isTriggered, triggersOf } from "../../src/store/tables/escalations.ts";
 import { channelsToRoute } from "../../src/store/tables/events.ts";
 import { overview } from "../../src/store/tables/overview.ts";
-import { addSource, isNoticed, sourcesOf } from "../../src/store/tables/sources.ts";
+import { schedulePoll } from "../../src/store/tables/polls.ts";
+import * as contacts from "../../src/store/tables/responders.ts";
+import { giveLinks } from "../../src/store/tables/responders.ts";
 import { acquaintancesOf, hasWrittenSince, transcriptsOf } from "../../src/store/tables/transcript.ts";
 import { leaseTurns } from "../../src/store/tables/turns.ts";
-import { watchIn } from "../../src/store/tables/watches.ts";
 import { lineOf } from "../pipeline/rig.ts";
 import { contact, notice, opens } from "./escalations.ts";
 import { addParticipant, conversation, draft, fresh, type NewPlace, storeEvent, turn } from "./rig.ts";
@@ -107,14 +106,14 @@ async function withHistory(place: NewPlace): Promise<Database> {
 /** Every conversation had an escalation, which somebody was told of, and was looked at; one is open. */
 async function withClosed(q: Query): Promise<void> {
   await opens(q, "e", { about: "conversation:k", conversation: "k" });
-  await addSource(q, { key: "s", escalation: "e", source: "ours", detail: "d" });
+  await addTrigger(q, { key: "s", escalation: "e", source: "ours", detail: "d" });
   await contact(q, "o", "e");
   await giveLinks(q, [{ contact: "o", link: "hash" }], 1);
-  await bindContacts(q, ["o"], "k");
+  await bindTargets(q, ["o"], "k");
   await notice(q, "n", "o");
-  await endNotices(q, ["n"], "rd");
+  await endNotifications(q, ["n"], "rd");
   await closeEscalation(q, "e", "Dora");
-  await watchIn(q, { id: "k", channel: "c" }, 0);
+  await schedulePoll(q, { id: "k", channel: "c" }, 0);
   await q.run("UPDATE watches SET due_at = NULL");
   await q.run(
     `INSERT INTO intakes (agent, id, kind, body, state, received_at)
@@ -295,27 +294,27 @@ export function describeScans(place: NewPlace): void {
         (q) => escalations.dueEscalations(q, 9),
         (q) => escalations.liveEscalation(q, about),
         (q) => escalations.newestEscalation(q, about),
-        (q) => isNoticed(q, "s7"),
-        (q) => sourcesOf(q, ["e7"]),
+        (q) => isTriggered(q, "s7"),
+        (q) => triggersOf(q, ["e7"]),
         (q) => escalations.escalationByNumber(q, 17),
-        (q) => contacts.dueNotices(q, 9, 60_000),
-        (q) => contacts.noticesOf(q, "r7"),
-        (q) => contacts.contactsOf(q, "e7"),
-        (q) => replies.contactsAt(q, "c", "o7", 1),
-        (q) => replies.contactsIn(q, ["k7"]),
-        (q) => contacts.contactByLink(q, "hash7"),
-        (q) => replies.contactsNotifiedBy(q, "c", ["<m7"]),
+        (q) => contacts.dueNotifications(q, 9, 60_000),
+        (q) => contacts.notificationsOf(q, "r7"),
+        (q) => contacts.targetsOf(q, "e7"),
+        (q) => replies.targetsAt(q, "c", "o7", 1),
+        (q) => replies.targetsIn(q, ["k7"]),
+        (q) => contacts.targetByLink(q, "hash7"),
+        (q) => replies.targetsNotifiedBy(q, "c", ["<m7"]),
         (q) => replies.readCustomer(q, "k7"),
-        (q) => contacts.toldOf(q, "e7"),
+        (q) => contacts.notificationStatesOf(q, "e7"),
         (q) => targetStates(q, ["e7", "e8"]),
-        (q) => readContacts(q, ["o7", "o8"]),
+        (q) => readTargets(q, ["o7", "o8"]),
         (q) => headlinesOf(q, [{ id: "e7", conversation: "k7" } as escalations.EscalationRow]),
         (q) => conversationsWith(q, [{ channel: "c", address: "o7" }]),
         (q) => contacts.sentIds(q, ["k7", "k8"]),
         (q) => retryNow(q, ["k7", "k8"]),
         (q) => lastNotified(q, [{ channel: "c", address: "o7" }], 60_000),
-        (q) => polls.channelsToWatch(q),
-        (q) => polls.dueWatches(q, "c", 9),
+        (q) => polls.channelsToPoll(q),
+        (q) => polls.duePolls(q, "c", 9),
         (q) => polls.activityIn(q, "k7"),
         (q) => polls.knownTurns(q, "k7"),
         (q) => transcriptsOf(q, ["k7", "k8"], 9, 99, 999),
@@ -348,7 +347,7 @@ export function describeScans(place: NewPlace): void {
       });
       if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE"));
       const due = (q: Query) => escalations.dueEscalations(q, 9);
-      const unsaid = (q: Query) => contacts.dueNotices(q, 9, 60_000);
+      const unsaid = (q: Query) => contacts.dueNotifications(q, 9, 60_000);
       const told = (q: Query) => lastNotified(q, [{ channel: "c", address: "o7" }], 60_000);
       if (db.kind === "postgres") {
         expect(await scans(db, due)).toEqual([]);

@@ -4,19 +4,19 @@ import { describe, expect, it } from "vitest";
 import { insertSession } from "../../src/calls/rows.ts";
 import {
   activityIn,
-  channelsToWatch,
-  dueWatches,
+  channelsToPoll,
+  duePolls,
   knownTurns,
-  postponeWatch,
-  readWatch,
+  postponePoll,
+  readPoll,
 } from "../../src/escalation/poll/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { type Lease, leaseIdleLane, leaseLanes, releaseLane } from "../../src/store/lanes.ts";
 import { enqueueDraft, insertReply } from "../../src/store/tables/drafts.ts";
+import { schedulePoll } from "../../src/store/tables/polls.ts";
 import { dropWaitingAnswers, namePlatformId } from "../../src/store/tables/takeover.ts";
 import { hasWrittenSince, transcriptsOf } from "../../src/store/tables/transcript.ts";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";
-import { watchIn } from "../../src/store/tables/watches.ts";
 import { opens } from "./escalations.ts";
 import { concludeDraft, concludeTurn, conversation, fresh, type NewPlace, stateOf, turn } from "./rig.ts";
 
@@ -49,17 +49,17 @@ export function describeWatching(place: NewPlace): void {
   describe("looks", () => {
     it("is due when it was wanted soonest", async () => {
       const db = await withConversation(place);
-      const due = async () => (await db.read((q) => dueWatches(q, "c", 9))).map((row) => row.conversation);
-      const wants = (ms: number) => db.tx((q) => watchIn(q, { id: "k", channel: "c" }, ms));
+      const due = async () => (await db.read((q) => duePolls(q, "c", 9))).map((row) => row.conversation);
+      const wants = (ms: number) => db.tx((q) => schedulePoll(q, { id: "k", channel: "c" }, ms));
       await wants(60 * minute);
-      expect([await due(), await db.read(channelsToWatch)]).toEqual([[], []]);
+      expect([await due(), await db.read(channelsToPoll)]).toEqual([[], []]);
       await wants(0);
       await wants(30 * minute);
-      expect([await due(), await db.read(channelsToWatch)]).toEqual([["k"], ["c"]]);
-      expect(await db.read((q) => readWatch(q, "k"))).toMatchObject({ mode: null, mark: null, looks: 0 });
-      expect(await db.read((q) => readWatch(q, "other"))).toBeNull();
-      await db.tx((q) => postponeWatch(q, "k", minute));
-      expect([await due(), await db.read(channelsToWatch)]).toEqual([[], []]);
+      expect([await due(), await db.read(channelsToPoll)]).toEqual([["k"], ["c"]]);
+      expect(await db.read((q) => readPoll(q, "k"))).toMatchObject({ mode: null, mark: null, looks: 0 });
+      expect(await db.read((q) => readPoll(q, "other"))).toBeNull();
+      await db.tx((q) => postponePoll(q, "k", minute));
+      expect([await due(), await db.read(channelsToPoll)]).toEqual([[], []]);
     });
 
     it("knows how much goes on", async () => {

@@ -4,7 +4,7 @@
 import type { Query } from "../../store/driver.ts";
 
 /** Delivery state of the notifications of one unclosed escalation on one channel. */
-export interface NoticesOn {
+export interface NotificationsOn {
   readonly escalation: string;
   readonly state: "open" | "taken";
   /** 1 when a step of the escalation policy has run for it. */
@@ -20,7 +20,7 @@ export interface NoticesOn {
 }
 
 export interface AlarmRows {
-  readonly notices: readonly NoticesOn[];
+  readonly notices: readonly NotificationsOn[];
   /** Milliseconds since the oldest unacknowledged escalation was opened; null if none exists. */
   readonly oldest: number | null;
   /** Numbers of the unacknowledged escalations, the oldest first; at most ten. */
@@ -32,7 +32,7 @@ const stuck = `(drafts.state IN ('failed', 'held', 'dropped', 'unknown') OR (dra
 const telling = "notices.kind IN ('told', 'again')";
 
 export async function alarmRows(q: Query): Promise<AlarmRows> {
-  const notices = await q.all<NoticesOn>(
+  const notices = await q.all<NotificationsOn>(
     `SELECT escalations.id AS escalation, escalations.state, contacts.channel,
        MAX(CASE WHEN escalations.told_at IS NULL THEN 0 ELSE 1 END) AS told,
        COALESCE(SUM(CASE WHEN ${telling} AND drafts.state IN ('sent', 'delivered') THEN 1 ELSE 0 END), 0) AS went,

@@ -21,18 +21,18 @@ export interface AlarmDeps {
 }
 
 /** Returns null when there is no policy and no open escalation. Rejects when the store cannot be read. */
-export async function lookForAlarm({ db, policy, isDown }: AlarmDeps): Promise<Alarm | null> {
+export async function readAlarm({ db, policy, isDown }: AlarmDeps): Promise<Alarm | null> {
   const alarm = alarmOf(await db.read(alarmRows), policy(), isDown);
   return policy() === null && alarm.untaken + alarm.taken === 0 ? null : alarm;
 }
 
 /** Logs the alarm at the start and at every `timing.escalation.alarm` while it lasts. Runs until the signal aborts. */
-export async function keepSaying(
+export async function logAlarm(
   deps: AlarmDeps & { readonly clock: Clock; readonly log: Log; readonly timing: Timing },
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
-    const alarm = await lookForAlarm(deps).catch((error: unknown) => {
+    const alarm = await readAlarm(deps).catch((error: unknown) => {
       deps.log.error({ err: error }, "escalations cannot be looked at: the store cannot be read");
       return null;
     });
@@ -54,7 +54,7 @@ function say(alarm: Alarm, log: Log): void {
 export function defineAlarmGauges(metrics: Metrics, deps: AlarmDeps): void {
   // The gauges of one scrape share one query: the first gauge starts it, the others await its result.
   let looking: Promise<Alarm | null> | null = null;
-  const look = (): Promise<Alarm | null> => (looking ??= lookForAlarm(deps).finally(() => (looking = null)));
+  const look = (): Promise<Alarm | null> => (looking ??= readAlarm(deps).finally(() => (looking = null)));
   metrics.gauge({
     name: "escalations",
     help: "What humans must know of and is not closed: open (nobody has taken it), taken, unreached (of the open ones, those of which no notice went out).",

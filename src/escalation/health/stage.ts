@@ -11,9 +11,8 @@ import type { Policy } from "../../domain/policy.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId } from "../../ops/clock.ts";
 import type { Query } from "../../store/driver.ts";
-import { addNotice, contactsOf } from "../../store/tables/contacts.ts";
-import { newestEscalation } from "../../store/tables/escalations.ts";
-import { addSource, isNoticed } from "../../store/tables/sources.ts";
+import { addTrigger, isTriggered, newestEscalation } from "../../store/tables/escalations.ts";
+import { addNotification, targetsOf } from "../../store/tables/responders.ts";
 import { close } from "../actions.ts";
 import { aboutChannel, raise } from "../trigger/stage.ts";
 import { type Pulse, verdict } from "./decide.ts";
@@ -59,7 +58,7 @@ async function fell(q: Query, pulse: Pulse, deps: HealthDeps): Promise<void> {
   // An escalation that was closed by hand is not raised again. The outage lasts until the channel has
   // worked again, across restarts.
   const newest = await newestEscalation(q, aboutChannel(channel, "channel-down"));
-  if (newest && !(await isNoticed(q, recoveredKey(newest.id)))) return;
+  if (newest && !(await isTriggered(q, recoveredKey(newest.id)))) return;
   const reason = `channel ${channel} is ${pulse.state}: ${pulse.reason ?? "no reason was given"}`;
   const key = `channel:${channel}:${newest?.id ?? "first"}`;
   const about = { channel, agent, conversation: null, topic: null };
@@ -71,11 +70,11 @@ async function recovered(q: Query, { channel }: Pulse, deps: HealthDeps): Promis
   if (!newest) return;
   const key = recoveredKey(newest.id);
   const detail = "the channel works again";
-  if (!(await addSource(q, { key, escalation: newest.id, source: "ours", detail }))) return;
+  if (!(await addTrigger(q, { key, escalation: newest.id, source: "ours", detail }))) return;
   if (!(await close(q, newest, "recovery", deps))) return;
-  for (const contact of await contactsOf(q, newest.id)) {
+  for (const contact of await targetsOf(q, newest.id)) {
     const text = `Escalation ${newest.number} is closed: channel ${channel} works again.`;
     const id = newId(deps.clock.now());
-    await addNotice(q, { id, contact: contact.id, kind: "said", subject: "recovered", text }, 0);
+    await addNotification(q, { id, contact: contact.id, kind: "said", subject: "recovered", text }, 0);
   }
 }

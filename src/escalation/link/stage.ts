@@ -9,8 +9,8 @@ import type { Scheduler } from "../../engine/scheduler.ts";
 import { plain } from "../../http/index.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Database, Query } from "../../store/driver.ts";
-import { type ContactRow, contactByLink, useLink } from "../../store/tables/contacts.ts";
 import { type EscalationRow, lockEscalations, readEscalation } from "../../store/tables/escalations.ts";
+import { type TargetRow, targetByLink, useLink } from "../../store/tables/responders.ts";
 import { acknowledge } from "../actions.ts";
 import { headlinesOf } from "../notify/rows.ts";
 import { headline, utc } from "../notify/text.ts";
@@ -45,12 +45,12 @@ const nothing: PageContent = {
 };
 
 interface Linked {
-  readonly contact: ContactRow;
+  readonly contact: TargetRow;
   readonly row: EscalationRow;
 }
 
 async function linked(q: Query, link: string): Promise<Linked | null> {
-  const contact = await contactByLink(q, link);
+  const contact = await targetByLink(q, link);
   if (contact === null || contact.link_used_at !== null || contact.left <= 0) return null;
   return { contact, row: await readEscalation(q, contact.escalation) };
 }
@@ -84,7 +84,7 @@ async function taken(link: string, { scheduler, clock, log }: PageDeps): Promise
   return content;
 }
 
-function howToGoOn({ way }: ContactRow, { number, conversation }: EscalationRow): string {
+function howToGoOn({ way }: TargetRow, { number, conversation }: EscalationRow): string {
   const answer = way === "email" ? "Answer the mail" : `Answer the message with ${number} and your words`;
   return `It is yours.${conversation === null || way === "webhook" ? "" : ` ${answer} to write to the customer.`}`;
 }

@@ -5,22 +5,28 @@ import { type Contact, current, type Policy, type Step, step, webhookChannel } f
 import { firstTo, furtherTo } from "../../domain/turn.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { Notice } from "../../pipeline/route/notices.ts";
-import type { ContactRow, DueNotice, NewNotice, NoticeRow, Way } from "../../store/tables/contacts.ts";
 import type { NewConversation } from "../../store/tables/conversations.ts";
 import type { DueEscalation, EscalationRow } from "../../store/tables/escalations.ts";
+import type {
+  DueNotification,
+  NewNotification,
+  NotificationRow,
+  TargetRow,
+  Way,
+} from "../../store/tables/responders.ts";
 import { agentRecipients } from "../agent-recipients.ts";
 import { hashOf } from "../link/page.ts";
 import { type Details, mostHeadlines, notificationText } from "./text.ts";
 
 /** An address on a channel. */
-export type Place = Pick<ContactRow, "channel" | "address">;
+export type Place = Pick<TargetRow, "channel" | "address">;
 export const placeKey = ({ channel, address }: Place): string => `${channel} ${address}`;
 
 /** A notification target of an escalation. `told`: the first notification exists. `due`: a notification
  *  is not written yet. `waiting`: the draft of one is unsent on the target's channel. `reached`: one was
  *  sent. */
 export interface TargetState {
-  readonly contact: ContactRow;
+  readonly contact: TargetRow;
   readonly told: boolean;
   readonly due: boolean;
   readonly waiting: boolean;
@@ -107,12 +113,12 @@ export function groupedPlaces({ recipients, targets }: StepPlan): readonly Place
 
 /** The writes of one step. */
 export interface StepWrites {
-  readonly contacts: readonly ContactRow[];
-  readonly moved: readonly Pick<ContactRow, "id" | "channel">[];
+  readonly contacts: readonly TargetRow[];
+  readonly moved: readonly Pick<TargetRow, "id" | "channel">[];
   /** Conversations whose unsent notifications are tried again at once: they follow the retry schedule of
    *  ordinary mail, so their next attempt may be hours away. */
   readonly retried: readonly string[];
-  readonly notices: readonly NewNotice[];
+  readonly notices: readonly NewNotification[];
   readonly step: Pick<EscalationRow, "id" | "tier" | "entered_at" | "told_at" | "due_at">;
   /** The ways in which a responder was not reachable. */
   readonly unreachable: readonly Way[];
@@ -130,10 +136,10 @@ export function notifyRecipients(
 ): StepWrites {
   const { row, recipients, next } = plan;
   const targets = [...plan.targets];
-  const contacts: ContactRow[] = [];
-  const moved: ContactRow[] = [];
+  const contacts: TargetRow[] = [];
+  const moved: TargetRow[] = [];
   const retried: string[] = [];
-  const notices: NewNotice[] = [];
+  const notices: NewNotification[] = [];
   const unreachable: Way[] = [];
   for (const one of recipients) {
     const { person, name, way } = one.to;
@@ -196,8 +202,8 @@ const groupWait = ({ group }: Pick<Policy, "group">, ago: number | null): number
 
 /** A due notification with its contact and its locked escalation. */
 export interface Due {
-  readonly notice: NoticeRow;
-  readonly contact: ContactRow;
+  readonly notice: NotificationRow;
+  readonly contact: TargetRow;
   readonly row: EscalationRow;
 }
 /** The notifications of one message, in the order of their escalations; not empty. */
@@ -213,8 +219,8 @@ export interface Grouped {
  *  responder has acknowledged an escalation, further notifications of it are cancelled. Leaves out those
  *  whose escalation is not in `rows`. */
 export function groupDue(
-  notices: readonly DueNotice[],
-  contacts: ReadonlyMap<string, ContactRow>,
+  notices: readonly DueNotification[],
+  contacts: ReadonlyMap<string, TargetRow>,
   rows: ReadonlyMap<string, EscalationRow>,
 ): Grouped {
   const groups = new Map<string, Due[]>();
@@ -237,7 +243,7 @@ export function groupDue(
 
 /** Returns the key under which notifications become one message: same address, or acknowledged by the
  *  same responder. */
-function groupOf({ id, kind, subject }: NoticeRow, contact: ContactRow): string {
+function groupOf({ id, kind, subject }: NotificationRow, contact: TargetRow): string {
   if (contact.way === "webhook" || kind === "customer" || kind === "said") return id;
   return kind === "taken" ? `${placeKey(contact)} ${subject}` : placeKey(contact);
 }

@@ -3,9 +3,8 @@
 import type { Query } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
 import { fromListed, isListed, listOf, manyRows } from "../../store/many.ts";
-import { type ContactRow, contactColumns } from "../../store/tables/contacts.ts";
-import type { EscalationRow } from "../../store/tables/escalations.ts";
-import { sourcesOf } from "../../store/tables/sources.ts";
+import { type EscalationRow, triggersOf } from "../../store/tables/escalations.ts";
+import { type TargetRow, targetColumns } from "../../store/tables/responders.ts";
 import { acquaintancesOf, type Said, transcriptsOf } from "../../store/tables/transcript.ts";
 import { type Place, placeKey, type TargetState } from "./decide.ts";
 import type { Details } from "./text.ts";
@@ -22,8 +21,8 @@ export async function targetStates(
   const telling = "notices.kind IN ('told', 'again')";
   const draft = (condition: string) =>
     has(`${telling} AND ${condition}`, "JOIN drafts ON drafts.reply = notices.reply");
-  const found = await q.all<ContactRow & { told: number; due: number; waiting: number; reached: number }>(
-    `SELECT ${contactColumns}, ${has("notices.kind = 'told'")} AS told, ${has(`${telling} AND notices.due_at IS NOT NULL`)} AS due,
+  const found = await q.all<TargetRow & { told: number; due: number; waiting: number; reached: number }>(
+    `SELECT ${targetColumns}, ${has("notices.kind = 'told'")} AS told, ${has(`${telling} AND notices.due_at IS NOT NULL`)} AS due,
        ${draft("drafts.channel = contacts.channel AND drafts.state IN ('queued', 'sending', 'unknown')")} AS waiting,
        ${draft("drafts.state IN ('sent', 'delivered')")} AS reached
      ${fromListed("contacts", "escalation")} ORDER BY id`,
@@ -41,12 +40,9 @@ export async function targetStates(
 
 /** Returns the contacts with these ids. Call with their escalations locked: another node may bind a contact
  *  to a conversation. */
-export async function readContacts(
-  q: Query,
-  ids: Iterable<string>,
-): Promise<ReadonlyMap<string, ContactRow>> {
-  const found = await q.all<ContactRow>(
-    `SELECT ${contactColumns} ${fromListed("contacts", "id")}`,
+export async function readTargets(q: Query, ids: Iterable<string>): Promise<ReadonlyMap<string, TargetRow>> {
+  const found = await q.all<TargetRow>(
+    `SELECT ${targetColumns} ${fromListed("contacts", "id")}`,
     listOf(ids),
   );
   return new Map(found.map((row) => [row.id, row]));
@@ -95,7 +91,7 @@ export async function detailsOf(
 ): Promise<ReadonlyMap<string, Details>> {
   const headlines = await headlinesOf(q, rows);
   const ids = rows.map(({ id }) => id);
-  const sources = await sourcesOf(q, ids);
+  const sources = await triggersOf(q, ids);
   const known = await acquaintancesOf(q, ids);
   const [each, total] = transcript === "whole" ? [2 ** 30, 2 ** 40] : [mostPerMessage, mostCharacters];
   const conversations = rows.flatMap(({ conversation }) => conversation ?? []);
@@ -197,16 +193,16 @@ const movedRows = manyRows(
 );
 
 /** Moves contacts to another channel, in a separate conversation. */
-export async function moveContacts(
+export async function moveTargets(
   q: Query,
-  contacts: readonly Pick<ContactRow, "id" | "channel">[],
+  contacts: readonly Pick<TargetRow, "id" | "channel">[],
 ): Promise<void> {
   for (const [sql, values] of movedRows(contacts.map(({ id, channel }) => [id, channel])))
     await q.run(sql, ...values);
 }
 
 /** Binds contacts without a conversation to the conversation that later notifications use. */
-export const bindContacts = (q: Query, ids: Iterable<string>, conversation: string): Promise<void> =>
+export const bindTargets = (q: Query, ids: Iterable<string>, conversation: string): Promise<void> =>
   bindAll(
     q,
     [...ids].map((contact) => ({ contact, conversation })),
@@ -229,7 +225,7 @@ export async function bindAll(
 }
 
 /** Marks the notifications as written with that reply; null when they are no longer needed. */
-export const endNotices = (q: Query, ids: Iterable<string>, reply: string | null): Promise<void> =>
+export const endNotifications = (q: Query, ids: Iterable<string>, reply: string | null): Promise<void> =>
   endAll(
     q,
     [...ids].map((notice) => ({ notice, reply })),
@@ -252,7 +248,7 @@ export async function endAll(
 }
 
 /** Postpones notifications that could not be written by `ms`, so that they do not delay the others. */
-export async function postponeNotices(q: Query, ids: Iterable<string>, ms: number): Promise<void> {
+export async function postponeNotifications(q: Query, ids: Iterable<string>, ms: number): Promise<void> {
   await q.run(`UPDATE notices SET due_at = now_ms() + $2 WHERE ${isListed("id")}`, listOf(ids), ms);
 }
 

@@ -15,7 +15,6 @@ import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import { insertNotices } from "../../pipeline/route/notices.ts";
 import type { Query } from "../../store/driver.ts";
-import { addContacts, addNotices, dueNotices, giveLinks, sentIds } from "../../store/tables/contacts.ts";
 import { insertConversations } from "../../store/tables/conversations.ts";
 import {
   type DueEscalation,
@@ -25,6 +24,13 @@ import {
   moveEscalations,
   postponeEscalation,
 } from "../../store/tables/escalations.ts";
+import {
+  addNotifications,
+  addTargets,
+  dueNotifications,
+  giveLinks,
+  sentIds,
+} from "../../store/tables/responders.ts";
 import {
   continues,
   detailsFor,
@@ -41,13 +47,13 @@ import {
   conversationsWith,
   detailsOf,
   endAll,
-  endNotices,
+  endNotifications,
   headlinesOf,
   lastNotified,
   lockChannels,
-  moveContacts,
-  postponeNotices,
-  readContacts,
+  moveTargets,
+  postponeNotifications,
+  readTargets,
   retryNow,
   targetStates,
 } from "./rows.ts";
@@ -132,15 +138,15 @@ async function applySteps(
   const steps = plans.map((plan) =>
     notifyRecipients(policy, plan, ago, lines(), make, timing.escalation.repeatFailed),
   );
-  await addContacts(
+  await addTargets(
     q,
     steps.flatMap(({ contacts }) => contacts),
   );
-  await moveContacts(
+  await moveTargets(
     q,
     steps.flatMap(({ moved }) => moved),
   );
-  await addNotices(
+  await addNotifications(
     q,
     steps.flatMap(({ notices }) => notices),
   );
@@ -157,7 +163,7 @@ async function applySteps(
 
 /** Writes all due notifications. Returns the number of messages. */
 async function writeDue(q: Query, policy: Policy, deps: NotifyDeps): Promise<number> {
-  const notices = await dueNotices(q, mostNotices, deps.timing.escalation.clockStep);
+  const notices = await dueNotifications(q, mostNotices, deps.timing.escalation.clockStep);
   if (notices.length === 0) return 0;
   // An acknowledgement at another node notifies the contacts that were notified before. The lock orders
   // each of these notifications before it, or cancels them. Contacts are read under the lock, because
@@ -170,7 +176,7 @@ async function writeDue(q: Query, policy: Policy, deps: NotifyDeps): Promise<num
   const free = notices.filter(({ escalation }) => rows.has(escalation));
   if (free.length < notices.length) q.waits.add(deps.timing.escalation.notifyBusy);
   if (notices.length === mostNotices) q.waits.add(1);
-  const contacts = await readContacts(
+  const contacts = await readTargets(
     q,
     free.map(({ contact }) => contact),
   );
@@ -183,14 +189,14 @@ async function writeDue(q: Query, policy: Policy, deps: NotifyDeps): Promise<num
   await isolated(q, groups, write, async (group, error) => {
     const { channel } = group[0].contact;
     deps.log.error({ channel, err: error }, "writing a notification failed");
-    await postponeNotices(
+    await postponeNotifications(
       q,
       group.map(({ notice }) => notice.id),
       deps.timing.escalation.notifyRetry,
     );
     for (const { row } of group) await hastenEscalation(q, row.id, deps.timing.escalation.repeatFailed);
   });
-  await endNotices(q, cancelled, null);
+  await endNotifications(q, cancelled, null);
   return written;
 }
 

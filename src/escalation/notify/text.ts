@@ -1,16 +1,15 @@
 // Texts of notifications, for SMS, mail and webhooks. Plain text, never Markdown. Text of customers and agents is
 // quoted as data and bounded: one line in an SMS, several thousand characters of each message in a mail.
 
-import type { ContactRow, NoticeRow } from "../../store/tables/contacts.ts";
-import type { EscalationRow } from "../../store/tables/escalations.ts";
-import type { SourceRow } from "../../store/tables/sources.ts";
+import type { EscalationRow, TriggerRow } from "../../store/tables/escalations.ts";
+import type { NotificationRow, TargetRow } from "../../store/tables/responders.ts";
 import type { Acquaintance, Said } from "../../store/tables/transcript.ts";
 import type { Group } from "./decide.ts";
 
 /** The data of a notification. */
 export interface Details {
   readonly row: EscalationRow;
-  readonly sources: readonly SourceRow[];
+  readonly sources: readonly TriggerRow[];
   /** The customer; null when it is about a channel. */
   readonly person: {
     readonly address: string;
@@ -289,8 +288,8 @@ const fact = <T extends string | null>(text: T): T | string =>
  *  `link`: page with the button that acknowledges. */
 export function webhookText(
   details: Details,
-  notice: NoticeRow,
-  contact: ContactRow,
+  notice: NotificationRow,
+  contact: TargetRow,
   link: string | null,
 ): string {
   const { row, person, subject, sources, said } = details;

@@ -12,9 +12,9 @@ import type { Timing } from "../../ops/timing.ts";
 import type { Database } from "../../store/driver.ts";
 import { signingSecretsOf } from "../registration/rows.ts";
 import { isSame, isSigned, isSignedBy } from "./decide.ts";
-import { type IntakeKind, insertIntake } from "./rows.ts";
+import { insertPlatformWebhook, type PlatformWebhookKind } from "./rows.ts";
 
-export interface IntakeDeps {
+export interface PlatformWebhookHandlerDeps {
   /** Null when the current configuration has no policy. */
   readonly policy: () => Policy | null;
   /** True when an agent of that name is configured. */
@@ -29,7 +29,9 @@ export interface IntakeDeps {
 const mostBytes = 2 ** 20;
 
 /** Serves everything under /platform/. Status 200 means that the delivery is on disk and needs no retry. */
-export function intakeHandler(deps: IntakeDeps): (request: Request) => Promise<Response> {
+export function platformWebhookHandler(
+  deps: PlatformWebhookHandlerDeps,
+): (request: Request) => Promise<Response> {
   return async (request) => {
     const proof = deps.policy()?.platformWebhook ?? null;
     const place = placeOf(request.url);
@@ -58,10 +60,10 @@ export function intakeHandler(deps: IntakeDeps): (request: Request) => Promise<R
 
 async function store(
   agent: string,
-  kind: IntakeKind,
+  kind: PlatformWebhookKind,
   given: string | null,
   bytes: Uint8Array,
-  { scheduler, log, timing }: IntakeDeps,
+  { scheduler, log, timing }: PlatformWebhookHandlerDeps,
 ): Promise<void> {
   const own = given !== null && /^[\x21-\x7e]{1,200}$/.test(given);
   const id = own
@@ -71,7 +73,7 @@ async function store(
   const body = new TextDecoder().decode(bytes).replaceAll("\0", "");
   const fields = { agent, kind, id };
   const isNew = await scheduler.commit(async (q) => {
-    const stored = await insertIntake(
+    const stored = await insertPlatformWebhook(
       q,
       { agent, id, kind, body },
       own ? null : timing.platformWebhook.sameDelivery,
@@ -83,7 +85,7 @@ async function store(
   log.info({ ...fields, isNew }, "the platform's webhook was taken");
 }
 
-function placeOf(url: string): { readonly agent: string; readonly kind: IntakeKind } | null {
+function placeOf(url: string): { readonly agent: string; readonly kind: PlatformWebhookKind } | null {
   const [, first, name = "", kind, ...more] = new URL(url).pathname.split("/");
   if (first !== "platform" || more.length > 0 || (kind !== "escalation" && kind !== "message")) return null;
   try {

@@ -2,14 +2,14 @@
 
 import { type Query, touch } from "../../store/driver.ts";
 
-export type IntakeKind = "escalation" | "message";
+export type PlatformWebhookKind = "escalation" | "message";
 
-export interface IntakeRow {
+export interface PlatformWebhookRow {
   /** Agent name in the configuration. */
   readonly agent: string;
   /** The id of the delivery, or `sha256:` and the hash of its content. */
   readonly id: string;
-  readonly kind: IntakeKind;
+  readonly kind: PlatformWebhookKind;
   readonly body: string;
   readonly attempts: number;
   readonly received_at: number;
@@ -19,9 +19,9 @@ export interface IntakeRow {
 
 /** Stores a delivery that is due at once. Returns false for a duplicate: the same id was received within
  *  `againMs` (null: ever). */
-export async function insertIntake(
+export async function insertPlatformWebhook(
   q: Query,
-  intake: Pick<IntakeRow, "agent" | "id" | "kind" | "body">,
+  intake: Pick<PlatformWebhookRow, "agent" | "id" | "kind" | "body">,
   againMs: number | null,
 ): Promise<boolean> {
   const { agent, id, kind, body } = intake;
@@ -49,8 +49,8 @@ export async function insertIntake(
 }
 
 /** Returns due deliveries, longest due first. Locked for this transaction. */
-export async function dueIntakes(q: Query, limit: number): Promise<IntakeRow[]> {
-  return q.all<IntakeRow>(
+export async function duePlatformWebhooks(q: Query, limit: number): Promise<PlatformWebhookRow[]> {
+  return q.all<PlatformWebhookRow>(
     `SELECT agent, id, kind, body, attempts, received_at, now_ms() - received_at AS age FROM intakes
      WHERE due_at <= now_ms() ORDER BY due_at LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
@@ -59,9 +59,9 @@ export async function dueIntakes(q: Query, limit: number): Promise<IntakeRow[]> 
 }
 
 /** Marks the delivery as processed. The body of a message is erased, because the platform stores it. */
-export async function endIntake(
+export async function endPlatformWebhook(
   q: Query,
-  { agent, id, kind }: IntakeRow,
+  { agent, id, kind }: PlatformWebhookRow,
   state: "done" | "lost",
 ): Promise<void> {
   await q.write(
@@ -75,7 +75,11 @@ export async function endIntake(
 }
 
 /** Schedules a retry in `ms`. */
-export async function postponeIntake(q: Query, { agent, id }: IntakeRow, ms: number): Promise<void> {
+export async function postponePlatformWebhook(
+  q: Query,
+  { agent, id }: PlatformWebhookRow,
+  ms: number,
+): Promise<void> {
   await q.write(
     "UPDATE intakes SET attempts = attempts + 1, due_at = now_ms() + $3 WHERE agent = $1 AND id = $2",
     agent,

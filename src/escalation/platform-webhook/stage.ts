@@ -12,12 +12,18 @@ import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { Raised } from "../../pipeline/escalation.ts";
 import type { Query } from "../../store/driver.ts";
-import { watchIn } from "../../store/tables/watches.ts";
+import { schedulePoll } from "../../store/tables/polls.ts";
 import { aboutAgent, raise } from "../trigger/stage.ts";
 import { type PayloadIn, readPayload } from "./decide.ts";
-import { conversationBoundTo, dueIntakes, endIntake, type IntakeRow, postponeIntake } from "./rows.ts";
+import {
+  conversationBoundTo,
+  duePlatformWebhooks,
+  endPlatformWebhook,
+  type PlatformWebhookRow,
+  postponePlatformWebhook,
+} from "./rows.ts";
 
-export interface IntakeStageDeps {
+export interface PlatformWebhookDeps {
   /** Null when the current configuration has no policy: stored deliveries wait then. */
   readonly policy: () => Policy | null;
   readonly lines: () => ChannelRuntimes;
@@ -28,13 +34,13 @@ export interface IntakeStageDeps {
 
 const batch = 50;
 
-export function intakeStage(deps: IntakeStageDeps): TransactionalStage {
+export function platformWebhookStage(deps: PlatformWebhookDeps): TransactionalStage {
   return {
     takes: "escalations",
     async run(q) {
       const policy = deps.policy();
       if (policy === null) return [];
-      for (const row of await dueIntakes(q, batch)) {
+      for (const row of await duePlatformWebhooks(q, batch)) {
         await q
           .savepoint(() => workOff(q, row, policy, deps))
           .catch(async (error: unknown) => {
@@ -42,7 +48,7 @@ export function intakeStage(deps: IntakeStageDeps): TransactionalStage {
               { agent: row.agent, intake: row.id, err: error },
               "a webhook's words are not heeded yet",
             );
-            await postponeIntake(q, row, deps.timing.platformWebhook.retryLongest);
+            await postponePlatformWebhook(q, row, deps.timing.platformWebhook.retryLongest);
           });
       }
       return [];
@@ -50,35 +56,40 @@ export function intakeStage(deps: IntakeStageDeps): TransactionalStage {
   };
 }
 
-async function workOff(q: Query, row: IntakeRow, policy: Policy, deps: IntakeStageDeps): Promise<void> {
+async function workOff(
+  q: Query,
+  row: PlatformWebhookRow,
+  policy: Policy,
+  deps: PlatformWebhookDeps,
+): Promise<void> {
   const payload = readPayload(row.body);
   const conversation =
     payload.conversation === null ? null : await conversationBoundTo(q, payload.conversation);
   if (conversation !== null) {
     // In the common lock order.
     if (row.kind === "escalation") await raiseIfWanted(q, row, payload, conversation, policy, deps);
-    await watchIn(q, conversation, 0);
-    return endIntake(q, row, "done");
+    await schedulePoll(q, conversation, 0);
+    return endPlatformWebhook(q, row, "done");
   }
   // The request that opens the conversation may still be in progress.
   const { strangerEscalation, strangerMessage, retry, retryLongest } = deps.timing.platformWebhook;
   const waitMs = row.kind === "escalation" ? strangerEscalation : strangerMessage;
   if (payload.conversation !== null && row.age < waitMs)
-    return postponeIntake(q, row, Math.min(retry * 2 ** Math.min(row.attempts, 10), retryLongest));
+    return postponePlatformWebhook(q, row, Math.min(retry * 2 ** Math.min(row.attempts, 10), retryLongest));
   // The agent has conversations outside this daemon, such as a chat on a website. Their messages are
   // ignored.
-  if (row.kind === "message") return endIntake(q, row, "done");
+  if (row.kind === "message") return endPlatformWebhook(q, row, "done");
   await raiseIfWanted(q, row, payload, null, policy, deps);
-  await endIntake(q, row, "lost");
+  await endPlatformWebhook(q, row, "lost");
 }
 
 async function raiseIfWanted(
   q: Query,
-  row: IntakeRow,
+  row: PlatformWebhookRow,
   payload: PayloadIn,
   conversation: { readonly id: string; readonly channel: string; readonly agent: string } | null,
   policy: Policy,
-  deps: IntakeStageDeps,
+  deps: PlatformWebhookDeps,
 ): Promise<void> {
   if (!policy.causes.includes("topic")) return;
   const raised = {
@@ -112,7 +123,7 @@ async function raiseIfWanted(
 
 /** A delivery identified only by its hash may occur again as a new one, so its key includes the time of
  *  receipt. */
-const keyOf = ({ agent, id, received_at }: IntakeRow): string =>
+const keyOf = ({ agent, id, received_at }: PlatformWebhookRow): string =>
   id.startsWith("sha256:") ? `webhook:${agent}:${id}:${received_at}` : `webhook:${agent}:${id}`;
 
 /** Contains every field of the payload, because the responder has no other information. */

@@ -17,14 +17,14 @@ import { acknowledge, addressOf, close } from "../actions.ts";
 import { readCustomer } from "../reply/rows.ts";
 import { aboutConversation, logUnnotified, raise } from "../trigger/stage.ts";
 import { externalMessages } from "./decide.ts";
-import { knownTurns, type WatchRow } from "./rows.ts";
+import { knownTurns, type PollRow } from "./rows.ts";
 
 /** The actor for answers in the platform's interface, which does not name the author. */
 const somebody = { name: "somebody who answers on the platform", contact: null };
 
 interface Poll {
   readonly line: ChannelRuntime;
-  readonly watch: WatchRow;
+  readonly watch: PollRow;
   readonly conversation: ConversationRow;
   readonly platformId: string;
 }
@@ -84,7 +84,7 @@ const replyFor = (
 
 interface Look {
   readonly line: ChannelRuntime;
-  readonly watch: WatchRow;
+  readonly watch: PollRow;
   readonly conversation: ConversationRow;
 }
 

@@ -5,8 +5,8 @@ import { type Policy, pollingOf } from "../../domain/policy.ts";
 import { lookDelay } from "../../domain/retry.ts";
 import { normalizeWhitespace } from "../../domain/turn.ts";
 import type { Timing } from "../../ops/timing.ts";
-import { allKnown } from "../../store/tables/watches.ts";
-import type { WatchRow } from "./rows.ts";
+import { allKnown } from "../../store/tables/polls.ts";
+import type { PollRow } from "./rows.ts";
 
 /** A turn that explains messages on the platform: a dropped question, or a turn with an uncertain attempt. */
 export interface KnownTurn {
@@ -34,7 +34,7 @@ export interface ExternalMessages {
  *  a human's answer in the platform's interface or a scheduled message. `known`: platform ids of our own
  *  questions and answers. */
 export function externalMessages(
-  watch: Pick<WatchRow, "mark" | "position">,
+  watch: Pick<PollRow, "mark" | "position">,
   { messages, start }: PollRead,
   known: ReadonlySet<string>,
   turns: readonly KnownTurn[],
@@ -109,5 +109,5 @@ export function pauseAfter(
 }
 
 /** Returns the milliseconds until a failed poll is retried. */
-export const retryIn = ({ looks }: Pick<WatchRow, "looks">, { pollBusy }: Timing["escalation"]): number =>
+export const retryIn = ({ looks }: Pick<PollRow, "looks">, { pollBusy }: Timing["escalation"]): number =>
   Math.max(lookDelay(looks), pollBusy);

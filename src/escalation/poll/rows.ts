@@ -3,10 +3,10 @@
 // together with a question.
 
 import { type Query, touch } from "../../store/driver.ts";
-import { channelsIn } from "../../store/tables/stepping.ts";
+import { channelsIn } from "../../store/many.ts";
 import type { Activity, KnownTurn } from "./decide.ts";
 
-export interface WatchRow {
+export interface PollRow {
   readonly conversation: string;
   readonly channel: string;
   /** Mode as last read; null before the first poll. */
@@ -20,15 +20,15 @@ export interface WatchRow {
   readonly looks: number;
 }
 
-export async function readWatch(q: Query, conversation: string): Promise<WatchRow | null> {
-  const row = await q.one<WatchRow>(
+export async function readPoll(q: Query, conversation: string): Promise<PollRow | null> {
+  const row = await q.one<PollRow>(
     "SELECT conversation, channel, mode, mark, position, looks FROM watches WHERE conversation = $1",
     conversation,
   );
   return row ?? null;
 }
 
-export async function channelsToWatch(q: Query): Promise<string[]> {
+export async function channelsToPoll(q: Query): Promise<string[]> {
   const rows = await q.all<{ channel: string }>(
     channelsIn("watches", "due_at IS NOT NULL", "due_at <= now_ms()"),
   );
@@ -36,8 +36,8 @@ export async function channelsToWatch(q: Query): Promise<string[]> {
 }
 
 /** Returns the due polls of a channel, longest due first. */
-export async function dueWatches(q: Query, channel: string, limit: number): Promise<WatchRow[]> {
-  return q.all<WatchRow>(
+export async function duePolls(q: Query, channel: string, limit: number): Promise<PollRow[]> {
+  return q.all<PollRow>(
     `SELECT conversation, channel, mode, mark, position, looks FROM watches WHERE channel = $1 AND due_at <= now_ms()
      ORDER BY due_at LIMIT $2`,
     channel,
@@ -47,8 +47,8 @@ export async function dueWatches(q: Query, channel: string, limit: number): Prom
 
 /** Returns the poll if it is still due and not locked by another transaction; locked for this
  *  transaction. */
-export async function dueWatch(q: Query, conversation: string): Promise<WatchRow | null> {
-  const row = await q.one<WatchRow>(
+export async function duePoll(q: Query, conversation: string): Promise<PollRow | null> {
+  const row = await q.one<PollRow>(
     `SELECT conversation, channel, mode, mark, position, looks FROM watches WHERE conversation = $1 AND due_at <= now_ms()
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     conversation,
@@ -57,7 +57,7 @@ export async function dueWatch(q: Query, conversation: string): Promise<WatchRow
 }
 
 /** Postpones the poll by `ms`. */
-export async function postponeWatch(q: Query, conversation: string, ms: number): Promise<void> {
+export async function postponePoll(q: Query, conversation: string, ms: number): Promise<void> {
   await q.write(
     "UPDATE watches SET due_at = now_ms() + $2 WHERE conversation = $1",
     conversation,
@@ -67,8 +67,8 @@ export async function postponeWatch(q: Query, conversation: string, ms: number):
 }
 
 /** Starts a poll and sets its due time to the end of its lease, in case the process crashes. Returns
- *  that time (epoch ms). `noteWatch` compares it to detect whether another poll was requested since. */
-export async function beginWatch(q: Query, conversation: string, forMs: number): Promise<number> {
+ *  that time (epoch ms). `endPoll` compares it to detect whether another poll was requested since. */
+export async function beginPoll(q: Query, conversation: string, forMs: number): Promise<number> {
   const row = await q.one<{ due_at: number }>(
     "UPDATE watches SET due_at = now_ms() + $2 WHERE conversation = $1 RETURNING due_at",
     conversation,
@@ -80,7 +80,7 @@ export async function beginWatch(q: Query, conversation: string, forMs: number):
 
 /** Records the result of the poll that started with `until`; `nextMs` null schedules no further poll. A
  *  poll requested during this one stays scheduled, because this result may be older. */
-export async function noteWatch(
+export async function endPoll(
   q: Query,
   conversation: string,
   found: {
@@ -131,7 +131,7 @@ export async function knownTurns(q: Query, conversation: string): Promise<KnownT
 }
 
 /** Records a failed poll and schedules the next one. */
-export async function failWatch(q: Query, conversation: string, nextMs: number): Promise<void> {
+export async function failPoll(q: Query, conversation: string, nextMs: number): Promise<void> {
   await q.write(
     "UPDATE watches SET looks = looks + 1, due_at = now_ms() + $2 WHERE conversation = $1",
     conversation,

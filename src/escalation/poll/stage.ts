@@ -30,17 +30,17 @@ import { deliverExternal, noteModeChange } from "./apply.ts";
 import { pauseAfter, retryIn } from "./decide.ts";
 import {
   activityIn,
-  beginWatch,
-  channelsToWatch,
-  dueWatch,
-  dueWatches,
-  failWatch,
-  noteWatch,
-  postponeWatch,
-  type WatchRow,
+  beginPoll,
+  channelsToPoll,
+  duePoll,
+  duePolls,
+  endPoll,
+  failPoll,
+  type PollRow,
+  postponePoll,
 } from "./rows.ts";
 
-export interface WatchDeps {
+export interface PollDeps {
   /** Null when the configuration has no policy: conversations are polled at the default intervals. */
   readonly policy: () => Policy | null;
   readonly lines: () => ChannelRuntimes;
@@ -60,27 +60,27 @@ const leaseFor = ({ pollCall, pollLeaseMargin }: Timing["escalation"]): number =
 interface Look {
   readonly line: ChannelRuntime;
   readonly lease: Lease;
-  readonly watch: WatchRow;
+  readonly watch: PollRow;
   readonly conversation: ConversationRow;
   readonly platformId: string;
-  /** Identifies this poll, as returned by `beginWatch`. */
+  /** Identifies this poll, as returned by `beginPoll`. */
   readonly until: number;
 }
 
-export function watchStage(deps: WatchDeps): Stage {
+export function pollStage(deps: PollDeps): Stage {
   return {
     name: "watch",
     takes: "watches",
     atOnce: 4,
     async channels(q) {
-      const channels = await channelsToWatch(q);
+      const channels = await channelsToPoll(q);
       return channels.filter((channel) => deps.lines().get(channel)?.problem() === null);
     },
     async claim(q, channel, room) {
       const claimed: Claimed[] = [];
       const line = deps.lines().get(channel);
       if (!line) return claimed;
-      for (const { conversation } of await dueWatches(q, channel, room)) {
+      for (const { conversation } of await duePolls(q, channel, room)) {
         const look = await claimLook(q, line, conversation, deps);
         if (look) claimed.push(piece(look, deps));
       }
@@ -89,11 +89,11 @@ export function watchStage(deps: WatchDeps): Stage {
   };
 }
 
-async function claimLook(q: Query, line: ChannelRuntime, id: string, deps: WatchDeps): Promise<Look | null> {
+async function claimLook(q: Query, line: ChannelRuntime, id: string, deps: PollDeps): Promise<Look | null> {
   // Another node may be polling the conversation, or has just done so, and then the poll is no longer due.
   // The lock is not waited for: its holder may wait for a lock of this transaction.
   if (!(await tryLane(q, id, "in"))) return null;
-  const watch = await dueWatch(q, id);
+  const watch = await duePoll(q, id);
   if (watch === null) return null;
   const timing = deps.timing.escalation;
   const leaseMs = leaseFor(timing);
@@ -101,19 +101,19 @@ async function claimLook(q: Query, line: ChannelRuntime, id: string, deps: Watch
   const conversation = await readConversation(q, id);
   const { platform_id: platformId } = conversation;
   // The platform has no conversation yet. An answer schedules the next poll.
-  if (platformId === null) await failWatch(q, id, timing.pollLongest);
+  if (platformId === null) await failPoll(q, id, timing.pollLongest);
   if (platformId === null) return null;
   const lease = deps.rate.room(0) < calls ? null : await leaseIdleLane(q, id, deps.node, leaseMs);
   if (lease === null) {
     // Questions have priority.
-    await postponeWatch(q, id, timing.pollBusy);
+    await postponePoll(q, id, timing.pollBusy);
     return null;
   }
-  const until = await beginWatch(q, id, leaseMs);
+  const until = await beginPoll(q, id, leaseMs);
   return { line, lease, watch, conversation, platformId, until };
 }
 
-function piece(look: Look, deps: WatchDeps): Claimed {
+function piece(look: Look, deps: PollDeps): Claimed {
   const fields = { channel: look.line.channel, conversation: look.conversation.id };
   const held = leaseDeadline(deps.clock, leaseFor(deps.timing.escalation));
   return {
@@ -125,7 +125,7 @@ function piece(look: Look, deps: WatchDeps): Claimed {
   };
 }
 
-async function read(look: Look, signal: AbortSignal, deps: WatchDeps): Promise<Transition> {
+async function read(look: Look, signal: AbortSignal, deps: PollDeps): Promise<Transition> {
   const { client } = look.line;
   const rate = await deps.rate.take(calls, 0);
   if (!rate.taken) return (q) => postponed(q, look, deps);
@@ -138,9 +138,9 @@ async function read(look: Look, signal: AbortSignal, deps: WatchDeps): Promise<T
 }
 
 /** Questions have used up the rate limit. */
-async function postponed(q: Query, look: Look, { timing }: WatchDeps): Promise<void> {
+async function postponed(q: Query, look: Look, { timing }: PollDeps): Promise<void> {
   await guardLease(q, look.lease);
-  await postponeWatch(q, look.conversation.id, timing.escalation.pollBusy);
+  await postponePoll(q, look.conversation.id, timing.escalation.pollBusy);
   await releaseLane(q, look.lease, "in");
 }
 
@@ -153,7 +153,7 @@ async function found(
   look: Look,
   mode: "ai" | "manual",
   said: PlatformMessages,
-  deps: WatchDeps,
+  deps: PollDeps,
 ): Promise<void> {
   const { watch, conversation } = look;
   await guardLease(q, look.lease);
@@ -175,11 +175,11 @@ async function found(
     : pauseAfter(await activityIn(q, conversation.id), mode, deps.policy(), deps.timing.escalation);
   const isEmpty = newest === null && said.failure === null;
   const position = newest !== null ? said.end : astray || isEmpty ? 0 : watch.position;
-  await noteWatch(q, conversation.id, { mode, mark: newest, position, nextMs, until: look.until, failed });
+  await endPoll(q, conversation.id, { mode, mark: newest, position, nextMs, until: look.until, failed });
   await releaseLane(q, look.lease, "in");
 }
 
-function warnOf({ line, conversation }: Look, { failure, skipped }: PlatformMessages, deps: WatchDeps): void {
+function warnOf({ line, conversation }: Look, { failure, skipped }: PlatformMessages, deps: PollDeps): void {
   const fields = { channel: line.channel, conversation: conversation.id };
   if (skipped > 0) deps.log.warn({ ...fields, skipped }, "platform messages skipped: too large to be read");
   if (failure === null) return;
@@ -194,7 +194,7 @@ function warnOf({ line, conversation }: Look, { failure, skipped }: PlatformMess
 function failed(
   look: Look,
   result: Exclude<CallResult<unknown>, { kind: "ok" }>,
-  deps: WatchDeps,
+  deps: PollDeps,
 ): Transition {
   const { line, watch } = look;
   const fields = { channel: line.channel, conversation: look.conversation.id, result: result.kind };
@@ -202,7 +202,7 @@ function failed(
   if (result.kind === "unauthorized") line.report(result.reason);
   return async (q) => {
     await guardLease(q, look.lease);
-    await failWatch(q, watch.conversation, retryIn(watch, deps.timing.escalation));
+    await failPoll(q, watch.conversation, retryIn(watch, deps.timing.escalation));
     await releaseLane(q, look.lease, "in");
   };
 }

@@ -6,16 +6,16 @@ import type { MessageEvent, Traits } from "bridgehead/contract";
 import type { Instructions } from "../../domain/instructions.ts";
 import { machineReply } from "../../domain/machine-reply.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
-import type { ContactRow } from "../../store/tables/contacts.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
 import type { MeantFile, ReadyFile } from "../../store/tables/files.ts";
+import type { TargetRow } from "../../store/tables/responders.ts";
 import { carriesNotice } from "../notify/text.ts";
 import { handOn } from "./files.ts";
 import type { Customer } from "./rows.ts";
 
 /** A notification target of the sender, and its escalation. */
 export interface Candidate {
-  readonly contact: ContactRow;
+  readonly contact: TargetRow;
   readonly row: EscalationRow;
 }
 
@@ -165,7 +165,7 @@ export interface ReplyPlan {
   } | null;
   readonly actions: readonly Action[];
   /** Our answers to the responder. */
-  readonly answers: readonly { readonly contact: ContactRow; readonly text: string }[];
+  readonly answers: readonly { readonly contact: TargetRow; readonly text: string }[];
 }
 
 /** Limit of escalation numbers in one answer; more do not fit into an SMS. */

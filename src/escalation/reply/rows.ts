@@ -4,13 +4,13 @@ import type { MessageEvent } from "bridgehead/contract";
 import { references } from "../../domain/turn.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import { type Query, touch } from "../../store/driver.ts";
-import { type ContactRow, contactColumns } from "../../store/tables/contacts.ts";
 import {
   type ConversationRow,
   conversationByToken,
   conversationsCiting,
 } from "../../store/tables/conversations.ts";
 import { lockEscalations } from "../../store/tables/escalations.ts";
+import { type TargetRow, targetColumns } from "../../store/tables/responders.ts";
 import { moves } from "../../store/transitions.ts";
 import { numberIn } from "../notify/text.ts";
 import type { Candidate, Sender } from "./decide.ts";
@@ -27,26 +27,26 @@ export async function loadSender(
 ): Promise<Sender> {
   const address = event.from.address.toLowerCase();
   if (line.traits.conversations === "person")
-    return withEscalations(q, "responder", await contactsAt(q, line.channel, address, closedMs));
+    return withEscalations(q, "responder", await targetsAt(q, line.channel, address, closedMs));
   const { answers, tokens } = references(event);
   const conversations = await conversationsCited(q, line.channel, { answers, tokens, sender: address });
-  const cited = await contactsIn(q, conversations);
+  const cited = await targetsIn(q, conversations);
   const own = cited.filter((contact) => contact.address.toLowerCase() === address);
   if (own.length > 0) return withEscalations(q, "responder", own);
   const notified =
-    cited.length > 0 || answers.length === 0 ? cited : await contactsNotifiedBy(q, line.channel, answers);
+    cited.length > 0 || answers.length === 0 ? cited : await targetsNotifiedBy(q, line.channel, answers);
   if (notified.length > 0) return withEscalations(q, "stranger", notified);
   // Some mail programs drop In-Reply-To and keep the subject.
   const number = conversations.length > 0 ? null : numberIn(event.subject ?? "");
   if (number === null) return { from: "subject", candidates: [] };
-  const sender = await withEscalations(q, "subject", await contactsAt(q, line.channel, address, closedMs));
+  const sender = await withEscalations(q, "subject", await targetsAt(q, line.channel, address, closedMs));
   return { ...sender, candidates: sender.candidates.filter(({ row }) => row.number === number) };
 }
 
 async function withEscalations(
   q: Query,
   from: Sender["from"],
-  contacts: readonly ContactRow[],
+  contacts: readonly TargetRow[],
 ): Promise<Sender> {
   if (contacts.length === 0) return { from, candidates: [] };
   const rows = await lockEscalations(
@@ -61,14 +61,14 @@ async function withEscalations(
 }
 
 /** Returns contacts of escalations that are not closed, or were closed within `withinMs`. Newest first. */
-export async function contactsAt(
+export async function targetsAt(
   q: Query,
   channel: string,
   address: string,
   withinMs: number,
-): Promise<ContactRow[]> {
-  return q.all<ContactRow>(
-    `SELECT ${contactColumns} FROM contacts WHERE channel = $1 AND address = $2 AND EXISTS (
+): Promise<TargetRow[]> {
+  return q.all<TargetRow>(
+    `SELECT ${targetColumns} FROM contacts WHERE channel = $1 AND address = $2 AND EXISTS (
        SELECT 1 FROM escalations WHERE escalations.id = contacts.escalation
          AND (state <> 'closed' OR closed_at > now_ms() - $3)) ORDER BY id DESC`,
     channel,
@@ -95,11 +95,11 @@ async function conversationsCited(
 
 /** Returns the contacts notified in these conversations: in their order, newest first in each. There are
  *  several when one message covers several escalations. */
-export async function contactsIn(q: Query, conversations: readonly string[]): Promise<ContactRow[]> {
-  const found = new Map<string, ContactRow>();
+export async function targetsIn(q: Query, conversations: readonly string[]): Promise<TargetRow[]> {
+  const found = new Map<string, TargetRow>();
   for (const conversation of new Set(conversations)) {
-    const rows = await q.all<ContactRow>(
-      `SELECT ${contactColumns} FROM contacts WHERE id IN (
+    const rows = await q.all<TargetRow>(
+      `SELECT ${targetColumns} FROM contacts WHERE id IN (
          SELECT id FROM contacts WHERE conversation = $1
          UNION SELECT notices.contact FROM replies JOIN notices ON notices.reply = replies.id WHERE replies.conversation = $1
        ) ORDER BY id DESC`,
@@ -112,16 +112,16 @@ export async function contactsIn(q: Query, conversations: readonly string[]): Pr
 
 /** Returns the contacts notified by our messages with these ids, for any sender that references them. In
  *  the order of the ids, newest first for each; empty when none of them is a notification. */
-export async function contactsNotifiedBy(
+export async function targetsNotifiedBy(
   q: Query,
   channel: string,
   externalIds: readonly string[],
-): Promise<ContactRow[]> {
-  const found: ContactRow[] = [];
+): Promise<TargetRow[]> {
+  const found: TargetRow[] = [];
   for (const id of externalIds)
     found.push(
-      ...(await q.all<ContactRow>(
-        `SELECT ${contactColumns} FROM contacts WHERE id IN (
+      ...(await q.all<TargetRow>(
+        `SELECT ${targetColumns} FROM contacts WHERE id IN (
            SELECT notices.contact FROM citations JOIN drafts ON drafts.id = citations.draft
              JOIN notices ON notices.reply = drafts.reply
            WHERE citations.channel = $1 AND citations.external_id = $2) ORDER BY id DESC`,
@@ -204,7 +204,7 @@ export async function notifyOthers(
  *  enqueued before, or when `most` answers were made to that address within the last `withinMs`. */
 export async function enqueueAnswer(
   q: Query,
-  contact: ContactRow,
+  contact: TargetRow,
   answer: { readonly id: string; readonly subject: string; readonly text: string },
   { most, withinMs }: { readonly most: number; readonly withinMs: number },
 ): Promise<boolean> {

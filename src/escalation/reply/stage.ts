@@ -8,11 +8,10 @@ import { newId } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { Query } from "../../store/driver.ts";
-import { addNotice, type ContactRow } from "../../store/tables/contacts.ts";
-import { escalationByNumber } from "../../store/tables/escalations.ts";
+import { addTrigger, escalationByNumber } from "../../store/tables/escalations.ts";
 import { type EventRow, settleEvent } from "../../store/tables/events.ts";
 import { meantFiles } from "../../store/tables/files.ts";
-import { addSource } from "../../store/tables/sources.ts";
+import { addNotification, type TargetRow } from "../../store/tables/responders.ts";
 import { acknowledge, close, enqueueRelay, resume } from "../actions.ts";
 import {
   type Action,
@@ -72,7 +71,7 @@ async function handleResponderReply(
   row: EventRow,
   event: MessageEvent,
   known: readonly Candidate[],
-  first: ContactRow,
+  first: TargetRow,
   deps: ReplyDeps,
 ): Promise<void> {
   const { traits } = line;
@@ -132,7 +131,7 @@ async function apply(
 ): Promise<void> {
   if (note !== null) {
     const key = `note:${event.id}:${row.id}`;
-    await addSource(q, { key, escalation: row.id, source: "note", detail: `${by}: ${note}` });
+    await addTrigger(q, { key, escalation: row.id, source: "note", detail: `${by}: ${note}` });
   }
   if (action.acknowledge) await acknowledge(q, row, { name: by, contact: contact.id }, deps);
   if (relay !== null) await enqueueRelay(q, relay.customer, relay, deps);
@@ -144,7 +143,7 @@ async function apply(
 async function answerTo(
   q: Query,
   { id: event, channel }: EventRow,
-  contact: ContactRow,
+  contact: TargetRow,
   text: string,
   { clock, log, timing }: ReplyDeps,
 ): Promise<void> {
@@ -156,10 +155,10 @@ async function answerTo(
 
 async function enqueueSaid(
   q: Query,
-  { id: contact }: ContactRow,
+  { id: contact }: TargetRow,
   subject: string,
   text: string,
   { clock }: ReplyDeps,
 ): Promise<void> {
-  await addNotice(q, { id: newId(clock.now()), contact, kind: "said", subject, text }, 0);
+  await addNotification(q, { id: newId(clock.now()), contact, kind: "said", subject, text }, 0);
 }

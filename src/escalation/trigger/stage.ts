@@ -6,14 +6,15 @@ import type { Cause } from "../../domain/policy.ts";
 import { newId } from "../../ops/clock.ts";
 import type { Raised } from "../../pipeline/escalation.ts";
 import type { Query } from "../../store/driver.ts";
-import { addNotice, contactsOf } from "../../store/tables/contacts.ts";
 import {
+  addTrigger,
   type EscalationRow,
   insertEscalation,
+  isTriggered,
   liveEscalation,
   newestEscalation,
 } from "../../store/tables/escalations.ts";
-import { addSource, isNoticed } from "../../store/tables/sources.ts";
+import { addNotification, targetsOf } from "../../store/tables/responders.ts";
 import { hasWrittenSince } from "../../store/tables/transcript.ts";
 
 export interface RaiseDeps {
@@ -35,11 +36,11 @@ export async function raise(
   about: string = aboutOf(raised),
 ): Promise<EscalationRow | null> {
   const { key, source, reason } = raised;
-  if (await isNoticed(q, key)) return null;
+  if (await isTriggered(q, key)) return null;
   const known = (await liveEscalation(q, about)) ?? (await lateFor(q, raised, about));
   const row = known ?? (await open(q, raised, about, deps));
   if (row === null) return null;
-  await addSource(q, { key, escalation: row.id, source, detail: reason });
+  await addTrigger(q, { key, escalation: row.id, source, detail: reason });
   if (known && (raised.news || (raised.said !== undefined && row.state === "taken")))
     await tellMore(q, row, raised, deps);
   return row.state === "closed" ? null : row;
@@ -55,7 +56,7 @@ async function open(q: Query, raised: Raised, about: string, deps: RaiseDeps): P
   const row =
     (await insertEscalation(q, { id, about, channel, agent, conversation, cause, topic, reason }, key)) ??
     (await liveEscalation(q, about));
-  if (!row && (await isNoticed(q, key))) return null;
+  if (!row && (await isTriggered(q, key))) return null;
   if (!row) throw new Error(`opening an escalation about ${about}: it was closed meanwhile`);
   deps.log.warn({ channel, escalation: row.number, cause, conversation }, "a human is needed");
   return row;
@@ -69,10 +70,10 @@ async function tellMore(
   deps: RaiseDeps,
 ): Promise<void> {
   const text = `${row.number}: ${reason}${said === undefined ? "" : `\nThe customer wrote: ${said}`}`;
-  for (const { id: contact } of await contactsOf(q, row.id)) {
+  for (const { id: contact } of await targetsOf(q, row.id)) {
     if (row.taken_contact !== null && row.taken_contact !== contact) continue;
     const notice = { id: newId(deps.clock.now()), contact, kind: "said", subject: key, text } as const;
-    await addNotice(q, notice, 0);
+    await addNotification(q, notice, 0);
   }
 }
 

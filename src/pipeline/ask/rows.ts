@@ -8,6 +8,7 @@ import { guardLease, releaseLane } from "../../store/lanes.ts";
 import { bindPlatform, isBound, unbindPlatform } from "../../store/tables/conversations.ts";
 import { insertReply } from "../../store/tables/drafts.ts";
 import { settleEventsOf } from "../../store/tables/events.ts";
+import { recordMode, resetPoll, schedulePoll } from "../../store/tables/polls.ts";
 import { namePlatformId } from "../../store/tables/takeover.ts";
 import {
   bindAsking,
@@ -20,7 +21,6 @@ import {
   recordAsking,
   type TurnChange,
 } from "../../store/tables/turns.ts";
-import { forgetMode, noteMode, watchIn } from "../../store/tables/watches.ts";
 import { skillOf } from "../channel-runtime.ts";
 import { composeAnswer } from "../compose/stage.ts";
 import type { Asking, Decision, Outcome } from "./decide.ts";
@@ -55,7 +55,7 @@ export async function write(q: Query, asking: Asking, decision: Decision): Promi
       return relayed(q, asking, decision.id);
     case "mode":
       await leave(q, asking, "sent", { state: "answered", open: 0 });
-      return noteMode(q, asking.conversation, decision.mode);
+      return recordMode(q, asking.conversation, decision.mode);
     case "retry": {
       const { outcome, reason, delay, penalty } = decision;
       await leave(q, asking, outcome, { state: "waiting", open: 1, dueInMs: delay, reason });
@@ -169,9 +169,9 @@ async function answered(
 async function relayed(q: Query, asking: Asking, id: string): Promise<void> {
   await leave(q, asking, "sent", { state: "answered", open: 0, questionId: id });
   await namePlatformId(q, asking.turn.id, id);
-  await noteMode(q, asking.conversation, "manual");
+  await recordMode(q, asking.conversation, "manual");
   // From now on humans may write in the platform's conversation too, so it is polled.
-  await watchIn(q, asking.conversation, asking.timing.ask.relayedPoll);
+  await schedulePoll(q, asking.conversation, asking.timing.ask.relayedPoll);
 }
 
 async function unknown(
@@ -224,7 +224,7 @@ const lostMark = "the platform had lost the conversation";
 async function gone(q: Query, asking: Asking, reason: string): Promise<void> {
   if (asking.turn.reason === lostMark) return failed(q, asking, "refused", reason);
   await unbindPlatform(q, asking.conversation.id);
-  await forgetMode(q, asking.conversation.id);
+  await resetPoll(q, asking.conversation.id);
   await leave(q, asking, "refused", { state: "waiting", open: 1, reason: lostMark });
 }
 

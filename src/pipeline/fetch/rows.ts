@@ -4,8 +4,8 @@
 
 import { type Query, touch } from "../../store/driver.ts";
 import { LeaseLost } from "../../store/lanes.ts";
+import { channelsIn } from "../../store/many.ts";
 import { insertBlobs } from "../../store/tables/events.ts";
-import { channelsIn } from "../../store/tables/stepping.ts";
 
 /** A claimed attachment; the holder may record the outcome of the download. */
 export interface Fetch {

@@ -16,10 +16,10 @@ import { jitter, limited } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { guardLease, type Lease, releaseLane } from "../../store/lanes.ts";
-import { noticesOf } from "../../store/tables/contacts.ts";
 import { cite } from "../../store/tables/conversations.ts";
 import { changeDraft, type DraftChange, type DraftRow } from "../../store/tables/drafts.ts";
 import { endRest } from "../../store/tables/parts.ts";
+import { notificationsOf } from "../../store/tables/responders.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
 import { changeAfter, notificationRules } from "./decide.ts";
@@ -49,7 +49,7 @@ export async function reconcile(
   const { line, draft } = work;
   const { attempt, isNotification } = await deps.db.read(async (q) => ({
     attempt: await lastAttempt(q, draft.id),
-    isNotification: (await noticesOf(q, draft.reply)).length > 0,
+    isNotification: (await notificationsOf(q, draft.reply)).length > 0,
   }));
   const finding = attempt === null ? ({ kind: "unsure" } as const) : await find(work, attempt, signal, deps);
   const fields = { channel: line.channel, draft: draft.id, finding: finding.kind };

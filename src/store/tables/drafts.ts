@@ -2,8 +2,8 @@
 
 import { type Query, touch } from "../driver.ts";
 import { appendToLane, nextSeq, refreshLane } from "../lanes.ts";
+import { channelsIn } from "../many.ts";
 import { movesToAny, type State, TransitionRefused } from "../transitions.ts";
-import { channelsIn } from "./stepping.ts";
 
 export interface ReplyRow {
   readonly id: string;

@@ -2,7 +2,7 @@
 // escalation exists per subject (`about`).
 
 import { type Query, touch } from "../driver.ts";
-import { isListed, listOf, manyRows } from "../many.ts";
+import { fromListed, isListed, listOf, manyRows } from "../many.ts";
 import { moves } from "../transitions.ts";
 
 export interface EscalationRow {
@@ -232,5 +232,70 @@ export async function listEscalations(
     filter.state ?? "",
     filter.channel ?? "",
     filter.limit,
+  );
+}
+
+/** Records a trigger. Returns false when its key was recorded before. */
+export async function addTrigger(
+  q: Query,
+  source: {
+    readonly key: string;
+    readonly escalation: string;
+    readonly source: string;
+    readonly detail: string | null;
+  },
+): Promise<boolean> {
+  const added = await q.run(
+    `INSERT INTO sources (key, escalation, source, detail, noticed_at) VALUES ($1, $2, $3, $4, now_ms())
+     ON CONFLICT (key) DO NOTHING`,
+    source.key,
+    source.escalation,
+    source.source,
+    source.detail,
+  );
+  return added === 1;
+}
+
+export async function isTriggered(q: Query, key: string): Promise<boolean> {
+  return (await q.one("SELECT 1 FROM sources WHERE key = $1", key)) !== undefined;
+}
+
+/** Returns whether the same detail from that source was recorded within the last `withinMs`. */
+export async function hasNote(
+  q: Query,
+  { escalation, source, detail }: { escalation: string; source: string; detail: string },
+  withinMs: number,
+): Promise<boolean> {
+  const row = await q.one(
+    "SELECT 1 FROM sources WHERE escalation = $1 AND source = $2 AND detail = $3 AND noticed_at > now_ms() - $4 LIMIT 1",
+    escalation,
+    source,
+    detail,
+    withinMs,
+  );
+  return row !== undefined;
+}
+
+export interface TriggerRow {
+  readonly source: string;
+  readonly detail: string | null;
+  readonly noticed_at: number;
+}
+
+/** Returns the triggers of each escalation in the order of their recording. */
+export async function triggersOf(
+  q: Query,
+  escalations: Iterable<string>,
+): Promise<ReadonlyMap<string, readonly TriggerRow[]>> {
+  const rows = await q.all<TriggerRow & { readonly escalation: string }>(
+    `SELECT escalation, source, detail, noticed_at ${fromListed("sources", "escalation")} ORDER BY noticed_at, key`,
+    listOf(escalations),
+  );
+  const byEscalation = Map.groupBy(rows, ({ escalation }) => escalation);
+  return new Map(
+    [...byEscalation].map(([escalation, own]) => [
+      escalation,
+      own.map(({ source, detail, noticed_at }) => ({ source, detail, noticed_at })),
+    ]),
   );
 }

@@ -1,9 +1,8 @@
 // Stages accept and route: events, their raw bytes, and the cursor of the channel.
 
 import type { Query } from "../driver.ts";
-import { manyRows } from "../many.ts";
+import { channelsIn, manyRows } from "../many.ts";
 import { movesToAny, type State, stateWhere, TransitionRefused } from "../transitions.ts";
-import { channelsIn } from "./stepping.ts";
 
 /** Code of a stored message that waits for capacity under the channel's cap. */
 export const cappedCode = "cap-channel";

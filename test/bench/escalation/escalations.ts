@@ -2,7 +2,7 @@
 // of an idle daemon that has them.
 
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { lookForAlarm } from "../../../src/escalation/alarm/stage.ts";
+import { readAlarm } from "../../../src/escalation/alarm/stage.ts";
 import { listEscalations } from "../../../src/store/tables/escalations.ts";
 import { overview } from "../../../src/store/tables/overview.ts";
 import { clock, sleep, sum, type Tally } from "../clock.ts";
@@ -54,7 +54,7 @@ async function measure(count: number, tallies: Tally[], printsIdle = false): Pro
     const raised = await timed(() => storm.raise());
     const told = (await timed(() => storm.settle())) + (await after(storm, groupMs));
     const again = (await after(storm, repeatMs)) + (await after(storm, groupMs));
-    const alarm = await typical(() => lookForAlarm({ db: storm.db, policy, isDown: () => false }));
+    const alarm = await typical(() => readAlarm({ db: storm.db, policy, isDown: () => false }));
     const list = await typical(() => storm.db.read((q) => listEscalations(q, { state: "open", limit: 50 })));
     const seen = await typical(() => storm.db.read(overview));
     const { open } = await storm.counts();

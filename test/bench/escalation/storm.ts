@@ -12,7 +12,7 @@ import { RateReserve } from "../../../src/engine/rate-reserve.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
 import { createEscalation } from "../../../src/escalation/escalation.ts";
 import { notifyStage } from "../../../src/escalation/notify/stage.ts";
-import { watchStage } from "../../../src/escalation/poll/stage.ts";
+import { pollStage } from "../../../src/escalation/poll/stage.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import { accept } from "../../../src/pipeline/accept/stage.ts";
@@ -95,7 +95,7 @@ export async function startStorm(customers: number): Promise<Storm> {
       notifyStage({ ...deps, link: () => null }),
       composeStage(deps),
     ],
-    stages: [sendStage({ ...deps, db }), watchStage({ ...deps, db, rate })],
+    stages: [sendStage({ ...deps, db }), pollStage({ ...deps, db, rate })],
     capacity: () => 8,
   });
   const conversations = await db.tx(async (q) => {

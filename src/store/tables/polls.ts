@@ -8,7 +8,7 @@ import { type Query, touch } from "../driver.ts";
 export const allKnown = -1;
 
 /** Schedules a poll in `ms`, or keeps an earlier one. */
-export async function watchIn(
+export async function schedulePoll(
   q: Query,
   { id, channel }: { readonly id: string; readonly channel: string },
   ms: number,
@@ -26,7 +26,7 @@ export async function watchIn(
 }
 
 /** Records the mode that this daemon has just set, so that the next poll does not report it as a change. */
-export async function noteMode(
+export async function recordMode(
   q: Query,
   { id, channel }: { readonly id: string; readonly channel: string },
   mode: "ai" | "manual",
@@ -41,7 +41,7 @@ export async function noteMode(
 }
 
 /** Resets the recorded state after the platform replaced the conversation. */
-export async function forgetMode(q: Query, conversation: string): Promise<void> {
+export async function resetPoll(q: Query, conversation: string): Promise<void> {
   await q.write(
     "UPDATE watches SET mode = NULL, mark = NULL, position = 0 WHERE conversation = $1",
     conversation,

@@ -5,9 +5,9 @@ import { type Query, touch } from "../driver.ts";
 import { fromListed, listOf, manyRows } from "../many.ts";
 
 export type Way = "sms" | "email" | "webhook";
-export type NoticeKind = "told" | "again" | "taken" | "customer" | "said";
+export type NotificationKind = "told" | "again" | "taken" | "customer" | "said";
 
-export interface ContactRow {
+export interface TargetRow {
   readonly id: string;
   readonly escalation: string;
   /** The responder's name in the escalation policy; `agent:<address>` for a recipient from the agent's
@@ -25,7 +25,7 @@ export interface ContactRow {
   readonly link_used_at: number | null;
 }
 
-export const contactColumns =
+export const targetColumns =
   "id, escalation, person, name, way, address, channel, conversation, link_until, link_used_at";
 
 const contactRows = manyRows(
@@ -35,9 +35,9 @@ const contactRows = manyRows(
 );
 
 /** Adds contacts. One with the transport and address of another contact of the escalation is ignored. */
-export async function addContacts(
+export async function addTargets(
   q: Query,
-  contacts: readonly Omit<ContactRow, "conversation" | "link_until" | "link_used_at">[],
+  contacts: readonly Omit<TargetRow, "conversation" | "link_until" | "link_used_at">[],
 ): Promise<void> {
   const rows = contacts.map((one) => [
     one.id,
@@ -51,15 +51,15 @@ export async function addContacts(
   for (const [sql, values] of contactRows(rows)) await q.run(sql, ...values);
 }
 
-export async function readContact(q: Query, id: string): Promise<ContactRow> {
-  const row = await q.one<ContactRow>(`SELECT ${contactColumns} FROM contacts WHERE id = $1`, id);
+export async function readTarget(q: Query, id: string): Promise<TargetRow> {
+  const row = await q.one<TargetRow>(`SELECT ${targetColumns} FROM contacts WHERE id = $1`, id);
   if (!row) throw new Error(`reading contact ${id}: there is none`);
   return row;
 }
 
-export async function contactsOf(q: Query, escalation: string): Promise<ContactRow[]> {
-  return q.all<ContactRow>(
-    `SELECT ${contactColumns} FROM contacts WHERE escalation = $1 ORDER BY id`,
+export async function targetsOf(q: Query, escalation: string): Promise<TargetRow[]> {
+  return q.all<TargetRow>(
+    `SELECT ${targetColumns} FROM contacts WHERE escalation = $1 ORDER BY id`,
     escalation,
   );
 }
@@ -83,12 +83,12 @@ export async function giveLinks(
 }
 
 /** Finds a contact by the hash of the token; `left`: milliseconds until the link expires. */
-export async function contactByLink(
+export async function targetByLink(
   q: Query,
   link: string,
-): Promise<(ContactRow & { readonly left: number }) | null> {
-  const row = await q.one<ContactRow & { left: number }>(
-    `SELECT ${contactColumns}, link_until - now_ms() AS left FROM contacts WHERE link = $1`,
+): Promise<(TargetRow & { readonly left: number }) | null> {
+  const row = await q.one<TargetRow & { left: number }>(
+    `SELECT ${targetColumns}, link_until - now_ms() AS left FROM contacts WHERE link = $1`,
     link,
   );
   return row ?? null;
@@ -103,16 +103,16 @@ export async function useLink(q: Query, id: string): Promise<boolean> {
   return changed === 1;
 }
 
-export interface NoticeRow {
+export interface NotificationRow {
   readonly id: string;
   readonly contact: string;
-  readonly kind: NoticeKind;
+  readonly kind: NotificationKind;
   readonly subject: string;
   readonly text: string | null;
   readonly reply: string | null;
 }
 
-const noticeColumns = "id, contact, kind, subject, text, reply";
+const notificationColumns = "id, contact, kind, subject, text, reply";
 
 const noticeRows = manyRows(
   "INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at) VALUES",
@@ -121,10 +121,10 @@ const noticeRows = manyRows(
 );
 
 /** A notification that is due in `inMs` milliseconds. */
-export type NewNotice = Omit<NoticeRow, "reply"> & { readonly inMs: number };
+export type NewNotification = Omit<NotificationRow, "reply"> & { readonly inMs: number };
 
 /** Enqueues notifications. Ignores duplicates (same contact, kind and subject); returns how many were new. */
-export async function addNotices(q: Query, notices: readonly NewNotice[]): Promise<number> {
+export async function addNotifications(q: Query, notices: readonly NewNotification[]): Promise<number> {
   let added = 0;
   const rows = notices.map((one) => [
     one.id,
@@ -141,27 +141,30 @@ export async function addNotices(q: Query, notices: readonly NewNotice[]): Promi
 }
 
 /** Enqueues a notification that is due in `inMs` milliseconds. Returns false for a duplicate. */
-export const addNotice = async (q: Query, notice: Omit<NoticeRow, "reply">, inMs: number): Promise<boolean> =>
-  (await addNotices(q, [{ ...notice, inMs }])) === 1;
+export const addNotification = async (
+  q: Query,
+  notice: Omit<NotificationRow, "reply">,
+  inMs: number,
+): Promise<boolean> => (await addNotifications(q, [{ ...notice, inMs }])) === 1;
 
 /** A due notification and the escalation of its contact. */
-export interface DueNotice extends NoticeRow {
+export interface DueNotification extends NotificationRow {
   readonly escalation: string;
 }
 
-const dueColumns = `${noticeColumns}, (SELECT escalation FROM contacts WHERE contacts.id = notices.contact) AS escalation`;
+const dueColumns = `${notificationColumns}, (SELECT escalation FROM contacts WHERE contacts.id = notices.contact) AS escalation`;
 
 /** Returns due notifications, oldest first. Includes rows dated in the future, which exist after a
  *  backward clock step: those written more than `aheadMs` in the future. Locked for this transaction. There are two statements because a combined one
  *  would read all waiting rows at every sweep. */
-export async function dueNotices(q: Query, limit: number, aheadMs: number): Promise<DueNotice[]> {
-  const due = await q.all<DueNotice>(
+export async function dueNotifications(q: Query, limit: number, aheadMs: number): Promise<DueNotification[]> {
+  const due = await q.all<DueNotification>(
     `SELECT ${dueColumns} FROM notices WHERE due_at <= now_ms() ORDER BY due_at, id LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     limit,
   );
   if (due.length === limit) return due;
-  const ahead = await q.all<DueNotice>(
+  const ahead = await q.all<DueNotification>(
     `SELECT ${dueColumns} FROM notices WHERE due_at IS NOT NULL AND made_at > now_ms() + $2 AND due_at > now_ms()
      ORDER BY made_at LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
@@ -172,17 +175,17 @@ export async function dueNotices(q: Query, limit: number, aheadMs: number): Prom
 }
 
 /** A notification for a contact of an escalation, with its delivery state. */
-export interface ToldRow {
+export interface NotificationStateRow {
   readonly contact: string;
-  readonly kind: NoticeKind;
+  readonly kind: NotificationKind;
   readonly made_at: number;
   /** State of the draft that carries it; null without a draft. */
   readonly state: string | null;
   readonly reason: string | null;
 }
 
-export async function toldOf(q: Query, escalation: string): Promise<ToldRow[]> {
-  return q.all<ToldRow>(
+export async function notificationStatesOf(q: Query, escalation: string): Promise<NotificationStateRow[]> {
+  return q.all<NotificationStateRow>(
     `SELECT notices.contact, notices.kind, notices.made_at, drafts.state, drafts.reason FROM notices
      JOIN contacts ON contacts.id = notices.contact LEFT JOIN drafts ON drafts.reply = notices.reply
      WHERE contacts.escalation = $1 ORDER BY notices.made_at, notices.id`,
@@ -192,8 +195,11 @@ export async function toldOf(q: Query, escalation: string): Promise<ToldRow[]> {
 
 /** Returns the notifications that a reply carries. There are several when one message covers several
  *  escalations, and none when the reply is not a notification. */
-export async function noticesOf(q: Query, reply: string): Promise<NoticeRow[]> {
-  return q.all<NoticeRow>(`SELECT ${noticeColumns} FROM notices WHERE reply = $1 ORDER BY id`, reply);
+export async function notificationsOf(q: Query, reply: string): Promise<NotificationRow[]> {
+  return q.all<NotificationRow>(
+    `SELECT ${notificationColumns} FROM notices WHERE reply = $1 ORDER BY id`,
+    reply,
+  );
 }
 
 /** Returns whether a responder of the escalation has received the customer's message, or still may
@@ -212,7 +218,7 @@ export async function isHeard(q: Query, escalation: string, subject: string): Pr
 }
 
 /** Returns whether any contact exists in the store. */
-export async function wasTold(q: Query): Promise<boolean> {
+export async function hasTargets(q: Query): Promise<boolean> {
   return (await q.one("SELECT 1 FROM contacts LIMIT 1")) !== undefined;
 }
 
