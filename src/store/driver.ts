@@ -2,7 +2,7 @@
 // ends in `-- only: sqlite` or `-- only: postgres` exists for that database only; now_ms() is the
 // database's clock.
 
-import type { LaneLeases } from "./sqlite/lane-leases.ts";
+import type { LaneLeases } from "./lanes.ts";
 
 export type Value = string | number | null | Uint8Array;
 export type Row = Record<string, unknown>;

@@ -1,6 +1,8 @@
-// Named leases with fencing tokens, such as the lease for running a channel's inbound.
+// Named leases with fencing tokens, such as the lease for running a channel's inbound, and leases of lanes that
+// other events than due work begin or end: a poll, a restored store, a start.
 
 import type { Query } from "./driver.ts";
+import { type Direction, type Lease, leaseGroup } from "./lanes.ts";
 
 /** Claims or renews `name` for `holder`; null when another holder has it. The token increases with every
  *  change of holder. */
@@ -24,4 +26,61 @@ export async function takeLease(
 
 export async function dropLease(q: Query, name: string, holder: string): Promise<void> {
   await q.write("UPDATE leases SET until = 0, holder = NULL WHERE name = $1 AND holder = $2", name, holder);
+}
+
+/** Leases one inbound lane when it is free and no question waits or runs in it; else returns null. Call
+ *  with the lane's row locked (`tryLane`). Turns behind a failed question that blocks the lane do not count
+ *  as waiting. Used by stage poll. */
+export async function leaseIdleLane(
+  q: Query,
+  conversation: string,
+  holder: string,
+  leaseMs: number,
+): Promise<Lease | null> {
+  const lane = `${conversation}/in`;
+  const isIdle = `COALESCE((SELECT state FROM turns WHERE turns.conversation = lanes.conversation AND turns.open = 1
+       ORDER BY seq LIMIT 1), 'failed') = 'failed' AND (node IS NULL OR node = $2)`;
+  if (q.leases !== null) {
+    if (!q.leases.isFree(lane, holder)) return null;
+    const row = await q.one<{ channel: string }>(
+      `SELECT channel FROM lanes WHERE id = $1 AND ${isIdle}`,
+      lane,
+      holder,
+    );
+    if (!row) return null;
+    const token = q.leases.take(q, lane, leaseGroup("in", row.channel), holder, leaseMs);
+    return { lane, conversation, channel: row.channel, token, sender: "" };
+  }
+  const row = await q.one<{ channel: string; token: number }>(
+    `UPDATE lanes SET holder = $2, token = token + 1, lease_until = now_ms() + $3
+     WHERE id = $1 AND lease_until <= now_ms() AND (holder IS NULL OR holder <> $2) AND ${isIdle}
+     RETURNING channel, token`,
+    lane,
+    holder,
+    leaseMs,
+  );
+  return row ? { lane, conversation, channel: row.channel, token: row.token, sender: "" } : null;
+}
+
+/** Revokes the lease on a lane: its holder can no longer write, and the lane may be leased at once. */
+export async function revokeLease(q: Query, conversation: string, direction: Direction): Promise<void> {
+  const lane = `${conversation}/${direction}`;
+  if (q.leases !== null) {
+    const row = await q.one<{ channel: string }>("SELECT channel FROM lanes WHERE id = $1", lane);
+    if (row) q.leases.release(q, lane, leaseGroup(direction, row.channel));
+    return;
+  }
+  await q.write("UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE id = $1", lane);
+}
+
+/** Ends all leases and claims. Called at start on a store that only one process may use. */
+export async function endLeases(q: Query): Promise<void> {
+  if (q.leases !== null) q.leases.clear();
+  else
+    await q.write("UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE lease_until > 0");
+  await q.write("UPDATE leases SET holder = NULL, token = token + 1, until = 0 WHERE until > 0");
+  await q.write(
+    "UPDATE attachments SET holder = NULL, due_at = now_ms() WHERE due_at IS NOT NULL AND holder IS NOT NULL",
+  );
+  await q.write("UPDATE pauses SET until = now_ms(), probe = NULL WHERE probe IS NOT NULL");
 }

@@ -17,7 +17,7 @@ export function manyRows(
   head: string,
   row: string,
   tail = "",
-): (rows: readonly (readonly Value[])[]) => Iterable<Statement> {
+): (rows: readonly (readonly Value[])[]) => readonly Statement[] {
   const texts = new Map<number, string>();
   const textFor = (count: number): string => {
     let text = texts.get(count);
@@ -29,12 +29,14 @@ export function manyRows(
     }
     return text;
   };
-  return function* (rows) {
+  return (rows) => {
+    const statements: Statement[] = [];
     for (let at = 0; at < rows.length; ) {
       const count = Math.min(mostRows, 2 ** Math.floor(Math.log2(rows.length - at)));
-      yield [textFor(count), rows.slice(at, at + count).flat()];
+      statements.push([textFor(count), rows.slice(at, at + count).flat()]);
       at += count;
     }
+    return statements;
   };
 }
 

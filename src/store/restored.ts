@@ -3,7 +3,8 @@
 // operator.
 
 import type { Query } from "./driver.ts";
-import { type Direction, refreshLane, revokeLease } from "./lanes.ts";
+import { type Direction, refreshLane } from "./lanes.ts";
+import { revokeLease } from "./leases.ts";
 import { releaseEvent } from "./tables/inbox.ts";
 import { dropDraft, resendDraft } from "./tables/outbox.ts";
 import { allKnown } from "./tables/polls.ts";

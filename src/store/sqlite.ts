@@ -9,9 +9,9 @@ import { systemClock } from "../ops/clock.ts";
 import { createPrivateFile } from "../ops/private-file.ts";
 import { standardTiming } from "../ops/timing.ts";
 import { type Database, dialect, type Query, type TxOptions, type Value } from "./driver.ts";
+import { LaneLeases } from "./lanes.ts";
 import { damaged, isDamage, isFailedSync } from "./sqlite/damaged.ts";
 import { inPlaceCheck, maintain, openWal, openWriter } from "./sqlite/file.ts";
-import { LaneLeases } from "./sqlite/lane-leases.ts";
 import type { WalOptions } from "./sqlite/wal.ts";
 
 interface Prepared {

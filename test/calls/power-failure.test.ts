@@ -11,7 +11,7 @@ import { loseSessions } from "../../src/calls/rows.ts";
 import { liveSessions } from "../../src/calls/sessions.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { endLeases } from "../../src/store/lanes.ts";
+import { endLeases } from "../../src/store/leases.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { insertEscalation } from "../../src/store/tables/escalations.ts";

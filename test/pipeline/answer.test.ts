@@ -7,11 +7,12 @@ import { standardTiming } from "../../src/ops/timing.ts";
 import type { Asking, Decision } from "../../src/pipeline/ask/decide.ts";
 import { write } from "../../src/pipeline/ask/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { endLeases, LeaseLost, leaseLanes } from "../../src/store/lanes.ts";
+import { LeaseLost } from "../../src/store/lanes.ts";
+import { endLeases } from "../../src/store/leases.ts";
 import { bindPlatform, readConversation } from "../../src/store/tables/conversations.ts";
 import { attemptsOn } from "../../src/store/tables/outbox.ts";
 import { readTurn, recordAsking } from "../../src/store/tables/turns.ts";
-import { conversation, headTurn, turn } from "../store/rig.ts";
+import { conversation, headTurn, leaseLanes, turn } from "../store/rig.ts";
 import { clock, lineOf, listen, reserveOf, watched } from "./rig.ts";
 
 const answered = (answer: Answer): Decision => ({ kind: "answered", answer, rendered: null });

@@ -4,7 +4,7 @@ import { channel } from "node:diagnostics_channel";
 import { type Attachment, externalId, finalError, type Json } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
 import type { Database } from "../../src/store/driver.ts";
-import { endLeases } from "../../src/store/lanes.ts";
+import { endLeases } from "../../src/store/leases.ts";
 import { forget } from "../../src/store/retention.ts";
 import { type House, type HouseOptions, mail, openHouse, testClock } from "./house.ts";
 

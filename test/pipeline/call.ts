@@ -12,7 +12,7 @@ import {
 import { expect } from "vitest";
 import { loseSessions } from "../../src/calls/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
-import { endLeases } from "../../src/store/lanes.ts";
+import { endLeases } from "../../src/store/leases.ts";
 import { readSession, sessionParty } from "../../src/store/tables/sessions.ts";
 import { type House, type HouseOptions, mail, openHouse } from "./house.ts";
 import { activeSettings } from "./rig.ts";

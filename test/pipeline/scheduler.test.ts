@@ -9,13 +9,7 @@ import { Scheduler } from "../../src/engine/scheduler.ts";
 import type { Claimed, Stage, TransactionalStage } from "../../src/engine/stage.ts";
 import { type TimingOverrides, timingWith } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
-import {
-  abandonLane,
-  channelsWithDueLanes,
-  guardLease,
-  leaseLanes,
-  releaseLane,
-} from "../../src/store/lanes.ts";
+import { abandonLane, channelsWithDueLanes, guardLease, releaseLane } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { writeSettings } from "../../src/store/tables/agents.ts";
@@ -23,7 +17,15 @@ import { ensureChannel } from "../../src/store/tables/events.ts";
 import { endAttempt, recordAsking, type TurnRow } from "../../src/store/tables/turns.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, startPostgres } from "../real/postgres.ts";
-import { concludeTurn, conversation, fresh, headTurn, postgresPlace, turn } from "../store/rig.ts";
+import {
+  concludeTurn,
+  conversation,
+  fresh,
+  headTurn,
+  leaseLanes,
+  postgresPlace,
+  turn,
+} from "../store/rig.ts";
 import { clock, listen, watched } from "./rig.ts";
 
 /** A stage that answers turns with `work`. */

@@ -8,7 +8,7 @@ import { matchReceipt } from "../../src/pipeline/reconcile/receipts.ts";
 import { type JoinableRow, joinableTurn } from "../../src/pipeline/route/rows.ts";
 import { recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { leaseLanes, lockLane } from "../../src/store/lanes.ts";
+import { lockLane } from "../../src/store/lanes.ts";
 import { enqueueDraft, insertReply, readDraft } from "../../src/store/tables/drafts.ts";
 import { storedEvents } from "../../src/store/tables/events.ts";
 import { releaseEvent } from "../../src/store/tables/inbox.ts";
@@ -22,6 +22,7 @@ import {
   draft,
   fresh,
   headTurn,
+  leaseLanes,
   postgresPlace,
   storeEvent,
   turn,

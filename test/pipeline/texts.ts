@@ -4,7 +4,7 @@ import type { MessageEvent, Outbound, Reply, SendOutcome } from "bridgehead/cont
 import { externalId } from "bridgehead/contract";
 import type { AgentSettings, ChannelSettings } from "../../src/agent/calls.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
-import { endLeases } from "../../src/store/lanes.ts";
+import { endLeases } from "../../src/store/leases.ts";
 import { type House, type HouseOptions, mail, openHouse } from "./house.ts";
 import { activeSettings } from "./rig.ts";
 

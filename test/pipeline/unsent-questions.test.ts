@@ -3,7 +3,7 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import voice from "../../adapters/voice/index.ts";
 import { createAgentClient } from "../../src/agent/index.ts";
-import { endLeases } from "../../src/store/lanes.ts";
+import { endLeases } from "../../src/store/leases.ts";
 import { callHouse, callOf } from "./call.ts";
 import { type House, mail, testClock } from "./house.ts";
 import { listen } from "./rig.ts";

@@ -340,7 +340,7 @@ export const defects: Defects<Invariant> = {
     by: ["lost", "unsettled"],
     endless: true,
     plant: (altered) => ({
-      "src/store/lanes.ts": {
+      "src/store/leases.ts": {
         endLeases: () => () => {
           altered();
           return Promise.resolve();

@@ -24,6 +24,7 @@ export interface Modules {
   "src/pipeline/reconcile/stage.ts": typeof import("../../src/pipeline/reconcile/stage.ts");
   "src/pipeline/route/notices.ts": typeof import("../../src/pipeline/route/notices.ts");
   "src/store/lanes.ts": typeof import("../../src/store/lanes.ts");
+  "src/store/leases.ts": typeof import("../../src/store/leases.ts");
   "src/store/sqlite/lock.ts": typeof import("../../src/store/sqlite/lock.ts");
   "src/store/migrate.ts": typeof import("../../src/store/migrate.ts");
   "src/store/tables/responders.ts": typeof import("../../src/store/tables/responders.ts");

@@ -7,7 +7,6 @@ import { begin, begunBefore } from "../../src/pipeline/outbound.ts";
 import { extendTurn, joinableTurn } from "../../src/pipeline/route/rows.ts";
 import { headDraft, isSuperseded } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { leaseLanes } from "../../src/store/lanes.ts";
 import { postponeChannel } from "../../src/store/tables/capped.ts";
 import { readConversation } from "../../src/store/tables/conversations.ts";
 import {
@@ -32,6 +31,7 @@ import {
   fresh,
   headTurn,
   insertEvent,
+  leaseLanes,
   type NewPlace,
   storeEvent,
   turn,

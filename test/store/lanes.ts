@@ -6,16 +6,14 @@ import { moveCursor } from "../../src/pipeline/accept/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import {
   channelsWithDueLanes,
-  endLeases,
   guardLease,
   type Lease,
   LeaseLost,
-  leaseLanes,
   nextSeq,
   refreshLane,
   releaseLane,
 } from "../../src/store/lanes.ts";
-import { dropLease, takeLease } from "../../src/store/leases.ts";
+import { dropLease, endLeases, takeLease } from "../../src/store/leases.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { insertReply } from "../../src/store/tables/drafts.ts";
 import { attemptsOn } from "../../src/store/tables/outbox.ts";
@@ -26,7 +24,7 @@ import {
   readTurn,
   recordAsking,
 } from "../../src/store/tables/turns.ts";
-import { concludeTurn, conversation, fresh, headTurn, type NewPlace, turn } from "./rig.ts";
+import { concludeTurn, conversation, fresh, headTurn, leaseLanes, type NewPlace, turn } from "./rig.ts";
 
 const minute = 60_000;
 const lease = (db: Database, node = "n", ms = minute, limit = 10): Promise<Lease[]> =>

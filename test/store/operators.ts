@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { headDraft, recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { leaseLanes, refreshLane, releaseLane } from "../../src/store/lanes.ts";
+import { refreshLane, releaseLane } from "../../src/store/lanes.ts";
 import { forget } from "../../src/store/retention.ts";
 import { readDraft } from "../../src/store/tables/drafts.ts";
 import { countHeld, settleEvent, storedEvents } from "../../src/store/tables/events.ts";
@@ -23,6 +23,7 @@ import {
   event,
   fresh,
   insertEvent,
+  leaseLanes,
   type NewPlace,
   put,
   stateOf,

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { draftByRecipient, draftBySent, lastAttempt } from "../../src/pipeline/reconcile/rows.ts";
 import { headDraft, isSuperseded, recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { leaseLanes, refreshLane, releaseLane } from "../../src/store/lanes.ts";
+import { refreshLane, releaseLane } from "../../src/store/lanes.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
 import {
   changeDraft,
@@ -23,7 +23,16 @@ import {
   writePause,
 } from "../../src/store/tables/pauses.ts";
 import { strike, suppress, suppression } from "../../src/store/tables/suppressions.ts";
-import { concludeDraft, concludeReply, conversation, draft, fresh, type NewPlace, turn } from "./rig.ts";
+import {
+  concludeDraft,
+  concludeReply,
+  conversation,
+  draft,
+  fresh,
+  leaseLanes,
+  type NewPlace,
+  turn,
+} from "./rig.ts";
 
 const hour = 3_600_000;
 const must = async (db: Database, id: string) => {

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { onTestFailed, onTestFinished } from "vitest";
 import { insertEvents, type NewEvent } from "../../src/pipeline/accept/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import type { Lease } from "../../src/store/lanes.ts";
+import { type Closed, type Direction, type Lease, leaseHeads } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
@@ -221,6 +221,21 @@ export async function headTurn(q: Query, { conversation }: Lease): Promise<TurnR
 
 export const addParticipant = (q: Query, id: string, address: string): Promise<void> =>
   addParticipants(q, [{ conversation: id, address }]);
+
+/** Leases lanes like `leaseHeads`, without their heads. */
+export async function leaseLanes(
+  q: Query,
+  direction: Direction,
+  channel: string,
+  holder: string,
+  leaseMs: number,
+  limit: number,
+  closed?: Closed,
+): Promise<Lease[]> {
+  const claim = { channel, holder, leaseMs, limit, ...(closed && { closed }) };
+  const held = await leaseHeads(q, direction, claim, { columns: "lanes.conversation" });
+  return held.map(({ lease }) => lease);
+}
 
 export async function participantsOf(q: Query, id: string): Promise<Set<string>> {
   const rows = await q.all<{ address: string }>(

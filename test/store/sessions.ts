@@ -20,12 +20,12 @@ import {
   speakingState,
 } from "../../src/calls/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { channelsWithDueLanes, endLeases, leaseLanes } from "../../src/store/lanes.ts";
-import { takeLease } from "../../src/store/leases.ts";
+import { channelsWithDueLanes } from "../../src/store/lanes.ts";
+import { endLeases, takeLease } from "../../src/store/leases.ts";
 import { forget } from "../../src/store/retention.ts";
 import { overview } from "../../src/store/tables/overview.ts";
 import { readSession, type SessionRow } from "../../src/store/tables/sessions.ts";
-import { conversation, draft, fresh, type NewPlace, stateOf, turn } from "./rig.ts";
+import { conversation, draft, fresh, leaseLanes, type NewPlace, stateOf, turn } from "./rig.ts";
 
 const minute = 60_000;
 const day = 1440 * minute;

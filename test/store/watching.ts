@@ -11,14 +11,24 @@ import {
   readPoll,
 } from "../../src/escalation/poll/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { type Lease, leaseIdleLane, leaseLanes, releaseLane } from "../../src/store/lanes.ts";
+import { type Lease, releaseLane } from "../../src/store/lanes.ts";
+import { leaseIdleLane } from "../../src/store/leases.ts";
 import { enqueueDraft, insertReply } from "../../src/store/tables/drafts.ts";
 import { schedulePoll } from "../../src/store/tables/polls.ts";
 import { dropWaitingAnswers, namePlatformId } from "../../src/store/tables/takeover.ts";
 import { hasWrittenSince, transcriptsOf } from "../../src/store/tables/transcript.ts";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";
 import { opens } from "./escalations.ts";
-import { concludeDraft, concludeTurn, conversation, fresh, type NewPlace, stateOf, turn } from "./rig.ts";
+import {
+  concludeDraft,
+  concludeTurn,
+  conversation,
+  fresh,
+  leaseLanes,
+  type NewPlace,
+  stateOf,
+  turn,
+} from "./rig.ts";
 
 const minute = 60_000;
 

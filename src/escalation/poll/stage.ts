@@ -17,14 +17,8 @@ import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import { readCall } from "../../pipeline/rate.ts";
 import type { Database, Query } from "../../store/driver.ts";
-import {
-  abandonLane,
-  guardLease,
-  type Lease,
-  leaseIdleLane,
-  releaseLane,
-  tryLane,
-} from "../../store/lanes.ts";
+import { abandonLane, guardLease, type Lease, releaseLane, tryLane } from "../../store/lanes.ts";
+import { leaseIdleLane } from "../../store/leases.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
 import { deliverExternal, noteModeChange } from "./apply.ts";
 import { pauseAfter, retryIn } from "./decide.ts";
