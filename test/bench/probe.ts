@@ -1,12 +1,12 @@
 // Loaded into a daemon by `--import` before its own code. Counts SQL statements on SQLite and calls between source files,
 // and samples memory and event loop delay. Sends a ProbeReport to the parent for each message, and resets its counters.
 
-import { createRequire } from "node:module";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { isMainThread, setEnvironmentData } from "node:worker_threads";
 import { places, sharedName } from "./entries.ts";
+import { observeStatements } from "./statement-hook.ts";
 
 const mostFiles = 2000;
 
@@ -35,23 +35,12 @@ export interface ProbeReport {
 if (isMainThread && process.send) {
   const statements = new Map<string, number>();
   let commits = 0;
-  const Sqlite = createRequire(import.meta.url)("better-sqlite3") as typeof import("better-sqlite3");
-  const memory = new Sqlite(":memory:");
-  const prototype = Object.getPrototypeOf(memory.prepare("SELECT 1")) as Record<
-    "run" | "get" | "all",
-    (this: { readonly source: string }, ...values: unknown[]) => unknown
-  >;
-  memory.close();
-  for (const name of ["run", "get", "all"] as const) {
-    const execute = prototype[name];
-    prototype[name] = function (...values) {
-      const { source } = this;
-      if (/^COMMIT/i.test(source)) commits += 1;
-      else if (!/^(?:BEGIN|ROLLBACK|SAVEPOINT|RELEASE)/i.test(source))
-        statements.set(source, (statements.get(source) ?? 0) + 1);
-      return execute.apply(this, values);
-    };
-  }
+  observeStatements((sql, execute) => {
+    if (/^COMMIT/i.test(sql)) commits += 1;
+    else if (!/^(?:BEGIN|ROLLBACK|SAVEPOINT|RELEASE)/i.test(sql))
+      statements.set(sql, (statements.get(sql) ?? 0) + 1);
+    return execute();
+  });
 
   // Workers that are created later share the arrays.
   const shared = [0, 1].map(() => new Int32Array(new SharedArrayBuffer(4 * (places.entries + mostFiles))));

@@ -34,9 +34,21 @@ export interface Line {
   readonly used: number | null;
 }
 
+/** A table with columns of its own. The first column is text, the others are figures. */
+export interface Table {
+  readonly title: string;
+  readonly columns: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+  /** Sentences below the table. */
+  readonly notes: readonly string[];
+}
+
 export interface Section {
   readonly title: string;
   readonly lines: Line[];
+  readonly tables: Table[];
+  /** How long the measure took. */
+  seconds: number;
 }
 
 /** All sections of this run, in order. */
@@ -73,10 +85,12 @@ export const percentile = (values: readonly number[], share: number): number => 
 const digits = (value: number): string => (Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(2));
 
 /** Starts a section with its title and the head of the table. */
-export function printSection(title: string): void {
-  sections.push({ title, lines: [] });
+export function printSection(title: string): Section {
+  const section: Section = { title, lines: [], tables: [], seconds: 0 };
+  sections.push(section);
   process.stdout.write(`\n${title}\n`);
   printColumns("measure", "baseline", "measured", "compared", "goal", "");
+  return section;
 }
 
 export function printFigure({ name, baseline, measured, unit, compare, goal }: Figure): void {
@@ -111,6 +125,21 @@ export function printTally(name: string, baseline: Tally, measured: Tally): void
   });
 }
 
+export function printTable(table: Table): void {
+  sections.at(-1)?.tables.push(table);
+  const { title, columns, rows, notes } = table;
+  const all = [columns, ...rows];
+  const widths = columns.map((_, column) => Math.max(...all.map((row) => (row[column] ?? "").length)));
+  const line = (row: readonly string[]) =>
+    row
+      .map((cell, column) =>
+        column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart((widths[column] ?? 0) + 2),
+      )
+      .join("")
+      .trimEnd();
+  process.stdout.write(`\n${[title, ...all.map(line), ...notes].join("\n")}\n`);
+}
+
 /** Prints all lines that have a goal, the missed ones first. */
 export function printSummary(): void {
   const lines = sections.flatMap((section) => section.lines).filter(({ verdict }) => verdict !== "");
@@ -118,10 +147,13 @@ export function printSummary(): void {
   process.stdout.write(`\nGoals: ${missed.length} of ${lines.length} missed\n`);
   printColumns("measure", "baseline", "measured", "compared", "goal", "");
   for (const line of [...missed, ...lines.filter(({ verdict }) => verdict === "ok")]) print(line);
+  const times = sections.map(({ title, seconds }) => `${title.split(":")[0]} ${seconds.toFixed(0)}`);
+  const minutes = sections.reduce((all, { seconds }) => all + seconds, 0) / 60;
+  process.stdout.write(`\nDuration: ${minutes.toFixed(1)} min. Seconds per measure: ${times.join(", ")}\n`);
 }
 
 function printLine(line: Line): void {
-  if (sections.length === 0) sections.push({ title: "", lines: [] });
+  if (sections.length === 0) sections.push({ title: "", lines: [], tables: [], seconds: 0 });
   sections.at(-1)?.lines.push(line);
   print(line);
 }

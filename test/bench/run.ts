@@ -6,7 +6,8 @@ import { existsSync } from "node:fs";
 import { availableParallelism, loadavg } from "node:os";
 import { parseArgs } from "node:util";
 import { type Built, build } from "./built.ts";
-import { noTally, sum, type Tally } from "./clock.ts";
+import { clock, noTally, sum, type Tally } from "./clock.ts";
+import { costs } from "./costs/costs.ts";
 import { syncTime } from "./disk.ts";
 import { escalations } from "./escalation/escalations.ts";
 import { burst } from "./mail/burst.ts";
@@ -66,6 +67,16 @@ const measures: Readonly<Record<string, Measure>> = {
   voice: {
     about: "voice: prompt to first words. Baseline: a relay on ws that stores nothing",
     run: async ({ phone, quick }) => voice(await phone(), quick),
+  },
+  costs: {
+    about: "CPU time per component, and the parts of the latency. Baselines: the same scripts",
+    run: async ({ mail, phone, built, quick }) =>
+      costs(
+        { mail: await mail(), phone: await phone(), main: built.main },
+        quick
+          ? { burst: 500, seconds: 3, singles: 10, calls: 50, turns: 3 }
+          : { burst: 2000, seconds: 10, singles: 30, calls: 200, turns: 5 },
+      ),
   },
   memory: {
     about: "resident memory without work",
@@ -146,8 +157,10 @@ async function bench(names: readonly string[], quick: boolean): Promise<Tally> {
     for (const name of names) {
       const measure = measures[name];
       if (!measure) continue;
-      printSection(`${name}: ${measure.about}`);
+      const section = printSection(`${name}: ${measure.about}`);
+      const began = clock();
       tallies.push((await measure.run(environment)) ?? noTally);
+      section.seconds = (clock() - began) / 1000;
     }
   } finally {
     await (await mail)?.close();

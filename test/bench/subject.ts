@@ -1,13 +1,14 @@
 // Processes under test: the built daemon, and the bare scripts it is compared with. CPU time and memory are read from
 // /proc, so that all threads of a process count.
 
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, type Serializable, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import emailAdapter from "../../adapters/email/index.ts";
 import { coreChannel } from "../../src/config/schema/channel.ts";
+import type { CostReport, ProfilerOrder } from "./costs/profiler.ts";
 import type { BareOptions } from "./mail/bare.ts";
 import type { ProbeReport } from "./probe.ts";
 
@@ -22,6 +23,9 @@ export interface Subject {
   signal(name: "SIGSTOP" | "SIGCONT"): void;
   /** Returns the counters of `probe.ts` since the last call and resets them. Only with `probe`. */
   probe(): Promise<ProbeReport>;
+  /** Starts a recording, or ends it and returns its report. Only with `profiler`. */
+  record(order: Exclude<ProfilerOrder, { kind: "end" }>): Promise<void>;
+  recorded(): Promise<CostReport>;
   /** Ends it orderly and waits for its end. Removes its directory. */
   stop(): Promise<void>;
   /** Kills it with SIGKILL and waits for its end. Keeps its directory. */
@@ -52,7 +56,7 @@ export const parallel = {
 };
 
 /** Starts the bare email script with the daemon's default concurrency. */
-export function startBare(around: Surroundings): Promise<Subject> {
+export function startBare(around: Surroundings, preload?: Preload): Promise<Subject> {
   const options: BareOptions = {
     imapPort: around.imapPort,
     user: around.users[0] ?? "",
@@ -63,16 +67,18 @@ export function startBare(around: Surroundings): Promise<Subject> {
     ...parallel,
   };
   const script = fileURLToPath(new URL("./mail/bare.ts", import.meta.url));
-  return start({ argv: [script, JSON.stringify(options)], ready: "ready" });
+  return start({ argv: [script, JSON.stringify(options)], ready: "ready", preload });
 }
+
+/** Modules that a subject loads before its own code: `probe.ts` counts, `costs/profiler.ts` measures times. */
+export type Preload = "probe" | "profiler";
 
 export interface DaemonOptions {
   /** The built main.js, or the launcher bridgehead.cjs. */
   readonly main: string;
   /** Holds configuration and store, and is kept; default: a temporary one. */
   readonly directory?: string;
-  /** Installs the counters of `probe.ts`. */
-  readonly probe?: boolean;
+  readonly preload?: Preload | undefined;
   /** The store of the configuration; default: SQLite in the directory. */
   readonly store?: string;
   /** Text on standard error that ends the wait for the start; null: does not wait. */
@@ -81,7 +87,7 @@ export interface DaemonOptions {
 
 /** Starts the daemon with default settings, on a store of its own. */
 export function startDaemon(around: Surroundings, options: DaemonOptions): Promise<Subject> {
-  const { main, probe = false, ready = '"message":"ready"' } = options;
+  const { main, preload, ready = '"message":"ready"' } = options;
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), "bridgehead-bench-"));
   const config = join(directory, "bridgehead.yaml");
   writeFileSync(config, configuration(around, options.store ?? "sqlite:bench.db"));
@@ -89,7 +95,7 @@ export function startDaemon(around: Surroundings, options: DaemonOptions): Promi
   return start({
     argv: [main, "run", "--config", config],
     ready,
-    probe,
+    preload,
     ...(options.directory === undefined && { clean }),
   });
 }
@@ -121,18 +127,21 @@ export interface StartOptions {
   readonly argv: readonly string[];
   /** Text of its output that ends the wait; null: does not wait. */
   readonly ready: string | null;
-  readonly probe?: boolean;
+  readonly preload?: Preload | undefined;
   /** Called after its end. */
   readonly clean?: () => void;
 }
 
-const probeModule = new URL("./probe.ts", import.meta.url).href;
+const preloads: Readonly<Record<Preload, string>> = {
+  probe: new URL("./probe.ts", import.meta.url).href,
+  profiler: new URL("./costs/profiler.ts", import.meta.url).href,
+};
 
 /** Starts a Node process. Rejects when it ends before it has printed `ready`. */
-export async function start({ argv, ready, probe, clean }: StartOptions): Promise<Subject> {
+export async function start({ argv, ready, preload, clean }: StartOptions): Promise<Subject> {
   const env = { ...process.env, BENCH_KEY: key, BENCH_PASSWORD: password };
-  const child = spawn(process.execPath, [...(probe ? ["--import", probeModule] : []), ...argv], {
-    stdio: ["ignore", "pipe", "pipe", ...(probe ? (["ipc"] as const) : [])],
+  const child = spawn(process.execPath, [...(preload ? ["--import", preloads[preload]] : []), ...argv], {
+    stdio: ["ignore", "pipe", "pipe", ...(preload ? (["ipc"] as const) : [])],
     env,
   });
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
@@ -145,6 +154,11 @@ export async function start({ argv, ready, probe, clean }: StartOptions): Promis
     await ended;
     process.off("exit", killAtExit);
   };
+  const ask = <Answer>(order: Serializable): Promise<Answer> =>
+    new Promise((resolve) => {
+      child.once("message", (answer) => resolve(answer as Answer));
+      child.send(order);
+    });
   const status = (field: string): number =>
     Number(
       new RegExp(`^${field}:\\s+(\\d+) kB`, "m").exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1],
@@ -159,11 +173,9 @@ export async function start({ argv, ready, probe, clean }: StartOptions): Promis
     memory: () => status("VmRSS"),
     peak: () => status("VmHWM"),
     signal: (which) => void child.kill(which),
-    probe: () =>
-      new Promise((resolve) => {
-        child.once("message", (report: ProbeReport) => resolve(report));
-        child.send("report");
-      }),
+    probe: () => ask<ProbeReport>("report"),
+    record: (order) => ask<void>(order),
+    recorded: () => ask<CostReport>({ kind: "end" } satisfies ProfilerOrder),
     stop: async () => {
       // The bare scripts have no handler, so SIGTERM ends them at once.
       await end("SIGTERM");

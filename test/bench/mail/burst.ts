@@ -58,19 +58,31 @@ async function once(
 ): Promise<Run> {
   const around = rig.surroundings();
   const subject = await start(around);
-  const ids = Array.from({ length: count }, (_, n) => mailId(run, n));
   try {
-    subject.signal("SIGSTOP");
-    for (const n of ids.keys()) await rig.deliver(around.users[0] ?? "", mail(run, n));
-    // The IMAP server reads its directories half a second after the first change.
-    await sleep(1500);
-    const watched = rig.watch(ids);
-    const began = clock();
-    subject.signal("SIGCONT");
-    const { answered, lost, duplicated } = await watched;
-    const rate = (answered.size * 1000) / (Math.max(...answered.values()) - began);
+    const { rate, lost, duplicated } = await deliverBurst(rig, subject, around.users[0] ?? "", run, count);
     return { rate, peak: subject.peak(), lost, duplicated };
   } finally {
     await subject.stop();
   }
+}
+
+/** Delivers `count` emails while the subject is stopped, and continues it. */
+export async function deliverBurst(
+  rig: Rig,
+  subject: Subject,
+  user: string,
+  run: string,
+  count: number,
+): Promise<Tally & { readonly rate: number }> {
+  const ids = Array.from({ length: count }, (_, n) => mailId(run, n));
+  subject.signal("SIGSTOP");
+  for (const n of ids.keys()) await rig.deliver(user, mail(run, n));
+  // The IMAP server reads its directories half a second after the first change.
+  await sleep(1500);
+  const watched = rig.watch(ids);
+  const began = clock();
+  subject.signal("SIGCONT");
+  const { answered, lost, duplicated } = await watched;
+  const rate = (answered.size * 1000) / (Math.max(...answered.values()) - began);
+  return { rate, lost, duplicated };
 }

@@ -34,7 +34,7 @@ export async function path(rig: Rig, built: Built, count: number): Promise<Tally
     await sleep(500);
   };
   try {
-    const daemon = await startDaemon(around, { main: instrumented.main, probe: true });
+    const daemon = await startDaemon(around, { main: instrumented.main, preload: "probe" });
     try {
       for (let n = 0; n < 3; n += 1) await send(n);
       await daemon.probe();

@@ -16,7 +16,7 @@ const goals = { growth: 1.05, delayMs: 25 };
 export async function soak(rig: Rig, main: string, minutes: number): Promise<Tally> {
   const around = rig.surroundings();
   const user = around.users[0] ?? "";
-  const daemon = await startDaemon(around, { main, probe: true });
+  const daemon = await startDaemon(around, { main, preload: "probe" });
   const reports: ProbeReport[] = [];
   const replies: Replies[] = [];
   const seconds = Math.round((minutes * 60) / intervals);

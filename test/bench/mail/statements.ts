@@ -21,7 +21,7 @@ interface Cost {
 export async function statements(rig: Rig, main: string, singles: number, count: number): Promise<Tally> {
   const around = rig.surroundings();
   const user = around.users[0] ?? "";
-  const daemon = await startDaemon(around, { main, probe: true });
+  const daemon = await startDaemon(around, { main, preload: "probe" });
   const replies: Replies[] = [];
   let delivered = 0;
   const next = (mails: number) => Array.from({ length: mails }, () => delivered++);

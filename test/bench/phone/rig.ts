@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { freePort } from "../../real/ports.ts";
-import { type Subject, start } from "../subject.ts";
+import { type Preload, type Subject, start } from "../subject.ts";
 import type { BarePhoneOptions } from "./bare.ts";
 import type { CallsOrder, CallsResult } from "./callers.ts";
 import type { PhoneMessage, PhoneOrder } from "./peers.ts";
@@ -21,8 +21,10 @@ export interface PhoneSubject extends Subject {
 }
 
 export interface PhoneRig {
-  baseline(): Promise<PhoneSubject>;
-  daemon(): Promise<PhoneSubject>;
+  baseline(preload?: Preload): Promise<PhoneSubject>;
+  daemon(preload?: Preload): Promise<PhoneSubject>;
+  /** Ports of the platform and of the provider. */
+  readonly ports: { readonly platform: number; readonly twilio: number };
   texts(order: Omit<TextsOrder, "kind">): Promise<TextsResult>;
   calls(order: Omit<CallsOrder, "kind">): Promise<CallsResult>;
   close(): void;
@@ -36,8 +38,9 @@ export async function startPhoneRig(main: string): Promise<PhoneRig> {
   const [ports] = (await once(peers, "message")) as [PhoneMessage];
   if (ports.kind !== "listening") throw new Error("the peers did not report their ports");
   return {
-    baseline: () => startBare(ports),
-    daemon: () => startDaemon(ports, main),
+    baseline: (preload) => startBare(ports, preload),
+    ports,
+    daemon: (preload) => startDaemon(ports, main, preload),
     texts: (order) => carryOut<TextsResult>(peers, { kind: "texts", ...order }),
     calls: (order) => carryOut<CallsResult>(peers, { kind: "calls", ...order }),
     close: () => peers.disconnect(),
@@ -61,7 +64,7 @@ async function carryOut<Result>(peers: ChildProcess, order: PhoneOrder): Promise
   }
 }
 
-async function startBare({ platform, twilio }: Ports): Promise<PhoneSubject> {
+async function startBare({ platform, twilio }: Ports, preload: Preload | undefined): Promise<PhoneSubject> {
   const port = await freePort();
   const options: BarePhoneOptions = {
     port,
@@ -74,19 +77,19 @@ async function startBare({ platform, twilio }: Ports): Promise<PhoneSubject> {
     number,
   };
   const script = fileURLToPath(new URL("./bare.ts", import.meta.url));
-  const subject = await start({ argv: [script, JSON.stringify(options)], ready: "ready" });
+  const subject = await start({ argv: [script, JSON.stringify(options)], ready: "ready", preload });
   const base = `http://127.0.0.1:${port}`;
   return { ...subject, inbound: `${base}/inbound`, call: `${base}/call` };
 }
 
-async function startDaemon(ports: Ports, main: string): Promise<PhoneSubject> {
+async function startDaemon(ports: Ports, main: string, preload: Preload | undefined): Promise<PhoneSubject> {
   const port = await freePort();
   const directory = mkdtempSync(join(tmpdir(), "bridgehead-bench-"));
   const config = join(directory, "bridgehead.yaml");
   writeFileSync(config, configuration(ports, port));
   const argv = [main, "run", "--config", config];
   const clean = () => rmSync(directory, { recursive: true, force: true });
-  const subject = await start({ argv, ready: '"message":"ready"', clean });
+  const subject = await start({ argv, ready: '"message":"ready"', preload, clean });
   const base = `http://127.0.0.1:${port}/channels`;
   return { ...subject, inbound: `${base}/sms/inbound`, call: `${base}/voice/call` };
 }

@@ -22,6 +22,8 @@ export interface TextsResult extends Tally {
   readonly webhooks: readonly number[];
   /** Milliseconds until each customer had the answer. */
   readonly answers: readonly number[];
+  /** From each text to its answer, in `clock` milliseconds. */
+  readonly spans: readonly (readonly [from: number, to: number])[];
 }
 
 const patienceMs = 20_000;
@@ -52,7 +54,8 @@ export function createTexters(): Texters {
     into.webhooks.push(ms);
     const inTime = await Promise.race([answered.then(() => true), sleepUnheld(patienceMs)]);
     open.delete(from);
-    if (inTime) into.answers.push(clock() - began);
+    const now = clock();
+    if (inTime) into.spans.push([began, now]);
     else into.lost += 1;
   }
 
@@ -67,7 +70,7 @@ export function createTexters(): Texters {
       return messageResource(`SM${String(taken).padStart(32, "0")}`, to, form);
     },
     async send({ url, count, waiting, perSecond }, asked) {
-      const into: Measured = { webhooks: [], answers: [], lost: 0 };
+      const into: Measured = { webhooks: [], spans: [], lost: 0 };
       const agent = connections(waiting ?? 64);
       extra = 0;
       const began = clock();
@@ -88,14 +91,15 @@ export function createTexters(): Texters {
       await sleep(afterwardsMs);
       agent.destroy();
       const duplicated = extra + Math.max(0, asked() - count);
-      return { rate, webhooks: into.webhooks, answers: into.answers, lost: into.lost, duplicated };
+      const answers = into.spans.map(([from, to]) => to - from);
+      return { rate, ...into, answers, duplicated };
     },
   };
 }
 
 interface Measured {
   readonly webhooks: number[];
-  readonly answers: number[];
+  readonly spans: [number, number][];
   lost: number;
 }
 

@@ -2,7 +2,6 @@
 // without delay. Measures the time that SQLite takes for each stage; everything else is not counted.
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import { createRequire } from "node:module";
 import { externalId, type MessageEvent, type Outbound } from "bridgehead/contract";
 import type { AgentClient, Answer, Call, CallResult, Started } from "../../../src/agent/calls.ts";
 import { liveSessions } from "../../../src/calls/sessions.ts";
@@ -17,6 +16,7 @@ import { sendStage } from "../../../src/pipeline/send/stage.ts";
 import type { Database } from "../../../src/store/driver.ts";
 import { rateOf } from "../../../src/store/rates.ts";
 import { clock, lineOf, listen, reserveOf } from "../../pipeline/rig.ts";
+import { observeStatements } from "../statement-hook.ts";
 
 /** The drafts are composed in the transition of `ask`. `commit` is the write of all changed pages to the log. */
 export const steps = ["accept", "route", "ask", "send", "commit"] as const;
@@ -37,28 +37,18 @@ const current = new AsyncLocalStorage<Measured>();
 
 /** Adds the time of every statement to the step in whose context it runs. Called once in a process. */
 function measureStatements(): void {
-  const Sqlite = createRequire(import.meta.url)("better-sqlite3") as typeof import("better-sqlite3");
-  const memory = new Sqlite(":memory:");
-  const prototype = Object.getPrototypeOf(memory.prepare("SELECT 1")) as Record<
-    "run" | "get" | "all",
-    (this: { readonly source: string }, ...values: unknown[]) => unknown
-  >;
-  memory.close();
-  for (const name of ["run", "get", "all"] as const) {
-    const execute = prototype[name];
-    prototype[name] = function (...values) {
-      const measured = current.getStore();
-      if (measured === undefined) return execute.apply(this, values);
-      const began = process.hrtime.bigint();
-      try {
-        return execute.apply(this, values);
-      } finally {
-        const time = measured.on.times[this.source === "COMMIT" ? "commit" : measured.step];
-        time.us += Number(process.hrtime.bigint() - began) / 1000;
-        time.statements += 1;
-      }
-    };
-  }
+  observeStatements((sql, execute) => {
+    const measured = current.getStore();
+    if (measured === undefined) return execute();
+    const began = process.hrtime.bigint();
+    try {
+      return execute();
+    } finally {
+      const time = measured.on.times[sql === "COMMIT" ? "commit" : measured.step];
+      time.us += Number(process.hrtime.bigint() - began) / 1000;
+      time.statements += 1;
+    }
+  });
 }
 
 let isMeasuring = false;
