@@ -140,13 +140,20 @@ export function printTable(table: Table): void {
   process.stdout.write(`\n${[title, ...all.map(line), ...notes].join("\n")}\n`);
 }
 
+/** All lines of the run that have a goal, the missed ones first. */
+export function goalLines(): Line[] {
+  const lines = sections.flatMap((section) => section.lines);
+  const those = (wanted: Line["verdict"]) => lines.filter(({ verdict }) => verdict === wanted);
+  return [...those("MISSED"), ...those("ok")];
+}
+
 /** Prints all lines that have a goal, the missed ones first. */
 export function printSummary(): void {
-  const lines = sections.flatMap((section) => section.lines).filter(({ verdict }) => verdict !== "");
+  const lines = goalLines();
   const missed = lines.filter(({ verdict }) => verdict === "MISSED");
   process.stdout.write(`\nGoals: ${missed.length} of ${lines.length} missed\n`);
   printColumns("measure", "baseline", "measured", "compared", "goal", "");
-  for (const line of [...missed, ...lines.filter(({ verdict }) => verdict === "ok")]) print(line);
+  for (const line of lines) print(line);
   const times = sections.map(({ title, seconds }) => `${title.split(":")[0]} ${seconds.toFixed(0)}`);
   const minutes = sections.reduce((all, { seconds }) => all + seconds, 0) / 60;
   process.stdout.write(`\nDuration: ${minutes.toFixed(1)} min. Seconds per measure: ${times.join(", ")}\n`);

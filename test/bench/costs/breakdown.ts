@@ -20,10 +20,15 @@ export interface Cost extends Tally {
   readonly profiled: Pass;
 }
 
-/** Microseconds per message. */
-interface Row extends Sides<number> {
-  readonly name: string;
+interface Part {
   readonly kind: Kind;
+  /** Work of the main thread. */
+  readonly isMain: boolean;
+}
+
+/** Microseconds per message. */
+interface Row extends Part, Sides<number> {
+  readonly name: string;
 }
 
 /** Other threads are workers of the daemon, with names of their own. */
@@ -49,7 +54,7 @@ export function printCosts(title: string, unit: string, sides: Sides<Cost>): voi
     const [daemon, baseline] = [parts.daemon.get(name), parts.baseline.get(name)];
     return {
       name,
-      kind: daemon?.kind ?? baseline?.kind ?? "node",
+      ...(daemon ?? baseline ?? { kind: "node", isMain: true }),
       baseline: baseline?.us ?? 0,
       daemon: daemon?.us ?? 0,
     };
@@ -73,7 +78,11 @@ export function printCosts(title: string, unit: string, sides: Sides<Cost>): voi
     notes: [
       `Not attributed: ${percent(rest("daemon"), total.daemon)} of the daemon's time, ${percent(rest("baseline"), total.baseline)} of the bare script's.`,
       `The samples cover ${coverage(sides.daemon)} and ${coverage(sides.baseline)} of the main thread's CPU time. The rest of it is "${polling}"; more than 100 % are waits for a processor.`,
-      limits(all, total),
+      `Limits, as CPU time of the bare script divided by the daemon's. ${limits(all, total)}.`,
+      `On the main thread alone, which bounds the rate: ${limits(
+        all.filter(({ isMain }) => isMain),
+        { baseline: mainOf(sides.baseline), daemon: mainOf(sides.daemon) },
+      )}.`,
     ],
   });
 }
@@ -89,7 +98,7 @@ const totalOf = (sides: Sides<Cost>, of: (report: CostReport) => number): Sides<
   daemon: of(sides.daemon.plain.report) / sides.daemon.plain.messages,
 });
 
-/** The ratio of the CPU times if parts of the daemon cost nothing. It bounds the ratio of the rates. */
+/** The ratio of the CPU times if parts of the daemon cost nothing. */
 function limits(rows: readonly Row[], total: Sides<number>): string {
   const store = add(rows.filter(({ kind }) => kind === "store").map(({ daemon }) => daemon));
   // Packages that the bare script does without are a choice of our own code.
@@ -97,8 +106,8 @@ function limits(rows: readonly Row[], total: Sides<number>): string {
   const own = add(rows.filter(isOwn).map(({ daemon }) => daemon));
   const ratio = (saved: number) => `x ${(total.baseline / (total.daemon - saved)).toFixed(2)}`;
   return (
-    `Limits, as CPU time of the bare script divided by the daemon's: now ${ratio(0)}; if the store cost nothing ${ratio(store)}; ` +
-    `if own code and the packages that it alone uses cost nothing ${ratio(own)}; both ${ratio(store + own)}.`
+    `Now ${ratio(0)}; if the store cost nothing ${ratio(store)}; ` +
+    `if own code and the packages that it alone uses cost nothing ${ratio(own)}; both ${ratio(store + own)}`
   );
 }
 
@@ -107,28 +116,29 @@ function withoutSmall(rows: readonly Row[], least: number): Row[] {
   const added = (Object.keys(kindNames) as Kind[]).map((kind): Row => {
     const small = rows.filter((row) => row.kind === kind && isSmall(row));
     const sum = (side: Side) => add(small.map((row) => row[side]));
-    return { name: `${kindNames[kind]}, other`, kind, baseline: sum("baseline"), daemon: sum("daemon") };
+    const name = `${kindNames[kind]}, other`;
+    return { name, kind, isMain: true, baseline: sum("baseline"), daemon: sum("daemon") };
   });
   return [...rows.filter((row) => !isSmall(row)), ...added.filter((row) => row.daemon + row.baseline > 0)];
 }
 
 /** Microseconds per message. The profile divides the CPU time of the main thread in the pass without profiler. V8 counts
  *  the time as idle in which libuv polls and reads sockets, so it is what the samples do not cover. */
-function partsOf(cost: Cost): Map<string, { readonly kind: Kind; readonly us: number }> {
+function partsOf(cost: Cost): Map<string, Part & { readonly us: number }> {
   const { report, messages } = cost.plain;
   const scale = Math.min(1, mainOf(cost) / sampled(cost)) / cost.profiled.messages;
-  const parts = new Map<string, { kind: Kind; us: number }>();
+  const parts = new Map<string, Part & { readonly us: number }>();
   for (const [name, us] of Object.entries(cost.profiled.report.components))
-    parts.set(name, { kind: kindOf(name), us: us * scale });
-  parts.set(polling, { kind: "node", us: Math.max(0, mainOf(cost) - sampled(cost)) });
+    parts.set(name, { kind: kindOf(name), isMain: true, us: us * scale });
+  parts.set(polling, { kind: "node", isMain: true, us: Math.max(0, mainOf(cost) - sampled(cost)) });
   for (const [thread, us] of Object.entries(report.threads)) {
     if (thread === mainThread) continue;
     const [, name, kind] = threadNames.find(([pattern]) => pattern.test(thread)) ?? [
       null,
-      `thread ${thread}`,
+      `${thread} thread`,
       "own" as const,
     ];
-    parts.set(name, { kind, us: (parts.get(name)?.us ?? 0) + us / messages });
+    parts.set(name, { kind, isMain: false, us: (parts.get(name)?.us ?? 0) + us / messages });
   }
   return parts;
 }
