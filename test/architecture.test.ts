@@ -209,11 +209,11 @@ describe("this repository keeps", () => {
     expect(rule(files)).toEqual([]);
   });
 
-  it("its files small: half of them under 110 lines", () => {
+  it("its files small: half of them under 150 lines", () => {
     const sorted = files
       .filter(({ path }) => !path.startsWith("test/"))
       .map(({ text }) => text.split("\n").length)
       .sort((a, b) => a - b);
-    expect(sorted[Math.floor(sorted.length / 2)]).toBeLessThanOrEqual(110);
+    expect(sorted[Math.floor(sorted.length / 2)]).toBeLessThanOrEqual(150);
   });
 });

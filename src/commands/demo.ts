@@ -15,9 +15,9 @@ import { startListener } from "../http/index.ts";
 import { newToken, systemClock } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
 import { readAgents, startPlatform } from "../platform/index.ts";
-import { type Customer, startCustomer } from "../sandbox/customer.ts";
 import {
   agentsFile,
+  type Customer,
   complaint,
   configFile,
   demoKey,
@@ -29,8 +29,9 @@ import {
   policyBlock,
   responder,
   responderAnswer,
+  startCustomer,
   support,
-} from "../sandbox/story.ts";
+} from "../sandbox/demo.ts";
 import type { Database } from "../store/driver.ts";
 import { messageFate, newestMessage } from "../store/tables/inbox.ts";
 import { exitCodes } from "./exit-codes.ts";

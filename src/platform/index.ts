@@ -1,8 +1,8 @@
 // Public exports of the embedded platform.
 
-export { readAgents } from "./agents.ts";
-export type { AgentDefinition } from "./definition.ts";
+export { type Administration, type Fields, openAdministration, readFields } from "./agents/administration.ts";
+export type { AgentDefinition } from "./agents/definition.ts";
+export { readAgents } from "./agents/file.ts";
 export type { Platform, PlatformOptions } from "./platform.ts";
 export { startPlatform } from "./platform.ts";
-export { newerFile } from "./store/database.ts";
-export { type Administration, type Fields, openAdministration, readFields } from "./stored-agents.ts";
+export { newerFile } from "./store/store.ts";

@@ -3,12 +3,14 @@
 import { type agent as agentRecord, unlistedModel } from "../wire/agent.ts";
 import type { conversation, message, user } from "../wire/conversation.ts";
 import type { Served } from "../wire/record.ts";
+
+import type { AgentDefinition } from "./agents/definition.ts";
 import type { Source } from "./brain/brain.ts";
-import type { AgentDefinition } from "./definition.ts";
-import { uuidOf } from "./names.ts";
+import { uuidOf } from "./ids.ts";
 import type { ConversationRow } from "./store/conversations.ts";
-import type { MessageRow } from "./store/messages.ts";
-import type { PersonRow } from "./store/people.ts";
+import type { MessageFileRow, MessageRow, MessageSlice } from "./store/messages.ts";
+import type { PlatformStore } from "./store/store.ts";
+import type { PersonRow } from "./store/users.ts";
 
 /** `key` is the caller's own key, which the API skill returns; it is not stored. */
 export function agentOf(agent: AgentDefinition, key: string): Served<typeof agentRecord> {
@@ -83,7 +85,7 @@ export function conversationOf(row: ConversationRow, person: PersonRow): Served<
   };
 }
 
-export function messageOf(row: MessageRow): Served<typeof message> {
+function messageOf(row: MessageRow): Served<typeof message> {
   const sources = row.citations === null ? [] : (JSON.parse(row.citations) as Source[]);
   return {
     id: row.id,
@@ -122,4 +124,38 @@ function parsed(metadata: string | null): { [key: string]: unknown } | null {
 
 function iso(ms: number): string {
   return new Date(ms).toISOString();
+}
+
+// Messages with their files, as the interface shows them.
+
+export function shownMessage(store: PlatformStore, row: MessageRow): Served<typeof message> {
+  return withFiles(row, store.messageFiles.ofMessage(row.id));
+}
+
+/** The messages of a conversation: all of them, oldest first, or a part. */
+export function transcript(
+  store: PlatformStore,
+  conversationId: string,
+  slice?: MessageSlice,
+): Served<typeof message>[] {
+  const files = Map.groupBy(
+    store.messageFiles.ofConversation(conversationId),
+    ({ message_id }) => message_id,
+  );
+  return store.messages.list(conversationId, slice).map((row) => withFiles(row, files.get(row.id) ?? []));
+}
+
+function withFiles(row: MessageRow, files: readonly MessageFileRow[]): Served<typeof message> {
+  if (files.length === 0) return messageOf(row);
+  return {
+    ...messageOf(row),
+    files: files.map(({ id, name, size, created_at, updated_at }) => ({
+      id,
+      fileName: name,
+      openAIFileId: `file-${id}`,
+      size,
+      createdAt: new Date(created_at).toISOString(),
+      updatedAt: new Date(updated_at).toISOString(),
+    })),
+  };
 }

@@ -3,8 +3,10 @@
 // persistent.
 
 import type { AddressInfo, Server, Socket } from "node:net";
-import createImapServer, { type FetchHandler, type FetchItem } from "hoodiecrow-imap";
+import type { FetchHandler, FetchItem } from "hoodiecrow-imap";
+import createImapServer from "hoodiecrow-imap";
 import fetchHandlers from "hoodiecrow-imap/lib/commands/handlers/fetch.js";
+import PostalMime from "postal-mime";
 import { SMTPServer } from "smtp-server";
 
 export interface Delivered {
@@ -111,4 +113,18 @@ function createSmtp(
       });
     },
   });
+}
+
+// Parses an email as the demo's customer sees it.
+
+export interface ReplyMail {
+  readonly messageId: string;
+  readonly subject: string;
+  readonly text: string;
+}
+
+/** `raw` is the message as received, one character per byte (latin1). */
+export async function readReply(raw: string): Promise<ReplyMail> {
+  const { messageId = "", subject = "", text = "" } = await PostalMime.parse(Buffer.from(raw, "latin1"));
+  return { messageId, subject, text };
 }

@@ -2,12 +2,11 @@
 // speaks and listens over ConversationRelay (or Gather), and posts call statuses. No audio; nothing is
 // persistent.
 
-import { followTwiml } from "./call-flow.ts";
+import { followTwiml, type Verb } from "./call-flow.ts";
 import { createChanges } from "./changes.ts";
 import type { Frame, Relay, Spoken } from "./relay-socket.ts";
-import { type Form, type Posted, postSigned } from "./signed-post.ts";
 import { newSid } from "./sms-records.ts";
-import type { Verb } from "./twiml.ts";
+import { type Form, type Posted, postSigned } from "./twilio-webhooks.ts";
 
 export interface PhoneOptions {
   readonly accountSid: string;

@@ -2,8 +2,8 @@
 // speak.
 
 import { WebSocket } from "ws";
-import { reached, signature } from "./signed-post.ts";
-import type { Verb } from "./twiml.ts";
+import type { Verb } from "./call-flow.ts";
+import { reached, signature } from "./twilio-webhooks.ts";
 
 /** One talk cycle of the agent, or a greeting or sentence that Twilio speaks itself. Times are
  *  `performance.now()`. */

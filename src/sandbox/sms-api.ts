@@ -5,18 +5,19 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "bridgehead/contract";
 import { systemClock } from "../ops/clock.ts";
 import { createChanges } from "./changes.ts";
-import type { Form, Posted } from "./signed-post.ts";
 import { createFaults, type Fault, type FaultRule } from "./sms-faults.ts";
 import { type CallRecord, newSid, type SmsMedia, type SmsMessage } from "./sms-records.ts";
 import { type Create, serveApi } from "./sms-server.ts";
 import {
   type Account,
+  type Form,
   inboundForm,
+  type Posted,
   postCallStatus,
   postInbound,
   postStatus,
   type Webhooks,
-} from "./sms-webhooks.ts";
+} from "./twilio-webhooks.ts";
 
 export interface SmsApiOptions {
   readonly accountSid: string;

@@ -1,15 +1,17 @@
 // HTTP server of the fake REST API: the requests to api.twilio.com/2010-04-01 that a bridge makes, with
 // responses, errors and faults.
 
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 import type { Clock } from "bridgehead/contract";
-import { answer, formOf, listen, originOf, shut } from "./plain-server.ts";
-import { checkCall, checkMessage, messageFrom } from "./sms-checks.ts";
 import { errorJson, type Fault, type Faults } from "./sms-faults.ts";
 import {
   type CallRecord,
   callJson,
+  checkCall,
+  checkMessage,
   mediaJson,
+  messageFrom,
   messageJson,
   newSid,
   page,
@@ -260,4 +262,38 @@ function fail(fault: Fault, request: IncomingMessage, response: ServerResponse):
   const headers = fault.retryAfter === undefined ? {} : { "retry-after": String(fault.retryAfter) };
   if ("code" in fault) answer(response, status, errorJson(fault.code, status), headers);
   else response.writeHead(status, { "content-type": "text/html", ...headers }).end("<html>not now</html>");
+}
+
+// Minimal HTTP server functions for the sandbox: listen, read a form, respond with JSON, close.
+
+const listen = (server: Server, port: number): Promise<void> =>
+  new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, "127.0.0.1", () => resolve());
+  });
+
+/** Closes the server and aborts all connections. */
+const shut = (server: Server): Promise<void> =>
+  new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+
+const originOf = (server: Server): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+async function formOf(request: IncomingMessage): Promise<URLSearchParams> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  return new URLSearchParams(Buffer.concat(chunks).toString("utf8"));
+}
+
+function answer(
+  response: ServerResponse,
+  status: number,
+  json: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  response
+    .writeHead(status, { "content-type": "application/json; charset=utf-8", ...headers })
+    .end(JSON.stringify(json));
 }

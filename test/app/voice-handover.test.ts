@@ -3,8 +3,7 @@
 import { expect, it } from "vitest";
 import type { Io } from "../../src/commands/io.ts";
 import { run as startCommand } from "../../src/commands/start.ts";
-import { startMailServer } from "../../src/sandbox/mail-server.ts";
-import { type ReplyMail, readReply } from "../../src/sandbox/reply-mail.ts";
+import { type ReplyMail, readReply, startMailServer } from "../../src/sandbox/mail-server.ts";
 import { echoed } from "./echo.ts";
 import { eventually } from "./eventually.ts";
 import { anna, type LinesWorld, openLines, ourNumber } from "./lines-world.ts";

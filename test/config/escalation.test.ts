@@ -6,7 +6,7 @@ import type { AdapterDefinition } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { loadAdapter } from "../../src/channels/loader.ts";
 import { loadConfig, loadPolicy, maskSecrets, secretValues } from "../../src/config/index.ts";
-import { configFile, numbers, support } from "../../src/sandbox/story.ts";
+import { configFile, numbers, support } from "../../src/sandbox/demo.ts";
 import { fax, folder, line } from "./files.ts";
 
 const whsec = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;

@@ -1,8 +1,7 @@
 // Two nodes on one PostgreSQL, transaction against transaction: what one of them is in the middle of is done, for the
 // other, either before or after what it does itself.
 
-import type { MessageEvent, Outbound } from "bridgehead/contract";
-import { externalId } from "bridgehead/contract";
+import { externalId, type MessageEvent, type Outbound } from "bridgehead/contract";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { acknowledge, close } from "../../src/escalation/actions.ts";
 import { createEscalation } from "../../src/escalation/escalation.ts";

@@ -1,8 +1,7 @@
 // What we notice ourselves: each trouble raises once, nothing is raised where nobody wants to know, and a notice that
 // reaches nobody raises nothing, but makes the next step due.
 
-import type { Outbound } from "bridgehead/contract";
-import { externalId } from "bridgehead/contract";
+import { externalId, type Outbound } from "bridgehead/contract";
 import { expect, it } from "vitest";
 import { endNotifications } from "../../src/escalation/notify/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";

@@ -1,7 +1,6 @@
 // What is raised, without anybody being told of it: a policy, and what the store has of escalations.
 
-import type { Policy } from "../../src/domain/policy.ts";
-import { causes } from "../../src/domain/policy.ts";
+import { causes, type Policy } from "../../src/domain/policy.ts";
 import { createEscalation } from "../../src/escalation/escalation.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";

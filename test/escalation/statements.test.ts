@@ -1,7 +1,6 @@
 // Number of statements per responder reply and per notification: load, decide, write.
 
-import type { MessageEvent, Outbound } from "bridgehead/contract";
-import { externalId } from "bridgehead/contract";
+import { externalId, type MessageEvent, type Outbound } from "bridgehead/contract";
 import { expect, it } from "vitest";
 import type { Answer, PlatformMessage } from "../../src/agent/calls.ts";
 import { createEscalation } from "../../src/escalation/escalation.ts";

@@ -249,37 +249,10 @@ export const cases: Cases = {
     element: (f, text) => f("Say", { language: text }, [text]),
     twiml: one,
   },
-  "src/platform/knowledge.ts": {
-    passagesOf: (f, text) => f(undefined, text, null),
-  },
-  "src/platform/people.ts": {
-    dialled: one,
-  },
-  "src/platform/brain/retrieval.ts": {
-    meaningfulWords: one,
-    findPassages: (f, text) =>
-      f({ search: () => [{ rowid: 1, title: text, text }], contains: () => false }, "a", text, 3),
-  },
   "src/platform/brain/rules.ts": {
     answerByRule: (f, text) =>
       f([{ pattern: /(?<![\p{L}\p{N}])(?:refund|opening hours)(?![\p{L}\p{N}])/iu, answer: "x" }], text),
     matches: (f, text) => f({ pattern: /a+b/u, answer: "x" }, text),
-  },
-  "src/platform/brain/json.ts": {
-    parsed: one,
-  },
-  "src/platform/brain/events.ts": {
-    readEvents: (f, text) => {
-      const { feed } = f(() => undefined) as { feed: (text: string) => void };
-      for (let at = 0; at < text.length; at += 1000) feed(text.slice(at, at + 1000));
-    },
-  },
-  "src/platform/escalations/watch.ts": {
-    speaksOf: (f, text) => f({ topic: "refund", prompt: "The customer wants a refund or is angry" }, text),
-  },
-  "src/platform/files/name.ts": {
-    fileName: one,
-    savedAs: one,
   },
   "src/ops/log.ts": {
     createLog: (f, text) => {
@@ -392,4 +365,24 @@ export const cases: Cases = {
         Buffer.alloc(0),
       ),
   },
+  "src/platform/conversations/users.ts": { dialled: one },
+  "src/platform/agents/skills.ts": { headerProblem: (f, text) => f("x-name", text) },
+  "src/platform/brain/knowledge.ts": {
+    passagesOf: (f, text) => f(undefined, text, null),
+    meaningfulWords: one,
+    findPassages: (f, text) =>
+      f({ search: () => [{ rowid: 1, title: text, text }], contains: () => false }, "a", text, 3),
+  },
+  "src/platform/brain/response.ts": {
+    parsed: one,
+    createHearing: (f, text) => {
+      const { events } = f({ read: () => null }) as { events: (chunk: Uint8Array) => void };
+      const bytes = Buffer.from(text);
+      for (let at = 0; at < bytes.length; at += 1000) events(bytes.subarray(at, at + 1000));
+    },
+  },
+  "src/platform/conversations/escalations.ts": {
+    speaksOf: (f, text) => f({ topic: "refund", prompt: "The customer wants a refund or is angry" }, text),
+  },
+  "src/platform/files/message-files.ts": { fileName: one, savedAs: one },
 };

@@ -1,8 +1,7 @@
 // What the clocks do must not make us ask or send twice, nor give up on a look too early.
 
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
-import type { Outbound, SendOutcome } from "bridgehead/contract";
-import { externalId } from "bridgehead/contract";
+import { externalId, type Outbound, type SendOutcome } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
 import type { FailpointName } from "../../src/ops/failpoints.ts";
 import { endLeases } from "../../src/store/leases.ts";

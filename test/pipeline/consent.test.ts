@@ -1,7 +1,6 @@
 // STOP, START and HELP: acted on at once and in order, answered once, never shown to the agent.
 
-import type { Consent } from "bridgehead/contract";
-import { externalId } from "bridgehead/contract";
+import { type Consent, externalId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { suppression } from "../../src/store/tables/suppressions.ts";
 import { mail, testClock } from "./house.ts";

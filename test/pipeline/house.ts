@@ -1,8 +1,14 @@
 // The whole pipeline on a real store, with the real client against a scripted platform, in a time that tests set
 // forward. Nothing sweeps by itself unless a test lets it.
 
-import type { Adapter, Clock, InboundEvent, MessageEvent, Outbound } from "bridgehead/contract";
-import { externalId } from "bridgehead/contract";
+import {
+  type Adapter,
+  type Clock,
+  externalId,
+  type InboundEvent,
+  type MessageEvent,
+  type Outbound,
+} from "bridgehead/contract";
 import { expect, onTestFinished } from "vitest";
 import { createAgentClient } from "../../src/agent/index.ts";
 import { heartbeatStage } from "../../src/calls/node-heartbeat.ts";

@@ -3,8 +3,7 @@
 import { expect, it, onTestFinished } from "vitest";
 import { standardTiming } from "../../src/ops/timing.ts";
 import { type Agent, createAgent } from "../../src/pipeline/settings.ts";
-import type { House } from "./house.ts";
-import { openHouse } from "./house.ts";
+import { type House, openHouse } from "./house.ts";
 import { listen } from "./rig.ts";
 import { refusing, type ScriptedPlatform, startPlatform } from "./scripted-platform.ts";
 

@@ -1,7 +1,6 @@
 // A real store for the pipeline's stages, in which every change of a state is written down and held against states.ts.
 
-import type { Clock, DeliveryEvent, Log, Outbound } from "bridgehead/contract";
-import { channelId } from "bridgehead/contract";
+import { type Clock, channelId, type DeliveryEvent, type Log, type Outbound } from "bridgehead/contract";
 import { expect, onTestFinished } from "vitest";
 import type { AgentClient, AgentSettings } from "../../src/agent/calls.ts";
 import { machines } from "../../src/domain/states.ts";

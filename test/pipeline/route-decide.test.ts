@@ -1,7 +1,6 @@
 // The decisions of stages accept and route on loaded facts, without a database.
 
-import type { MessageEvent } from "bridgehead/contract";
-import { externalId, sessionId } from "bridgehead/contract";
+import { externalId, type MessageEvent, sessionId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { standardTiming } from "../../src/ops/timing.ts";
 import { toRow, tracedBy, withoutTrace } from "../../src/pipeline/accept/decide.ts";

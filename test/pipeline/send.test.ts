@@ -1,7 +1,13 @@
 // Stages compose, send and reconcile on a real store: each outcome, each finding, each policy.
 
-import type { Attempt, Outbound, Reply, SendOutcome, Verdict } from "bridgehead/contract";
-import { externalId } from "bridgehead/contract";
+import {
+  type Attempt,
+  externalId,
+  type Outbound,
+  type Reply,
+  type SendOutcome,
+  type Verdict,
+} from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { liveSessions } from "../../src/calls/sessions.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";

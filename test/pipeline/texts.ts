@@ -1,7 +1,12 @@
 // A house that texts: one conversation a person, and every reply noted as it was composed.
 
-import type { MessageEvent, Outbound, Reply, SendOutcome } from "bridgehead/contract";
-import { externalId } from "bridgehead/contract";
+import {
+  externalId,
+  type MessageEvent,
+  type Outbound,
+  type Reply,
+  type SendOutcome,
+} from "bridgehead/contract";
 import type { AgentSettings, ChannelSettings } from "../../src/agent/calls.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { endLeases } from "../../src/store/leases.ts";

@@ -3,7 +3,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
-import { createLimiter } from "../../src/platform/limiter.ts";
+import { createLimiter } from "../../src/platform/routes/exchange.ts";
 import { keys, startRig, startWith } from "./rig.ts";
 
 const forbidden = {

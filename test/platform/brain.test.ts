@@ -1,9 +1,9 @@
 // How the embedded agent answers: rules, knowledge, the honest default, and a model.
 
 import { describe, expect, test } from "vitest";
+import { passagesOf } from "../../src/platform/brain/knowledge.ts";
 import { answerByRule, compileRules, ruleProblem } from "../../src/platform/brain/rules.ts";
 import { readAgents } from "../../src/platform/index.ts";
-import { passagesOf } from "../../src/platform/knowledge.ts";
 import { saying, startModel } from "./model-stub.ts";
 import { keys, startRig, startWith } from "./rig.ts";
 import { hello } from "./streams.ts";

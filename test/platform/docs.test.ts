@@ -8,7 +8,7 @@ import * as formats from "ajv-formats";
 import { textContent } from "domutils";
 import { parseDocument } from "htmlparser2";
 import { expect, test } from "vitest";
-import { verifying } from "../../src/platform/docs/deliveries.ts";
+import { verifying } from "../../src/platform/docs/openapi.ts";
 import { wordedFields } from "../../src/platform/docs/words.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { type Operation, operations } from "../../src/wire/operations/index.ts";

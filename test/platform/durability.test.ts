@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
-import { groupCommits } from "../../src/platform/store/commits.ts";
+import { groupCommits } from "../../src/platform/store/store.ts";
 import { saying, startModel } from "./model-stub.ts";
 import { keys, startByEmail, startRig, startWith } from "./rig.ts";
 

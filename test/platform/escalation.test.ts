@@ -1,8 +1,8 @@
 // Escalations: what calls for them, what they do to the turn and the conversation, and who is told.
 
 import { describe, expect, test } from "vitest";
-import type { EscalationDefinition } from "../../src/platform/definition.ts";
-import { speaksOf } from "../../src/platform/escalations/watch.ts";
+import type { EscalationDefinition } from "../../src/platform/agents/definition.ts";
+import { speaksOf } from "../../src/platform/conversations/escalations.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { webhookDelivery } from "../../src/wire/webhook.ts";
 import { saying, startModel } from "./model-stub.ts";

@@ -3,16 +3,18 @@
 
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { conversationRow } from "../../src/platform/openings.ts";
-import { personRow } from "../../src/platform/people.ts";
+import { conversationRow } from "../../src/platform/conversations/start.ts";
+import { personRow } from "../../src/platform/conversations/users.ts";
 import { prepareAgents } from "../../src/platform/store/agents.ts";
-import type { ConversationFilter } from "../../src/platform/store/conversation-lists.ts";
-import { type ConversationRow, prepareConversations } from "../../src/platform/store/conversations.ts";
-import { type Db, openDatabase } from "../../src/platform/store/database.ts";
+import {
+  type ConversationFilter,
+  type ConversationRow,
+  prepareConversations,
+} from "../../src/platform/store/conversations.ts";
 import { prepareMessages } from "../../src/platform/store/messages.ts";
-import { preparePeople } from "../../src/platform/store/people.ts";
+import { type Db, openDatabase } from "../../src/platform/store/store.ts";
 import { versions } from "../../src/platform/store/tables.ts";
-import { prepareUsage } from "../../src/platform/store/usage.ts";
+import { preparePeople, prepareUsage } from "../../src/platform/store/users.ts";
 
 const everything: ConversationFilter = {
   orderBy: "createdAt",

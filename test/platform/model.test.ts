@@ -3,10 +3,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
-import { call } from "../../src/platform/brain/call.ts";
-import { chat } from "../../src/platform/brain/chat.ts";
-import { complete } from "../../src/platform/brain/model.ts";
-import { watchSilence } from "../../src/platform/brain/silence.ts";
+import { chat } from "../../src/platform/brain/dialects.ts";
+import { call, complete, watchSilence } from "../../src/platform/brain/model.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { type Fault, hang, json, startFaultServer, status, text } from "../agent/fault-server.ts";
 import {

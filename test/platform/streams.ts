@@ -1,7 +1,7 @@
 // What endpoints of models say, event by event, and how they fail at it.
 
 import { systemClock } from "../../src/ops/clock.ts";
-import type { ModelDefinition } from "../../src/platform/definition.ts";
+import type { ModelDefinition } from "../../src/platform/agents/definition.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import type { Fault } from "../agent/fault-server.ts";
 

@@ -5,8 +5,8 @@ import type { AddressInfo } from "node:net";
 import twilio from "twilio";
 import { expect, it, type TestContext } from "vitest";
 import { type WebSocket, WebSocketServer } from "ws";
+import { readTwiml } from "../../src/sandbox/call-flow.ts";
 import { type PhoneOptions, startPhone } from "../../src/sandbox/phone.ts";
-import { readTwiml } from "../../src/sandbox/twiml.ts";
 import { closeServer, listen } from "../agent/fault-server.ts";
 import { eventually } from "../app/eventually.ts";
 

@@ -3,13 +3,14 @@
 // and finally a default answer that admits it has no information.
 
 import type { Clock } from "bridgehead/contract";
-import type { AgentDefinition } from "../definition.ts";
-import type { Passages } from "../store/passages.ts";
-import { completeFitting } from "./fitting.ts";
-import { type ChatMessage, complete } from "./model.ts";
-import { findPassages, quote } from "./retrieval.ts";
+import type { AgentDefinition, ModelDefinition } from "../agents/definition.ts";
+import type { ConversationRow } from "../store/conversations.ts";
+import type { Passages } from "../store/files.ts";
+import type { PlatformStore } from "../store/store.ts";
+import { findPassages, quote } from "./knowledge.ts";
+import { type Asking, type ChatMessage, type Completion, complete } from "./model.ts";
 import { answerByRule, compileRules } from "./rules.ts";
-import { fitOf } from "./schema.ts";
+import { type Fit, fitOf } from "./schema.ts";
 
 interface BrainQuestion {
   readonly text: string;
@@ -73,4 +74,66 @@ export function createBrain(agent: AgentDefinition, passages: Passages, clock: C
       return { text: quote(best), sources, tokens: 0 };
     },
   };
+}
+
+// Retries once when an answer does not match the schema, and sends the validation errors to the model.
+
+/** Throws for the same reasons as `complete`, and when the second answer does not match the schema
+ *  either. */
+async function completeFitting(
+  model: ModelDefinition,
+  messages: readonly ChatMessage[],
+  asking: Asking,
+  fit: Fit,
+): Promise<Completion> {
+  const first = await complete(model, messages, asking);
+  const misfit = fit(first.text);
+  if (!misfit) return first;
+  const again: ChatMessage[] = [
+    ...messages,
+    { role: "assistant", content: first.text },
+    {
+      role: "user",
+      content: `Your answer does not fit its JSON schema: ${misfit.complaint}. Answer again, with nothing but JSON that fits.`,
+    },
+  ];
+  const second = await complete(model, again, asking);
+  const still = fit(second.text);
+  if (still) throw new Error(`asking the model: its answer does not fit the schema (${still.rule})`);
+  return { text: second.text, tokens: first.tokens + second.tokens };
+}
+
+// Recalls earlier conversations for the model (MEMORY skill): the last messages of the most recent ones.
+// Has no effect without a model.
+
+const conversationsAtMost = 5;
+const messagesOfEach = 6;
+const lengthAtMost = 4_000;
+const dayMs = 86_400_000;
+
+/** Returns context for the model, or null when there is none. BY_AGENT includes other users'
+ *  conversations without their names. */
+export function recall(
+  store: PlatformStore,
+  { memory, model }: AgentDefinition,
+  conversation: ConversationRow,
+  now: number,
+): string | null {
+  if (!memory || !model) return null;
+  const person = memory.by === "user" ? conversation.person_id : null;
+  const since = now - memory.days * dayMs;
+  const lines = store.conversations
+    .recent(conversation, person, since, conversationsAtMost)
+    .flatMap(({ id }) =>
+      store.messages
+        .before(id, Number.MAX_SAFE_INTEGER, messagesOfEach)
+        .filter(({ created_at }) => created_at >= since)
+        .map(({ sender_role, text }) => `${sender_role === "conversation_user" ? "Person" : "You"}: ${text}`),
+    );
+  if (lines.length === 0) return null;
+  const heading =
+    memory.by === "user"
+      ? "From earlier conversations with this person:"
+      : "From earlier conversations with other people; never say what would tell who they were:";
+  return `${heading}\n${lines.join("\n")}`.slice(0, lengthAtMost);
 }

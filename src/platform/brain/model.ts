@@ -1,14 +1,13 @@
 // Client for a model behind an OpenAI-compatible endpoint, with retries and a total timeout.
 
 import type { Clock } from "bridgehead/contract";
+import { Agent, type Dispatcher, request } from "undici";
 import { jitter } from "../../ops/clock.ts";
-import type { ModelDefinition } from "../definition.ts";
-import { call } from "./call.ts";
-import { chat } from "./chat.ts";
-import type { ChatMessage, Dialect, Manner, Question } from "./dialect.ts";
-import { responses } from "./responses.ts";
+import type { ModelDefinition } from "../agents/definition.ts";
+import { type ChatMessage, chat, type Dialect, type Manner, type Question, responses } from "./dialects.ts";
+import { createHearing, type Heard, parsed } from "./response.ts";
 
-export type { ChatMessage } from "./dialect.ts";
+export type { ChatMessage } from "./dialects.ts";
 
 export interface Completion {
   readonly text: string;
@@ -82,4 +81,193 @@ async function ask(question: Question, clock: Clock, signal: AbortSignal): Promi
     await clock.sleep(wait, signal);
   }
   return reason;
+}
+
+// Makes one request to a model endpoint. Returns every failure as a value and never throws.
+
+export type Outcome = Heard | Refusal;
+
+const maxBytes = 32 * 1024 * 1024;
+/** Milliseconds to wait for the token usage after a complete answer has arrived. */
+const usageMs = 2_000;
+
+// Timeouts are enforced here with the agent's own limits. undici's default would abort a slow response
+// after five minutes.
+const agent = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
+
+/** Returns early with a failure when `signal` aborts. */
+export async function call(
+  dialect: Dialect,
+  question: Question,
+  manner: Manner,
+  { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+): Promise<Outcome> {
+  const { model } = question;
+  const cut = new AbortController();
+  // A response that is not streamed arrives after one long silence, so only the total timeout applies.
+  const ms = manner === "whole" ? model.totalMs : model.silenceMs;
+  let silent = false;
+  const fall = () => {
+    silent = true;
+    cut.abort();
+  };
+  const silence = watchSilence(clock, ms, fall);
+  const heard = createHearing(dialect);
+  let usage: Silence | undefined;
+  try {
+    const response = await request(addressOf(model.url, dialect.path), {
+      method: "POST",
+      dispatcher: agent,
+      headers: {
+        "content-type": "application/json",
+        accept: manner === "whole" ? "application/json" : "text/event-stream, application/json",
+        ...(model.key === null ? {} : { authorization: `Bearer ${model.key}` }),
+      },
+      body: JSON.stringify(dialect.request(question, manner)),
+      signal: AbortSignal.any([signal, cut.signal]),
+    });
+    silence.heard();
+    if (response.statusCode !== 200) return await readRefusal(response, manner, clock.now());
+    const read = /\bjson\b/.test(String(response.headers["content-type"])) ? heard.whole : heard.events;
+    let bytes = 0;
+    for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
+      silence.heard();
+      bytes += chunk.byteLength;
+      read(chunk);
+      if (heard.over()) break;
+      if (bytes > maxBytes) return { kind: "failed", reason: "its answer has no end", again: false };
+      if (heard.complete()) usage ??= watchSilence(clock, usageMs, fall);
+    }
+    return heard.outcome("it cut its answer off");
+  } catch (error) {
+    if (!silent) return heard.outcome(`it was not heard (${codeOf(error)})`);
+    const outcome = heard.outcome(`it was silent for ${ms / 1000} s`);
+    return outcome.kind === "failed" ? { ...outcome, again: false } : outcome;
+  } finally {
+    silence.stop();
+    usage?.stop();
+    cut.abort();
+  }
+}
+
+/** Appends the path and keeps the query string of the configured address. */
+function addressOf(url: string, path: string): URL {
+  const address = new URL(url);
+  address.pathname = address.pathname.replace(/\/+$/, "") + path;
+  return address;
+}
+
+/** Returns the error code only: messages of network errors may quote the request. */
+function codeOf(error: unknown): string {
+  const { code, name } = error as { readonly code?: unknown; readonly name?: unknown };
+  return typeof code === "string" ? code : String(name);
+}
+
+// Classifies a response other than 200: whether a retry is allowed, after which delay, and in which
+// response mode.
+
+export interface Refusal {
+  readonly kind: "refused";
+  readonly reason: string;
+  readonly again: boolean;
+  /** Milliseconds from Retry-After; null when the header is absent. */
+  readonly afterMs: number | null;
+  /** A simpler response mode to retry with; null when the mode is not the cause. */
+  readonly less: Manner | null;
+}
+
+const maxLength = 64 * 1024;
+
+/** `manner` is the response mode of the request; `now` is epoch milliseconds. */
+async function readRefusal(
+  { statusCode: status, headers, body }: Dispatcher.ResponseData,
+  manner: Manner,
+  now: number,
+): Promise<Refusal> {
+  const text = await beginningOf(body);
+  const later = status === 408 || status === 425 || status === 429 || (status >= 500 && status !== 501);
+  const code = codeIn(text);
+  return {
+    kind: "refused",
+    reason: `HTTP ${status}${code ? ` (${code})` : ""}`,
+    again: later,
+    afterMs: retryAfter(headers["retry-after"], now),
+    less: later ? null : lessThan(manner, status, text),
+  };
+}
+
+/** An error that mentions the stream, or that gives no reason, may be caused by the response mode. Any
+ *  other error concerns the request itself and would repeat. */
+function lessThan(manner: Manner, status: number, text: string): Manner | null {
+  if (manner === "whole" || ![400, 415, 422, 501].includes(status)) return null;
+  if (manner === "stream with usage" && /stream_options|include_usage/.test(text)) return "stream";
+  return /stream/i.test(text) || text.trim() === "" || status === 501 ? "whole" : null;
+}
+
+/** Parses Retry-After as seconds or as a date (RFC 9110, section 10.2.3). */
+function retryAfter(header: string | string[] | undefined, now: number): number | null {
+  const value = Array.isArray(header) ? header[0] : header;
+  if (value === undefined) return null;
+  if (/^\s*\d+(\.\d+)?\s*$/.test(value)) return Number(value) * 1000;
+  const at = Date.parse(value);
+  return Number.isNaN(at) ? null : Math.max(0, at - now);
+}
+
+/** Extracts an error code such as `context_length_exceeded`. Rejects digits and capitals, because a
+ *  server may quote the API key. */
+function codeIn(text: string): string | null {
+  const body = parsed(text) as { readonly error?: { readonly code?: unknown } | null } | null | undefined;
+  const code = typeof body === "object" ? body?.error?.code : undefined;
+  return typeof code === "string" && /^[a-z_]{1,60}$/.test(code) ? code : null;
+}
+
+async function beginningOf(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  try {
+    for await (const chunk of body) {
+      text += decoder.decode(chunk, { stream: true });
+      if (text.length > maxLength) break;
+    }
+  } catch {
+    // The body is unreadable; the status code is sufficient.
+  }
+  return text;
+}
+
+// Idle timeout for a model server. The total duration says little, because a model may generate text for
+// minutes.
+
+/** Grace period for data that arrived while the event loop was blocked and is not read yet. */
+const graceMs = 50;
+
+export interface Silence {
+  /** Restarts the timeout after data was received. */
+  heard(): void;
+  /** Stops the timeout. */
+  stop(): void;
+}
+
+/** Calls `fallen` once when no data was received for `ms` milliseconds. */
+export function watchSilence(clock: Clock, ms: number, fallen: () => void): Silence {
+  const stopped = new AbortController();
+  const { signal } = stopped;
+  let last = clock.monotonic();
+  let count = 0;
+  const watch = async () => {
+    while (!signal.aborted) {
+      const left = last + ms - clock.monotonic();
+      const before = count;
+      await clock.sleep(left > 0 ? left : graceMs, signal);
+      if (left <= 0 && count === before && !signal.aborted) return fallen();
+    }
+  };
+  void watch();
+  return {
+    heard() {
+      last = clock.monotonic();
+      count++;
+    },
+    stop: () => stopped.abort(),
+  };
 }

@@ -1,6 +1,6 @@
 // Rule-based answers: the first rule whose pattern matches the question.
 
-import type { RuleDefinition } from "../definition.ts";
+import type { RuleDefinition } from "../agents/definition.ts";
 
 /** The operator writes the pattern and a customer writes the text, so both lengths are limited. */
 const maxPatternLength = 200;

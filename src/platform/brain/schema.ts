@@ -1,7 +1,7 @@
 // Validates answers against an agent's JSON schema.
 
 import { createRequire } from "node:module";
-import { parsed } from "./json.ts";
+import { parsed } from "./response.ts";
 
 type Schema = { readonly [key: string]: unknown };
 

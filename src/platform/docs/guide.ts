@@ -2,9 +2,8 @@
 
 import { html } from "hono/html";
 import { triggers } from "../../wire/webhook.ts";
-import { verifying } from "./deliveries.ts";
-import { jsonView, type Page, prose } from "./schema-view.ts";
-import type { Description } from "./shape.ts";
+import { verifying } from "./openapi.ts";
+import { type Description, jsonView, type Page, prose } from "./views.ts";
 
 /** The sections of the guide, with their titles in the table of contents. */
 export const guideSections: { readonly [id: string]: string } = {

@@ -3,19 +3,28 @@
 // style and script, by their hashes.
 
 import { createHash } from "node:crypto";
+import { Hono } from "hono";
 import { html, raw } from "hono/html";
+import type { Env } from "../routes/exchange.ts";
+import { script, style } from "./assets.ts";
 import { guide, guideSections } from "./guide.ts";
-import { isRecord, operationView, type Placed } from "./operation-view.ts";
-import { jsonView, type Page, prose, schemaView } from "./schema-view.ts";
-import { script } from "./script.ts";
-import type { Description } from "./shape.ts";
-import { style } from "./style.ts";
+import { describeApi } from "./openapi.ts";
+import {
+  type Description,
+  isRecord,
+  jsonView,
+  operationView,
+  type Page,
+  type Placed,
+  prose,
+  schemaView,
+} from "./views.ts";
 
 const hash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
 /** The Content-Security-Policy of the page. It allows the page's own style and script, and requests to
  *  its own origin. */
-export const pagePolicy = [
+const pagePolicy = [
   "default-src 'none'",
   `script-src ${hash(script)}`,
   `style-src ${hash(style)}`,
@@ -29,7 +38,7 @@ export const pagePolicy = [
 ].join("; ");
 
 /** Renders the page. It is the same for every request and contains no data of the caller. */
-export function docsPage(description: Description): Page {
+function docsPage(description: Description): Page {
   const { info, paths, tags, components } = description;
   const operations: Placed[] = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ ...operation, method, path })),
@@ -129,4 +138,23 @@ function contents(byTag: readonly { readonly name: string; readonly list: readon
       </ul>
     </details>
   </nav>`;
+}
+
+// Serves /api/external/docs/: the description of the interface, as a page and as JSON. It requires no key.
+
+export function docsRoutes(): Hono<Env> {
+  // Generated on the first request, because most platforms never serve it.
+  let description: ReturnType<typeof describeApi> | undefined;
+  let page: Promise<string> | undefined;
+  const described = () => (description ??= describeApi());
+  const rendered = () =>
+    (page ??= Promise.resolve(docsPage(described() as unknown as Description)).then(String));
+  return new Hono<Env>()
+    .get("/openapi.json", (c) => c.json({ ...described(), servers: [{ url: c.var.base }] }))
+    .get("/", async (c) => {
+      c.header("content-security-policy", pagePolicy);
+      c.header("x-content-type-options", "nosniff");
+      c.header("referrer-policy", "no-referrer");
+      return c.html(await rendered());
+    });
 }

@@ -2,8 +2,8 @@
 // parsed again at the next start.
 
 import type { Clock } from "bridgehead/contract";
-import { passagesOf } from "../knowledge.ts";
-import { newUuid } from "../names.ts";
+import { passagesOf } from "../brain/knowledge.ts";
+import { newUuid } from "../ids.ts";
 import type { FileRow } from "../store/files.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { DocumentReader } from "./reading.ts";

@@ -2,13 +2,15 @@
 
 import { type Context, Hono } from "hono";
 import * as z from "zod";
+import type { escalation } from "../../wire/agent.ts";
 import { statisticQuery } from "../../wire/agent.ts";
+import type { Served } from "../../wire/record.ts";
 import { notFound, pageOf, pageQuery } from "../../wire/record.ts";
-import type { AgentDefinition } from "../definition.ts";
+import { type AgentDefinition, inCharge, withAccess } from "../agents/definition.ts";
+import { statisticOf } from "../conversations/statistics.ts";
 import { agentOf, userOf } from "../records.ts";
-import { inCharge, withAccess } from "../staff.ts";
-import { statisticOf } from "../statistics.ts";
 import type { PlatformStore } from "../store/store.ts";
+import type { EscalationRow, Notified } from "../store/webhooks.ts";
 import { type Env, type Exchange, fail, readQuery } from "./exchange.ts";
 
 const listQuery = pageQuery.extend({ orderBy: z.enum(["createdAt"]).default("createdAt") });
@@ -59,4 +61,35 @@ function page(c: Exchange, items: readonly { readonly createdAt: string }[]): Re
   const sorted = items.toSorted((a, b) => sign * a.createdAt.localeCompare(b.createdAt));
   const from = (number - 1) * pageSize;
   return c.json(pageOf(sorted.slice(from, from + pageSize), number, pageSize, items.length));
+}
+
+// Routes that list escalations and the state of their notifications.
+
+export function escalationRoutes(store: PlatformStore): Hono<Env> {
+  return new Hono<Env>().get("/", (c) => {
+    const query = readQuery(c, listQuery);
+    if ("response" in query) return query.response;
+    const { page, pageSize, orderDirection } = query.value;
+    const agentId = c.var.agent.id;
+    const rows = store.escalations.list(agentId, orderDirection, pageSize, (page - 1) * pageSize);
+    const shown = rows.map((row) => escalationOf(store, row));
+    return c.json(pageOf(shown, page, pageSize, store.escalations.count(agentId)));
+  });
+}
+
+function escalationOf(store: PlatformStore, row: EscalationRow): Served<typeof escalation> {
+  return {
+    id: row.id,
+    conversationId: row.conversation_id,
+    messageId: row.message_id,
+    topic: row.topic,
+    response: row.response,
+    notifications: (JSON.parse(row.notified) as Notified[]).map(({ channel, value, delivery }) => ({
+      channel,
+      value,
+      state:
+        delivery === null ? "stored" : (store.webhooks.delivery(row.agent_id, delivery)?.state ?? "removed"),
+    })),
+    createdAt: new Date(row.created_at).toISOString(),
+  };
 }

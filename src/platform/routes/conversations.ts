@@ -18,11 +18,11 @@ import {
   pageOf,
   pageQuery,
 } from "../../wire/record.ts";
-import type { AgentDefinition } from "../definition.ts";
-import { conversationRow, removeConversations, startConversation } from "../openings.ts";
-import { addressProblems } from "../people.ts";
+import type { AgentDefinition } from "../agents/definition.ts";
+import { conversationRow, removeConversations, startConversation } from "../conversations/start.ts";
+import { countOpening } from "../conversations/statistics.ts";
+import { addressProblems } from "../conversations/users.ts";
 import { conversationOf } from "../records.ts";
-import { countOpening } from "../statistics.ts";
 import type { ConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
 import { fire } from "../webhooks/fire.ts";

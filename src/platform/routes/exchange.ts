@@ -2,11 +2,19 @@
 // API.
 
 import type { HttpBindings } from "@hono/node-server";
-import type { Context } from "hono";
+import type { Clock } from "bridgehead/contract";
+import type { Context, MiddlewareHandler } from "hono";
 import type * as z from "zod";
-import { badRequest, type Failure, type FailureDetail } from "../../wire/record.ts";
-import type { AgentDefinition } from "../definition.ts";
-import { readJson } from "./json.ts";
+import {
+  badRequest,
+  type Failure,
+  type FailureDetail,
+  forbidden,
+  tooLarge,
+  tooManyRequests,
+} from "../../wire/record.ts";
+import type { AgentDefinition } from "../agents/definition.ts";
+import type { Roster } from "../agents/roster.ts";
 
 /** The authenticated caller, set by the gate: the agent of an agent's key, or all agents of an
  *  organization's key. */
@@ -53,4 +61,163 @@ function check<S extends z.ZodType>(c: Exchange, schema: S, input: unknown): Par
     .map(({ path, message }) => ({ path: path.join("."), message }));
   const more = issues.length - details.length;
   return refused(c, more === 0 ? details : [...details, { path: "", message: `and ${more} more` }]);
+}
+
+// Parses a body's bytes as JSON (RFC 8259): UTF-8, with or without a byte order mark.
+
+type Reading =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly reason: string };
+
+/** Maximum nesting depth. A deeper value could be parsed, but serializing it would exhaust the stack. */
+const deepest = 100;
+/** Maximum number of values. Reporting a problem with each of a million values would delay all other
+ *  requests. */
+const mostValues = 20_000;
+
+const surrogate = /\\u[dD][89a-fA-F]/;
+
+/** An empty body is `{}`. Lone surrogates, which only an escape can write, become U+FFFD, because no
+ *  database stores them. */
+function readJson(bytes: Uint8Array): Reading {
+  let text: string;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true }).decode(bytes) || "{}";
+  } catch {
+    return { ok: false, reason: "not UTF-8" };
+  }
+  try {
+    const value: unknown = JSON.parse(text);
+    const reason = excessOf(value);
+    if (reason !== null) return { ok: false, reason };
+    return { ok: true, value: surrogate.test(text) ? JSON.parse(text, wellFormed) : value };
+  } catch {
+    return { ok: false, reason: "not JSON" };
+  }
+}
+
+function wellFormed(_key: string, value: unknown): unknown {
+  return typeof value === "string" ? value.toWellFormed() : value;
+}
+
+/** Iterates by level, because recursion over a too deep value would exhaust the stack. */
+function excessOf(value: unknown): string | null {
+  let level = [value];
+  let count = 0;
+  for (let depth = 0; depth <= deepest; depth += 1) {
+    count += level.length;
+    if (count > mostValues) return "too many values";
+    level = level.flatMap((each) => (each !== null && typeof each === "object" ? Object.values(each) : []));
+    if (level.length === 0) return null;
+  }
+  return "nested too deeply";
+}
+
+// Limits the size of request bodies.
+
+/** Responds 413 to larger bodies: immediately if Content-Length exceeds the limit, otherwise as soon as
+ *  the body does. */
+export function bounded(maxBytes: number): MiddlewareHandler {
+  return async (c, next) => {
+    const announced = c.req.header("content-length");
+    if (announced !== undefined) return Number(announced) > maxBytes ? fail(c, tooLarge) : next();
+    if (c.req.header("transfer-encoding") === undefined || !c.req.raw.body) return next();
+    const body = await collect(c.req.raw.body, maxBytes);
+    if (body === null) return fail(c, tooLarge);
+    c.req.raw = new Request(c.req.raw, { method: c.req.method, body });
+    return next();
+  };
+}
+
+async function collect(
+  stream: ReadableStream<Uint8Array>,
+  maxBytes: number,
+): Promise<Buffer<ArrayBuffer> | null> {
+  const reader = stream.getReader();
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return Buffer.concat(chunks);
+    size += value.length;
+    if (size > maxBytes) break;
+    chunks.push(value);
+  }
+  // Drains the rest of the body; otherwise the client would not read the response.
+  void discard(reader).catch(() => undefined);
+  return null;
+}
+
+async function discard(reader: ReadableStreamDefaultReader): Promise<void> {
+  while (!(await reader.read()).done);
+}
+
+// Middleware for every operation: authenticates the key and enforces the organization's rate limit.
+
+/** Operations with an agent in their path require the organization's key (External API 4.2, rule 3). */
+const ofOrganization = /^\/external\/agents\/(?!webhooks\/)[^/]+\/(users|platform-users)$/;
+
+/** A request with an invalid key consumes no rate, because it belongs to no organization. */
+export function gate(roster: Roster, limiter: Limiter, clock: Clock): MiddlewareHandler<Env> {
+  /** Returns the id of the organization; null when the key is invalid here. */
+  function caller(c: Context<Env>): string | null {
+    const organizations = ofOrganization.test(c.req.path);
+    const key = c.req.header(organizations ? "organization-secret-key" : "agent-secret-key");
+    if (!key) return null;
+    const agent = organizations ? undefined : roster.byKey(key);
+    const own = organizations ? roster.ofOrganizationKey(key) : [];
+    const [first] = agent ? [agent] : own;
+    if (!first) return null;
+    if (agent) c.set("agent", agent);
+    c.set("agents", own);
+    c.set("key", key);
+    return first.organization.id;
+  }
+
+  return async (c, next) => {
+    const organization = caller(c);
+    if (organization === null) return fail(c, forbidden);
+    const admission = limiter.admit(organization, clock.monotonic());
+    if (!admission.admitted) {
+      const seconds = Math.max(1, Math.ceil(admission.waitMs / 1000));
+      return fail(c, tooManyRequests, { "retry-after": String(seconds) });
+    }
+    return next();
+  };
+}
+
+// Rate limiter with a sliding log, exact at any instant. A fixed window admits twice the limit across its
+// boundary.
+
+export interface Rate {
+  readonly requests: number;
+  readonly perSeconds: number;
+}
+
+export interface Limiter {
+  /** Admits a request at `now` (monotonic milliseconds), or returns the milliseconds until the next free
+   *  slot. */
+  admit(
+    key: string,
+    now: number,
+  ): { readonly admitted: true } | { readonly admitted: false; readonly waitMs: number };
+}
+
+/** Admits at most `requests` per key in any interval of `perSeconds`, both ends included. */
+export function createLimiter({ requests, perSeconds }: Rate): Limiter {
+  const windowMs = perSeconds * 1000;
+  // Ring buffer of the last `requests` admissions per key. The next slot to write holds the oldest time.
+  const logs = new Map<string, { times: Float64Array; next: number }>();
+  return {
+    admit(key, now) {
+      let log = logs.get(key);
+      if (!log) logs.set(key, (log = { times: new Float64Array(requests).fill(-Infinity), next: 0 }));
+      const oldest = log.times[log.next] ?? -Infinity;
+      const waitMs = oldest + windowMs - now;
+      if (waitMs >= 0) return { admitted: false, waitMs };
+      log.times[log.next] = now;
+      log.next = (log.next + 1) % requests;
+      return { admitted: true };
+    },
+  };
 }

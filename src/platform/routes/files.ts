@@ -13,11 +13,10 @@ import {
   tooManyRequests,
 } from "../../wire/record.ts";
 import type { Added, Library } from "../files/library.ts";
-import { fileName, savedAs } from "../files/name.ts";
+import { fileName, savedAs } from "../files/message-files.ts";
 import type { FileRow } from "../store/files.ts";
 import type { PlatformStore } from "../store/store.ts";
-import { bounded } from "./bounded.ts";
-import { type Env, type Exchange, fail, readBody, readQuery, refused } from "./exchange.ts";
+import { bounded, type Env, type Exchange, fail, readBody, readQuery, refused } from "./exchange.ts";
 
 const maxFileBytes = 20 * 1024 * 1024;
 const maxFiles = 1000;

@@ -8,11 +8,11 @@ import * as z from "zod";
 import { judge } from "../../ops/address.ts";
 import { type FailureDetail, notFound, pageOf, pageQuery, type Served } from "../../wire/record.ts";
 import { registerWebhookRequest, type webhook } from "../../wire/webhook.ts";
-import { newUuid } from "../names.ts";
+import { headerProblem } from "../agents/skills.ts";
+import { newUuid } from "../ids.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { DeliveryRow, ListedWebhook } from "../store/webhooks.ts";
 import { deliverTo } from "../webhooks/fire.ts";
-import { headerProblem } from "../webhooks/headers.ts";
 import { type Env, type Exchange, fail, readBody, readQuery, refused } from "./exchange.ts";
 
 const fireRequest = z.looseObject({ conversationId: z.string().min(1) });

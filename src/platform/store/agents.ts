@@ -1,7 +1,10 @@
 // Agents: those of the definition files, recorded at every start, and those created by command, which exist
 // only here. Keys are stored as hashes.
 
-import type { Db } from "./database.ts";
+import type { conversationState } from "../../wire/conversation.ts";
+import type { Served } from "../../wire/record.ts";
+import type { StateDefinition } from "../agents/definition.ts";
+import type { Db } from "./store.ts";
 
 export interface AgentRow {
   readonly id: string;
@@ -86,5 +89,77 @@ export function prepareAgents(db: Db): Agents {
     change: (id, name, definition) => void change.run(name, definition, id),
     setOrganization: (id, to) => void setOrganization.run({ id, to }),
     rotate: (id, keyHash) => void rotate.run(keyHash, id),
+  };
+}
+
+// Members of organizations: their ids and creation times, which definitions cannot contain.
+
+interface MemberRow {
+  readonly id: string;
+  readonly organization_id: string;
+  /** In lower case. */
+  readonly email: string;
+  readonly created_at: number;
+}
+
+export interface Members {
+  /** Stores the defined members. Existing members keep their id and creation time. */
+  define(rows: readonly MemberRow[]): void;
+  /** Returns the members by email address. */
+  of(organizationId: string): ReadonlyMap<string, MemberRow>;
+}
+
+export function prepareMembers(db: Db): Members {
+  const insert = db.prepare<[MemberRow]>(
+    `INSERT INTO member (id, organization_id, email, created_at) VALUES (@id, @organization_id, @email, @created_at)
+     ON CONFLICT (organization_id, email) DO NOTHING`,
+  );
+  const of = db.prepare<[string], MemberRow>("SELECT * FROM member WHERE organization_id = ?");
+  return {
+    define: (rows) =>
+      db.transaction(() => {
+        for (const row of rows) insert.run(row);
+      })(),
+    of: (organizationId) => new Map(of.all(organizationId).map((row) => [row.email, row])),
+  };
+}
+
+// Conversation labels and the dates that definitions cannot contain: when each label was created and
+// changed.
+
+interface StateRow {
+  readonly created_at: number;
+  readonly updated_at: number;
+}
+
+export interface States {
+  /** Stores the defined labels at `now`. Labels that did not change keep their dates. */
+  define(states: readonly StateDefinition[], now: number): void;
+  /** Returns the records of these labels, in the given order. */
+  all(states: readonly StateDefinition[]): Served<typeof conversationState>[];
+}
+
+export function prepareStates(db: Db): States {
+  const define = db.prepare<[{ id: string; now: number; definition: string }]>(
+    `INSERT INTO state (id, created_at, updated_at, definition) VALUES (@id, @now, @now, @definition)
+     ON CONFLICT (id) DO UPDATE SET definition = excluded.definition, updated_at =
+       CASE WHEN state.definition = excluded.definition THEN state.updated_at ELSE excluded.updated_at END`,
+  );
+  const byId = db.prepare<[string], StateRow>("SELECT created_at, updated_at FROM state WHERE id = ?");
+  return {
+    define: (states, now) =>
+      db.transaction(() => {
+        for (const state of states) define.run({ id: state.id, now, definition: JSON.stringify(state) });
+      })(),
+    all: (states) =>
+      states.flatMap((state) => {
+        const row = byId.get(state.id);
+        if (!row) return [];
+        const { created_at, updated_at } = row;
+        const dates = { createdAt: new Date(created_at), updatedAt: new Date(updated_at) };
+        return [
+          { ...state, createdAt: dates.createdAt.toISOString(), updatedAt: dates.updatedAt.toISOString() },
+        ];
+      }),
   };
 }

@@ -1,19 +1,21 @@
 // The platform's repositories over one database.
 
-import { type Agents, prepareAgents } from "./agents.ts";
-import { type Commits, groupCommits } from "./commits.ts";
+import Database from "better-sqlite3";
+import { createPrivateFile } from "../../ops/private-file.ts";
+import {
+  type Agents,
+  type Members,
+  prepareAgents,
+  prepareMembers,
+  prepareStates,
+  type States,
+} from "./agents.ts";
 import { type Conversations, prepareConversations } from "./conversations.ts";
-import { type Durability, openDatabase } from "./database.ts";
-import { type Escalations, prepareEscalations } from "./escalations.ts";
-import { type Files, prepareFiles } from "./files.ts";
-import { type Members, prepareMembers } from "./members.ts";
-import { type MessageFiles, prepareMessageFiles } from "./message-files.ts";
-import { type Messages, prepareMessages } from "./messages.ts";
-import { type Passages, preparePassages } from "./passages.ts";
-import { type People, preparePeople } from "./people.ts";
-import { prepareStates, type States } from "./states.ts";
-import { prepareUsage, type Usage } from "./usage.ts";
-import { prepareWebhooks, type Webhooks } from "./webhooks.ts";
+import { type Files, type Passages, prepareFiles, preparePassages } from "./files.ts";
+import { type MessageFiles, type Messages, prepareMessageFiles, prepareMessages } from "./messages.ts";
+import { versions } from "./tables.ts";
+import { type People, preparePeople, prepareUsage, type Usage } from "./users.ts";
+import { type Escalations, prepareEscalations, prepareWebhooks, type Webhooks } from "./webhooks.ts";
 
 export interface PlatformStore {
   readonly commits: Commits;
@@ -57,6 +59,130 @@ export function openPlatformStore(file: string, durability: Durability): Platfor
     close() {
       commits.flush();
       db.close();
+    },
+  };
+}
+
+// Opens the platform's SQLite file and migrates its tables.
+
+export type Db = Database.Database;
+
+/** `normal` may lose the last commits in a power cut (never in a crash); for demos and benchmarks. */
+export type Durability = "full" | "normal";
+
+/** `code` of the error for a file with a newer schema. */
+export const newerFile = "PLATFORM_FILE_NEWER";
+
+/** Opens or creates the file. Throws when its schema is newer than this version. */
+export function openDatabase(file: string, durability: Durability): Db {
+  let db: Db | null = null;
+  try {
+    if (file !== ":memory:") createPrivateFile(file);
+    db = new Database(file);
+    db.pragma("journal_mode = WAL");
+    db.pragma(`synchronous = ${durability}`);
+    db.pragma("busy_timeout = 5000");
+    const found = Number(db.pragma("user_version", { simple: true }));
+    if (found > versions.length)
+      throw Object.assign(
+        new Error(`opening the platform's file ${file}: it was written by a newer version (${found})`),
+        { code: newerFile },
+      );
+    // A migration that rebuilds a table drops one that other tables reference.
+    db.pragma("foreign_keys = OFF");
+    bringUp(db);
+    db.pragma("foreign_keys = ON");
+    return db;
+  } catch (error) {
+    db?.close();
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === newerFile) throw error;
+    throw new Error(`opening the platform's file ${file}: ${message} (check the path of the database)`, {
+      cause: error,
+    });
+  }
+}
+
+/** Two processes may open a new file at the same time, so the version is read again under the lock. */
+function bringUp(db: Db): void {
+  const current = () => Number(db.pragma("user_version", { simple: true }));
+  if (current() === versions.length) return;
+  db.transaction(() => {
+    for (const version of versions.slice(current())) db.exec(version);
+    db.pragma(`user_version = ${versions.length}`);
+  }).immediate();
+}
+
+// Group commit: writes requested while the event loop is busy share one transaction and one fsync.
+
+export interface Commits {
+  /** Runs `write` in a savepoint and resolves when it is durable. Rejects with its exception, or with
+   *  the commit error; nothing is written then. */
+  write<T>(write: () => T): Promise<T>;
+  /** Registers a callback that runs after each commit. */
+  onCommit(told: () => void): void;
+  /** Commits all pending writes now. */
+  flush(): void;
+}
+
+interface Waiting {
+  /** Runs the write. `settle` reports the result after the commit. */
+  run(): void;
+  settle(failure: { readonly error: unknown } | null): void;
+}
+
+export function groupCommits(db: Db): Commits {
+  let waiting: Waiting[] = [];
+  let committed: () => void = () => undefined;
+  const transaction = db.transaction((batch: readonly Waiting[]) => {
+    for (const each of batch) each.run();
+  });
+
+  function flush(): void {
+    const batch = waiting;
+    waiting = [];
+    if (batch.length === 0) return;
+    try {
+      transaction(batch);
+    } catch (error) {
+      for (const each of batch) each.settle({ error });
+      return;
+    }
+    for (const each of batch) each.settle(null);
+    committed();
+  }
+
+  return {
+    flush,
+    onCommit: (told) => {
+      committed = told;
+    },
+    write: (write) =>
+      new Promise((resolve, reject) => {
+        if (waiting.length === 0) setImmediate(flush);
+        waiting.push(waitingFor(db.transaction(write), resolve, reject));
+      }),
+  };
+}
+
+function waitingFor<T>(
+  write: () => T,
+  resolve: (value: T) => void,
+  reject: (error: unknown) => void,
+): Waiting {
+  let outcome: { readonly value: T } | { readonly error: unknown } | undefined;
+  return {
+    run() {
+      try {
+        outcome = { value: write() };
+      } catch (error) {
+        outcome = { error };
+      }
+    },
+    settle(failure) {
+      const result = failure ?? outcome;
+      if (result && "value" in result) resolve(result.value);
+      else reject(result?.error);
     },
   };
 }

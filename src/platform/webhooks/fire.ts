@@ -3,12 +3,11 @@
 
 import type { Served } from "../../wire/record.ts";
 import type { Occasion, Trigger, webhookDelivery } from "../../wire/webhook.ts";
-import { newUuid } from "../names.ts";
-import { conversationOf, userOf } from "../records.ts";
+import { newUuid } from "../ids.ts";
+import { conversationOf, transcript, userOf } from "../records.ts";
 import type { ConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { WebhookRow } from "../store/webhooks.ts";
-import { transcript } from "../transcript.ts";
 
 /** Enqueues one delivery for each webhook of the agent with this trigger. Call inside a transaction. */
 export function fire(

@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { WebSocket } from "ws";
-import { postSigned, signature } from "../../../src/sandbox/signed-post.ts";
+import { postSigned, signature } from "../../../src/sandbox/twilio-webhooks.ts";
 import { authToken, caller, openRig, ours, publicUrl, type Rig } from "./rig.ts";
 
 const base = `${publicUrl}/channels/line`;

@@ -10,9 +10,9 @@ import {
   type Fault as PeerFault,
 } from "bridgehead/contract/testing";
 import voice from "../../../adapters/voice/index.ts";
-import { signature } from "../../../src/sandbox/signed-post.ts";
 import { startSmsApi } from "../../../src/sandbox/sms-api.ts";
 import type { Fault } from "../../../src/sandbox/sms-faults.ts";
+import { signature } from "../../../src/sandbox/twilio-webhooks.ts";
 
 const account = { accountSid: `AC${"0".repeat(32)}`, authToken: "the-token", number: "+15005550006" };
 const person = "+15005550001";

@@ -3,8 +3,7 @@
 import { recordingChannel } from "bridgehead/contract/testing";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { DialectMaker, Front } from "../../../adapters/voice/dialects/dialect.ts";
-import { type Reading, type Translator } from "../../../adapters/voice/dialects/dialect.ts";
+import type { DialectMaker, Front, Reading, Translator } from "../../../adapters/voice/dialects/dialect.ts";
 import { jambonz } from "../../../adapters/voice/dialects/jambonz.ts";
 import { retell } from "../../../adapters/voice/dialects/retell.ts";
 import { telnyx } from "../../../adapters/voice/dialects/telnyx.ts";

@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
-import { postSigned } from "../../../src/sandbox/signed-post.ts";
+import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
 import { openRig, type Rig, type RigOptions } from "./rig.ts";
 
 const gather = (config: object = {}, more: Partial<RigOptions> = {}): Promise<Rig> =>

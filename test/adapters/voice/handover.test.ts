@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import type { PhoneCall, PhoneOptions } from "../../../src/sandbox/phone.ts";
-import { postSigned } from "../../../src/sandbox/signed-post.ts";
+import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
 import { authToken, openRig, type Rig, type RigOptions } from "./rig.ts";
 
 const human = { dial: ["+15005550009", "sip:desk@example.com"], timeout: "20s" };

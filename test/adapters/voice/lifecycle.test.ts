@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { callToken } from "../../../adapters/voice/tokens.ts";
-import { postSigned, signature } from "../../../src/sandbox/signed-post.ts";
+import { postSigned, signature } from "../../../src/sandbox/twilio-webhooks.ts";
 import { authToken, caller, openRig, ours, publicUrl, type Rig } from "./rig.ts";
 
 const relay = "wss://bridge.example/channels/line/relay";

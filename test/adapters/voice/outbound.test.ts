@@ -3,8 +3,8 @@
 import { type Attempt, type Json, type SendOutcome, sendKey } from "bridgehead/contract";
 import { noFiles } from "bridgehead/contract/testing";
 import { expect, onTestFinished, test } from "vitest";
-import { postSigned } from "../../../src/sandbox/signed-post.ts";
 import { type SmsApi, startSmsApi } from "../../../src/sandbox/sms-api.ts";
+import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
 import { authToken, caller, openRig, ours, type Rig, reply } from "./rig.ts";
 
 const account = { accountSid: `AC${"0".repeat(32)}`, authToken, number: ours };

@@ -3,8 +3,8 @@
 import { expect, test } from "vitest";
 import { callToken, readToken } from "../../../adapters/voice/tokens.ts";
 import { element, escapeXml } from "../../../adapters/voice/twiml.ts";
-import { postSigned } from "../../../src/sandbox/signed-post.ts";
-import { readTwiml } from "../../../src/sandbox/twiml.ts";
+import { readTwiml } from "../../../src/sandbox/call-flow.ts";
+import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
 import { authToken, openRig, type RigOptions } from "./rig.ts";
 
 async function started(options: RigOptions = {}, query = ""): Promise<string> {

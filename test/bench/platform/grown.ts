@@ -3,7 +3,7 @@
 // sending a million messages would take minutes.
 
 import { prepareAgents } from "../../../src/platform/store/agents.ts";
-import { type Db, openDatabase } from "../../../src/platform/store/database.ts";
+import { type Db, openDatabase } from "../../../src/platform/store/store.ts";
 import { benchAgents, question } from "./agent.ts";
 
 export interface Grown {

@@ -4,11 +4,9 @@ import type { Clock, Log } from "bridgehead/contract";
 import * as fc from "fast-check";
 import { Hono } from "hono";
 import { expect, onTestFinished, test } from "vitest";
-import { gate } from "../../../src/platform/gate.ts";
+import { createRoster } from "../../../src/platform/agents/roster.ts";
 import { readAgents } from "../../../src/platform/index.ts";
-import { createLimiter } from "../../../src/platform/limiter.ts";
-import { createRoster } from "../../../src/platform/roster.ts";
-import type { Env } from "../../../src/platform/routes/exchange.ts";
+import { createLimiter, type Env, gate } from "../../../src/platform/routes/exchange.ts";
 import { openPlatformStore } from "../../../src/platform/store/store.ts";
 
 const most = 1_000;

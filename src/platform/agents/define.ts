@@ -1,0 +1,191 @@
+// Converts a validated block of the agents file into an agent definition.
+
+import { listedModel, unlistedModel } from "../../wire/agent.ts";
+import { uuidOf } from "../ids.ts";
+import type { Passage } from "../store/files.ts";
+import type { AgentDefinition, SkillDefinition } from "./definition.ts";
+import type { AgentBlock, OrganizationBlock } from "./schema.ts";
+import { onlyKept } from "./skills.ts";
+
+export function organizationOf(block: OrganizationBlock): AgentDefinition["organization"] {
+  return {
+    id: block.id ?? uuidOf("organization", block.name),
+    name: block.name,
+    key: block.key ?? null,
+    members: block.users.map(({ first_name, last_name, avatar_url, ...member }) => ({
+      ...member,
+      firstName: first_name,
+      lastName: last_name,
+      avatarUrl: avatar_url ?? null,
+    })),
+    states: block.states.map(({ id, name, description, color, persistent }) => ({
+      id: id ?? uuidOf("state", block.name, name),
+      name,
+      description: description ?? null,
+      color: color ?? null,
+      isPersistent: persistent,
+    })),
+  };
+}
+
+/** Fields that the block itself does not contain. */
+type Identity = Pick<AgentDefinition, "id" | "organization" | "keyHash" | "seed" | "knowledge">;
+
+export function definitionOf(block: AgentBlock, identity: Identity): AgentDefinition {
+  const { api, scoring, memory, data_retention, message_quota } = block.skills;
+  return {
+    ...identity,
+    assignments: block.users,
+    name: block.name,
+    publicName: block.public_name ?? block.name,
+    status: block.status,
+    role: block.role,
+    description: block.description ?? null,
+    avatarUrl: block.avatar_url ?? null,
+    tags: block.tags ?? null,
+    restrictDocumentsToOwnerOnly: block.restrict_documents_to_owner_only ?? null,
+    instructions: block.instructions,
+    codeInterpreter: block.code_interpreter,
+    skills: skillsOf(block, identity.id),
+    webhooks: block.webhooks.map(({ secret, ...webhook }) => ({ ...webhook, secret })),
+    apiEnabled: api?.status !== "inactive",
+    rules: block.rules,
+    defaultAnswer: block.default_answer,
+    model: modelOf(block),
+    fileSearch: { enabled: block.file_search.enabled, maxResults: block.file_search.max_results },
+    escalations: escalationsOf(block),
+    scoring: active(scoring) ? (scoring.scoringPrompt ?? "How well was the person served?") : null,
+    memory: active(memory)
+      ? { by: memory.type === "BY_USER" ? "user" : "agent", days: memory.retentionDuration }
+      : null,
+    retention: active(data_retention)
+      ? {
+          days: data_retention.retentionDays,
+          conversations: data_retention.anonymizeConversations,
+          people: data_retention.anonymizeConversationUsers,
+        }
+      : null,
+    quota: active(message_quota) ? message_quota : null,
+  };
+}
+
+function active<T extends { readonly status: string }>(skill: T | undefined): skill is T {
+  return skill?.status === "active";
+}
+
+/** Returns the skills in the format of the API. */
+function skillsOf(block: AgentBlock, agentId: string): SkillDefinition[] {
+  const { email, sms, voice, escalation, scoring, memory, data_retention, message_quota } = block.skills;
+  const given: (SkillDefinition | undefined)[] = [
+    email && { systemName: "EMAIL", ...email },
+    ...webhookSkill(block),
+    sms && { systemName: "SMS", ...sms },
+    voice && {
+      systemName: "VOICE",
+      ...voice,
+      vXAssistantId: voice.vXAssistantId ?? uuidOf("voice assistant", agentId),
+      vXPhoneNumberId: voice.vXPhoneNumberId ?? uuidOf("voice number", agentId),
+    },
+    escalation,
+    scoring,
+    memory,
+    data_retention,
+    message_quota && { systemName: "MESSAGE_QUOTA", ...message_quota },
+    ...onlyKept.map((name) => block.skills[name]),
+  ];
+  return given.filter((skill) => skill !== undefined);
+}
+
+function webhookSkill({ webhooks }: AgentBlock): SkillDefinition[] {
+  if (webhooks.length === 0) return [];
+  const configs = webhooks.map(({ trigger, title, description, url, headers, status }) => ({
+    status,
+    title,
+    description,
+    url,
+    triggerCondition: trigger,
+    headers,
+  }));
+  const name = "Webhooks";
+  return [{ systemName: "WEBHOOK", status: "active", name, description: "Who is told", webhooks: configs }];
+}
+
+function modelOf({ model }: AgentBlock): AgentDefinition["model"] {
+  if (!model) return null;
+  const { url, api, key, name, listed_as, temperature, output_json_schema: schema } = model;
+  return {
+    url,
+    api,
+    key: key ?? null,
+    name,
+    listedAs: listed_as ?? (listedModel.test(name) ? name : unlistedModel),
+    temperature,
+    topP: model.top_p ?? null,
+    reasoningEffort: model.reasoning_effort ?? null,
+    reasoningMode: model.reasoning_mode ?? null,
+    outputSchema: schema ? { ...schema, enabled: model.output_json_schema_enabled } : null,
+    silenceMs: model.timeout * 1000,
+    totalMs: model.total_timeout * 1000,
+  };
+}
+
+function escalationsOf({ skills: { escalation } }: AgentBlock): AgentDefinition["escalations"] {
+  if (!active(escalation)) return [];
+  return escalation.escalations.map((each) => ({
+    topic: each.topic,
+    prompt: each.escalationPrompt,
+    toManual: each.autoChangeConversationMode,
+    response: each.response,
+    recipients: each.recipients.map(({ channel, value, headers }) => ({
+      channel,
+      value,
+      headers: Object.fromEntries(Object.entries(headers ?? {}).map(([name, text]) => [name, String(text)])),
+    })),
+  }));
+}
+
+/** Returns the passages of the agent's knowledge. `read` loads the contents of files. */
+export function knowledgeOf(
+  block: AgentBlock,
+  passagesOf: (title: string | undefined, text: string, file: string | null) => Passage[],
+  read: (file: string, at: number) => string | null,
+): Passage[] {
+  return block.knowledge.flatMap((entry, at) => {
+    if (entry.file === undefined) return passagesOf(entry.title, entry.text ?? "", null);
+    const text = read(entry.file, at);
+    return text === null ? [] : passagesOf(entry.title, text, entry.file);
+  });
+}
+
+// Lists settings that the embedded platform stores and serves without effect.
+
+/** Skills implemented here. All others require an external service. */
+const done: ReadonlySet<string> = new Set([
+  "API",
+  "EMAIL",
+  "SMS",
+  "VOICE",
+  "WEBHOOK",
+  "ESCALATION",
+  "SCORING",
+  "MEMORY",
+  "DATA_RETENTION",
+  "MESSAGE_QUOTA",
+]);
+
+/** Returns the names of an agent's active skills and settings that have no effect here. */
+export function notDone({ skills, model, ...agent }: AgentDefinition): string[] {
+  const needsModel = (name: string) => (name === "SCORING" || name === "MEMORY") && model === null;
+  const settings = {
+    isCodeInterpreterEnabled: agent.codeInterpreter,
+    restrictDocumentsToOwnerOnly: agent.restrictDocumentsToOwnerOnly === true,
+    reasoningMode: model !== null && model.reasoningMode !== null && model.api !== "responses",
+  };
+  const names = skills
+    .filter(
+      ({ status, systemName }) => status === "active" && (!done.has(systemName) || needsModel(systemName)),
+    )
+    .map(({ systemName }) => systemName);
+  const set = Object.entries(settings).filter(([, on]) => on);
+  return [...names, ...set.map(([name]) => name)];
+}

@@ -1,0 +1,145 @@
+// Reads agents from a YAML file. Reports all errors at once with file, line, key and reason.
+
+import { readFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { type Document, isMap, isNode, isScalar, LineCounter, type Node, parseDocument } from "yaml";
+import type * as z from "zod";
+import { passagesOf } from "../brain/knowledge.ts";
+import { keyHash, uuidOf } from "../ids.ts";
+import type { Passage } from "../store/files.ts";
+import { definitionOf, knowledgeOf, organizationOf } from "./define.ts";
+import type { AgentDefinition } from "./definition.ts";
+import { type AgentBlock, type AgentsFile, agentsFile } from "./schema.ts";
+
+/** Parses an agents file. `file` is its path, used in error messages and as the base for `knowledge:
+ *  [{file}]`. Throws one Error whose message has a line for each problem. */
+export function readAgents(text: string, file: string): AgentDefinition[] {
+  const { value: read, refuse } = readYaml(agentsFile, text, file);
+  refuse(repeated(read));
+  const problems: Problem[] = [];
+  const organization = organizationOf(read.organization);
+  const agents = read.agents.map((block, index) =>
+    definitionOf(block, {
+      id: block.id ?? uuidOf("agent", organization.name, block.name),
+      organization,
+      keyHash: keyHash(block.key),
+      seed: block.key,
+      knowledge: knowledgeIn(block, index, file, problems),
+    }),
+  );
+  refuse(problems);
+  return agents;
+}
+
+/** Rejects duplicate names and keys, because both identify an agent. */
+function repeated({ organization, agents }: AgentsFile): Problem[] {
+  const problems: Problem[] = [];
+  const members = new Set<string>();
+  for (const [index, { email }] of organization.users.entries()) {
+    const path = ["organization", "users", index, "email"];
+    if (members.has(email.toLowerCase())) problems.push({ path, message: "another user has the same" });
+    members.add(email.toLowerCase());
+  }
+  for (const [index, agent] of agents.entries()) {
+    for (const [at, { email }] of agent.users.entries()) {
+      const path = ["agents", index, "users", at, "email"];
+      if (!members.has(email.toLowerCase()))
+        problems.push({ path, message: "is no user of the organization" });
+    }
+  }
+  for (const field of ["id", "name", "key"] as const) {
+    const seen = new Set<string>();
+    for (const [index, agent] of agents.entries()) {
+      const value = agent[field];
+      if (value === undefined) continue;
+      if (seen.has(value))
+        problems.push({ path: ["agents", index, field], message: "another agent has the same" });
+      seen.add(value);
+    }
+  }
+  return problems;
+}
+
+function knowledgeIn(block: AgentBlock, index: number, file: string, problems: Problem[]): Passage[] {
+  return knowledgeOf(block, passagesOf, (name, at) => {
+    try {
+      return readFileSync(resolve(dirname(file), name), "utf8");
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      problems.push({ path: ["agents", index, "knowledge", at, "file"], message: `reading it: ${why}` });
+      return null;
+    }
+  });
+}
+
+// Validates a YAML text with a schema and reports all errors at once: file, line, key and problem.
+
+export interface Read<T> {
+  readonly value: T;
+  /** The parsed value before validation. */
+  readonly written: unknown;
+  /** Throws when there are problems. */
+  readonly refuse: (problems: readonly Problem[]) => void;
+}
+
+/** Throws one Error whose message has a line for each problem. */
+export function readYaml<S extends z.ZodType>(schema: S, text: string, file: string): Read<z.output<S>> {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const broken = document.errors.map(
+    (error) => `${file}:${lines.linePos(error.pos[0]).line}: ${error.message}`,
+  );
+  if (broken.length > 0) throw new Error(broken.join("\n"));
+  const refuse = (problems: readonly Problem[]) => {
+    if (problems.length > 0)
+      throw new Error(problems.map((problem) => locate(document, lines, file, problem)).join("\n"));
+  };
+  const written: unknown = document.toJS({ maxAliasCount: 100 });
+  const result = schema.safeParse(written);
+  if (!result.success) refuse(result.error.issues.flatMap(problemsOf));
+  return { value: result.data as z.output<S>, written, refuse };
+}
+
+function problemsOf(issue: z.core.$ZodIssue): Problem[] {
+  if (issue.code !== "unrecognized_keys") return [{ path: issue.path, message: issue.message }];
+  return issue.keys.map((key) => ({ path: [...issue.path, key], message: "no such key" }));
+}
+
+// Finds the line of a problem in a YAML file: the line of the key, or of its nearest existing parent.
+
+export interface Problem {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+}
+
+/** Formats a problem as `agents.yaml:12: agents[0].status: Invalid option ...`. */
+function locate(document: Document, lines: LineCounter, file: string, problem: Problem): string {
+  const offset = offsetOf(document, problem.path);
+  const line = offset === undefined ? 1 : lines.linePos(offset).line;
+  return `${file}:${line}: ${written(problem.path)}: ${problem.message}`;
+}
+
+function offsetOf(document: Document, path: readonly PropertyKey[]): number | undefined {
+  for (let length = path.length; length >= 0; length--) {
+    const parent = length === 0 ? undefined : nodeAt(document, path.slice(0, length - 1));
+    const key = path[length - 1];
+    const pair = isMap(parent)
+      ? parent.items.find((item) => (isScalar(item.key) ? item.key.value : item.key) === key)
+      : undefined;
+    const found = isNode(pair?.key) ? pair.key : nodeAt(document, path.slice(0, length));
+    if (found?.range) return found.range[0];
+  }
+  return undefined;
+}
+
+function nodeAt(document: Document, path: readonly PropertyKey[]): Node | undefined {
+  const found = path.length === 0 ? document.contents : document.getIn(path, true);
+  return isNode(found) ? found : undefined;
+}
+
+function written(path: readonly PropertyKey[]): string {
+  let text = "";
+  for (const step of path)
+    text += typeof step === "number" ? `[${step}]` : `${text ? "." : ""}${String(step)}`;
+  return text || "the file";
+}

@@ -1,0 +1,123 @@
+// Assembles the response of a model endpoint from its chunks.
+
+import type { Dialect, Piece } from "./dialects.ts";
+
+export type Heard =
+  | { readonly kind: "answered"; readonly text: string; readonly tokens: number }
+  /** `again` is true when no text was received and a retry may succeed. */
+  | { readonly kind: "failed"; readonly reason: string; readonly again: boolean };
+
+const maxLength = 1024 * 1024;
+
+export interface Hearing {
+  /** Handles a chunk of a streamed response. */
+  readonly events: (chunk: Uint8Array) => void;
+  /** Handles a chunk of a response that is not streamed. */
+  readonly whole: (chunk: Uint8Array) => void;
+  /** True when no further data is expected. */
+  over(): boolean;
+  /** True when the complete text of the answer has arrived. */
+  complete(): boolean;
+  /** Returns the result after the connection has ended. `otherwise` is the reason to report if it ended
+   *  too early. */
+  outcome(otherwise: string): Heard;
+}
+
+/** Creates an assembler for one response. */
+export function createHearing(dialect: Dialect): Hearing {
+  const decoder = new TextDecoder();
+  let json: string | null = null;
+  let text = "";
+  let tokens = 0;
+  let complete = false;
+  let over = false;
+  let failure: Heard | null = null;
+  const fail = (reason: string, again: boolean) => {
+    // An error after the answer is complete does not change the result.
+    if (!complete) failure = { kind: "failed", reason, again: again && text === "" };
+    over = true;
+  };
+  const take = (piece: Piece | null) => {
+    if (piece === null) return;
+    if (piece.broken !== undefined) return fail(piece.broken, piece.again ?? false);
+    text = piece.all ?? text + (piece.text ?? "");
+    tokens = piece.tokens ?? tokens;
+    if (text.length > maxLength) return fail(`its answer exceeds ${maxLength} characters`, false);
+    complete ||= piece.whole ?? false;
+  };
+  const events = readEvents((data) => {
+    if (over) return;
+    if (data.trim() === "[DONE]") {
+      complete = true;
+      over = true;
+      return;
+    }
+    const body = parsed(data);
+    if (body === undefined) fail("it said something unreadable", true);
+    else take(dialect.read(body));
+  });
+  return {
+    events: (chunk) => events.feed(decoder.decode(chunk, { stream: true })),
+    whole(chunk) {
+      json = (json ?? "") + decoder.decode(chunk, { stream: true });
+    },
+    over: () => over,
+    complete: () => complete,
+    outcome(otherwise) {
+      const body = json === null ? undefined : parsed(json);
+      if (body !== undefined) {
+        take(dialect.read(body));
+        complete = true;
+      }
+      if (failure) return failure;
+      if (!complete) return { kind: "failed", reason: otherwise, again: text === "" };
+      const answer = text.trim();
+      if (answer === "") return { kind: "failed", reason: "its answer has no text", again: false };
+      return { kind: "answered", text: answer, tokens: Math.round(tokens) };
+    },
+  };
+}
+
+// Incremental parser for server-sent events (WHATWG HTML, section 9.2.6). Model servers need only the data
+// fields.
+
+export interface EventReader {
+  feed(text: string): void;
+}
+
+/** Calls `told` with the data of each complete event. An event without its final empty line is
+ *  discarded. */
+function readEvents(told: (data: string) => void): EventReader {
+  let pending: string[] = [];
+  let data: string[] = [];
+  const take = (line: string) => {
+    if (line === "") {
+      if (data.length > 0) told(data.join("\n"));
+      data = [];
+      return;
+    }
+    // Comments have an empty field name. Fields other than data are ignored.
+    const [name, value = ""] = /^([^:]*)(?::\x20?(.*))?$/s.exec(line)?.slice(1) ?? [];
+    if (name === "data") data.push(value);
+  };
+  return {
+    feed(text) {
+      pending.push(text);
+      // Buffers the pieces of a long line and joins them once, so the cost stays linear.
+      if (!/[\r\n]/.test(text) && !pending.at(-2)?.endsWith("\r")) return;
+      const lines = pending.join("").split(/\r\n|\n|\r(?!$)/);
+      // A trailing CR may be the first half of a CRLF, so it stays in the buffer.
+      pending = [lines.pop() ?? ""];
+      for (const line of lines) take(line);
+    },
+  };
+}
+
+/** Returns undefined for invalid JSON. The parser's own error would quote the text and reach the log. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,305 @@
+// Processes one question and its answer. The question is committed before the agent is asked, and the
+// answer before it is returned. When the agent fails, the question is removed: a 500 leaves no state, so a
+// retry is safe. When the process dies in between, the question stays marked open and is answered at the
+// next start.
+
+import type { Clock, Log } from "bridgehead/contract";
+import type { AgentDefinition, EscalationDefinition } from "../agents/definition.ts";
+import type { Roster } from "../agents/roster.ts";
+import { type BrainAnswer, recall } from "../brain/brain.ts";
+import type { ChatMessage } from "../brain/model.ts";
+import { readAttached } from "../files/message-files.ts";
+import type { DocumentReader } from "../files/reading.ts";
+import { newUuid } from "../ids.ts";
+import type { ConversationRow } from "../store/conversations.ts";
+import type { MessageFileRow, MessageRow } from "../store/messages.ts";
+import type { PlatformStore } from "../store/store.ts";
+import { fire } from "../webhooks/fire.ts";
+import { escalate, watch } from "./escalations.ts";
+import { countMessage } from "./statistics.ts";
+
+const historyLength = 20;
+
+/** The content of a message. */
+export interface Words {
+  readonly text: string;
+  readonly context: string | null;
+  /** Files that were uploaded before and that no other message names. */
+  readonly files: readonly MessageFileRow[];
+}
+
+export interface Turns {
+  /** Returns the agent's answer, or the question itself in manual mode. Undefined: the conversation does
+   *  not exist. Throws when the agent fails, or when `gone` (the client's disconnect) aborts before its
+   *  model has answered. */
+  ask(
+    agent: AgentDefinition,
+    conversationId: string,
+    words: Words,
+    gone: AbortSignal | null,
+  ): Promise<MessageRow | undefined>;
+  /** Like `ask`, without waiting. Returns the question itself; it is answered in the background,
+   *  possibly by a later process. */
+  askLater(agent: AgentDefinition, conversationId: string, words: Words): Promise<MessageRow | undefined>;
+  /** Stores a human's reply in place of the agent's. */
+  sayManually(
+    conversation: ConversationRow,
+    words: Omit<Words, "context">,
+    questionId: string | null,
+  ): Promise<MessageRow>;
+  /** Resolves when no question is being answered in the background. */
+  settled(): Promise<void>;
+  /** Answers the questions that an earlier process left open. Failed ones are removed. Ends early when
+   *  `signal` aborts. */
+  resume(): Promise<void>;
+}
+
+export function createTurns(
+  store: PlatformStore,
+  roster: Roster,
+  documents: DocumentReader,
+  clock: Clock,
+  log: Log,
+  signal: AbortSignal,
+): Turns {
+  const { commits, conversations, messages } = store;
+  const later = new Set<Promise<unknown>>();
+
+  const said = (conversation: ConversationRow, what: Said) => say(store, clock.now(), conversation, what);
+
+  /** Handles a failed question. An asynchronous question is kept with the reason; any other is removed. */
+  function giveUp({ conversation, question, none }: Asked): void {
+    if (question.patient) messages.fail(question.id, "the agent failed");
+    else messages.remove(question.id);
+    if (none === null)
+      store.usage.add(conversation.agent_id, conversation.person_id, clock.now(), { questions: -1 });
+  }
+
+  /** Stores the question. Returns undefined when the conversation does not exist. */
+  function put(
+    agent: AgentDefinition,
+    conversationId: string,
+    { files, ...words }: Words & Pick<Said, "patient">,
+  ) {
+    return commits.write(() => {
+      const conversation = conversations.byId(agent.id, conversationId);
+      if (!conversation) return undefined;
+      const answered = agent.status === "active" && conversation.mode === "ai";
+      // Counted before it is answered, so that concurrent requests cannot exceed the quota.
+      const none = exhausted(store, agent, clock.now());
+      const counted = answered && none === null;
+      const question = said(conversation, { role: "conversation_user", ...words, open: answered, counted });
+      for (const file of files) store.messageFiles.attach(file.id, question.id);
+      // A webhook fires when the turn is complete: with the answer, or now if the agent will not answer.
+      if (!answered) fire(store, clock.now(), "each_message", conversation);
+      if (agent.status !== "active") fire(store, clock.now(), "chat_currently_unavailable", conversation);
+      return { agent, conversation, question, none };
+    });
+  }
+
+  /** The response of an escalation takes precedence over any other answer. With an exhausted quota the
+   *  model is not asked, and only keywords trigger an escalation. */
+  async function think({ agent, conversation, question, none }: Asked, until: AbortSignal): Promise<Thought> {
+    const asking = { clock, signal: until };
+    const watched = await watch(agent, question.text, none === null ? agent.model : null, asking);
+    // Stops here: without the model's decision, keywords alone would decide about the escalation.
+    if (agent.model && until.aborted) throw new Error(`asking ${agent.name}: nobody waits for it`);
+    const { escalation, tokens } = watched;
+    if (escalation) return { text: escalation.response, sources: [], tokens, escalation };
+    if (none !== null) return { text: none, sources: [], tokens, escalation };
+    const brain = roster.brain(agent.id);
+    if (!brain) throw new Error(`asking ${agent.name}: it is gone`);
+    const made = await brain.answer(
+      {
+        text: question.text,
+        context: [
+          ...contextOf(store, agent, conversation, question, clock.now()),
+          ...(agent.model ? await readAttached(store, documents, question.id, until) : []),
+        ],
+        history: () => historyOf(store, conversation, question),
+      },
+      until,
+    );
+    return { ...made, tokens: made.tokens + tokens, escalation };
+  }
+
+  async function answer(asked: Asked, gone: AbortSignal | null = null): Promise<MessageRow | undefined> {
+    const { agent, conversation, question } = asked;
+    let thought: Thought;
+    try {
+      thought = await think(asked, gone ? AbortSignal.any([signal, gone]) : signal);
+    } catch (error) {
+      // During a shutdown the question stays open instead, for the next start.
+      if (!signal.aborted) await commits.write(() => giveUp(asked));
+      throw error;
+    }
+    return commits.write(() => {
+      // The question was deleted while the agent was answering.
+      if (!messages.byId(conversation.id, question.id)) return undefined;
+      messages.close(question.id);
+      const { text, tokens, sources, escalation } = thought;
+      const citations = sources.length > 0 ? JSON.stringify(sources) : null;
+      const questionId = question.id;
+      const answered = said(conversation, {
+        role: "assistant",
+        questionId,
+        text,
+        citations,
+        tokens,
+      });
+      if (escalation) {
+        escalate(store, clock.now(), { agent, conversation, questionId, escalation });
+        const { topic, recipients } = escalation;
+        const channels = recipients.map(({ channel }) => channel);
+        log.info({ conversation: conversation.id, topic, channels }, "a conversation was escalated");
+      }
+      fire(store, clock.now(), "each_message", conversation);
+      return answered;
+    });
+  }
+
+  return {
+    async ask(agent, conversationId, words, gone) {
+      const asked = await put(agent, conversationId, words);
+      if (!asked) return undefined;
+      return asked.question.open ? answer(asked, gone) : asked.question;
+    },
+    async askLater(agent, conversationId, words) {
+      const asked = await put(agent, conversationId, { ...words, patient: true });
+      if (!asked) return undefined;
+      const { question } = asked;
+      if (question.open) {
+        const answering = answer(asked)
+          .catch((error: unknown) => log.warn({ error }, "a question could not be answered"))
+          .finally(() => later.delete(answering));
+        later.add(answering);
+      }
+      return question;
+    },
+    async settled() {
+      while (later.size > 0) await Promise.all(later);
+    },
+    sayManually: (conversation, { text, files }, questionId) =>
+      commits.write(() => {
+        const about = questionId ?? messages.newestQuestion(conversation.id)?.id;
+        const questioned = about ? { questionId: about } : {};
+        const answered = said(conversation, { role: "manual_assistant", text, ...questioned });
+        for (const file of files) store.messageFiles.attach(file.id, answered.id);
+        fire(store, clock.now(), "each_message", conversation);
+        return answered;
+      }),
+    async resume() {
+      for (const question of messages.open()) {
+        if (signal.aborted) return;
+        // The quota was checked when the question was stored, so an interrupted question is always
+        // answered.
+        const found = roster.all().flatMap((agent) => {
+          const conversation = conversations.byId(agent.id, question.conversation_id);
+          return conversation ? { agent, conversation } : [];
+        })[0];
+        if (!found) continue;
+        await answer({ ...found, question, none: null }).catch((error: unknown) =>
+          log.warn({ error }, "a question left open could not be answered"),
+        );
+      }
+    },
+  };
+}
+
+interface Thought extends BrainAnswer {
+  readonly escalation: EscalationDefinition | null;
+}
+
+interface Asked {
+  readonly agent: AgentDefinition;
+  readonly conversation: ConversationRow;
+  readonly question: MessageRow;
+  /** The answer to return when the quota is exhausted. */
+  readonly none: string | null;
+}
+
+function contextOf(
+  store: PlatformStore,
+  agent: AgentDefinition,
+  conversation: ConversationRow,
+  question: MessageRow,
+  now: number,
+): string[] {
+  const person = store.people.byId(conversation.agent_id, conversation.person_id);
+  const remembered = recall(store, agent, conversation, now);
+  return [person?.context, conversation.context, remembered, question.context].filter(
+    (text) => typeof text === "string",
+  );
+}
+
+function historyOf(store: PlatformStore, conversation: ConversationRow, question: MessageRow): ChatMessage[] {
+  const said = store.messages.before(conversation.id, question.seq, historyLength).map(
+    ({ sender_role, text }): ChatMessage => ({
+      role: sender_role === "conversation_user" ? "user" : "assistant",
+      content: text,
+    }),
+  );
+  const { introduction } = conversation;
+  return introduction ? [{ role: "assistant", content: introduction }, ...said] : said;
+}
+
+// Enforces the MESSAGE_QUOTA skill: questions per calendar month (UTC).
+
+/** Returns the response to use when the quota is exhausted; null otherwise, or without a quota. */
+function exhausted(store: PlatformStore, { id, quota }: AgentDefinition, now: number): string | null {
+  if (!quota) return null;
+  const today = new Date(now);
+  const month = Date.UTC(today.getUTCFullYear(), today.getUTCMonth());
+  return store.usage.within(id, month, null).questions >= quota.limit ? quota.response : null;
+}
+
+// Appends a message to a conversation.
+
+export interface Said {
+  readonly role: MessageRow["sender_role"];
+  readonly text: string;
+  readonly questionId?: string;
+  readonly context?: string | null;
+  readonly citations?: string | null;
+  readonly open?: boolean;
+  readonly tokens?: number;
+  /** The message counts against the agent's quota. */
+  readonly counted?: boolean;
+  readonly patient?: boolean;
+}
+
+/** Stores the message with the conversation's next time. Called inside a transaction. A message after
+ *  the end of a dialog starts a new dialog. An answer to a question from before that end does not. */
+function say(store: PlatformStore, now: number, conversation: ConversationRow, said: Said): MessageRow {
+  const { conversations, messages } = store;
+  const before = conversations.byId(conversation.agent_id, conversation.id);
+  const latest = before?.last_message_at ?? 0;
+  const at = Math.max(now, latest + 1);
+  const id = newUuid(now);
+  messages.insert({
+    id,
+    conversation_id: conversation.id,
+    sender_role: said.role,
+    question_id: said.questionId ?? id,
+    text: said.text,
+    context: said.context ?? null,
+    citations: said.citations ?? null,
+    open: said.open ? 1 : 0,
+    patient: said.patient ? 1 : 0,
+    error: null,
+    created_at: at,
+  });
+  conversations.touch(conversation.id, at);
+  countMessage(store, conversation, {
+    ours: said.role !== "conversation_user",
+    at,
+    previousAt: latest || at,
+    tokens: said.tokens ?? 0,
+    questions: said.counted ? 1 : 0,
+  });
+  const row = messages.byId(conversation.id, id);
+  if (!row) throw new Error("storing a message: it is not there");
+  if (said.role !== "assistant" && typeof before?.ended_at === "number")
+    fire(store, now, "start_dialog", conversation);
+  return row;
+}
