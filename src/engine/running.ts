@@ -1,6 +1,7 @@
 // The pieces of work that run now. Each has one abort signal, for a shutdown, a cancellation by key, and the
 // deadline of its lease.
 
+import type { Clock } from "bridgehead/contract";
 import { every, type Scope, scopeUnder, systemClock } from "../ops/clock.ts";
 import type { Claimed } from "./stage.ts";
 
@@ -73,5 +74,29 @@ export class Running {
   #checkDeadlines(): void {
     const now = systemClock.monotonic();
     for (const { scope, deadline } of this.#works) if (deadline <= now) scope.abort(overdue);
+  }
+}
+
+/** The deadline of a lease in this process. Both clocks are used: the monotonic clock stops while a machine is suspended,
+ *  and the wall clock can jump. */
+export interface LeaseDeadline {
+  /** Milliseconds that are certainly left; zero or less when another node may hold the lease. The scheduler
+   *  aborts the work then. */
+  left(): number;
+}
+
+/** Starts the deadline now: call when the lease is taken. */
+export function leaseDeadline(clock: Clock, leaseMs: number): LeaseDeadline {
+  const monotonic = clock.monotonic();
+  const wall = clock.now();
+  return {
+    left: () => leaseMs - Math.max(clock.monotonic() - monotonic, clock.now() - wall),
+  };
+}
+
+/** Thrown by a crossing when the effect does not fit into the rest of the lease. Nothing was sent. */
+export class TooLate extends Error {
+  constructor(left: number) {
+    super(`too little of the lease is left to begin (${Math.round(left)} ms)`);
   }
 }

@@ -8,8 +8,8 @@
 import type { Clock, Log } from "bridgehead/contract";
 import type { CallResult, PlatformMessages } from "../../agent/calls.ts";
 import type { Policy } from "../../domain/policy.ts";
-import { leaseDeadline } from "../../engine/lease-deadline.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
+import { leaseDeadline } from "../../engine/running.ts";
 import type { Claimed, Stage, Transition } from "../../engine/stage.ts";
 import { limited } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";

@@ -10,7 +10,7 @@ import {
   stopped,
 } from "../../agent/calls.ts";
 import { type Opening, readOpening } from "../../domain/turn.ts";
-import { TooLate } from "../../engine/lease-deadline.ts";
+import { TooLate } from "../../engine/running.ts";
 import { limited } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import { atCommit, type Query } from "../../store/driver.ts";

@@ -11,9 +11,9 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import { suppressedCode } from "../../domain/guards.ts";
-import type { Address } from "../../domain/turn.ts";
-import { leaseDeadline } from "../../engine/lease-deadline.ts";
+import { type Address } from "../../domain/turn.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
+import { leaseDeadline } from "../../engine/running.ts";
 import type { Claimed, Stage } from "../../engine/stage.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";

@@ -9,7 +9,7 @@
 
 import { type Json, type SendOutcome, sendKey } from "bridgehead/contract";
 import { paceOf, strikeLimit } from "../../domain/retry.ts";
-import { leaseDeadline, TooLate } from "../../engine/lease-deadline.ts";
+import { leaseDeadline, TooLate } from "../../engine/running.ts";
 import type { Claimed, Stage, Transition } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";
