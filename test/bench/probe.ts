@@ -5,10 +5,8 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { isMainThread, setEnvironmentData } from "node:worker_threads";
-import { places, sharedName } from "./entries.ts";
+import { mostFiles, pairsPlace, places, sharedName } from "./entries.ts";
 import { observeStatements } from "./statement-hook.ts";
-
-const mostFiles = 2000;
 
 /** Entries into functions, by source file. */
 export interface PathCounts {
@@ -18,6 +16,8 @@ export interface PathCounts {
   readonly transitions: number;
   /** Transitions from A to B directly followed by one back to A. */
   readonly returns: number;
+  /** Transitions per pair of files. Only with BENCH_FILES. */
+  readonly pairs: readonly (readonly [from: number, to: number, count: number])[];
 }
 
 export interface ProbeReport {
@@ -43,16 +43,18 @@ if (isMainThread && process.send) {
   });
 
   // Workers that are created later share the arrays.
-  const shared = [0, 1].map(() => new Int32Array(new SharedArrayBuffer(4 * (places.entries + mostFiles))));
+  const length = pairsPlace + (process.env["BENCH_FILES"] ? mostFiles ** 2 : 0);
+  const shared = [0, 1].map(() => new Int32Array(new SharedArrayBuffer(4 * length)));
   setEnvironmentData(sharedName, shared);
   const resetShared = () => {
     for (const array of shared) array.fill(0).fill(-1, places.current, places.previous + 1);
   };
   resetShared();
   const pathOf = (array: Int32Array): PathCounts => ({
-    entries: [...array.subarray(places.entries)],
+    entries: [...array.subarray(places.entries, pairsPlace)],
     transitions: array[places.transitions] ?? 0,
     returns: array[places.returns] ?? 0,
+    pairs: pairsOf(array.subarray(pairsPlace)),
   });
 
   const delay = monitorEventLoopDelay({ resolution: 1 });
@@ -80,4 +82,11 @@ if (isMainThread && process.send) {
   });
   // The channel to the parent does not keep the daemon alive.
   process.channel?.unref();
+}
+
+function pairsOf(counts: Int32Array): PathCounts["pairs"] {
+  const pairs: [number, number, number][] = [];
+  for (const [at, count] of counts.entries())
+    if (count > 0) pairs.push([Math.floor(at / mostFiles), at % mostFiles, count]);
+  return pairs;
 }

@@ -22,7 +22,7 @@ import type { Replies, Rig } from "./rig.ts";
 
 const idleMs = 8000;
 
-/** The mean of `count` emails that pass one at a time. Lists the files when BENCH_FILES is set. */
+/** The mean of `count` emails that pass one at a time. With BENCH_FILES=1 it lists the files and the most frequent transitions. */
 export async function path(rig: Rig, built: Built, count: number): Promise<Tally> {
   const instrumented = instrument(built);
   const around = rig.surroundings();
@@ -53,7 +53,10 @@ export async function path(rig: Rig, built: Built, count: number): Promise<Tally
       print("transitions between files per email", main?.transitions ?? 0, 180);
       print("immediate returns (A-B-A) per email", main?.returns ?? 0, 30);
       print("transitions in the parser's worker", workers?.transitions ?? 0, null);
-      if (process.env["BENCH_FILES"]) process.stdout.write(`${files.join("\n")}\n`);
+      if (process.env["BENCH_FILES"]) {
+        process.stdout.write(`${files.join("\n")}\n\n`);
+        printPairs(main?.pairs ?? [], instrumented.files);
+      }
     } finally {
       await daemon.stop();
     }
@@ -72,7 +75,26 @@ function lessIdle(busy: PathCounts, idle: PathCounts | undefined, share: number,
     entries: busy.entries.map((entries, file) => perMail(entries, idle?.entries[file])),
     transitions: perMail(busy.transitions, idle?.transitions),
     returns: perMail(busy.returns, idle?.returns),
+    pairs: busy.pairs.map(([from, to, times]) => {
+      const without = idle?.pairs.find((pair) => pair[0] === from && pair[1] === to)?.[2];
+      return [from, to, perMail(times, without)] as const;
+    }),
   };
+}
+
+/** Prints the most frequent transitions between two files, in both directions, per email. */
+function printPairs(pairs: PathCounts["pairs"], files: readonly string[]): void {
+  const counts = new Map<string, [forth: number, back: number]>();
+  for (const [from, to, times] of pairs) {
+    const [a, b] = [Math.min(from, to), Math.max(from, to)];
+    const name = `${files[a]} <-> ${files[b]}`;
+    const both = counts.get(name) ?? [0, 0];
+    both[from === a ? 0 : 1] += times;
+    counts.set(name, both);
+  }
+  const most = [...counts].sort(([, [a, b]], [, [c, d]]) => c + d - a - b).slice(0, 40);
+  for (const [name, [forth, back]] of most)
+    process.stdout.write(`${forth.toFixed(1).padStart(6)} ->${back.toFixed(1).padStart(6)} <-  ${name}\n`);
 }
 
 function print(name: string, measured: number, limit: number | null): void {
