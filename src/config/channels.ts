@@ -3,14 +3,13 @@
 
 import type { AdapterDefinition, Remark, Surroundings } from "bridgehead/contract";
 import * as z from "zod";
-import type { ChannelConfig } from "./config.ts";
 import type { Path } from "./document.ts";
 import { explain, type Finding } from "./explain.ts";
-import { block, literalSecrets, plainConnections } from "./rules.ts";
+import type { ChannelConfig } from "./index.ts";
+import { shapeOf } from "./json-schema.ts";
+import { type Block, block, literalSecrets, plainConnections } from "./rules.ts";
 import { coreChannel } from "./schema/channel.ts";
-import { shapeOf } from "./shape.ts";
 
-type Block = { readonly [key: string]: unknown };
 export type Adapters = ReadonlyMap<string, AdapterDefinition>;
 export type Read = Pick<ChannelConfig, "adapter" | "settings">;
 

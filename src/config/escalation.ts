@@ -1,8 +1,296 @@
-// Builds the escalation policy from the key `escalation`, and its masked form for display.
+// The key `escalation`: rules that involve several keys (all named items must exist, and every notification must
+// reach a responder), and the policy that is built from it.
 
+import { isIP } from "node:net";
 import type { AdapterDefinition } from "bridgehead/contract";
-import type { Person, Policy, RouteOfPolicy, Tier } from "../domain/policy.ts";
+import { type Person, type Policy, type RouteOfPolicy, type Tier, type Way, ways } from "../domain/policy.ts";
+import { hostOf, isAllowed, isLocalName, isPublic } from "../ops/address.ts";
+import type { Adapters } from "./channels.ts";
+import type { Path } from "./document.ts";
+import { type Finding, findingAt } from "./explain.ts";
+import { knownKeys, shapeOf } from "./json-schema.ts";
+import { nearest } from "./nearest.ts";
+import { type Block, block } from "./rules.ts";
 import type { EscalationFile } from "./schema/escalation.ts";
+
+type Kind = "email" | "sms";
+
+interface Routing {
+  readonly responders: Block;
+  /** The channel that carries a kind; null: none; undefined: unknown because of an error that is
+   *  reported elsewhere. */
+  readonly carriers: Readonly<Record<Kind, string | null | undefined>>;
+  readonly channels: Block;
+  readonly adapters: Adapters;
+}
+
+const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+const texts = (value: unknown): readonly string[] => list(value).filter((one) => typeof one === "string");
+
+/** `root`: the file with its references resolved. Values with a wrong type are left to the schema. */
+export function brokenEscalation(root: Block, adapters: Adapters): readonly Finding[] {
+  if (root["escalation"] === undefined) return [];
+  const own = block(root["escalation"]);
+  const channels = block(root["channels"]);
+  const carriers = {
+    email: carrierOf("email", own, channels, adapters),
+    sms: carrierOf("sms", own, channels, adapters),
+  };
+  const scope: Routing = { responders: block(own["responders"]), carriers, channels, adapters };
+  const steps = [
+    ...wrongTiers(own["tiers"], ["tiers"], scope),
+    ...list(own["routes"]).flatMap((route, index) =>
+      wrongRoute(block(route), ["routes", index], root, scope),
+    ),
+    ...wrongTier(block(own["fallback"]), ["fallback"], scope),
+  ];
+  const findings = [
+    ...Object.keys(scope.responders).flatMap((id) => wrongPerson(id, own, scope)),
+    ...steps,
+    // Omitted when a step has an error, because the reason is usually the same.
+    ...(steps.length === 0 ? unusedAddresses(scope) : []),
+    ...(["email", "sms"] as const).flatMap((kind) => wrongVia(kind, own, channels, adapters)),
+  ];
+  return findings.map((finding) => ({ ...finding, path: ["escalation", ...finding.path] }));
+}
+
+/** Warns when the mail channel for responders does not authenticate senders. Responders reply by mail,
+ *  and their text is sent to customers. Without the check, anyone who has seen a notification can write
+ *  in a responder's name. Only a warning: `off` is a decision that an operator may take. */
+export function unauthenticatedResponders(root: Block, adapters: Adapters): readonly Finding[] {
+  const people = Object.values(block(block(root["escalation"])["responders"]));
+  if (!people.some((person) => block(person)["email"] !== undefined)) return [];
+  const channels = block(root["channels"]);
+  const carrier = carrierOf("email", block(root["escalation"]), channels, adapters);
+  const adapter = typeof carrier === "string" ? adapters.get(carrier) : undefined;
+  if (typeof carrier !== "string" || adapter === undefined) return [];
+  // Foreign adapters may have no such check.
+  if (!knownKeys(shapeOf(adapter.config), []).includes("sender_auth")) return [];
+  const { mode } = block(block(channels[carrier])["sender_auth"]);
+  if (mode !== undefined && mode !== "off") return [];
+  return [
+    {
+      path: ["channels", carrier, ...(mode === undefined ? [] : ["sender_auth", "mode"])],
+      of: mode === undefined ? "key" : "value",
+      message: "carries escalations with sender_auth: off: the answers of responders are not authenticated",
+      fix: "set sender_auth.mode to tag (or require)",
+    },
+  ];
+}
+
+function carrierOf(kind: Kind, own: Block, channels: Block, adapters: Adapters): string | null | undefined {
+  const named = block(own["via"])[kind];
+  if (named !== undefined)
+    return typeof named === "string" && wrongVia(kind, own, channels, adapters).length === 0
+      ? named
+      : undefined;
+  const running = Object.keys(channels).filter((id) => block(channels[id])["enabled"] !== false);
+  const found = running.find((id) => adapters.get(id)?.traits.platform === kind);
+  if (found !== undefined) return found;
+  return running.every((id) => adapters.has(id)) ? null : undefined;
+}
+
+function wrongVia(kind: Kind, own: Block, channels: Block, adapters: Adapters): readonly Finding[] {
+  const name = block(own["via"])[kind];
+  if (typeof name !== "string") return [];
+  const path = ["via", kind];
+  if (!Object.hasOwn(channels, name)) return [unknownName(path, "a channel", name, Object.keys(channels))];
+  if (block(channels[name])["enabled"] === false)
+    return [findingAt(path, `names a channel that does not run: ${name}`, "enable it, or name another one")];
+  const adapter = adapters.get(name);
+  if (!adapter || adapter.traits.platform === kind) return [];
+  return [
+    findingAt(
+      path,
+      `names a channel that carries no ${words[kind]}: ${name}`,
+      "name one of the right kind, or remove the key",
+    ),
+  ];
+}
+
+const words: Readonly<Record<Kind, string>> = { email: "mail", sms: "texts" };
+
+function unknownName(path: Path, what: string, name: string, known: readonly string[]): Finding {
+  const guess = nearest(name, known);
+  const fix =
+    guess === undefined
+      ? `name one of ${known.length === 0 ? "those defined (there are none)" : known.join(", ")}`
+      : `did you mean ${guess}?`;
+  return findingAt(path, `names ${what} that is not defined: ${name}`, fix);
+}
+
+function wrongPerson(id: string, own: Block, scope: Routing): readonly Finding[] {
+  const person = block(scope.responders[id]);
+  const path = ["responders", id];
+  const findings: Finding[] = [];
+  for (const key of ["hours", "away"] as const)
+    if (list(person[key]).length > 0 && person["time_zone"] === undefined) {
+      findings.push(
+        findingAt(
+          [...path, "time_zone"],
+          `is missing: ${key} says when, but not on whose clock`,
+          "such as time_zone: Europe/Berlin",
+          "key",
+        ),
+      );
+      break;
+    }
+  for (const kind of ["email", "sms"] as const) {
+    const address = person[kind];
+    const carrier = scope.carriers[kind];
+    if (typeof address !== "string" || address === "" || !carrier) continue;
+    if (scope.adapters.get(carrier)?.address?.(address) === null)
+      findings.push(
+        findingAt(
+          [...path, kind],
+          `is no address that ${carrier} can reach: ${address}`,
+          "correct the address",
+        ),
+      );
+    const reader = readerOf(address, scope);
+    if (reader !== undefined)
+      findings.push(
+        findingAt(
+          [...path, kind],
+          `is ours: what goes there is read by channel ${reader}, and by nobody`,
+          "name where the person reads",
+        ),
+      );
+  }
+  findings.push(...wrongWebhook(block(person["webhook"])["url"], [...path, "webhook", "url"], own));
+  return findings;
+}
+
+/** Reports a responder's address that no channel can reach: the notification that the operator expects
+ *  is never sent. */
+const unusedAddresses = ({ responders, carriers }: Routing): readonly Finding[] =>
+  Object.entries(responders).flatMap(([id, person]) =>
+    (["email", "sms"] as const)
+      .filter((kind) => typeof block(person)[kind] === "string" && carriers[kind] === null)
+      .map((kind) =>
+        findingAt(
+          ["responders", id, kind],
+          `is never used: no channel carries ${words[kind]}`,
+          `add such a channel, or remove ${kind}`,
+          "key",
+        ),
+      ),
+  );
+
+/** Returns the channel that owns the address. A notification to one of the daemon's own channels reaches
+ *  no responder. */
+function readerOf(address: string, { channels, adapters }: Routing): string | undefined {
+  return Object.keys(channels).find((id) => {
+    const channel = block(channels[id]);
+    const named = [channel["address"] ?? block(channel["imap"])["user"], channel["number"]];
+    const own = texts([...named, ...list(channel["aliases"]), ...list(channel["own_numbers"])]);
+    const form = (text: string) => (adapters.get(id)?.address?.(text) ?? text).toLowerCase();
+    return own.some((text) => form(text) === form(address));
+  });
+}
+
+function wrongWebhook(text: unknown, path: Path, own: Block): readonly Finding[] {
+  const url = URL.parse(typeof text === "string" ? text : "");
+  if (!url || isAllowed(hostOf(url), texts(own["allow_private"]))) return [];
+  if (url.protocol === "http:") {
+    const fix = "use https, or add a host of your own to allow_private";
+    return [findingAt(path, "would send what customers write unencrypted", fix)];
+  }
+  if (url.protocol !== "https:" || !isPrivate(hostOf(url))) return [];
+  return [
+    findingAt(
+      path,
+      `is not on the internet: ${url.hostname}`,
+      "add the host to allow_private, if it is meant",
+    ),
+  ];
+}
+
+/** Judges by the text alone. The address behind a host name is checked at each request. */
+const isPrivate = (host: string): boolean => (isIP(host) === 0 ? isLocalName(host) : !isPublic(host));
+
+function wrongRoute(route: Block, path: Path, root: Block, scope: Routing): readonly Finding[] {
+  const names = (key: "agents" | "channels", what: string): readonly Finding[] => {
+    const known = Object.keys(block(root[key]));
+    return list(route[key]).flatMap((name, index) =>
+      typeof name !== "string" || known.includes(name)
+        ? []
+        : [unknownName([...path, key, index], what, name, known)],
+    );
+  };
+  return [
+    ...names("agents", "an agent"),
+    ...names("channels", "a channel"),
+    ...wrongTiers(route["tiers"], [...path, "tiers"], scope),
+  ];
+}
+
+const wrongTiers = (tiers: unknown, path: Path, scope: Routing): readonly Finding[] =>
+  list(tiers).flatMap((tier, index) => wrongTier(block(tier), [...path, index], scope));
+
+/** Validates a tier, or the fallback. */
+function wrongTier(tier: Block, path: Path, scope: Routing): readonly Finding[] {
+  const by = tier["by"] === undefined ? null : texts(tier["by"]);
+  return list(tier["notify"]).flatMap((id, index): readonly Finding[] => {
+    if (typeof id !== "string") return [];
+    const here = [...path, "notify", index];
+    if (!Object.hasOwn(scope.responders, id))
+      return [unknownName(here, "a responder", id, Object.keys(scope.responders))];
+    if (by === null) return unreachable(id, here, scope);
+    return ways.filter((way) => by.includes(way)).flatMap((way) => wrongWay(id, way, here, scope));
+  });
+}
+
+function unreachable(id: string, path: Path, scope: Routing): readonly Finding[] {
+  const problems = ways.map((way) => wrongWay(id, way, path, scope));
+  if (problems.some((found) => found.length === 0)) return [];
+  return [
+    findingAt(
+      path,
+      `names somebody who cannot be told: ${id}`,
+      `give escalation.responders.${id} a mailbox, a number or a webhook that a channel carries`,
+    ),
+  ];
+}
+
+/** Warns when the only way to every responder is a channel for customers: when that channel fails, its own alert is not
+ *  delivered. */
+export function silentFailures(root: Block, adapters: Adapters): readonly Finding[] {
+  const own = block(root["escalation"]);
+  const channels = block(root["channels"]);
+  const people = Object.values(block(own["responders"])).map(block);
+  if (root["escalation"] === undefined || people.length === 0) return [];
+  if (people.some((person) => person["webhook"] !== undefined)) return [];
+  const used = (["email", "sms"] as const).filter((kind) =>
+    people.some((person) => person[kind] !== undefined),
+  );
+  const carriers = used.map((kind) => carrierOf(kind, own, channels, adapters));
+  const [carrier, ...others] = new Set(carriers);
+  if (typeof carrier !== "string" || others.length > 0) return [];
+  const message = `all responders are notified through channel ${carrier}, also when that channel itself has failed`;
+  const fix = "give one of them another way (sms, webhook), or name another channel in escalation.via";
+  return [findingAt(["escalation", "responders"], message, fix, "key")];
+}
+
+/** Returns the reasons why the responder cannot be notified in this way. */
+function wrongWay(id: string, way: Way, path: Path, { responders, carriers }: Routing): readonly Finding[] {
+  if (block(responders[id])[way] === undefined)
+    return [
+      findingAt(
+        path,
+        `is told by ${way}, which ${id} does not have`,
+        `add escalation.responders.${id}.${way}, or take ${way} out of by`,
+      ),
+    ];
+  if (way === "webhook" || carriers[way] !== null) return [];
+  return [
+    findingAt(
+      path,
+      `is told by ${way}, but no channel carries ${words[way]}`,
+      `add such a channel, or take ${way} out of by`,
+    ),
+  ];
+}
 
 /** The part of a channel that notifications need. */
 interface Carrier {
@@ -74,36 +362,3 @@ const routeOf = ({
   causes: causes ?? null,
   tiers: tiers.map(tierOf),
 });
-
-/** Returns the policy as plain data without secrets: keys, and the paths of webhooks, which often
- *  contain a key. */
-export function shownPolicy(policy: Policy, mask: string): Record<string, unknown> {
-  const masked = (record: Readonly<Record<string, string>>) =>
-    Object.fromEntries(Object.keys(record).map((key) => [key, mask]));
-  const people = [...policy.responders].map(([id, { webhook, ...person }]) => [
-    id,
-    {
-      ...person,
-      webhook: webhook && {
-        url: `${new URL(webhook.url).origin}/${mask}`,
-        headers: masked(webhook.headers),
-        secret: webhook.secret && mask,
-      },
-    },
-  ]);
-  const { platformWebhook: hook } = policy;
-  return {
-    ...policy,
-    responders: Object.fromEntries(people),
-    platformWebhook: hook && { ...hook, key: mask, signingSecrets: hook.signingSecrets.map(() => mask) },
-  };
-}
-
-/** Returns every secret string of the policy. */
-export function policySecrets(policy: Policy): readonly string[] {
-  const theirs = [...policy.responders.values()].flatMap(({ webhook }) =>
-    webhook ? [webhook.url, webhook.secret ?? "", ...Object.values(webhook.headers)] : [],
-  );
-  const { platformWebhook: hook } = policy;
-  return [...theirs, ...(hook ? [hook.key, ...hook.signingSecrets] : [])];
-}

@@ -2,8 +2,8 @@
 
 import type * as z from "zod";
 import type { Path } from "./document.ts";
+import { descriptionAt, knownKeys, type Shape, unitAt } from "./json-schema.ts";
 import { nearest } from "./nearest.ts";
-import { descriptionAt, knownKeys, type Shape, unitAt } from "./shape.ts";
 
 /** A problem at a path whose position in the file is not resolved yet. */
 export interface Finding {
@@ -12,6 +12,14 @@ export interface Finding {
   readonly message: string;
   readonly fix: string;
 }
+
+/** Returns a finding; most are about the value. */
+export const findingAt = (
+  path: Path,
+  message: string,
+  fix: string,
+  of: "key" | "value" = "value",
+): Finding => ({ path, of, message, fix });
 
 type Issue = z.core.$ZodIssue;
 

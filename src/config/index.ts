@@ -1,7 +1,68 @@
-// config: reads one YAML file and returns one frozen record, or all its problems.
+// config: reads one YAML file and returns one frozen record, or all its problems. Durations are in
+// milliseconds, sizes in bytes, paths absolute, secrets plain strings (print it with `maskSecrets` only).
 
-export type { ChannelConfig, Config, Problem, StoreConfig } from "./config.ts";
+import type { AdapterDefinition, ChannelId } from "bridgehead/contract";
+import type * as z from "zod";
+import type { Policy } from "../domain/policy.ts";
+import type { coreChannel } from "./schema/channel.ts";
+import type { File } from "./schema/file.ts";
+
 export { jsonSchema } from "./json-schema.ts";
-export { type Loaded, loadConfig } from "./load.ts";
+export { type Loaded, loadChannel, loadConfig, loadPolicy, loadStore } from "./load.ts";
 export { maskSecrets, secretValues } from "./mask.ts";
-export { loadChannel, loadPolicy, loadStore } from "./part.ts";
+
+/** The core's keys of a channel block. */
+export type CoreChannel = DeepReadonly<
+  Omit<z.output<typeof coreChannel>, "on_new_message"> & { on_new_message: "send" | "drop" }
+>;
+export type PlatformConfig = DeepReadonly<File["platform"]>;
+export type AgentConfig = DeepReadonly<File["agents"][string]>;
+export type StoreConfig =
+  /** An absolute path. */
+  | { readonly kind: "sqlite"; readonly file: string }
+  /** A connection string with its secrets inserted. */
+  | { readonly kind: "postgres"; readonly url: string };
+
+export interface ChannelConfig {
+  readonly id: ChannelId;
+  readonly core: CoreChannel;
+  readonly adapter: AdapterDefinition;
+  /** The output of the adapter's own schema: the second argument of its `create`. */
+  readonly settings: unknown;
+}
+
+export interface Config {
+  /** Absolute path of the file this was read from. */
+  readonly file: string;
+  readonly platform: PlatformConfig;
+  readonly agents: { readonly [name: string]: AgentConfig };
+  /** In the file's order, disabled ones included. */
+  readonly channels: readonly ChannelConfig[];
+  /** Null when the configuration has no escalation policy. */
+  readonly escalation: Policy | null;
+  readonly http: DeepReadonly<Omit<File["http"], "admin_listen">> & {
+    readonly admin_listen: DeepReadonly<File["http"]["listen"]>;
+  };
+  readonly store: StoreConfig;
+  readonly log: DeepReadonly<File["log"]>;
+  readonly retention: DeepReadonly<File["retention"]>;
+  readonly node: string;
+}
+
+/** One problem of the configuration, with its position. */
+export interface Problem {
+  readonly file: string;
+  /** Counted from 1; 0 when the file could not be read at all. */
+  readonly line: number;
+  readonly column: number;
+  /** `channels.support-mail.imap.host`; empty for the file as a whole. */
+  readonly key: string;
+  readonly message: string;
+  readonly fix: string;
+}
+
+export type DeepReadonly<T> = T extends (infer Item)[]
+  ? readonly DeepReadonly<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }
+    : T;

@@ -1,10 +1,10 @@
 // Masks the secrets of a configuration for display.
 
-import type { Config } from "./config.ts";
+import type { Policy } from "../domain/policy.ts";
 import type { Path } from "./document.ts";
-import { policySecrets, shownPolicy } from "./escalation.ts";
+import type { Config } from "./index.ts";
+import { secretPaths, shapeOf } from "./json-schema.ts";
 import { file } from "./schema/file.ts";
-import { secretPaths, shapeOf } from "./shape.ts";
 
 const mask = "********";
 
@@ -21,7 +21,7 @@ export function maskSecrets(config: Config): Record<string, unknown> {
     ...config,
     ...own,
     channels: Object.fromEntries(channels),
-    escalation: escalation && shownPolicy(escalation, mask),
+    escalation: escalation && shownPolicy(escalation),
     store: maskStore(config),
   };
 }
@@ -61,4 +61,37 @@ function masked(value: unknown, paths: readonly Path[]): unknown {
     if (last !== undefined) parent[last] = mask;
   }
   return copy;
+}
+
+/** Returns the policy as plain data without secrets: keys, and the paths of webhooks, which often
+ *  contain a key. */
+function shownPolicy(policy: Policy): Record<string, unknown> {
+  const masked = (record: Readonly<Record<string, string>>) =>
+    Object.fromEntries(Object.keys(record).map((key) => [key, mask]));
+  const people = [...policy.responders].map(([id, { webhook, ...person }]) => [
+    id,
+    {
+      ...person,
+      webhook: webhook && {
+        url: `${new URL(webhook.url).origin}/${mask}`,
+        headers: masked(webhook.headers),
+        secret: webhook.secret && mask,
+      },
+    },
+  ]);
+  const { platformWebhook: hook } = policy;
+  return {
+    ...policy,
+    responders: Object.fromEntries(people),
+    platformWebhook: hook && { ...hook, key: mask, signingSecrets: hook.signingSecrets.map(() => mask) },
+  };
+}
+
+/** Returns every secret string of the policy. */
+function policySecrets(policy: Policy): readonly string[] {
+  const theirs = [...policy.responders.values()].flatMap(({ webhook }) =>
+    webhook ? [webhook.url, webhook.secret ?? "", ...Object.values(webhook.headers)] : [],
+  );
+  const { platformWebhook: hook } = policy;
+  return [...theirs, ...(hook ? [hook.key, ...hook.signingSecrets] : [])];
 }

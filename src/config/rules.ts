@@ -4,13 +4,13 @@ import { dirname, join, resolve } from "node:path";
 import type { AdapterDefinition, ExclusiveResource } from "bridgehead/contract";
 import { webhookChannel } from "../domain/policy.ts";
 import type { Path } from "./document.ts";
-import type { Finding } from "./explain.ts";
+import { type Finding, findingAt } from "./explain.ts";
+import { type Shape, secretPaths } from "./json-schema.ts";
 import { nearest } from "./nearest.ts";
 import { defaultStore } from "./schema/file.ts";
 import { isReference } from "./secrets.ts";
-import { type Shape, secretPaths } from "./shape.ts";
 
-type Block = { readonly [key: string]: unknown };
+export type Block = { readonly [key: string]: unknown };
 
 /** Returns a block of keys, or an empty one for any other value, which the schema reports. */
 export function block(value: unknown): Block {
@@ -23,7 +23,7 @@ const textOf = (value: unknown): string => (typeof value === "string" ? value : 
 export function takenNames(root: Block): readonly Finding[] {
   if (!Object.hasOwn(block(root["channels"]), webhookChannel)) return [];
   const message = "is the name of the channel that carries the webhooks of escalations";
-  return [{ path: ["channels", webhookChannel], of: "key", message, fix: "give this channel another name" }];
+  return [findingAt(["channels", webhookChannel], message, "give this channel another name", "key")];
 }
 
 export function undefinedAgents(root: Block): readonly Finding[] {
@@ -33,14 +33,7 @@ export function undefinedAgents(root: Block): readonly Finding[] {
     if (typeof agent !== "string" || agents.includes(agent)) return [];
     const guess = nearest(agent, agents);
     const fix = guess === undefined ? `add agents.${agent} with its key` : `did you mean ${guess}?`;
-    return [
-      {
-        path: ["channels", id, "agent"],
-        of: "value" as const,
-        message: `names an agent that is not defined: ${agent}`,
-        fix,
-      },
-    ];
+    return [findingAt(["channels", id, "agent"], `names an agent that is not defined: ${agent}`, fix)];
   });
 }
 
@@ -76,7 +69,7 @@ export function sharedResources(
       if (owner === undefined) return [];
       const message = `is used by channel ${owner} already: ${resource.name}; both would answer`;
       const fix = `give channel ${id} its own, or remove or disable one of the two channels`;
-      return [{ path: ["channels", id, ...resource.key], of: "value", message, fix }];
+      return [findingAt(["channels", id, ...resource.key], message, fix)];
     });
   });
 }
@@ -92,12 +85,8 @@ export function unreachableNotify(
     const notify = block(block(channel)["notify"]);
     const name = notify["channel"];
     if (typeof name !== "string") return [];
-    const at = (key: readonly (string | number)[], message: string, fix: string): Finding => ({
-      path: ["channels", id, "notify", ...key],
-      of: "value",
-      message,
-      fix,
-    });
+    const at = (key: readonly (string | number)[], message: string, fix: string): Finding =>
+      findingAt(["channels", id, "notify", ...key], message, fix);
     if (!Object.hasOwn(channels, name)) {
       const guess = nearest(name, Object.keys(channels));
       const fix = guess === undefined ? "name one of this file's channels" : `did you mean ${guess}?`;
@@ -130,9 +119,7 @@ export function literalSecrets(raw: unknown, shape: Shape, base: Path): readonly
     );
     if (isReference(String(text))) return [];
     const fix = "put it elsewhere and refer to it: ${env:NAME}, ${file:/path} or ${credential:name}";
-    return [
-      { path: [...base, ...path], of: "value" as const, message: "is a secret written as plain text", fix },
-    ];
+    return [findingAt([...base, ...path], "is a secret written as plain text", fix)];
   });
 }
 
@@ -141,7 +128,7 @@ export function literalStorePassword(root: Block): readonly Finding[] {
   const match = /^postgres(?:ql)?:\/\/[^/@:]*:(.*)@/.exec(textOf(root["store"]));
   if (match?.[1] === undefined || match[1] === "" || isReference(match[1])) return [];
   const fix = "write postgres://user:${env:PGPASSWORD}@host/database";
-  return [{ path: ["store"], of: "value", message: "has a password written as plain text", fix }];
+  return [findingAt(["store"], "has a password written as plain text", fix)];
 }
 
 /** Reports `tls: none`, which sends a password unencrypted. Loopback addresses are exempt. */
@@ -151,10 +138,7 @@ export function plainConnections(value: unknown, path: Path): readonly Finding[]
   const inner = Object.entries(here).flatMap(([key, deeper]) => plainConnections(deeper, [...path, key]));
   if (here["tls"] !== "none" || typeof here["host"] !== "string" || isLoopback(here["host"])) return inner;
   const message = `is none, but ${here["host"]} is not this machine: the password would be sent in the clear`;
-  return [
-    ...inner,
-    { path: [...path, "tls"], of: "value", message, fix: "use tls: implicit or tls: starttls" },
-  ];
+  return [...inner, findingAt([...path, "tls"], message, "use tls: implicit or tls: starttls")];
 }
 
 /** Warns about a key sent over http, which can be read in transit. Only a warning: the network may be
@@ -162,14 +146,7 @@ export function plainConnections(value: unknown, path: Path): readonly Finding[]
 export function plainPlatform(root: Block): readonly Finding[] {
   const url = URL.parse(textOf(block(root["platform"])["url"]));
   if (url?.protocol !== "http:" || isLoopback(url.hostname)) return [];
-  return [
-    {
-      path: ["platform", "url"],
-      of: "value",
-      message: "sends the agents' keys unencrypted",
-      fix: "use https",
-    },
-  ];
+  return [findingAt(["platform", "url"], "sends the agents' keys unencrypted", "use https")];
 }
 
 /** Reports a path in the platform's URL, because the client adds the API's own path. */
@@ -178,12 +155,11 @@ export function pathInPlatform(root: Block): readonly Finding[] {
   const [, base, path] = /^(https?:\/\/[^/]+(?:\/.*?)??)((?:\/api)?\/external(?:\/.*)?)$/.exec(text) ?? [];
   if (base === undefined || path === undefined) return [];
   return [
-    {
-      path: ["platform", "url"],
-      of: "value",
-      message: `has a path of the interface: ${path}`,
-      fix: `write ${base}: the rest is added to it`,
-    },
+    findingAt(
+      ["platform", "url"],
+      `has a path of the interface: ${path}`,
+      `write ${base}: the rest is added to it`,
+    ),
   ];
 }
 
@@ -211,7 +187,7 @@ export function wideListeners(root: Block): readonly Finding[] {
             `shows channels, errors and metrics to other machines: ${at.host}`,
             `use 127.0.0.1:${at.port}, or let a firewall admit nothing but the monitoring`,
           ];
-    return [{ path: ["http", key], of: "value" as const, message, fix }];
+    return [findingAt(["http", key], message, fix)];
   });
 }
 
@@ -220,12 +196,11 @@ export function sameListener(root: Block): readonly Finding[] {
   const [open, admin] = listenKeys.map((key) => listenerOf(root, key));
   if (!admin || admin.port === "0" || admin.port !== (open?.port ?? "8025")) return [];
   return [
-    {
-      path: ["http", "admin_listen"],
-      of: "value",
-      message: `has the port of http.listen: ${admin.port}`,
-      fix: "give it a port of its own, such as 127.0.0.1:9025",
-    },
+    findingAt(
+      ["http", "admin_listen"],
+      `has the port of http.listen: ${admin.port}`,
+      "give it a port of its own, such as 127.0.0.1:9025",
+    ),
   ];
 }
 
@@ -242,13 +217,13 @@ export function wrongStorePath(
   // Only a directory has an entry ".".
   if (exists(`${path}/.`)) {
     const fix = `name a file in it: sqlite:${join(path, "bridgehead.db")}`;
-    return [{ path: ["store"], of: "value", message: `is a directory: ${path}`, fix }];
+    return [findingAt(["store"], `is a directory: ${path}`, fix)];
   }
   const home = dirname(path);
   if (exists(home)) return [];
   const message = `lies in a folder that does not exist: ${home}`;
   const fix = `correct the path, or create the folder for the daemon's user: install -d -m 700 -o bridgehead ${home}`;
-  return [{ path: ["store"], of: "value", message, fix }];
+  return [findingAt(["store"], message, fix)];
 }
 
 function isLoopback(host: string): boolean {

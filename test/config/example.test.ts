@@ -10,7 +10,7 @@ import { parse } from "yaml";
 import { builtIn, loadAdapter } from "../../src/channels/loader.ts";
 import { jsonSchema, loadConfig } from "../../src/config/index.ts";
 import { coreChannel } from "../../src/config/schema/channel.ts";
-import { type Shape, shapeOf } from "../../src/config/shape.ts";
+import { type Shape, shapeOf } from "../../src/config/json-schema.ts";
 import { folder, line } from "./files.ts";
 
 const example = fileURLToPath(new URL("../../config.example.yaml", import.meta.url));
