@@ -17,7 +17,7 @@ function supported(version) {
   return parts[0] > 22 || (parts[0] === 22 && parts[1] >= 19);
 }
 
-/** exit-codes.ts has the table: EX_SOFTWARE and EX_OSERR. */
+/** src/commands/io.ts has the table: EX_SOFTWARE and EX_OSERR. */
 var crashed = 70;
 var noNode = 71;
 

@@ -2,8 +2,7 @@
 // Native modules are imported after the Node.js version check.
 
 import { readFileSync } from "node:fs";
-import { exitCodeOf, exitCodes } from "./commands/exit-codes.ts";
-import { forStandardError, type Io } from "./commands/io.ts";
+import { exitCodeOf, exitCodes, forStandardError, type Io } from "./commands/io.ts";
 
 const floor = [22, 19] as const;
 

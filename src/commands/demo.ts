@@ -34,8 +34,8 @@ import {
 } from "../sandbox/demo.ts";
 import type { Database } from "../store/driver.ts";
 import { messageFate, newestMessage } from "../store/tables/inbox.ts";
-import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
+import { exitCodes } from "./io.ts";
 
 /** Runs until interrupted. Without a terminal it plays a mail, a text, a call and an escalation; with
  *  `once` only the mail. */

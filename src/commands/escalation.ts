@@ -23,9 +23,8 @@ import {
 } from "../store/tables/escalations.ts";
 import { notificationStatesOf, targetsOf } from "../store/tables/responders.ts";
 import { saidBefore, wasGivenBack } from "../store/tables/takeover.ts";
-import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
-import { problemLine } from "./problem.ts";
+import { exitCodes, problemLine } from "./io.ts";
 import { table, useStore, when } from "./store.ts";
 
 export interface EscalationOptions {

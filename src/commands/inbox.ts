@@ -4,8 +4,8 @@
 import type { Database } from "../store/driver.ts";
 import { answeredBefore, dropEvent, releaseHeld } from "../store/restored.ts";
 import { listEvents, readRaw, releaseEvent, showEvent } from "../store/tables/inbox.ts";
-import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
+import { exitCodes } from "./io.ts";
 import { table, when, withStore } from "./store.ts";
 
 export interface InboxOptions {

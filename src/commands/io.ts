@@ -1,6 +1,7 @@
-// The process environment of a command. Commands access nothing else of the process, so tests run them
-// in-process.
+// What a command gets and returns: the process environment, the exit codes, the format of problems. Commands access
+// nothing else of the process, so tests run them in-process.
 
+import type { Problem } from "../config/index.ts";
 import { isJournal, withErrorPriority } from "../ops/systemd.ts";
 
 export interface Io {
@@ -38,3 +39,62 @@ export interface Command<Options> {
 /** Formats text for standard error: with journal priorities when the stream belongs to the journal. */
 export const forStandardError = (text: string, env: Io["env"]): string =>
   isJournal(env["JOURNAL_STREAM"], 2) ? withErrorPriority(text) : text;
+
+/** The exit codes of the process. The unit file, the manual and the tests read this table. */
+export const exitCodes = {
+  ok: 0,
+  /** The command failed and has printed the reason. */
+  failed: 1,
+  /** The command line is wrong. */
+  usage: 2,
+  /** The store was written by a newer version (EX_DATAERR). A restart does not help. */
+  newerSchema: 65,
+  /** A file of the store is damaged (EX_DATAERR). A restart does not help. */
+  damagedStore: 65,
+  /** `check --online`: a server or the platform did not answer (EX_UNAVAILABLE). A retry may succeed. */
+  unreachable: 69,
+  /** An internal error: an uncaught exception (EX_SOFTWARE). A restart is appropriate. */
+  crashed: 70,
+  /** There is no usable Node.js: too old, or it cannot be started (EX_OSERR). A restart does not help. */
+  oldNode: 71,
+  /** The configuration is wrong (EX_CONFIG). A restart does not help. */
+  config: 78,
+} as const;
+
+const meanings: Readonly<Record<keyof typeof exitCodes, string>> = {
+  ok: "it went well",
+  failed: "it could not be done; the reason was printed",
+  usage: "the command line is wrong",
+  newerSchema: "the store was written by a newer version",
+  damagedStore: "the store, or a backup of it, is damaged",
+  unreachable: "a server or the platform did not answer (check --online)",
+  crashed: "a defect; please report it",
+  oldNode: "there is no usable Node.js",
+  config: "the configuration is wrong",
+};
+
+/** The table as `--help` shows it. */
+export function exitCodeHelp(): string {
+  const lines = Object.entries(meanings).map(
+    ([name, meaning]) => `  ${String(exitCodes[name as keyof typeof exitCodes]).padEnd(4)}${meaning}`,
+  );
+  return `\nExit codes:\n${lines.join("\n")}`;
+}
+
+/** Returns the exit code for an error that a command threw. main.ts calls it for errors at the top
+ *  level. Errors are recognized by name or code, because this table is loaded before anything native may
+ *  be imported. */
+export function exitCodeOf(error: unknown): number {
+  for (let at: unknown = error; at instanceof Error; at = at.cause) {
+    if (at.name === "NewerSchema" || (at as { code?: string }).code === "PLATFORM_FILE_NEWER")
+      return exitCodes.newerSchema;
+    if ((at as { code?: string }).code === "STORE_DAMAGED") return exitCodes.damagedStore;
+  }
+  return exitCodes.failed;
+}
+
+/** `file:line:column key: message (fix)` */
+export function problemLine({ file, line, column, key, message, fix }: Problem): string {
+  const place = line === 0 ? file : `${file}:${line}:${column}`;
+  return `${place}${key === "" ? "" : ` ${key}`}: ${message} (${fix})`;
+}

@@ -3,8 +3,8 @@
 
 import type { Database } from "../store/driver.ts";
 import { dropDraft, listDrafts, resendDraft, showDraft } from "../store/tables/outbox.ts";
-import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
+import { exitCodes } from "./io.ts";
 import { table, when, withStore } from "./store.ts";
 
 export interface OutboxOptions {

@@ -4,8 +4,8 @@ import { InvalidArgumentError, Option, Command as Program } from "commander";
 import { causes } from "../domain/policy.ts";
 import { draftStates } from "../domain/states.ts";
 import { deferOptimization } from "../ops/memory.ts";
-import { exitCodeHelp } from "./exit-codes.ts";
 import type { Command, Io } from "./io.ts";
+import { exitCodeHelp } from "./io.ts";
 
 const defaultConfig = "/etc/bridgehead/bridgehead.yaml";
 
@@ -60,7 +60,7 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .option("--once", "end after the first reply")
     .action(calls(() => import("./demo.ts")));
   add("schema", "print the configuration's JSON Schema, for editors").action(
-    calls(() => import("./schema.ts")),
+    calls(async () => (await import("./check.ts")).schema),
   );
   configured("outbox", "list, show, resend or drop what is to be sent")
     .argument("<action>", "list, show, resend or drop", oneOf("list", "show", "resend", "drop"))
@@ -147,7 +147,9 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .option("--instructions <text>", "create, update")
     .option("--json", "agent: print JSON")
     .action(calls(() => import("./platform.ts"), "what", "action", "agent"));
-  configured("migrate", "bring the store's schema up to date").action(calls(() => import("./migrate.ts")));
+  configured("migrate", "bring the store's schema up to date").action(
+    calls(async () => (await import("./backup.ts")).migrate),
+  );
   const copies = (name: "backup" | "verify" | "restore", description: string, file: string) =>
     (name === "verify" ? add(name, description) : configured(name, description))
       .argument("<file>", file)

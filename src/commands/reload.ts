@@ -6,8 +6,8 @@ import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock as clock, newToken } from "../ops/clock.ts";
 import { standardTiming } from "../ops/timing.ts";
-import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
+import { exitCodes } from "./io.ts";
 
 /** Result of a reload for the operator. */
 export interface ReloadOutcome {

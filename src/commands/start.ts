@@ -4,7 +4,7 @@
 
 import { resolve } from "node:path";
 import { type AdapterDefinition, channelId } from "bridgehead/contract";
-import type { AgentSettings } from "../agent/index.ts";
+import type { AgentSettings } from "../agent/calls.ts";
 import { loadAdapter } from "../channels/loader.ts";
 import { loadChannel } from "../config/index.ts";
 import { duration } from "../config/schema/values.ts";
@@ -17,9 +17,8 @@ import { readSettings } from "../store/tables/agents.ts";
 import { ensureChannel } from "../store/tables/events.ts";
 import { type OpeningOutcome, openingOutcome } from "../store/tables/openings.ts";
 import { suppression } from "../store/tables/suppressions.ts";
-import { exitCodes } from "./exit-codes.ts";
 import type { Io } from "./io.ts";
-import { problemLine } from "./problem.ts";
+import { exitCodes, problemLine } from "./io.ts";
 import { useStore } from "./store.ts";
 
 export interface StartOptions {

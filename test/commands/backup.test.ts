@@ -17,7 +17,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { openStore } from "../../src/app.ts";
-import { exitCodes } from "../../src/commands/exit-codes.ts";
+import { exitCodes } from "../../src/commands/io.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { insertEvents } from "../../src/pipeline/accept/rows.ts";
 import { copyStore, verifyStore } from "../../src/store/backup.ts";

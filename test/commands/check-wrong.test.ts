@@ -7,8 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { run } from "../../src/commands/check.ts";
-import { exitCodes } from "../../src/commands/exit-codes.ts";
 import type { Io } from "../../src/commands/io.ts";
+import { exitCodes } from "../../src/commands/io.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "check-wrong-"));
 afterAll(() => rmSync(folder, { recursive: true }));

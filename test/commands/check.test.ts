@@ -4,10 +4,9 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { type CheckOptions, run } from "../../src/commands/check.ts";
-import { exitCodes } from "../../src/commands/exit-codes.ts";
+import { type CheckOptions, run, schema } from "../../src/commands/check.ts";
 import type { Io } from "../../src/commands/io.ts";
-import { run as schema } from "../../src/commands/schema.ts";
+import { exitCodes } from "../../src/commands/io.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../src/platform/index.ts";
 import { migrate } from "../../src/store/migrate.ts";
@@ -219,7 +218,7 @@ describe("schema", () => {
   it("prints a JSON Schema with the built-in adapters", async () => {
     const out: string[] = [];
     const io = { out: (text: string) => void out.push(text), cwd: folder } as unknown as Io;
-    expect(await schema({}, io)).toBe(exitCodes.ok);
+    expect(await schema.run({}, io)).toBe(exitCodes.ok);
     const printed = JSON.parse(out.join("")) as { $schema: string };
     expect(printed.$schema).toBe("https://json-schema.org/draft/2020-12/schema");
     for (const name of ["email", "sms", "voice"])

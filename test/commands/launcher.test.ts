@@ -13,7 +13,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { exitCodes } from "../../src/commands/exit-codes.ts";
+import { exitCodes } from "../../src/commands/io.ts";
 import { launcher, root, start, systemNode } from "./process.ts";
 
 const { version } = JSON.parse(readFileSync(`${root}package.json`, "utf8")) as { version: string };

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { exitCodes } from "../../src/commands/exit-codes.ts";
+import { exitCodes } from "../../src/commands/io.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";

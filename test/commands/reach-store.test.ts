@@ -1,7 +1,7 @@
 // The daemon's start while its database server is not there.
 
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
-import { reachStore } from "../../src/commands/reach-store.ts";
+import { reachStore } from "../../src/commands/run.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { timingWith } from "../../src/ops/timing.ts";
 import { isUnreachable } from "../../src/store/postgres/unreachable.ts";

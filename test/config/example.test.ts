@@ -9,8 +9,8 @@ import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { builtIn, loadAdapter } from "../../src/channels/loader.ts";
 import { jsonSchema, loadConfig } from "../../src/config/index.ts";
-import { coreChannel } from "../../src/config/schema/channel.ts";
 import { type Shape, shapeOf } from "../../src/config/json-schema.ts";
+import { coreChannel } from "../../src/config/schema/channel.ts";
 import { folder, line } from "./files.ts";
 
 const example = fileURLToPath(new URL("../../config.example.yaml", import.meta.url));

@@ -4,7 +4,7 @@
 import { copyFileSync, existsSync, readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { exitCodes } from "../../src/commands/exit-codes.ts";
+import { exitCodes } from "../../src/commands/io.ts";
 import { bridgehead } from "../commands/process.ts";
 import { describeReal, need } from "../real/debian.ts";
 import { adminOf, type Daemon, startDaemon } from "./daemon.ts";

@@ -21,7 +21,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { exitCodes } from "../../src/commands/exit-codes.ts";
+import { exitCodes } from "../../src/commands/io.ts";
 import { launcher, root, start } from "../commands/process.ts";
 
 const unit = readFileSync(`${root}systemd/bridgehead.service`, "utf8");

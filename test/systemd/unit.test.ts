@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
-import { exitCodes } from "../../src/commands/exit-codes.ts";
+import { exitCodes } from "../../src/commands/io.ts";
 import { describeReal, need } from "../real/debian.ts";
 
 const path = (name: string): string => fileURLToPath(new URL(`../../systemd/${name}`, import.meta.url));

@@ -1,0 +1,265 @@
+// The running daemon: its background tasks, SIGHUP, and the data of /readyz. Ends when the service is asked to stop.
+
+import { statfs } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { App } from "../app.ts";
+import {
+  isReady,
+  reportChannels,
+  statusText,
+  storeProblem,
+  stuckChannels,
+  waitingIn,
+} from "../channels/readiness.ts";
+import { type Config, type loadConfig, secretValues } from "../config/index.ts";
+import { alarmText, isSilenced } from "../escalation/alarm/decide.ts";
+import { type AlarmDeps, logAlarm, readAlarm } from "../escalation/alarm/stage.ts";
+import { askHealth } from "../http/index.ts";
+import { systemClock as clock } from "../ops/clock.ts";
+import type { RunningLog } from "../ops/log.ts";
+import { allowOptimization, tidyAfterStart } from "../ops/memory.ts";
+import { type Notifier, runWatchdog } from "../ops/systemd.ts";
+import { type TaskGroup, taskGroup } from "../ops/tasks.ts";
+import type { Timing } from "../ops/timing.ts";
+
+import { advanceGeneration, type Installation, installationWarning } from "../store/installation.ts";
+import { answeredBefore, countHeld } from "../store/restored.ts";
+import { forget } from "../store/retention.ts";
+import { overview } from "../store/tables/overview.ts";
+import { type Io, problemLine } from "./io.ts";
+import { type ReloadOutcome, recordReload } from "./reload.ts";
+
+interface DaemonOptions {
+  /** The configuration that the app was started with. */
+  readonly config: Config;
+  /** URL of the listener itself. */
+  readonly url: string;
+  readonly load: () => ReturnType<typeof loadConfig>;
+  readonly notifier: Notifier;
+  readonly log: RunningLog;
+  readonly io: Io;
+  readonly timing: Timing;
+}
+
+/** Everything outside the app that lives as long as the service. */
+export class Daemon {
+  readonly #app: App;
+  readonly #options: DaemonOptions;
+  /** The configuration as last loaded. */
+  #config: Config;
+
+  constructor(app: App, options: DaemonOptions) {
+    this.#app = app;
+    this.#options = options;
+    this.#config = options.config;
+  }
+
+  /** Reports READY after the first connection attempts. Resolves when the service is asked to stop. */
+  async run(): Promise<void> {
+    const { notifier, log, io, timing } = this.#options;
+    const tasks = taskGroup(io.signal, { clock, log, timing: timing.health });
+    const ended = new Promise<void>((done) => {
+      if (io.signal.aborted) done();
+      io.signal.addEventListener("abort", () => done(), { once: true });
+    });
+    let reloading = Promise.resolve();
+    io.onHangup(() => {
+      reloading = reloading.then(() => this.#reload());
+    });
+    try {
+      await this.#firstTries();
+      allowOptimization();
+      if (io.signal.aborted) return; // SIGTERM during the start: READY would be wrong
+      const channels = reportChannels(this.#app.host, this.#app.agents);
+      log.info({ channels: channels.length }, "ready");
+      await notifier.ready(statusText(channels, 0));
+      this.#noteReload({ result: "applied", lines: [] });
+      this.#startTasks(tasks);
+      await ended;
+    } finally {
+      await reloading;
+      await tasks.stop();
+    }
+  }
+
+  #startTasks(tasks: TaskGroup): void {
+    const { notifier, log, timing, url } = this.#options;
+    const app = this.#app;
+    tasks.start("memory", (signal) => tidyAfterStart(clock, timing.startup.quiet, signal), {
+      restart: "never",
+    });
+    tasks.start("alarm", (signal) => logAlarm({ ...alarmed(app), clock, log, timing }, signal));
+    tasks.start("status", (signal) => this.#reportStatus(signal));
+    tasks.start("generation", (signal) => this.#keepGeneration(signal));
+    tasks.start("retention", (signal) => this.#keepRetention(signal));
+    if (notifier.watchdogMs === null) return;
+    const watchdog = {
+      clock,
+      log,
+      timing: timing.health,
+      intervalMs: notifier.watchdogMs,
+      feed: () => notifier.watchdog(),
+      probes: {
+        "the store": async () =>
+          void (await app.db.tx((q) => q.run("UPDATE meta SET value = value WHERE name = 'schema'"))),
+        "the listener": (signal: AbortSignal) => askHealth(url, signal),
+      },
+      stuck: () => stuckChannels(app.host, clock, timing.channels.stuck),
+    };
+    tasks.start("watchdog", (signal) => runWatchdog(watchdog, signal));
+  }
+
+  /** Waits until every channel has tried to connect once, or for `timing.startup.firstConnections`. */
+  async #firstTries(): Promise<void> {
+    const { io, timing } = this.#options;
+    const { firstConnections, firstConnectionsCheck } = timing.startup;
+    const began = clock.monotonic();
+    const trying = () =>
+      this.#app.host.running().some(({ state, standby }) => state.status.state === "connecting" && !standby);
+    while (trying() && clock.monotonic() - began < firstConnections && !io.signal.aborted)
+      await clock.sleep(firstConnectionsCheck, io.signal);
+  }
+
+  async #reportStatus(signal: AbortSignal): Promise<void> {
+    const { notifier, timing } = this.#options;
+    while (!signal.aborted) {
+      await notifier.status(await this.#status(waitingIn(await this.#app.db.read(overview))));
+      await clock.sleep(timing.upkeep.status, signal);
+    }
+  }
+
+  async #status(waiting: number): Promise<string> {
+    const alarm = await lookForAlarm(alarmed(this.#app));
+    return alarmText(alarm) + statusText(reportChannels(this.#app.host, this.#app.agents), waiting);
+  }
+
+  async #keepRetention(signal: AbortSignal): Promise<void> {
+    const { db } = this.#app;
+    const timing = this.#options.timing.upkeep;
+    // One small batch per transaction, so that a large clean-up never blocks the store for long.
+    const batch = async (): Promise<boolean> => {
+      const { raw, events } = this.#config.retention;
+      const counts = await db.tx((q) => forget(q, { rawMs: raw, eventsMs: events }, timing.retentionRecheck));
+      return Object.values(counts).some((count: number) => count > 0);
+    };
+    while (!signal.aborted) {
+      while (!signal.aborted && (await batch())) await clock.sleep(timing.retentionPause, signal);
+      while (!signal.aborted && (await db.maintain())) await clock.sleep(timing.maintenancePause, signal);
+      await clock.sleep(timing.retention, signal);
+    }
+  }
+
+  /** Advances the generation regularly, so that the next start detects a store that was replaced by an
+   *  older copy. */
+  async #keepGeneration(signal: AbortSignal): Promise<void> {
+    const { config, log, timing } = this.#options;
+    const { store } = config;
+    if (store.kind !== "sqlite" || store.file === ":memory:") return;
+    for (;;) {
+      await clock.sleep(timing.upkeep.generation, signal);
+      if (signal.aborted) return;
+      await advanceGeneration(this.#app.db, store.file, this.#app.installation.id).catch((error: unknown) =>
+        log.warn({ err: error }, "updating the installation file failed"),
+      );
+    }
+  }
+
+  /** Handles SIGHUP. An error leaves the running state unchanged. Never rejects. */
+  async #reload(): Promise<void> {
+    const { notifier } = this.#options;
+    await notifier.reloading();
+    const outcome = await this.#tryReload();
+    const channels = () => statusText(reportChannels(this.#app.host, this.#app.agents), 0);
+    await notifier.ready(await this.#status(0).catch(channels));
+    // Written last: it ends systemd's reload command, and systemd must have received READY before.
+    this.#noteReload(outcome);
+  }
+
+  async #tryReload(): Promise<ReloadOutcome> {
+    const { load, log, io } = this.#options;
+    try {
+      const next = await load();
+      if (!next.ok) {
+        log.error({ problems: next.problems.length }, "the configuration was not reloaded: it is refused");
+        const lines = next.problems.map(problemLine);
+        for (const line of lines) io.err(line);
+        return { result: "rejected", lines };
+      }
+      const secrets = secretValues(next.config);
+      log.setSecrets([...secretValues(this.#config), ...secrets]);
+      const restart = await this.#app.reload(next.config);
+      this.#config = next.config;
+      log.setSecrets(secrets);
+      log.setLevel(next.config.log.level);
+      log.info({ channels: next.config.channels.length }, "configuration reloaded");
+      if (restart.length === 0) return { result: "applied", lines: [] };
+      log.warn({ keys: restart }, "these keys take effect at the next restart");
+      const keys = restart.join(", ");
+      return { result: "applied", lines: [`these keys take effect at the next restart: ${keys}`] };
+    } catch (error) {
+      log.error({ err: error }, "the configuration was not reloaded: what runs goes on as it was");
+      return { result: "failed", lines: [error instanceof Error ? error.message : String(error)] };
+    }
+  }
+
+  #noteReload(outcome: ReloadOutcome): void {
+    try {
+      recordReload(this.#options.io.env, outcome);
+    } catch (error) {
+      this.#options.log.warn({ err: error }, "recording the outcome of a reload failed");
+    }
+  }
+}
+
+/** Returns warnings about the store for the operator. */
+async function storeWarnings(
+  app: App,
+  installation: Installation,
+  { storeChanged }: Timing["upkeep"],
+): Promise<readonly string[]> {
+  const held = await app.db.read(countHeld);
+  const changed = installationWarning(installation);
+  const isRecent = clock.now() - installation.since < storeChanged;
+  const warning = changed !== null && (isRecent || held.messages + held.replies > 0) ? [changed] : [];
+  if (held.messages + held.replies === 0) return warning;
+  const counts = `${held.messages} messages and ${held.replies} replies are held as ${answeredBefore}`;
+  return [
+    ...warning,
+    `${counts}: see inbox list --code ${answeredBefore}, then inbox answer --all or inbox drop --all`,
+  ];
+}
+
+/** Data of /readyz; open escalations come first. */
+export async function readiness(app: App | null, { store }: Config, timing: Timing) {
+  if (!app) return { ready: false, reason: "starting" };
+  const channels = reportChannels(app.host, app.agents);
+  const disk = store.kind === "sqlite" && store.file !== ":memory:" ? freeBytes(store.file) : null;
+  try {
+    const problem = await storeProblem(app.db, clock, disk, timing.health.store);
+    if (problem !== null) return { ready: false, channels, store: problem };
+    const alarm = await readAlarm(alarmed(app));
+    const ready = isReady(channels) && !isSilenced(alarm);
+    const warnings = await storeWarnings(app, app.installation, timing.upkeep);
+    const store = await app.db.read(overview);
+    const escalations = alarm && { escalations: { says: alarmText(alarm), ...alarm } };
+    return { ...escalations, ready, ...(warnings.length > 0 && { warnings }), channels, store };
+  } catch (error) {
+    return { ready: false, channels, store: `cannot be read: ${String(error)}` };
+  }
+}
+
+/** Free bytes of the file's disk for an unprivileged process. */
+const freeBytes = (file: string) => async (): Promise<number> => {
+  const { bavail, bsize } = await statfs(dirname(file));
+  return bavail * bsize;
+};
+
+/** A connecting channel does not count as down. */
+export const alarmed = (app: App): AlarmDeps => ({
+  db: app.db,
+  policy: () => app.policy,
+  isDown: (channel) => {
+    const state = app.host.running().find(({ config }) => config.id === channel)?.state.status.state;
+    return state !== "ready" && state !== "connecting";
+  },
+});
