@@ -1,6 +1,7 @@
-// The status of one side of the channel, derived from a failed connection or login.
+// What failures mean: the status of one side of the channel after a failed connection or login, and the outcome of a draft
+// after an SMTP response or its absence (RFC 5321, RFC 3463).
 
-import type { ChannelStatus } from "bridgehead/contract";
+import type { ChannelStatus, SendOutcome } from "bridgehead/contract";
 import { isTokenFailure } from "./oauth.ts";
 
 /** The fields that imapflow, nodemailer and Node set on their errors. */
@@ -74,4 +75,83 @@ function isFinalSmtp(traced: Traced): boolean {
 function isTlsProblem(traced: Traced, error: unknown): boolean {
   if (traced.tlsFailed || traced.code === "ETLS") return true;
   return /certificate|self.signed|ERR_TLS|ERR_SSL|STARTTLS/i.test(`${traced.code ?? ""} ${brief(error)}`);
+}
+
+/** The fields that nodemailer sets on its errors. */
+export interface SmtpFailure {
+  readonly code?: string;
+  readonly command?: string;
+  readonly response?: string;
+  readonly responseCode?: number;
+}
+
+/** The outcome is certain except in one case: the message was complete (`crossed`) and no response
+ *  arrived. A connection that fails before the final dot has delivered nothing (RFC 5321, 4.1.1.4). */
+export function outcomeOf(error: unknown, crossed: boolean): SendOutcome {
+  const failure = (error ?? {}) as SmtpFailure;
+  const code = failure.responseCode;
+  if (isTokenFailure(error) || isLogin(failure)) {
+    // A 4xx response to AUTH means that the server cannot check the login now (RFC 4954, section 6).
+    const cause = code !== undefined && code >= 400 && code < 500 ? "unreachable" : "login";
+    return { kind: "deferred", reason: brief(error), scope: "channel", cause };
+  }
+  if (code === undefined || code < 400) {
+    return crossed
+      ? { kind: "unknown", reason: `no reply after the message: ${brief(error)}` }
+      : { kind: "deferred", reason: brief(error) };
+  }
+  const reason = replyText(failure);
+  if (isQuota(code, reason)) return { kind: "deferred", reason, scope: "channel", cause: "rate" };
+  // A failure before MAIL is not about this message: the server accepts no messages now.
+  if (isGreeting(failure)) return { kind: "deferred", reason, scope: "channel", cause: "unreachable" };
+  // 503 means commands out of sequence, 421 that the server closes the connection. Neither is about this
+  // message.
+  if (code < 500 || code === 503) return { kind: "deferred", reason };
+  const enhanced = /\b5\.\d{1,3}\.\d{1,3}\b/.exec(reason)?.[0];
+  return {
+    kind: "refused",
+    code: enhanced ?? String(code),
+    reason,
+    scope: isAddress(failure, code, enhanced) ? "recipient" : "draft",
+  };
+}
+
+/** True when the response means that the server permanently rejected our credentials. */
+export function isLogin(failure: SmtpFailure): boolean {
+  if (failure.code === "EAUTH") return true;
+  // Some servers request a login only when the message is submitted.
+  return failure.responseCode === 530 || failure.responseCode === 535;
+}
+
+/** Limits of the account instead of this message: Gmail 550 5.4.5 and 450 4.2.1, Microsoft 432 and 454. */
+function isQuota(code: number, reason: string): boolean {
+  if (code === 432 || code === 454) return true;
+  if (code === 450 && /\b4\.2\.1\b/.test(reason)) return true;
+  if (code === 550 && /\b5\.4\.5\b/.test(reason)) return true;
+  return /\b(daily|sending|user) .{0,30}(limit|quota) exceeded|\b5\.7\.708\b/i.test(reason);
+}
+
+/** True when the recipient's address is invalid: 5.1.x, or a bare 550/551/553 response to RCPT that is
+ *  not about policy. */
+function isAddress(failure: SmtpFailure, code: number, enhanced: string | undefined): boolean {
+  if (failure.command !== "RCPT TO") return false;
+  if (enhanced !== undefined) return /^5\.1\.[0-6]$|^5\.1\.10$|^5\.2\.1$/.test(enhanced);
+  return code === 550 || code === 551 || code === 553;
+}
+
+function isGreeting(failure: SmtpFailure): boolean {
+  return (
+    failure.command === "CONN" ||
+    failure.command === "EHLO" ||
+    failure.command === "HELO" ||
+    failure.command === "STARTTLS"
+  );
+}
+
+/** Returns the text of the server's response, truncated and without the address it may repeat. */
+function replyText(failure: SmtpFailure): string {
+  return (failure.response ?? String(failure.responseCode))
+    .replace(/<?[^\s<>@]{1,64}@[^\s<>@]{1,255}>?/g, "<address>")
+    .replace(/[\p{Cc}]+/gu, " ")
+    .slice(0, 300);
 }

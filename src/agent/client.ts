@@ -214,7 +214,7 @@ function repeatable(reason: string): CallResult<never> {
 type Skill = Agent["skills"][number];
 
 /** Never fails: missing values become null, and an unknown status counts as inactive. */
-export function settingsOf(record: Agent, dropped: Dropped): AgentSettings {
+function settingsOf(record: Agent, dropped: Dropped): AgentSettings {
   const skill = (name: string) => record.skills.find((each) => each.systemName === name);
   return {
     agentId: record.id,

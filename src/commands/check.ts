@@ -18,7 +18,7 @@ import {
   maskSecrets,
   type Problem,
 } from "../config/index.ts";
-import { askHealth } from "../http/index.ts";
+import { askHealth } from "../http/health.ts";
 import { systemClock } from "../ops/clock.ts";
 import { standardTiming } from "../ops/timing.ts";
 import { startable } from "../pipeline/channel-runtime.ts";

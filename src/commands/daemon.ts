@@ -14,7 +14,7 @@ import {
 import { type Config, type loadConfig, secretValues } from "../config/index.ts";
 import { alarmText, isSilenced } from "../escalation/alarm/decide.ts";
 import { type AlarmDeps, logAlarm, readAlarm } from "../escalation/alarm/stage.ts";
-import { askHealth } from "../http/index.ts";
+import { askHealth } from "../http/health.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import type { RunningLog } from "../ops/log.ts";
 import { allowOptimization, tidyAfterStart } from "../ops/memory.ts";
@@ -129,7 +129,7 @@ export class Daemon {
   }
 
   async #status(waiting: number): Promise<string> {
-    const alarm = await lookForAlarm(alarmed(this.#app));
+    const alarm = await readAlarm(alarmed(this.#app));
     return alarmText(alarm) + statusText(reportChannels(this.#app.host, this.#app.agents), waiting);
   }
 

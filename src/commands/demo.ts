@@ -11,7 +11,7 @@ import { createInterface } from "node:readline";
 import { type App, startApp } from "../app.ts";
 import { loadAdapter } from "../channels/loader.ts";
 import { loadConfig } from "../config/index.ts";
-import { startListener } from "../http/index.ts";
+import { startListener } from "../http/listener.ts";
 import { newToken, systemClock } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
 import { readAgents, startPlatform } from "../platform/index.ts";

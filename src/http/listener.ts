@@ -9,8 +9,7 @@ import { getRequestListener } from "@hono/node-server";
 import type { ChannelId, Clock, Log, Route } from "bridgehead/contract";
 import { Hono } from "hono";
 import { standardTiming, type Timing } from "../ops/timing.ts";
-import { plain as plainText } from "./body.ts";
-import { channelTarget, serveRoute, writeResponse } from "./channel-route.ts";
+import { channelTarget, plain as plainText, serveRoute, writeResponse } from "./channel-route.ts";
 import { adminHealth, type HealthOptions, publicHealth } from "./health.ts";
 import { createSockets, type SocketLimits, standardSockets } from "./sockets.ts";
 

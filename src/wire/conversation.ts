@@ -28,7 +28,7 @@ export const user = record(
 );
 
 /** Fields that every request about a user may contain. */
-export const personFields = {
+const personFields = {
   ...names,
   context: z.string().optional(),
   source: z.string().optional(),

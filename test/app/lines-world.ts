@@ -10,7 +10,7 @@ import { type App, startApp } from "../../src/app.ts";
 import { loadAdapter } from "../../src/channels/loader.ts";
 import { type ChannelReport, reportChannels } from "../../src/channels/readiness.ts";
 import { type Config, loadConfig } from "../../src/config/index.ts";
-import { startListener } from "../../src/http/index.ts";
+import { startListener } from "../../src/http/listener.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../src/platform/index.ts";
 import { type Dialing, type PhoneCall, type PhoneOptions, startPhone } from "../../src/sandbox/phone.ts";

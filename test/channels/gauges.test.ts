@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from "vitest";
 import { insertSession } from "../../src/calls/rows.ts";
-import { defineGauges } from "../../src/channels/gauges.ts";
+import { defineGauges } from "../../src/channels/readiness.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { createMetrics } from "../../src/ops/metrics.ts";
 import type { Database } from "../../src/store/driver.ts";

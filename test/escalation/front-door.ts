@@ -9,7 +9,7 @@ import { hashOf } from "../../src/escalation/link/page.ts";
 import { pageHandler } from "../../src/escalation/link/stage.ts";
 import { platformWebhookHandler } from "../../src/escalation/platform-webhook/receive.ts";
 import { platformWebhookStage } from "../../src/escalation/platform-webhook/stage.ts";
-import { startListener } from "../../src/http/index.ts";
+import { startListener } from "../../src/http/listener.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";

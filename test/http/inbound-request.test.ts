@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { inboundRequest, type Received } from "../../src/http/inbound-request.ts";
+import { inboundRequest, type Received } from "../../src/http/channel-route.ts";
 
 const received = (changes: Partial<Received> = {}): Received => ({
   url: "https://bridge.example.com/channels/sms/inbound?x=1",

@@ -10,7 +10,7 @@ import { WebSocket } from "ws";
 import * as z from "zod";
 import { type App, startApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config/index.ts";
-import { startListener } from "../../src/http/index.ts";
+import { startListener } from "../../src/http/listener.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 
 const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };

@@ -57,15 +57,6 @@ export const emailCases: Cases = {
       return f(withFiles(text), null, { ...request, truncated: true, whole: true });
     },
   },
-  "adapters/email/imap/intake.ts": {
-    unread: (f, text) =>
-      f(
-        arrival,
-        { from: [{ address: text, name: text }], subject: text, messageId: text, date: text },
-        { code: "x", reason: "y" },
-        null,
-      ),
-  },
   "adapters/email/parse/machine/bounce.ts": {
     deliveries: (f, text) => {
       const bounce = {
@@ -188,7 +179,6 @@ export const emailCases: Cases = {
     carriesForward: (f, text) => [f(text, { relation: "ours" }), f(text, { relation: "reply" })],
   },
   "adapters/email/smtp/compose.ts": {
-    isCitable: one,
     compose: (f, text) => [
       f(email, self, replyWith(text)),
       f(email, self, { ...replyWith(text), plain: true }),
@@ -221,8 +211,6 @@ export const emailCases: Cases = {
         Object.assign(new Error(text), { responseText: text, response: text, authenticationFailed: true }),
         1,
       ),
-  },
-  "adapters/email/smtp/outcome.ts": {
     outcomeOf: (f, text) =>
       f(Object.assign(new Error(text), { responseCode: 550, response: text, command: "DATA" }), true),
   },

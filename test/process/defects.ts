@@ -295,7 +295,7 @@ export const defects: Defects<Invariant> = {
     caught: "silent relay hold",
     by: ["sent-twice"],
     plant: (altered) => ({
-      "adapters/email/smtp/outcome.ts": {
+      "adapters/email/status.ts": {
         outcomeOf: (real) => (error, crossed) => {
           const outcome = real(error, crossed);
           if (outcome.kind !== "unknown") return outcome;

@@ -7,7 +7,7 @@ import type { Database, Query } from "../../src/store/driver.ts";
 export interface Modules {
   "adapters/email/imap/intake.ts": typeof import("../../adapters/email/imap/intake.ts");
   "adapters/email/smtp/compose.ts": typeof import("../../adapters/email/smtp/compose.ts");
-  "adapters/email/smtp/outcome.ts": typeof import("../../adapters/email/smtp/outcome.ts");
+  "adapters/email/status.ts": typeof import("../../adapters/email/status.ts");
   "adapters/sms/events.ts": typeof import("../../adapters/sms/events.ts");
   "adapters/sms/index.ts": typeof import("../../adapters/sms/index.ts");
   "adapters/sms/twilio/client.ts": typeof import("../../adapters/sms/twilio/client.ts");

@@ -266,7 +266,7 @@ function eventConfigOf(config: EmailConfig): EventRequest["config"] {
 
 /** Returns the event of a message that was not read: too large, not available, or not parsable. `raw` is
  *  kept when it is present and small. */
-export function unread(
+function unread(
   arrival: Arrival,
   envelope: Envelope | null,
   refusal: Refusal,

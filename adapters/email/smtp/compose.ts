@@ -67,7 +67,7 @@ export function referencesOf(
 }
 
 /** False for ids that other servers do not know. */
-export function isCitable(id: string): boolean {
+function isCitable(id: string): boolean {
   return /^<[^<>\s]{1,900}>$/.test(id) && !id.endsWith(surrogateEnd);
 }
 

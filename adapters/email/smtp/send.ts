@@ -10,9 +10,8 @@ import type { EmailConfig } from "../config.ts";
 import { privateCa } from "../imap/connection.ts";
 import { isTokenFailure, type TokenSource } from "../oauth.ts";
 import { asciiAddress } from "../parse/headers.ts";
-import { statusOf } from "../status.ts";
+import { isLogin, outcomeOf, type SmtpFailure, statusOf } from "../status.ts";
 import { type Draft, messageBytes } from "./compose.ts";
-import { isLogin, outcomeOf, type SmtpFailure } from "./outcome.ts";
 
 export interface SenderOptions {
   readonly lines: Lines;

@@ -6,7 +6,7 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { Scheduler } from "../../engine/scheduler.ts";
-import { plain } from "../../http/index.ts";
+import { plain } from "../../http/channel-route.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { type EscalationRow, lockEscalations, readEscalation } from "../../store/tables/escalations.ts";

@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import type { Clock, Log } from "bridgehead/contract";
 import type { Policy } from "../../domain/policy.ts";
 import type { Scheduler } from "../../engine/scheduler.ts";
-import { plain, readBody } from "../../http/index.ts";
+import { plain, readBody } from "../../http/channel-route.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Database } from "../../store/driver.ts";

@@ -15,7 +15,7 @@ import {
 import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import { onTestFinished } from "vitest";
 import voice from "../../../adapters/voice/index.ts";
-import { type Listener, startListener } from "../../../src/http/index.ts";
+import { type Listener, startListener } from "../../../src/http/listener.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import {
   type Dialing,

@@ -14,7 +14,7 @@ import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/con
 import { afterEach } from "vitest";
 import { type ClientOptions, WebSocket } from "ws";
 import voice from "../../../adapters/voice/index.ts";
-import { startListener } from "../../../src/http/index.ts";
+import { startListener } from "../../../src/http/listener.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 
 export type Frame = Readonly<Record<string, any>>; // oxlint-disable-line typescript/no-explicit-any -- frames are looked into
