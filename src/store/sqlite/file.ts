@@ -1,9 +1,7 @@
-// The SQLite file: how its write connection is opened, whether it is still in place, and its upkeep.
+// The SQLite file: how its write connection is opened, and its upkeep.
 
-import { statSync } from "node:fs";
 import Sqlite from "better-sqlite3";
 import { damaged } from "./damaged.ts";
-import { Wal, type WalOptions } from "./wal.ts";
 
 /** Switches the file to WAL. The switch needs exclusive access, and SQLite does not wait for that as it
  *  waits for a lock. The loop retries when two processes open a new file together. The file stays in WAL
@@ -48,7 +46,7 @@ export function openWriter(file: string, busyMs: number): Sqlite.Database {
     // Lets `incrementalVacuum` return free pages. Has an effect on a new file only.
     db.pragma("auto_vacuum = INCREMENTAL");
     becomeWal(db);
-    // Orders the writes so that no power failure damages the file. The commits are synced by wal.ts.
+    // Orders the writes so that no power failure damages the file. The commits are synced by commits.ts.
     db.pragma("synchronous = NORMAL");
     db.pragma("foreign_keys = ON");
     db.pragma("secure_delete = ON");
@@ -59,34 +57,4 @@ export function openWriter(file: string, busyMs: number): Sqlite.Database {
     throw damaged(file, (error as Error).message, error);
   }
   return db;
-}
-
-/** Returns device and inode; null when the file does not exist. */
-function identityOf(file: string): string | null {
-  const found = statSync(file, { throwIfNoEntry: false });
-  return found === undefined ? null : `${found.dev}:${found.ino}`;
-}
-
-/** Returns a check that throws when `file` is no longer the open file. SQLite continues to write to a
- *  deleted file, so a commit would succeed and its data would be lost with the process. */
-export function inPlaceCheck(file: string, wal: Wal | null): () => void {
-  if (wal === null) return () => undefined;
-  const opened = identityOf(file);
-  return () => {
-    if (identityOf(file) === opened && wal.isInPlace()) return;
-    throw new Error(
-      `the store ${file} was deleted or replaced while it is in use; nothing is accepted any more. Remedy: stop the daemon, put the store or a backup in place, and start it`,
-    );
-  };
-}
-
-/** Null for a store in memory. */
-export function openWal(file: string, db: Sqlite.Database, options: WalOptions): Wal | null {
-  if (file === ":memory:") return null;
-  try {
-    return new Wal(file, db, options);
-  } catch (error) {
-    db.close();
-    throw damaged(file, (error as Error).message, error);
-  }
 }

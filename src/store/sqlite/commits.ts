@@ -1,0 +1,322 @@
+// Commits of one SQLite connection. Transactions are queued and committed in groups, without blocking the thread: SQLite runs
+// with synchronous=NORMAL, so a commit writes to the write-ahead log and returns. One asynchronous fdatasync of the log then
+// covers all commits before it, and their transactions are acknowledged after it. Transactions continue meanwhile; their
+// commits share the next sync.
+//
+// SQLite itself syncs the header of the log when it starts it anew, the folder when it creates it, and the log and the
+// database during a checkpoint.
+
+import { fdatasync } from "node:fs";
+import { promisify } from "node:util";
+import type Sqlite from "better-sqlite3";
+import { systemClock } from "../../ops/clock.ts";
+import { standardTiming, type Timing } from "../../ops/timing.ts";
+import type { Query, TxOptions } from "../driver.ts";
+import { damaged, isDamage, isFailedSync } from "./damaged.ts";
+import { Wal, type WalOptions } from "./wal.ts";
+
+interface Waiting {
+  run(q: Query): Promise<unknown>;
+  resolve(value: unknown): void;
+  reject(error: unknown): void;
+  /** False when the result is reported at the commit, before it is on disk. */
+  readonly durable: boolean;
+  readonly committed: (() => void) | undefined;
+  /** True when it does not wait for a running sync. */
+  readonly hurried: boolean;
+}
+
+/** A transaction that has run, with the callback that reports its result. */
+interface Done {
+  readonly one: Waiting;
+  /** False when the transaction was rolled back alone. */
+  readonly isKept: boolean;
+  readonly report: () => void;
+}
+
+/** Event loop turns for which a commit waits for further transactions. */
+const gatherTurns = 8;
+const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+/** The transactions of one connection. */
+export class Commits {
+  /** The statements of the running transaction. */
+  readonly query: Query;
+  readonly #db: Sqlite.Database;
+  readonly #file: string;
+  /** Null for a store in memory. */
+  readonly #wal: Wal | null;
+  readonly #limits: Pick<Timing["sqlite"], "commitBatch" | "commitGather">;
+  readonly #statements: Record<
+    "begin" | "commit" | "rollback" | "save" | "release" | "undo",
+    Sqlite.Statement
+  >;
+  readonly #waiting: Waiting[] = [];
+  #flushing: Promise<void> | null = null;
+  /** Reverts changes in memory; see `Query.onRollback`. */
+  readonly #undos: (() => void)[] = [];
+  /** True when the running commit may have changed the file. */
+  #hasWritten = false;
+  /** True in the retry with savepoints. A savepoint costs a copy of every page written after it, and rollbacks are
+   *  rare. */
+  #saving = false;
+  #beginAgain: () => Promise<never> = () => Promise.reject(new Error("no transaction is under way"));
+  /** Number of transactions in the last commit. */
+  #crowd = 1;
+  /** Ends the wait for a sync. */
+  #hurry: () => void = () => undefined;
+  readonly #sync: (descriptor: number) => Promise<void>;
+  /** Commits that wrote, counted; how many of them are on disk, and how many the running sync covers. */
+  #committed = 0;
+  #synced = 0;
+  #covering = 0;
+  #syncing: Promise<void> | null = null;
+  #nextSync: Promise<void> | null = null;
+  #failure: Error | null = null;
+
+  /** `query` makes the statements of the transactions. */
+  constructor(file: string, db: Sqlite.Database, query: (commits: Commits) => Query, options: WalOptions) {
+    this.#file = file;
+    this.#db = db;
+    this.#limits = options.timing ?? standardTiming.sqlite;
+    this.#sync = options.sync ?? promisify(fdatasync);
+    try {
+      this.#wal = file === ":memory:" ? null : new Wal(file, db, options, (cause) => void this.#fail(cause));
+    } catch (error) {
+      db.close();
+      throw damaged(file, (error as Error).message, error);
+    }
+    this.#statements = {
+      begin: db.prepare("BEGIN IMMEDIATE"),
+      commit: db.prepare("COMMIT"),
+      rollback: db.prepare("ROLLBACK"),
+      save: db.prepare("SAVEPOINT one"),
+      release: db.prepare("RELEASE one"),
+      undo: db.prepare("ROLLBACK TO one"),
+    };
+    this.query = query(this);
+  }
+
+  /** See `Database.tx`. */
+  run<T>(work: (q: Query) => Promise<T>, options: TxOptions = {}): Promise<T> {
+    const { durable = true, committed, hurried = !durable } = options;
+    return new Promise<T>((resolve, reject) => {
+      const refuse = (error: unknown) =>
+        reject(isDamage(error) ? damaged(this.#file, (error as Error).message, error) : error);
+      this.#waiting.push({
+        run: work,
+        resolve: resolve,
+        reject: refuse,
+        durable,
+        committed,
+        hurried,
+      });
+      if (hurried) this.#hurry();
+      this.#flushing ??= this.#flush();
+    });
+  }
+
+  /** Resolves when all commits so far are on disk; rejects when the disk failed. */
+  durable(): Promise<void> {
+    if (this.#failure) return Promise.reject(this.#failure);
+    if (this.#synced === this.#committed || this.#wal === null) return Promise.resolve();
+    if (!this.#syncing) return this.#startSync(this.#wal.descriptor);
+    if (this.#covering === this.#committed) return this.#syncing;
+    this.#nextSync ??= this.#syncing.then(() => {
+      this.#nextSync = null;
+      return this.durable();
+    });
+    return this.#nextSync;
+  }
+
+  /** Resolves when no transaction waits or runs. */
+  async idle(): Promise<void> {
+    for (let running = this.#flushing; running; running = this.#flushing) await running;
+  }
+
+  /** Closes the connection too. */
+  async close(): Promise<void> {
+    await this.durable().catch(() => undefined);
+    await this.#wal?.close(this.#failure === null);
+    this.#db.close();
+    this.#wal?.release();
+  }
+
+  /** Call when a statement of the running transaction has changed the file. */
+  readonly wrote = (): void => void (this.#hasWritten = true);
+
+  /** Call before each statement. After a full disk or an I/O error SQLite may have rolled back. Further statements would
+   *  then be committed one by one, so they are rejected. */
+  readonly checkOpen = (): void => {
+    if (this.#wal !== null && !this.#db.inTransaction)
+      throw new Error("the transaction was rolled back by the database");
+  };
+
+  readonly onRollback = (undo: () => void): void => void this.#undos.push(undo);
+
+  /** Rolls back the writes of `work` when it throws. Without savepoints the whole batch restarts with them, and the
+   *  promise of this call never settles. */
+  readonly nested = async <T>(work: () => Promise<T>): Promise<T> => {
+    const { save, release, undo } = this.#statements;
+    if (this.#saving) save.run();
+    const before = this.#undos.length;
+    try {
+      const result = await work();
+      if (this.#saving) release.run();
+      return result;
+    } catch (error) {
+      if (!this.#saving) return this.#beginAgain();
+      this.#undoTo(before);
+      if (this.#db.inTransaction) {
+        undo.run();
+        release.run();
+      }
+      throw error;
+    }
+  };
+
+  #undoTo(length: number): void {
+    while (this.#undos.length > length) this.#undos.pop()?.();
+  }
+
+  async #flush(): Promise<void> {
+    let rest: readonly Waiting[] = [];
+    while (this.#waiting.length > 0) {
+      await (rest.length > 0 ? nextTurn() : this.#gather());
+      if (this.#wal?.isFull && !this.#failure) await this.#wal.room();
+      const batch = this.#waiting.splice(0);
+      rest = await this.#commitTogether(batch);
+      this.#waiting.unshift(...rest);
+      this.#crowd = batch.length - rest.length;
+    }
+    this.#flushing = null;
+  }
+
+  /** Waits for further transactions, because each commit costs as much as several statements. While a sync runs nothing
+   *  is delayed by it: the sync of the next commit cannot begin earlier. A transaction that does not wait for the
+   *  disk ends this wait. Under load a few turns of the event loop follow. */
+  async #gather(): Promise<void> {
+    const since = systemClock.monotonic();
+    while (this.#syncing && !this.#waiting.some(({ hurried }) => hurried)) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#hurry = resolve;
+      await Promise.race([promise, this.#syncing.catch(() => undefined)]);
+    }
+    if (systemClock.monotonic() - since > this.#limits.commitGather) return;
+    for (let turn = 0; turn < Math.min(gatherTurns, this.#crowd * 2); turn += 1) await nextTurn();
+  }
+
+  /** Runs and commits the first transactions of the batch, and returns the others. */
+  async #commitTogether(batch: readonly Waiting[]): Promise<readonly Waiting[]> {
+    const { touched } = this.query;
+    try {
+      // The kernel may have dropped the pages that it could not write and reports that once; later syncs succeed without
+      // them. So nothing is acknowledged until the process starts anew.
+      if (this.#failure) throw this.#failure;
+      const hints = [...touched];
+      let done = await this.#commitAll(batch, false);
+      if (done === null) {
+        for (const [work, channels] of hints) touched.set(work, channels);
+        done = await this.#commitAll(batch, true);
+      }
+      this.#acknowledge(done ?? []);
+      return batch.slice(done?.length);
+    } catch (error) {
+      if (isFailedSync(error)) this.#fail(error);
+      // Rejects the whole batch. Work that caught the first disk error also fails here, because its savepoint no
+      // longer exists.
+      for (const one of batch) one.reject(error);
+      return [];
+    }
+  }
+
+  /** Reports the results of one commit, each when it is durable. A failed transaction waits too: its error may follow
+   *  from rows that are not on disk yet. */
+  #acknowledge(done: readonly Done[]): void {
+    const later = done.filter(({ one }) => one.durable);
+    const onDisk = later.length > 0 ? this.durable() : null;
+    for (const { one, isKept, report } of done) {
+      if (isKept) one.committed?.();
+      if (!one.durable) report();
+    }
+    void onDisk?.then(
+      () => later.forEach(({ report }) => report()),
+      (error: unknown) => later.forEach(({ one }) => one.reject(error)),
+    );
+  }
+
+  /** Runs one commit. Returns the callbacks that report the result to the callers. Returns null, with nothing written,
+   *  when a rollback was needed and there was no savepoint. Throws when nothing was committed. */
+  async #commitAll(batch: readonly Waiting[], withSavepoints: boolean): Promise<Done[] | null> {
+    this.#saving = withSavepoints;
+    this.#undos.length = 0;
+    this.#hasWritten = false;
+    const again = Promise.withResolvers<null>();
+    this.#beginAgain = () => {
+      again.resolve(null);
+      return new Promise<never>(() => undefined);
+    };
+    try {
+      this.#statements.begin.run();
+      const results: Done[] = [];
+      const end = systemClock.monotonic() + this.#limits.commitBatch;
+      for (const one of batch) {
+        if (results.length > 0 && systemClock.monotonic() > end) break;
+        const result = await Promise.race([again.promise, this.#runOne(one, batch.length === 1)]);
+        if (result === null) return null;
+        results.push(result);
+      }
+      this.#wal?.checkInPlace();
+      this.#statements.commit.run();
+      this.#undos.length = 0;
+      if (this.#hasWritten) {
+        this.#committed += 1;
+        this.#wal?.grown();
+      }
+      return results;
+    } finally {
+      this.#undoTo(0);
+      if (this.#db.inTransaction) this.#statements.rollback.run();
+    }
+  }
+
+  /** A transaction that is alone needs no savepoint, because the whole commit is rolled back. */
+  async #runOne(one: Waiting, alone: boolean): Promise<Done> {
+    try {
+      const value = await (alone ? one.run(this.query) : this.nested(() => one.run(this.query)));
+      return { one, isKept: true, report: () => one.resolve(value) };
+    } catch (error) {
+      // A full disk or an I/O error may have rolled back the whole transaction; then nothing was committed.
+      if (alone || !this.#db.inTransaction) throw error;
+      return { one, isKept: false, report: () => one.reject(error) };
+    }
+  }
+
+  #startSync(descriptor: number): Promise<void> {
+    const covers = this.#committed;
+    this.#covering = covers;
+    const running = this.#sync(descriptor).then(
+      () => {
+        this.#syncing = null;
+        if (this.#failure) throw this.#failure;
+        this.#synced = covers;
+      },
+      (error: unknown) => {
+        this.#syncing = null;
+        throw this.#fail(error);
+      },
+    );
+    this.#syncing = running;
+    return running;
+  }
+
+  /** Marks the store as unusable. */
+  #fail(cause: unknown): Error {
+    const what = cause instanceof Error ? cause.message : String(cause);
+    this.#failure ??= new Error(
+      `the store's disk failed to write (${what}); nothing is acknowledged any more. Remedy: check the disk and its free space, and restart the daemon`,
+      { cause },
+    );
+    return this.#failure;
+  }
+}
