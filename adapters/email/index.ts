@@ -22,7 +22,7 @@ import { probe } from "./probe.ts";
 import { mailbox, mailboxOf, providerOf } from "./providers.ts";
 import { compose, type Draft, readDraft } from "./smtp/compose.ts";
 import { prepare } from "./smtp/markdown.ts";
-import { type Lines, lines, type SmtpOptions, sender } from "./smtp/send.ts";
+import { type SmtpOptions, SmtpPool, sender } from "./smtp/send.ts";
 
 export default defineAdapter({
   name: "email",
@@ -47,7 +47,7 @@ export default defineAdapter({
       maxSource: settings.max_size,
       tokens: tokens(settings.imap.oauth2),
     };
-    const smtp = lines(smtpOptions(settings, tokens));
+    const smtp = new SmtpPool(smtpOptions(settings, tokens));
     const folder = sentFolder({
       connection: imap,
       folder: settings.sent_folder === "none" ? "auto" : settings.sent_folder,
@@ -65,7 +65,7 @@ export default defineAdapter({
       idleLimit: providerOf(settings.imap.host).idleLimit ?? Number.POSITIVE_INFINITY,
       parser: () => sharedParser(channel.clock),
     });
-    const sending = outbound({ channel, config: settings, self, health: state, lines: smtp, folder });
+    const sending = outbound({ channel, config: settings, self, health: state, pool: smtp, folder });
     return {
       inbound: { run: read },
       outbound: sending.outbound,
@@ -117,23 +117,23 @@ export interface OutboundParts {
   readonly config: EmailConfig;
   readonly self: Identity;
   readonly health: Health;
-  readonly lines: Lines;
+  readonly pool: SmtpPool;
   readonly folder: SentFolder;
 }
 
 /** Opens no connection until the first send. `close` ends the connections that sending has opened. */
-export function outbound({ channel, config, self, health, lines, folder }: OutboundParts): {
+export function outbound({ channel, config, self, health, pool, folder }: OutboundParts): {
   readonly outbound: Outbound<Draft>;
   close(signal: AbortSignal): Promise<void>;
 } {
   const filing = filingOf(config);
-  const send = sender({ lines, health, sent: copier(config, filing, folder) });
+  const send = sender({ pool, health, sent: copier(config, filing, folder) });
   return {
     outbound: {
       attachmentLimit: config.attachments.max_sent_bytes,
       prepare: (markdown, signal) => prepare(channel.clock, markdown, signal),
       compose: (reply) => compose(config, self, reply),
-      ...countedSends<Draft>(lines.connections, (draft, attempt) => send(readDraft(draft), attempt)),
+      ...countedSends<Draft>(pool.connections, (draft, attempt) => send(readDraft(draft), attempt)),
       recipients: (draft) => {
         const { to, cc } = readDraft(draft);
         return [...to, ...cc].map(({ address }) => address);
@@ -142,7 +142,7 @@ export function outbound({ channel, config, self, health, lines, folder }: Outbo
         reconcile(folder, filing, channel.clock, readDraft(draft), attempt, signal),
     },
     async close(signal) {
-      lines.close();
+      pool.close();
       await folder.close(signal);
     },
   };

@@ -5,7 +5,7 @@ import type { Channel, ChannelStatus, Probed } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
 import { type ConnectionOptions, openConnection } from "./imap/connection.ts";
 import { isTokenFailure } from "./oauth.ts";
-import type { Lines } from "./smtp/send.ts";
+import type { SmtpPool } from "./smtp/send.ts";
 import { brief, statusOf } from "./status.ts";
 
 type Side = "imap" | "smtp";
@@ -15,12 +15,12 @@ export async function probe(
   channel: Channel,
   config: EmailConfig,
   imap: ConnectionOptions,
-  lines: Lines,
+  pool: SmtpPool,
   signal: AbortSignal,
 ): Promise<ChannelStatus & { readonly parts: readonly Probed[] }> {
   const parts = await Promise.all([
     readable(channel, config, imap, signal).catch((error: unknown) => failed("imap", config, error)),
-    sendable(lines, signal).catch((error: unknown) => failed("smtp", config, error)),
+    sendable(pool, signal).catch((error: unknown) => failed("smtp", config, error)),
   ]);
   const worst = parts.reduce((bad, part) => (rank(part) > rank(bad) ? part : bad));
   const { status } = worst;
@@ -70,9 +70,9 @@ const wantedFolders = ({
 const has = (folders: readonly string[], wanted: string): boolean =>
   folders.some((folder) => folder === wanted || (/^inbox$/i.test(wanted) && /^inbox$/i.test(folder)));
 
-async function sendable(lines: Lines, signal: AbortSignal): Promise<Probed> {
+async function sendable(pool: SmtpPool, signal: AbortSignal): Promise<Probed> {
   const fresh = true;
-  await lines.use(signal, () => Promise.resolve(), fresh);
+  await pool.use(signal, () => Promise.resolve(), fresh);
   return { part: "smtp", status: { state: "ready" } };
 }
 

@@ -14,7 +14,7 @@ import { isLogin, outcomeOf, type SmtpFailure, statusOf } from "../status.ts";
 import { type Draft, messageBytes } from "./compose.ts";
 
 export interface SenderOptions {
-  readonly lines: Lines;
+  readonly pool: SmtpPool;
   readonly health: Health;
   /** Called with the message's bytes after the server accepted it. Must not throw. */
   readonly sent: (draft: Draft, bytes: Buffer) => void;
@@ -22,17 +22,17 @@ export interface SenderOptions {
 
 /** Implements `Outbound.send`, with the parsed draft. */
 export function sender(options: SenderOptions): (draft: Draft, attempt: Attempt) => Promise<SendOutcome> {
-  const { lines, health } = options;
+  const { pool, health } = options;
   let loginFailures = 0;
 
   return async (draft, attempt) => {
     const files: Uint8Array[] = [];
     for (const { ref } of draft.attachments) files.push(await attempt.read(fileRef(ref)));
     const bytes = await messageBytes(draft, files);
-    let outcome = await once(lines, draft, bytes, attempt, false);
+    let outcome = await once(pool, draft, bytes, attempt, false);
     // The server had silently closed the idle connection. Nothing was sent, so retry once on a new
     // connection.
-    if (outcome.stale && !attempt.signal.aborted) outcome = await once(lines, draft, bytes, attempt, true);
+    if (outcome.stale && !attempt.signal.aborted) outcome = await once(pool, draft, bytes, attempt, true);
     const { error, result } = outcome;
     if (error !== null && (isTokenFailure(error) || isLogin(error as SmtpFailure))) {
       loginFailures += 1;
@@ -54,31 +54,31 @@ interface Once {
 }
 
 async function once(
-  lines: Lines,
+  pool: SmtpPool,
   draft: Draft,
   bytes: Buffer,
   attempt: Attempt,
   fresh: boolean,
 ): Promise<Once> {
-  const state: { line: Line | null; crossed: boolean } = { line: null, crossed: false };
-  const work = async (line: Line): Promise<SendOutcome> => {
-    state.line = line;
+  const state: { pooled: PooledConnection | null; crossed: boolean } = { pooled: null, crossed: false };
+  const work = async (pooled: PooledConnection): Promise<SendOutcome> => {
+    state.pooled = pooled;
     const envelope = envelopeOf(draft, bytes.length);
-    if (!line.utf8 && [envelope.from, ...envelope.to].some((address) => /[^\x00-\x7f]/.test(address)))
+    if (!pooled.utf8 && [envelope.from, ...envelope.to].some((address) => /[^\x00-\x7f]/.test(address)))
       return noUtf8;
-    const info = await transmit(line, envelope, bytes, attempt, () => {
+    const info = await transmit(pooled, envelope, bytes, attempt, () => {
       state.crossed = true;
     });
     return taken(draft, info);
   };
   try {
-    const result = await lines.use(attempt.signal, work, fresh);
+    const result = await pool.use(attempt.signal, work, fresh);
     return { result, error: null, loggedIn: true, stale: false };
   } catch (error) {
-    const { line, crossed } = state;
-    const result = reached(outcomeOf(error, crossed), line !== null);
-    const stale = line?.used === true && !crossed && (error as SmtpFailure).responseCode === undefined;
-    return { result, error, loggedIn: line !== null, stale };
+    const { pooled, crossed } = state;
+    const result = reached(outcomeOf(error, crossed), pooled !== null);
+    const stale = pooled?.used === true && !crossed && (error as SmtpFailure).responseCode === undefined;
+    return { result, error, loggedIn: pooled !== null, stale };
   }
 }
 
@@ -107,7 +107,7 @@ interface Info {
  *  byte of the message is written and only the final dot is missing. Before that point a server must not
  *  deliver anything. */
 function transmit(
-  { connection }: Line,
+  { connection }: PooledConnection,
   envelope: ReturnType<typeof envelopeOf>,
   bytes: Buffer,
   attempt: Attempt,
@@ -183,24 +183,14 @@ export interface SmtpOptions {
 }
 
 /** A connection to the server, used by one piece of work at a time. */
-export interface Line {
+export interface PooledConnection {
   readonly connection: SMTPConnection;
   /** False when the connection was just opened. */
   readonly used: boolean;
   /** True when the server offers SMTPUTF8 (RFC 6531). */
   readonly utf8: boolean;
-}
-
-export interface Lines {
-  /** Maximum number of connections. */
-  readonly connections: number;
-  /** Waits for a free slot, then calls `work` with an idle connection or a new one. Keeps the connection
-   *  for later work when `work` resolves, and closes it when `work` rejects. Rejects with the error of
-   *  `work`, of nodemailer or of the token endpoint, or with the signal's reason. `fresh` never uses an
-   *  idle connection. */
-  use<T>(signal: AbortSignal, work: (line: Line) => Promise<T>, fresh?: boolean): Promise<T>;
-  /** Closes the idle connections; a connection in use is closed when its work ends. */
-  close(): void;
+  /** Number of messages that the connection has carried. */
+  readonly sent: number;
 }
 
 /** In ms. Providers close idle connections after minutes; reusing an older one would only cause a failed
@@ -209,28 +199,70 @@ const idleLimit = 20_000;
 /** Same value as nodemailer's pool: some servers limit the messages per connection. */
 const messageLimit = 100;
 
-/** Opens no connection until the first request. */
-export function lines(options: SmtpOptions): Lines {
-  const idle: { readonly connection: SMTPConnection; readonly reused: AbortController }[] = [];
-  const sent = new WeakMap<SMTPConnection, number>();
-  const utf8 = new WeakSet<SMTPConnection>();
-  const queue = new PQueue({ concurrency: options.smtp.connections });
-  let closed = false;
+/** The connections to one server. Opens none until the first request. */
+export class SmtpPool {
+  /** Maximum number of connections. */
+  readonly connections: number;
+  readonly #options: SmtpOptions;
+  readonly #queue: PQueue;
+  /** The newest is last. A connection leaves the list when its `reused` aborts. */
+  readonly #idle: { readonly pooled: PooledConnection; readonly reused: AbortController }[] = [];
+  #closed = false;
 
-  function reuse(): Line | null {
-    for (let entry = idle.pop(); entry !== undefined; entry = idle.pop()) {
+  constructor(options: SmtpOptions) {
+    this.#options = options;
+    this.connections = options.smtp.connections;
+    this.#queue = new PQueue({ concurrency: this.connections });
+  }
+
+  /** Waits for a free slot, then calls `work` with an idle connection or a new one. Keeps the connection
+   *  for later work when `work` resolves, and closes it when `work` rejects. Rejects with the error of
+   *  `work`, of nodemailer or of the token endpoint, or with the signal's reason. `fresh` never uses an
+   *  idle connection. */
+  use<T>(signal: AbortSignal, work: (pooled: PooledConnection) => Promise<T>, fresh = false): Promise<T> {
+    // Only for the wait: p-queue would free the slot of running work at an abort, before the work ends.
+    const waiting = new AbortController();
+    const leave = () => waiting.abort(signal.reason);
+    signal.addEventListener("abort", leave, { once: true });
+    if (signal.aborted) leave();
+    const run = async () => {
+      signal.removeEventListener("abort", leave);
+      const pooled = (fresh ? null : this.#reuse()) ?? (await open(this.#options, signal));
+      try {
+        const result = await work(pooled);
+        this.#release(pooled);
+        return result;
+      } catch (error) {
+        pooled.connection.close();
+        throw error;
+      }
+    };
+    return this.#queue.add(run, { signal: waiting.signal });
+  }
+
+  /** Closes the idle connections; a connection in use is closed when its work ends. */
+  close(): void {
+    this.#closed = true;
+    for (let one = this.#reuse(); one !== null; one = this.#reuse()) one.connection.quit();
+  }
+
+  #reuse(): PooledConnection | null {
+    for (let entry = this.#idle.pop(); entry !== undefined; entry = this.#idle.pop()) {
       entry.reused.abort("reused"); // a reason avoids the default error object and its stack trace
-      const { connection } = entry;
-      if (!connection.destroyed) return { connection, used: true, utf8: utf8.has(connection) };
+      if (!entry.pooled.connection.destroyed) return { ...entry.pooled, used: true };
     }
     return null;
   }
 
-  function keep(connection: SMTPConnection): void {
-    const entry = { connection, reused: new AbortController() };
-    idle.push(entry);
+  /** Keeps the connection, unless it has carried enough messages or is no longer needed. */
+  #release(pooled: PooledConnection): void {
+    const { connection } = pooled;
+    const sent = pooled.sent + 1;
+    if (this.#closed || sent >= messageLimit || connection.destroyed) return connection.close();
+    const entry = { pooled: { ...pooled, sent }, reused: new AbortController() };
+    this.#idle.push(entry);
     const tooLong = () => {
-      idle.splice(idle.indexOf(entry), 1);
+      this.#idle.splice(this.#idle.indexOf(entry), 1);
       if (connection.destroyed) connection.close();
       else connection.quit();
     };
@@ -239,54 +271,10 @@ export function lines(options: SmtpOptions): Lines {
       signal: entry.reused.signal,
     });
   }
-
-  async function connected(signal: AbortSignal, fresh: boolean): Promise<Line> {
-    const idleOne = fresh ? null : reuse();
-    if (idleOne !== null) return idleOne;
-    const opened = await open(options, signal);
-    if (opened.utf8) utf8.add(opened.connection);
-    return { ...opened, used: false };
-  }
-
-  /** Keeps the connection, unless it has carried enough messages or is no longer needed. */
-  function release({ connection }: Line): void {
-    const count = (sent.get(connection) ?? 0) + 1;
-    if (closed || count >= messageLimit || connection.destroyed) return connection.close();
-    sent.set(connection, count);
-    keep(connection);
-  }
-
-  return {
-    connections: options.smtp.connections,
-    use(signal, work, fresh = false) {
-      // Only for the wait: p-queue would free the slot of running work at an abort, before the work ends.
-      const waiting = new AbortController();
-      const leave = () => waiting.abort(signal.reason);
-      signal.addEventListener("abort", leave, { once: true });
-      if (signal.aborted) leave();
-      const run = async () => {
-        signal.removeEventListener("abort", leave);
-        const line = await connected(signal, fresh);
-        try {
-          const result = await work(line);
-          release(line);
-          return result;
-        } catch (error) {
-          line.connection.close();
-          throw error;
-        }
-      };
-      return queue.add(run, { signal: waiting.signal });
-    },
-    close() {
-      closed = true;
-      for (let line = reuse(); line !== null; line = reuse()) line.connection.quit();
-    },
-  };
 }
 
 /** Connects, starts TLS and logs in. */
-async function open({ smtp, login }: SmtpOptions, signal: AbortSignal): Promise<Omit<Line, "used">> {
+async function open({ smtp, login }: SmtpOptions, signal: AbortSignal): Promise<PooledConnection> {
   const ca = await privateCa(smtp.ca);
   const connection = new SMTPConnection({
     host: smtp.host,
@@ -315,7 +303,7 @@ async function open({ smtp, login }: SmtpOptions, signal: AbortSignal): Promise<
     if (login !== null)
       await step(connection, (done) => connection.login(credentials(login), (error) => done(error)));
     signal.throwIfAborted();
-    return { connection, utf8 };
+    return { connection, used: false, utf8, sent: 0 };
   } catch (error) {
     connection.close();
     throw error;
