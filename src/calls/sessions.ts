@@ -53,7 +53,7 @@ export const liveSessions = (timing: Timing["calls"]): LiveSessions => ({
     await settleEvent(q, row.id, { state: "routed", code: event.state, conversation });
     const reason = missedReason(event, line.rules);
     if (reason !== null)
-      await line.escalation()?.raise(q, { ...about(line, row, conversation), cause: "call", reason });
+      await line.escalation()?.open(q, { ...about(line, row, conversation), cause: "call", reason });
     const fields = { channel: line.channel, session: event.session, state: event.state };
     failpoint("session.commit", "before", fields);
     context.committed.push(() => failpoint("session.commit", "after", fields));
@@ -103,7 +103,7 @@ export const liveSessions = (timing: Timing["calls"]): LiveSessions => ({
       hasTargets: line.rules.notify !== undefined,
     });
     // Responders who were notified of the abandoned call receive this message as an update.
-    if (found) await line.escalation()?.raise(q, { ...about(line, row, conversation), ...found, news: true });
+    if (found) await line.escalation()?.open(q, { ...about(line, row, conversation), ...found, news: true });
   },
 
   async admit(q, draft, session) {

@@ -8,12 +8,13 @@ import { loadPolicy } from "../config/index.ts";
 import { looksLikeCommand } from "../domain/instructions.ts";
 import { acknowledge, close, relay, resume } from "../escalation/actions.ts";
 import { detailsOf } from "../escalation/notify/rows.ts";
+import { readCustomers } from "../escalation/reply/rows.ts";
 import { systemClock as clock, newId } from "../ops/clock.ts";
 import { failpoint } from "../ops/failpoints.ts";
 import { standardTiming } from "../ops/timing.ts";
 import type { Database, Query } from "../store/driver.ts";
 import {
-  addTrigger,
+  addTriggers,
   type EscalationRow,
   escalationByNumber,
   hasNote,
@@ -156,13 +157,14 @@ async function change(
     const note = { escalation: row.id, source: "note", detail: `${by}: ${text}` };
     if (!again && (await hasNote(q, note, sameText)))
       return { done: true, says: "noted before; --again notes it once more" };
-    await addTrigger(q, { key: `note:${newId(clock.now())}`, ...note });
+    await addTriggers(q, [{ key: `note:${newId(clock.now())}`, ...note }]);
     return { done: true, says: "noted" };
   }
   if (row.state === "closed" && !(await isLeftSilent(q, row, action))) return afterClose(q, row, action, by);
   if (action === "close") return { done: await close(q, row, by, deps), says: "closed" };
   if (action === "resume") {
-    await resume(q, row, by, deps);
+    const customers = await readCustomers(q, row.conversation === null ? [] : [row.conversation]);
+    await resume(q, row, customers.get(row.conversation ?? "") ?? null, by, deps);
     return { done: true, says: "given back to the agent" };
   }
   const actor = { name: by, contact: null };

@@ -7,7 +7,7 @@ import { loadAdapter } from "../channels/loader.ts";
 import { loadPolicy } from "../config/index.ts";
 import type { About, Cause, Contact, Policy, Way } from "../domain/policy.ts";
 import { forecast, type Look, type Spared } from "../domain/policy.ts";
-import { escalationsFor } from "../escalation/agent-recipients.ts";
+import { escalationsFor } from "../escalation/webhook/recipients.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { readSettings } from "../store/tables/agents.ts";
 import type { Io } from "./io.ts";

@@ -5,16 +5,15 @@ import type { Clock, Log, Traits } from "bridgehead/contract";
 import { type Address, firstTo } from "../domain/turn.ts";
 import { newId } from "../ops/clock.ts";
 import type { Query } from "../store/driver.ts";
-import { readConversation } from "../store/tables/conversations.ts";
 import { insertReply } from "../store/tables/drafts.ts";
 import { closeEscalation, type EscalationRow } from "../store/tables/escalations.ts";
 import { insertFiles, type ReadyFile } from "../store/tables/files.ts";
 import { clearLanes } from "../store/tables/takeover.ts";
-import { enqueueTurn } from "../store/tables/turns.ts";
+import { appendTurn, enqueueTurn } from "../store/tables/turns.ts";
 import { takenText } from "./notify/text.ts";
 import { whyNotRelayed } from "./reply/decide.ts";
 import { namesOf } from "./reply/files.ts";
-import { acknowledgeEscalation, type Customer, notifyOthers, readCustomer } from "./reply/rows.ts";
+import { acknowledgeEscalation, type Customer, notifyOthers, readCustomers } from "./reply/rows.ts";
 
 export interface ActorDeps {
   readonly clock: Clock;
@@ -51,30 +50,37 @@ export async function close(q: Query, row: EscalationRow, by: string, deps: Acto
   return closed;
 }
 
-/** Returns the conversation to the agent: enqueues the mode change for the platform and closes the
- *  escalation. */
-export async function resume(q: Query, row: EscalationRow, by: string, deps: ActorDeps): Promise<void> {
-  if (row.conversation !== null) await giveBack(q, row.conversation, deps.clock);
+/** Returns the conversation to the agent: enqueues the mode change for the platform, after all queued turns of the
+ *  conversation, and closes the escalation. `customer`: null when it is about a channel. */
+export async function resume(
+  q: Query,
+  row: EscalationRow,
+  customer: Pick<Customer, "id" | "channel" | "person"> | null,
+  by: string,
+  deps: ActorDeps,
+): Promise<void> {
+  if (customer !== null)
+    await appendTurn(q, {
+      ...turnOf(customer, deps.clock),
+      kind: "mode",
+      question: "ai",
+      address: "{}",
+    });
   await close(q, row, by, deps);
 }
 
-/** Enqueues a turn that sets the platform's mode to `ai`. It runs after all queued turns of the
- *  conversation. */
-async function giveBack(q: Query, conversation: string, clock: Clock): Promise<void> {
-  const { channel, person } = await readConversation(q, conversation);
-  await enqueueTurn(q, {
-    id: newId(clock.now()),
-    conversation,
-    channel,
-    person,
-    kind: "mode",
-    event: null,
-    question: "ai",
-    context: null,
-    address: "{}",
-    receivedAt: clock.now(),
-  });
-}
+const turnOf = (
+  { id: conversation, channel, person }: Pick<Customer, "id" | "channel" | "person">,
+  clock: Clock,
+) => ({
+  id: newId(clock.now()),
+  conversation,
+  channel,
+  person,
+  event: null,
+  context: null,
+  receivedAt: clock.now(),
+});
 
 export interface RelayDeps {
   /** Returns the kind of the channel; null when it cannot send. */
@@ -98,7 +104,8 @@ export async function relay(
   content: Content,
   deps: RelayDeps,
 ): Promise<string | null> {
-  const customer = about.conversation === null ? null : await readCustomer(q, about.conversation);
+  const { conversation: id } = about;
+  const customer = id === null ? null : ((await readCustomers(q, [id])).get(id) ?? null);
   const kind = customer && deps.kindOf(customer.channel);
   const reason = whyNotRelayed(customer, kind);
   if (customer === null || reason !== null) return reason;
@@ -114,26 +121,20 @@ export async function enqueueRelay(
   content: Content & { readonly inCall: boolean },
   { clock, log }: Pick<RelayDeps, "clock" | "log">,
 ): Promise<void> {
-  const { id: conversation, channel, person } = customer;
+  const { id: conversation, channel } = customer;
   const files = content.files ?? [];
   const names = namesOf(files);
   const { inCall } = content;
   const address = inCall ? addressInCall(customer) : addressOf(customer);
-  const turn = newId(clock.now());
+  const turn = turnOf(customer, clock);
   if (!inCall) {
-    await clearLanes(q, conversation);
-    await enqueueTurn(q, {
-      id: turn,
-      conversation,
-      channel,
-      person,
+    const unchanged = await clearLanes(q, conversation);
+    await (unchanged ? appendTurn : enqueueTurn)(q, {
+      ...turn,
       kind: "relayed",
-      event: null,
       // The platform receives only the names of the files.
       question: [content.text, names].filter((part) => part !== "").join("\n\n"),
-      context: null,
       address: JSON.stringify(address),
-      receivedAt: clock.now(),
     });
   }
   const reply = newId(clock.now());
@@ -141,7 +142,7 @@ export async function enqueueRelay(
     id: reply,
     conversation,
     channel,
-    turn: inCall ? null : turn,
+    turn: inCall ? null : turn.id,
     kind: "human",
     address: JSON.stringify(address),
     text: content.text || names,

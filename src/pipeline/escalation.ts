@@ -11,7 +11,7 @@ import type { EventRow } from "../store/tables/events.ts";
 import type { TurnRow } from "../store/tables/turns.ts";
 import type { ChannelRuntime } from "./channel-runtime.ts";
 
-export interface Raised {
+export interface EscalationTrigger {
   /** Idempotency key of the trigger, unique for all time: `turn:<id>`, `response:<platform message>`,
    *  `webhook:<id>` ... */
   readonly key: string;
@@ -22,8 +22,10 @@ export interface Raised {
   readonly channel: string;
   /** The agent's name in the configuration. */
   readonly agent: string;
-  /** Null: the escalation is about the channel. */
+  /** Null: the escalation is about the channel, or about `about`. */
   readonly conversation: string | null;
+  /** The subject, where it is neither the conversation nor the channel. */
+  readonly about?: string;
   readonly topic: string | null;
   /** Text for the responder; contains no secrets. */
   readonly reason: string;
@@ -37,10 +39,10 @@ export interface Raised {
 export interface Escalation {
   /** Opens or extends the escalation that responders are notified of. Deduplicates by key. Without a
    *  policy it stores nothing. */
-  raise(q: Query, raised: Raised): Promise<void>;
+  open(q: Query, trigger: EscalationTrigger): Promise<void>;
   /** Handles a message that the adapter would have answered. Returns true when it is a responder's reply
    *  to an escalation. Its event is then settled, and the agent never receives it. */
-  hear(q: Query, line: ChannelRuntime, row: EventRow, event: MessageEvent): Promise<boolean>;
+  routeReply(q: Query, line: ChannelRuntime, row: EventRow, event: MessageEvent): Promise<boolean>;
   /** Called when the platform has accepted a question: detects an escalating answer and schedules a poll
    *  of the platform's conversation. Returns true when the call must be handed over after the answer.
    *  Independent of the policy. */
@@ -51,7 +53,7 @@ export interface Escalation {
     answer: Answer,
   ): Promise<boolean>;
   /** Called when a draft will no longer be sent without an operator. */
-  stuck(
+  undeliverable(
     q: Query,
     line: ChannelRuntime,
     draft: Pick<DraftRow, "id" | "conversation" | "reply">,

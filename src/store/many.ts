@@ -1,7 +1,7 @@
 // Statements with several rows of values. One statement for many rows saves round trips on PostgreSQL and
 // bindings on SQLite.
 
-import type { Value } from "./driver.ts";
+import type { Query, Value } from "./driver.ts";
 
 /** Largest number of rows in one statement. Keeps the number of parameters below every limit of the
  *  databases. */
@@ -55,7 +55,7 @@ export const fromListed = (table: string, column: string): string => `
 /** Returns the condition that `column` is in the parameter $1 (`listOf`). */
 export const isListed = (column: string): string => `
   ${column} IN (SELECT value FROM json_each($1)) -- only: sqlite
-  ${column} = ANY (SELECT json_array_elements_text(CAST($1 AS json))) -- only: postgres
+  ${column} = ANY (ARRAY(SELECT json_array_elements_text(CAST($1 AS json)))) -- only: postgres
 `;
 
 /** Returns SQL that lists the channels with rows that satisfy `open`, and `due` if given. It iterates
@@ -77,4 +77,25 @@ export function channelsIn(
      FROM found WHERE found.channel IS NOT NULL
    )
    SELECT channel FROM found WHERE channel IS NOT NULL ${waiting}`;
+}
+
+/** Runs `work` for all items together. When it fails, runs it for each item alone, so that one defect does not
+ *  stop the others. */
+export async function isolated<T>(
+  q: Query,
+  items: readonly T[],
+  work: (items: readonly T[]) => Promise<void>,
+  failed: (item: T, error: unknown) => Promise<void>,
+): Promise<void> {
+  const all =
+    items.length > 1 &&
+    (await q
+      .savepoint(() => work(items))
+      .then(
+        () => true,
+        () => false,
+      ));
+  if (all) return;
+  for (const item of items)
+    await q.savepoint(() => work([item])).catch((error: unknown) => failed(item, error));
 }

@@ -218,7 +218,7 @@ it.concurrent("passes a customer's words on to the others when they do not reach
   await desk.write({ subject: "Re: My lamp", text: "Are you there?", answers: answer });
   expect((await desk.mailTo(dora.email, 1)).text).toContain("Are you there?");
   expect(await desk.textTo(emil.sms, 2)).toContain("Are you there?");
-  const [stuck] = desk.log.filter(({ message }) => message === "a notice of an escalation is stuck");
+  const [stuck] = desk.log.filter(({ message }) => message === "escalation notification not delivered");
   expect(stuck?.fields, "which one, and why").toMatchObject({
     escalations: [1],
     state: "failed",

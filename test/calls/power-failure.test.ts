@@ -14,10 +14,10 @@ import type { Database } from "../../src/store/driver.ts";
 import { endLeases } from "../../src/store/leases.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { insertEscalation } from "../../src/store/tables/escalations.ts";
 import { type CallHouse, callHouse, callOf } from "../pipeline/call.ts";
 import { mail } from "../pipeline/house.ts";
 import { type ScriptedPlatform, startPlatform } from "../pipeline/scripted-platform.ts";
+import { insertEscalation } from "../store/escalation-rows.ts";
 import { conversation, draft, turn } from "../store/rig.ts";
 
 interface Disk {

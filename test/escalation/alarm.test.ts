@@ -6,10 +6,10 @@ import { endNotifications } from "../../src/escalation/notify/rows.ts";
 import { createMetrics } from "../../src/ops/metrics.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { insertEscalation } from "../../src/store/tables/escalations.ts";
-import { addNotification, addTargets } from "../../src/store/tables/responders.ts";
+import { addTargets } from "../../src/store/tables/responders.ts";
 import { eventually } from "../app/eventually.ts";
 import { testClock } from "../pipeline/house.ts";
+import { addNotification, insertEscalation } from "../store/escalation-rows.ts";
 import { conversation, draft, fresh, sqlitePlace } from "../store/rig.ts";
 import { policyOf } from "./front-door.ts";
 
@@ -176,11 +176,11 @@ it("says in one line what is worst, first", async () => {
   expect(alarmText(await one.look())).toBe("");
   await one.opened("e1", { mail: sent });
   one.clock.forward(125_000);
-  expect(alarmText(await one.look())).toBe("1 ESCALATION NOT TAKEN, the oldest for 2 min; ");
+  expect(alarmText(await one.look())).toBe("1 ESCALATION NOT ACKNOWLEDGED, the oldest for 2 min; ");
   await one.opened("e2", { mail: failed });
   one.down.add("mail").add("sms");
   expect(alarmText(await one.look())).toBe(
-    "NOBODY CAN BE TOLD OF ESCALATIONS; NOBODY WAS REACHED ABOUT 1 ESCALATION; 2 ESCALATIONS NOT TAKEN, the oldest for 2 min; ",
+    "NO RESPONDER CAN BE NOTIFIED OF ESCALATIONS; NO RESPONDER WAS REACHED ABOUT 1 ESCALATION; 2 ESCALATIONS NOT ACKNOWLEDGED, the oldest for 2 min; ",
   );
 });
 
@@ -203,8 +203,8 @@ it("says it in the log at the start and every five minutes, until it is over", a
     await ended;
   });
   const said = [
-    expect.stringContaining("NOBODY WAS REACHED"),
-    expect.stringContaining("nobody has taken them"),
+    expect.stringContaining("no responder was reached"),
+    expect.stringContaining("escalations not acknowledged"),
   ];
   await eventually(() => expect(one.clock.sleeping()).toBe(1));
   expect(lines).toEqual(said);

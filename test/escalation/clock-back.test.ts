@@ -1,11 +1,11 @@
 // The clock is put back by an hour while people are called: nothing is lost, and nothing is raised or told twice.
 
 import { expect, it } from "vitest";
-import { healthStage } from "../../src/escalation/health/stage.ts";
 import { notifyStage } from "../../src/escalation/notify/stage.ts";
-import { raise } from "../../src/escalation/trigger/stage.ts";
+import { healthStage } from "../../src/escalation/trigger/health.ts";
+import { openEscalations } from "../../src/escalation/trigger/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
-import type { Raised } from "../../src/pipeline/escalation.ts";
+import type { EscalationTrigger } from "../../src/pipeline/escalation.ts";
 import type { Query } from "../../src/store/driver.ts";
 import { closeEscalation, listEscalations } from "../../src/store/tables/escalations.ts";
 import { testClock } from "../pipeline/house.ts";
@@ -21,7 +21,7 @@ async function desk() {
   const clock = testClock(true);
   const db = await fresh(() => sqlitePlace(() => clock.now()));
   const { log } = listen();
-  const of = (source: Raised["source"], key: string): Raised => ({
+  const of = (source: EscalationTrigger["source"], key: string): EscalationTrigger => ({
     key,
     source,
     cause: "topic",
@@ -35,8 +35,11 @@ async function desk() {
     clock,
     db,
     log,
-    raises: (source: Raised["source"], key: string) =>
-      db.tx(async (q) => (await raise(q, of(source, key), { clock, log }))?.number ?? null),
+    raises: (source: EscalationTrigger["source"], key: string) =>
+      db.tx(
+        async (q) =>
+          (await openEscalations(q, [of(source, key)], { clock, log })).get("conversation:k")?.number ?? null,
+      ),
     closes: async () => {
       const [row] = await db.read((q) => listEscalations(q, { limit: 1 }));
       await db.tx((q) => closeEscalation(q, row?.id ?? "", "Dora"));

@@ -1,8 +1,8 @@
 // A channel that stays down is told of once a fall; when it works again, that is told, too.
 
 import { expect, it } from "vitest";
-import type { Pulse } from "../../src/escalation/health/decide.ts";
-import { healthStage } from "../../src/escalation/health/stage.ts";
+import type { ChannelHealth } from "../../src/escalation/trigger/decide.ts";
+import { healthStage } from "../../src/escalation/trigger/health.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { closeEscalation } from "../../src/store/tables/escalations.ts";
 import { type TestClock, testClock } from "../pipeline/house.ts";
@@ -16,9 +16,12 @@ interface Ward {
   readonly db: Database;
   readonly clock: TestClock;
   /** What the channels say of themselves; a look at them. */
-  looks(...pulses: readonly (Partial<Pulse> & Pick<Pulse, "state">)[]): Promise<void>;
+  looks(...pulses: readonly (Partial<ChannelHealth> & Pick<ChannelHealth, "state">)[]): Promise<void>;
   /** Time passes; then the same. */
-  after(minutes: number, ...pulses: readonly (Partial<Pulse> & Pick<Pulse, "state">)[]): Promise<void>;
+  after(
+    minutes: number,
+    ...pulses: readonly (Partial<ChannelHealth> & Pick<ChannelHealth, "state">)[]
+  ): Promise<void>;
   /** Another process, on the same store. */
   restarts(): void;
   states(): Promise<string[]>;
@@ -28,7 +31,7 @@ async function openWard(over: Parameters<typeof policyOf>[0] = {}): Promise<Ward
   const db = await fresh(sqlitePlace);
   const clock = testClock();
   const { log } = listen();
-  let pulses: readonly Pulse[] = [];
+  let pulses: readonly ChannelHealth[] = [];
   const stage = () => healthStage({ policy: () => policyOf(over), pulses: () => pulses, clock, log });
   let current = stage();
   const looks: Ward["looks"] = async (...given) => {

@@ -99,7 +99,7 @@ it(
     const health = async () => (await (await fetch(`${admin}/readyz`)).json()) as Record<string, unknown>;
     const logged = (message: string) => daemon.lines.filter((line) => line.message === message);
 
-    await eventually(() => expect(logged("the platform's webhook was registered")).toHaveLength(1), patience);
+    await eventually(() => expect(logged("platform webhook registered")).toHaveLength(1), patience);
     const listed = await fetch(`${platform.url}/external/agents/webhooks`, {
       headers: { "agent-secret-key": agentKey },
     });
@@ -109,8 +109,7 @@ it(
     expect(await health()).toMatchObject({ escalations: { untaken: 0, says: "" }, ready: true });
 
     server.deliver(letter(office, { from: "anna@customer.example", text: "I want a refund" }).raw);
-    const taken = (kind: string) =>
-      logged("the platform's webhook was taken").filter((line) => line["kind"] === kind);
+    const taken = (kind: string) => logged("platform webhook stored").filter((line) => line["kind"] === kind);
     await eventually(() => {
       expect(taken("escalation")).not.toEqual([]);
       expect(taken("message")).not.toEqual([]);
@@ -123,7 +122,7 @@ it(
       expect(said).toMatchObject({
         ready: true,
         escalations: {
-          says: "1 ESCALATION NOT TAKEN, the oldest for 0 min; ",
+          says: "1 ESCALATION NOT ACKNOWLEDGED, the oldest for 0 min; ",
           untaken: 1,
           numbers: [1],
           unreached: 0,

@@ -1,6 +1,6 @@
 import { Webhook } from "standardwebhooks";
 import { describe, expect, it } from "vitest";
-import { agentRecipients } from "../../src/escalation/agent-recipients.ts";
+import { agentRecipients } from "../../src/escalation/webhook/recipients.ts";
 import type { EscalationRow } from "../../src/store/tables/escalations.ts";
 import { activeSettings, lineOf } from "../pipeline/rig.ts";
 import { key, openFrontDoor, policyOf, signed, signingSecret } from "./front-door.ts";

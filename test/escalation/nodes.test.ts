@@ -4,11 +4,10 @@
 import { externalId, type MessageEvent, type Outbound } from "bridgehead/contract";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { acknowledge, close } from "../../src/escalation/actions.ts";
-import { createEscalation } from "../../src/escalation/escalation.ts";
 import { bindTargets, endNotifications } from "../../src/escalation/notify/rows.ts";
 import { notifyStage } from "../../src/escalation/notify/stage.ts";
 import { pollStage } from "../../src/escalation/poll/stage.ts";
-import { raise } from "../../src/escalation/trigger/stage.ts";
+import { createEscalation, openEscalations } from "../../src/escalation/trigger/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { openFor } from "../../src/pipeline/route/notices.ts";
@@ -20,10 +19,11 @@ import type { DraftRow } from "../../src/store/tables/drafts.ts";
 import { type EscalationRow, readEscalation } from "../../src/store/tables/escalations.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { schedulePoll } from "../../src/store/tables/polls.ts";
-import { addNotification, addTargets } from "../../src/store/tables/responders.ts";
+import { addTargets } from "../../src/store/tables/responders.ts";
 import { clock, lineOf, listen, reserveOf } from "../pipeline/rig.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
+import { addNotification } from "../store/escalation-rows.ts";
 import { opens } from "../store/escalations.ts";
 import { conversation, draft, storeEvent } from "../store/rig.ts";
 import { policyOf } from "./raising.ts";
@@ -203,7 +203,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     const hears = createEscalation(deps);
     const heard = await during(
       async (q) => close(q, await readEscalation(q, "e"), "olga", deps),
-      () => other.tx((q) => hears.hear(q, line, { id } as never, event)),
+      () => other.tx((q) => hears.routeReply(q, line, { id } as never, event)),
     );
     expect(heard).toBe(true);
     expect(await one.read((q) => q.all("SELECT kind FROM replies"))).toEqual([]);
@@ -300,24 +300,25 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
       topic: null,
     } as const;
     let closed = 0;
-    const row = await other.tx((q) =>
-      raise(
+    const about = "conversation:k";
+    const rows = await other.tx((q) =>
+      openEscalations(
         {
           ...q,
-          async one(sql, ...values) {
+          async all(sql, ...values) {
             if (sql.includes("INSERT INTO escalations") && ++closed === 1)
               await one.tx(async (first) => {
-                const opened = await raise(first, raised, deps);
+                const opened = (await openEscalations(first, [raised], deps)).get(about);
                 if (opened) await close(first, opened, "olga", deps);
               });
-            return q.one(sql, ...values);
+            return q.all(sql, ...values);
           },
         },
-        raised,
+        [raised],
         deps,
       ),
     );
-    expect([closed > 0, row]).toEqual([true, null]);
+    expect([closed > 0, rows.size]).toEqual([true, 0]);
     expect(await one.read((q) => q.all("SELECT state FROM escalations"))).toEqual([{ state: "closed" }]);
   });
 
@@ -338,7 +339,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     const fails = async (q: Query, id: string) => {
       await q.run("UPDATE drafts SET state = 'failed', open = 0 WHERE id = $1", id);
       const draft = { id, reply: `r${id}`, conversation: "k" } as DraftRow;
-      await hears.stuck(q, line, draft, { state: "failed", reason: "no such number" });
+      await hears.undeliverable(q, line, draft, { state: "failed", reason: "no such number" });
     };
     await during(
       (q) => fails(q, "a"),

@@ -1,13 +1,14 @@
 // What is raised, without anybody being told of it: a policy, and what the store has of escalations.
 
 import { causes, type Policy } from "../../src/domain/policy.ts";
-import { createEscalation } from "../../src/escalation/escalation.ts";
+import { createEscalation } from "../../src/escalation/trigger/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Escalation } from "../../src/pipeline/escalation.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { addNotification, addTargets } from "../../src/store/tables/responders.ts";
+import { addTargets } from "../../src/store/tables/responders.ts";
 import { clock, listen } from "../pipeline/rig.ts";
+import { addNotification } from "../store/escalation-rows.ts";
 
 /** One person, who is told by mail over channel `c`. */
 export const policyOf = (over: Partial<Policy> = {}): Policy => ({

@@ -1,8 +1,8 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createAgentClient } from "../../src/agent/index.ts";
 import type { Policy } from "../../src/domain/policy.ts";
-import { beginRegistration, signingSecretsOf } from "../../src/escalation/registration/rows.ts";
-import { createRegistering } from "../../src/escalation/registration/stage.ts";
+import { createRegistering } from "../../src/escalation/platform-webhook/registration.ts";
+import { beginRegistration, signingSecretsOf } from "../../src/escalation/platform-webhook/rows.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { entityNotFound, type Fault, json, reset, startFaultServer, status } from "../agent/fault-server.ts";
@@ -253,7 +253,7 @@ it("says that it failed, and asks again", async () => {
     await next.round();
     // While it asks once more, that is noted.
     await eventually(async () => expect(await next.registrations()).toEqual([]));
-    expect(next.lines).toContain("registering a webhook with the platform failed");
+    expect(next.lines).toContain("platform webhook registration failed");
     platform.state.fault = null;
     await next.stop();
     // A penalty of the platform's is everybody's.
@@ -311,7 +311,7 @@ describe("another address, key or agent", () => {
     changes[1]?.[1](one);
     await one.round();
     expect(platform.asked("POST")).toBe(1);
-    expect(one.lines).toContain("removing a webhook of an old address or key failed");
+    expect(one.lines).toContain("outdated platform webhook not removed");
   });
 });
 

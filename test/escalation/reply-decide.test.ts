@@ -7,7 +7,6 @@ import { readInstructions } from "../../src/domain/instructions.ts";
 import { externalMessages, pauseAfter } from "../../src/escalation/poll/decide.ts";
 import {
   type Candidate,
-  choose,
   foreignNumber,
   perEscalation,
   planReply,
@@ -34,7 +33,6 @@ function plan(text: string, known: readonly Candidate[], over: Partial<ReplyInpu
     text,
     words,
     known,
-    chosen: choose(known, words),
     files: [],
     other: null,
     customers: new Map([["k", customer]]),
@@ -187,14 +185,16 @@ describe("a poll", () => {
 
   it("pauses for longer the longer nothing happens", () => {
     const hour = 3_600_000;
-    expect(pauseAfter({ quiet: 0, escalated: 0 }, "ai", null, standardTiming.escalation)).toBe(300_000);
-    expect(pauseAfter({ quiet: 2 * hour, escalated: 0 }, "ai", null, standardTiming.escalation)).toBe(
+    expect(pauseAfter({ quiet: 0, escalated: false }, "ai", null, standardTiming.escalation)).toBe(300_000);
+    expect(pauseAfter({ quiet: 2 * hour, escalated: false }, "ai", null, standardTiming.escalation)).toBe(
       hour / 2,
     );
-    expect(pauseAfter({ quiet: 2 * hour, escalated: 1 }, "ai", null, standardTiming.escalation)).toBe(20_000);
+    expect(pauseAfter({ quiet: 2 * hour, escalated: true }, "ai", null, standardTiming.escalation)).toBe(
+      20_000,
+    );
     expect(
-      pauseAfter({ quiet: 25 * hour, escalated: 0 }, "manual", null, standardTiming.escalation),
+      pauseAfter({ quiet: 25 * hour, escalated: false }, "manual", null, standardTiming.escalation),
     ).toBeNull();
-    expect(pauseAfter({ quiet: null, escalated: 0 }, "ai", null, standardTiming.escalation)).toBeNull();
+    expect(pauseAfter({ quiet: null, escalated: false }, "ai", null, standardTiming.escalation)).toBeNull();
   });
 });

@@ -2,14 +2,15 @@
 
 import { expect, it } from "vitest";
 import type { PlatformMessage } from "../../src/agent/calls.ts";
-import { deliverExternal } from "../../src/escalation/poll/apply.ts";
+import { planPoll } from "../../src/escalation/poll/decide.ts";
+import { loadPollFacts } from "../../src/escalation/poll/rows.ts";
 import { openFor } from "../../src/pipeline/route/notices.ts";
-import { bindPlatform, readConversation } from "../../src/store/tables/conversations.ts";
-import { insertEscalation } from "../../src/store/tables/escalations.ts";
-import { addNotification, addTargets, dueNotifications } from "../../src/store/tables/responders.ts";
+import { bindPlatform } from "../../src/store/tables/conversations.ts";
+import { addTargets, dueNotifications } from "../../src/store/tables/responders.ts";
 import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { openHouse } from "../pipeline/house.ts";
-import { lineOf, listen } from "../pipeline/rig.ts";
+import { lineOf } from "../pipeline/rig.ts";
+import { addNotification, insertEscalation } from "../store/escalation-rows.ts";
 import { concludeTurn } from "../store/rig.ts";
 
 const human = (id: string, text: string): PlatformMessage => ({ id, role: "human", text, answers: null });
@@ -21,7 +22,6 @@ it.each([
   "words put again after an attempt that was %s are delivered from elsewhere %d times",
   async (outcome, count) => {
     const house = await openHouse();
-    const { log } = listen();
     const line = lineOf();
     const texts = await house.db.tx(async (q) => {
       const whom = { channel: "c", agent: "agent", person: "anna@customer.example", subject: null };
@@ -36,18 +36,17 @@ it.each([
       }
       await concludeTurn(q, "t", { state: "answered", open: 0, questionId: "known" });
       const watch = { conversation, channel: "c", mode: "manual", mark: null, position: 0, looks: 0 };
-      const look = { line, watch, conversation: await readConversation(q, conversation), platformId: "p" };
       const said = [
         human("known", "On its way."),
         human("first", "On its way."),
         human("other", "Another word"),
       ];
-      const whole = { messages: said, start: 0, end: 3, skipped: 0, failure: null };
-      await deliverExternal(q, look, whole, { clock: house.clock, log });
-      return q.all("SELECT text FROM replies WHERE conversation = $1", conversation);
+      const read = { messages: said, start: 0, end: 3, skipped: 0, failure: null };
+      const facts = await loadPollFacts(q, conversation, "p");
+      return planPoll(watch, { mode: "manual", read, until: 0 }, facts, line).deliver;
     });
     expect(texts).toHaveLength(count);
-    expect(texts).toContainEqual({ text: "Another word" });
+    expect(texts).toContainEqual(human("other", "Another word"));
   },
 );
 

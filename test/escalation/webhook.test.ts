@@ -3,7 +3,7 @@
 import type { Clock } from "bridgehead/contract";
 import { Webhook } from "standardwebhooks";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { webhookHeaders } from "../../src/escalation/webhook/recipient.ts";
+import { webhookHeaders } from "../../src/escalation/webhook/recipients.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { freePort } from "../real/ports.ts";
 import {

@@ -52,9 +52,6 @@ export const cases: Cases = {
   "src/escalation/reply/files.ts": {
     namesOf: (f, text) => f(text.split(" ").map((name) => ({ name }))),
   },
-  "src/escalation/agent-recipients.ts": {
-    escalationsFor: (f, text) => f(text, [{ topic: text, response: text, recipients: [] }]),
-  },
   "src/escalation/platform-webhook/decide.ts": {
     isSame: (f, text) => f(text, "wanted"),
     isSignedBy: (f, text) =>
@@ -96,21 +93,6 @@ export const cases: Cases = {
     customerText: (f, text) => f(matterWith(text).row, text, text),
     customerQuote: one,
     carriesNotice: one,
-  },
-  "src/escalation/webhook/reading.ts": {
-    failureIn: (f, text) => f({ status: 503, headers: { "retry-after": text.slice(0, 1000) }, text }, 1, 0),
-    saidIn: (f, text) =>
-      f(
-        {
-          status: 200,
-          headers: { "content-type": "application/json" },
-          text: JSON.stringify({ reply: text, by: text }),
-        },
-        '{"type":"escalation.opened"}',
-      ),
-  },
-  "src/escalation/webhook/recipient.ts": {
-    webhookHeaders: (f, text) => f("id", 0, text, "whsec_AAAA"),
   },
   "adapters/sms/text/plain.ts": {
     clean: one,
@@ -383,6 +365,25 @@ export const cases: Cases = {
   },
   "src/platform/conversations/escalations.ts": {
     speaksOf: (f, text) => f({ topic: "refund", prompt: "The customer wants a refund or is angry" }, text),
+  },
+  "src/escalation/webhook/recipients.ts": {
+    escalationsFor: (f, text) => f(text, [{ topic: text, response: text, recipients: [] }]),
+    webhookHeaders: (f, text) => f("id", 0, text, "whsec_AAAA"),
+  },
+  "src/escalation/trigger/decide.ts": {
+    escalatingTopic: (f, text) => f([{ topic: text, response: text }], text),
+  },
+  "src/escalation/webhook/exchange.ts": {
+    failureIn: (f, text) => f({ status: 503, headers: { "retry-after": text.slice(0, 1000) }, text }, 1, 0),
+    saidIn: (f, text) =>
+      f(
+        {
+          status: 200,
+          headers: { "content-type": "application/json" },
+          text: JSON.stringify({ reply: text, by: text }),
+        },
+        '{"type":"escalation.opened"}',
+      ),
   },
   "src/platform/files/message-files.ts": { fileName: one, savedAs: one },
 };

@@ -109,7 +109,11 @@ async function tell(
     daemon.send("SIGKILL");
     await daemon.ended;
     daemon = await live();
-    for (const words of ["NOBODY CAN BE TOLD", "NOBODY WAS REACHED", "nobody has taken"])
+    for (const words of [
+      "every notification channel is down",
+      "no responder was reached",
+      "not acknowledged",
+    ])
       await until(`the log says: ${words}`, () =>
         daemon.lines.some(({ level, message }) => level === "error" && message.includes(words)),
       );
@@ -164,7 +168,7 @@ interface Readiness {
 
 /** Monitors hear of it first: that nobody has it, and which way is dead. */
 async function saysSo(place: EscalationPlace, dead: readonly Path[], silenced: boolean): Promise<void> {
-  const says = silenced ? /^NOBODY CAN BE TOLD/ : /^1 ESCALATION NOT TAKEN/;
+  const says = silenced ? /^NO RESPONDER CAN BE NOTIFIED/ : /^1 ESCALATION NOT ACKNOWLEDGED/;
   const knows = ({ escalations }: Readiness) =>
     dead.every((path) => escalations?.dead.includes(carriers[path])) && says.test(escalations?.says ?? "");
   let { status, body } = await readiness(place);

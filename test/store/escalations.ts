@@ -9,33 +9,29 @@ import {
 } from "../../src/escalation/notify/rows.ts";
 import {
   acknowledgeEscalation,
-  targetsAt,
+  candidatesAt,
   targetsIn,
   targetsNotifiedBy,
 } from "../../src/escalation/reply/rows.ts";
-import { raise } from "../../src/escalation/trigger/stage.ts";
+import { openEscalations } from "../../src/escalation/trigger/stage.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
 import { changeDraft } from "../../src/store/tables/drafts.ts";
 import {
-  addTrigger,
   closeEscalation,
   dueEscalations,
   type EscalationRow,
-  hastenEscalation,
-  insertEscalation,
+  hastenEscalations,
   isTriggered,
   listEscalations,
   liveEscalation,
   moveEscalations,
-  newestEscalation,
   readEscalation,
   triggersOf,
 } from "../../src/store/tables/escalations.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import {
-  addNotification,
   addTargets,
   dueNotifications,
   giveLinks,
@@ -47,6 +43,7 @@ import {
   useLink,
 } from "../../src/store/tables/responders.ts";
 import { clock, listen } from "../pipeline/rig.ts";
+import { addNotification, addTrigger, insertEscalation } from "./escalation-rows.ts";
 import { conversation, draft, fresh, type NewPlace } from "./rig.ts";
 
 const minute = 60_000;
@@ -126,7 +123,9 @@ export function describeEscalations(place: NewPlace): void {
       const { log } = listen();
       const keys = ["a", "b", "a", "c", "b", "a", "c", "a"];
       await Promise.all(
-        keys.map((key, n) => (n % 2 ? one : two).tx((q) => raise(q, notices(key), { clock, log }))),
+        keys.map((key, n) =>
+          (n % 2 ? one : two).tx((q) => openEscalations(q, [notices(key)], { clock, log })),
+        ),
       );
       const [row, ...more] = await one.read((q) => listEscalations(q, { limit: 9 }));
       expect(more).toEqual([]);
@@ -142,7 +141,7 @@ export function describeEscalations(place: NewPlace): void {
       expect(await db.tx((q) => closeEscalation(q, "e1", "Dora"))).toBe(true);
       expect(await db.tx((q) => closeEscalation(q, "e1", "Emil"))).toBe(false);
       expect(await db.read((q) => liveEscalation(q, about))).toBeNull();
-      expect(await db.read((q) => newestEscalation(q, about))).toMatchObject({ id: "e1", closed_by: "Dora" });
+      expect(await db.read((q) => readEscalation(q, "e1"))).toMatchObject({ closed_by: "Dora" });
       expect(await db.tx((q) => opens(q, "e2"))).toMatchObject({ id: "e2", state: "open", tier: 0 });
       expect(await db.read((q) => liveEscalation(q, about))).toMatchObject({ id: "e2" });
       expect((await db.read((q) => listEscalations(q, { state: "closed", limit: 9 }))).length).toBe(1);
@@ -183,11 +182,11 @@ export function describeEscalations(place: NewPlace): void {
       expect(await due()).toEqual(["e"]);
       await at(60 * minute, -1000);
       expect(await due()).toEqual([]);
-      await db.tx((q) => hastenEscalation(q, "e", 300_000));
+      await db.tx((q) => hastenEscalations(q, ["e"], 300_000));
       expect(await due()).toEqual(["e"]);
       // No step was to follow: the last one again, but not at once.
       await at(null, -1000);
-      await db.tx((q) => hastenEscalation(q, "e", 300_000));
+      await db.tx((q) => hastenEscalations(q, ["e"], 300_000));
       expect(await due()).toEqual([]);
       expect(await db.read((q) => readEscalation(q, "e"))).toMatchObject({
         due_at: expect.any(Number),
@@ -196,7 +195,7 @@ export function describeEscalations(place: NewPlace): void {
       await at(60 * minute, 5 * 60 * minute);
       expect(await due()).toEqual(["e"]);
       await db.tx((q) => closeEscalation(q, "e", "Dora"));
-      await db.tx((q) => hastenEscalation(q, "e", 300_000));
+      await db.tx((q) => hastenEscalations(q, ["e"], 300_000));
       await at(0);
       expect(await due()).toEqual([]);
     });
@@ -253,7 +252,8 @@ export function describeEscalations(place: NewPlace): void {
 
     it("is found by its address while the escalation is open, and for a while after", async () => {
       const db = await withContact(place);
-      const at = (address: string) => db.read((q) => targetsAt(q, "c", address, minute));
+      const at = (address: string) =>
+        db.tx(async (q) => (await candidatesAt(q, "c", address, minute)).map(({ contact: found }) => found));
       expect(await at("k@example.org")).toMatchObject([{ id: "k" }]);
       expect(await at("x@example.org")).toEqual([]);
       await db.tx((q) => closeEscalation(q, "e", "Dora"));

@@ -4,22 +4,20 @@ import { describe, expect, it } from "vitest";
 import { alarmRows } from "../../src/escalation/alarm/rows.ts";
 import { endNotifications } from "../../src/escalation/notify/rows.ts";
 import {
-  conversationBoundTo,
-  duePlatformWebhooks,
-  endPlatformWebhook,
-  insertPlatformWebhook,
-  postponePlatformWebhook,
-} from "../../src/escalation/platform-webhook/rows.ts";
-import {
   beginRegistration,
+  conversationsBoundTo,
   dropRegistration,
+  duePlatformWebhooks,
+  endPlatformWebhooks,
   endRegistration,
+  insertPlatformWebhook,
+  postponePlatformWebhooks,
   registrationsOf,
   signingSecretsOf,
-} from "../../src/escalation/registration/rows.ts";
+} from "../../src/escalation/platform-webhook/rows.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
-import { insertEscalation } from "../../src/store/tables/escalations.ts";
-import { addNotification, addTargets } from "../../src/store/tables/responders.ts";
+import { addTargets } from "../../src/store/tables/responders.ts";
+import { addNotification, insertEscalation } from "./escalation-rows.ts";
 import { conversation, draft, fresh, type NewPlace } from "./rig.ts";
 
 const told = { agent: "agent", id: "msg_1", kind: "escalation", body: "{}" } as const;
@@ -35,7 +33,8 @@ export function describePlatformTold(place: NewPlace): void {
       expect(await store("msg_2", null)).toBe(true);
       expect(await store("msg_1", 0), "it is not worked off yet").toBe(false);
       await db.tx(async (q) => {
-        for (const row of await duePlatformWebhooks(q, 9)) await endPlatformWebhook(q, row, "done");
+        for (const row of await duePlatformWebhooks(q, 9))
+          await endPlatformWebhooks(q, [{ row, state: "done" }]);
       });
       expect(await store("msg_1", null)).toBe(false);
       expect(await store("msg_1", 3_600_000)).toBe(false);
@@ -56,8 +55,8 @@ export function describePlatformTold(place: NewPlace): void {
       const row = due.find(({ kind }) => kind === "escalation");
       const message = due.find(({ kind }) => kind === "message");
       if (!row || !message) throw new Error("nothing is due");
-      await db.tx((q) => postponePlatformWebhook(q, row, 3_600_000));
-      await db.tx((q) => endPlatformWebhook(q, message, "done"));
+      await db.tx((q) => postponePlatformWebhooks(q, [{ row, ms: 3_600_000 }]));
+      await db.tx((q) => endPlatformWebhooks(q, [{ row: message, state: "done" }]));
       expect(await db.read((q) => duePlatformWebhooks(q, 9))).toEqual([]);
       expect(
         await db.read((q) => q.all("SELECT id, state, attempts, body FROM intakes ORDER BY id")),
@@ -72,12 +71,9 @@ export function describePlatformTold(place: NewPlace): void {
       await db.tx(async (q) => {
         for (const id of ["k1", "k2"]) await bindPlatform(q, await conversation(q, id), "p");
       });
-      expect(await db.read((q) => conversationBoundTo(q, "p"))).toEqual({
-        id: "k2",
-        channel: "c",
-        agent: "agent",
-      });
-      expect(await db.read((q) => conversationBoundTo(q, "q"))).toBe(null);
+      expect(await db.read((q) => conversationsBoundTo(q, ["p", "q"]))).toEqual(
+        new Map([["p", { id: "k2", channel: "c", agent: "agent" }]]),
+      );
     });
   });
 

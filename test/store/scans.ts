@@ -13,6 +13,7 @@ import {
 } from "../../src/escalation/notify/rows.ts";
 import * as polls from "../../src/escalation/poll/rows.ts";
 import * as replies from "../../src/escalation/reply/rows.ts";
+import * as triggers from "../../src/escalation/trigger/rows.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { channelsToFetch } from "../../src/pipeline/fetch/rows.ts";
@@ -25,15 +26,16 @@ import { forget } from "../../src/store/retention.ts";
 import { cite, conversationsCiting } from "../../src/store/tables/conversations.ts";
 import { channelsToCompose } from "../../src/store/tables/drafts.ts";
 import * as escalations from "../../src/store/tables/escalations.ts";
-import { addTrigger, closeEscalation, isTriggered, triggersOf } from "../../src/store/tables/escalations.ts";
+import { closeEscalation, isTriggered, triggersOf } from "../../src/store/tables/escalations.ts";
 import { channelsToRoute } from "../../src/store/tables/events.ts";
 import { overview } from "../../src/store/tables/overview.ts";
 import { schedulePoll } from "../../src/store/tables/polls.ts";
 import * as contacts from "../../src/store/tables/responders.ts";
 import { giveLinks } from "../../src/store/tables/responders.ts";
-import { acquaintancesOf, hasWrittenSince, transcriptsOf } from "../../src/store/tables/transcript.ts";
+import { acquaintancesOf, transcriptsOf } from "../../src/store/tables/transcript.ts";
 import { leaseTurns } from "../../src/store/tables/turns.ts";
 import { lineOf } from "../pipeline/rig.ts";
+import { addTrigger } from "./escalation-rows.ts";
 import { contact, notice, opens } from "./escalations.ts";
 import { addParticipant, conversation, draft, fresh, type NewPlace, storeEvent, turn } from "./rig.ts";
 
@@ -293,18 +295,17 @@ export function describeScans(place: NewPlace): void {
       const asked: ((q: Query) => Promise<unknown>)[] = [
         (q) => escalations.dueEscalations(q, 9),
         (q) => escalations.liveEscalation(q, about),
-        (q) => escalations.newestEscalation(q, about),
         (q) => isTriggered(q, "s7"),
         (q) => triggersOf(q, ["e7"]),
         (q) => escalations.escalationByNumber(q, 17),
         (q) => contacts.dueNotifications(q, 9, 60_000),
         (q) => contacts.notificationsOf(q, "r7"),
         (q) => contacts.targetsOf(q, "e7"),
-        (q) => replies.targetsAt(q, "c", "o7", 1),
+        (q) => replies.candidatesAt(q, "c", "o7", 1),
         (q) => replies.targetsIn(q, ["k7"]),
         (q) => contacts.targetByLink(q, "hash7"),
         (q) => replies.targetsNotifiedBy(q, "c", ["<m7"]),
-        (q) => replies.readCustomer(q, "k7"),
+        (q) => replies.readCustomers(q, ["k7"]),
         (q) => contacts.notificationStatesOf(q, "e7"),
         (q) => targetStates(q, ["e7", "e8"]),
         (q) => readTargets(q, ["o7", "o8"]),
@@ -315,10 +316,12 @@ export function describeScans(place: NewPlace): void {
         (q) => lastNotified(q, [{ channel: "c", address: "o7" }], 60_000),
         (q) => polls.channelsToPoll(q),
         (q) => polls.duePolls(q, "c", 9),
-        (q) => polls.activityIn(q, "k7"),
-        (q) => polls.knownTurns(q, "k7"),
+        (q) => polls.loadPollFacts(q, "k7", "p7"),
+        (q) => triggers.loadSubjects(q, [{ key: "s7", conversation: "k7" } as never]),
+        (q) => triggers.loadOutages(q, [about]),
+        (q) => triggers.loadUndelivered(q, "r7"),
+        (q) => triggers.passedOn(q, "e7", ""),
         (q) => transcriptsOf(q, ["k7", "k8"], 9, 99, 999),
-        (q) => hasWrittenSince(q, "k7", 0),
         (q) => acquaintancesOf(q, ["e7"]),
       ];
       for (const one of asked) expect(await scans(db, one)).toEqual([]);

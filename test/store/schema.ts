@@ -5,7 +5,7 @@ import { machines } from "../../src/domain/states.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate, migrations, NewerSchema, schemaVersion } from "../../src/store/migrate.ts";
 import { insertConversation } from "../../src/store/tables/conversations.ts";
-import { insertEscalation } from "../../src/store/tables/escalations.ts";
+import { insertEscalation } from "./escalation-rows.ts";
 import type { NewPlace } from "./rig.ts";
 
 /** The schema as the database itself tells it. */
@@ -94,7 +94,7 @@ export function describeSchema(place: NewPlace): void {
             seq + 1,
             madeAt,
           );
-        await q.run("INSERT INTO counters (name, value) VALUES ('escalation', 7)");
+        if (db.kind === "postgres") await q.all("SELECT setval('escalation_numbers', 7)");
         await q.run(
           `INSERT INTO escalations (id, number, about, conversation, channel, agent, state, cause, reason, entered_at, opened_at)
            VALUES ('e', 7, 'conversation:k', 'k', 'c', 'a', 'closed', 'topic', 'r', 20, 20)`,

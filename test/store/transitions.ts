@@ -5,10 +5,10 @@ import { insertSession } from "../../src/calls/rows.ts";
 import { machines } from "../../src/domain/states.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { changeDraft, changeReply } from "../../src/store/tables/drafts.ts";
-import { insertEscalation } from "../../src/store/tables/escalations.ts";
 import { settleEvent, settleEventsOf } from "../../src/store/tables/events.ts";
 import { changeTurn } from "../../src/store/tables/turns.ts";
 import { moves, movesToAny, stateWhere, type Table, TransitionRefused } from "../../src/store/transitions.ts";
+import { insertEscalation } from "./escalation-rows.ts";
 import { conversation, draft, event, fresh, type NewPlace, put, storeEvent, turn } from "./rig.ts";
 
 const tables = Object.keys(machines) as Table[];

@@ -3,20 +3,21 @@
 import { describe, expect, it } from "vitest";
 import { insertSession } from "../../src/calls/rows.ts";
 import {
-  activityIn,
   channelsToPoll,
   duePolls,
-  knownTurns,
+  loadPollFacts,
   postponePoll,
   readPoll,
 } from "../../src/escalation/poll/rows.ts";
+import { loadSubjects } from "../../src/escalation/trigger/rows.ts";
+import type { EscalationTrigger } from "../../src/pipeline/escalation.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { type Lease, releaseLane } from "../../src/store/lanes.ts";
 import { leaseIdleLane } from "../../src/store/leases.ts";
 import { enqueueDraft, insertReply } from "../../src/store/tables/drafts.ts";
 import { schedulePoll } from "../../src/store/tables/polls.ts";
 import { dropWaitingAnswers, namePlatformId } from "../../src/store/tables/takeover.ts";
-import { hasWrittenSince, transcriptsOf } from "../../src/store/tables/transcript.ts";
+import { transcriptsOf } from "../../src/store/tables/transcript.ts";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";
 import { opens } from "./escalations.ts";
 import {
@@ -74,24 +75,22 @@ export function describeWatching(place: NewPlace): void {
 
     it("knows how much goes on", async () => {
       const db = await withConversation(place);
-      const activity = () => db.read((q) => activityIn(q, "k"));
-      expect(await activity()).toEqual({ quiet: null, escalated: 0 });
+      const activity = () => db.tx((q) => loadPollFacts(q, "k", "p"));
+      expect(await activity()).toMatchObject({ quiet: null, escalation: null });
       await db.tx(async (q) => {
         await turn(q, "t", "k");
         await q.run("UPDATE turns SET made_at = made_at - $1", minute);
         await opens(q, "e", { about: "conversation:k", conversation: "k" });
       });
-      const { quiet, escalated } = await activity();
+      const { quiet, escalation } = await activity();
       expect(quiet).toBeGreaterThanOrEqual(minute);
-      expect(escalated).toBe(1);
+      expect(escalation?.id).toBe("e");
       await db.tx(async (q) => {
         await concludeTurn(q, "t", { state: "dropped", open: 0, questionId: "q1" });
         await turn(q, "u", "k");
         await concludeTurn(q, "u", { state: "answered", open: 0, questionId: "q2" });
       });
-      expect(await db.read((q) => knownTurns(q, "k"))).toMatchObject([
-        { state: "dropped", questionId: "q1" },
-      ]);
+      expect((await activity()).turns).toMatchObject([{ state: "dropped", questionId: "q1" }]);
     });
   });
 
@@ -273,8 +272,8 @@ export function describeWatching(place: NewPlace): void {
       const [asked] = await db.read((q) =>
         q.all<{ seq: number }>("SELECT seq FROM turns WHERE id = 'asked'"),
       );
-      const since = (seq: number) => db.read((q) => hasWrittenSince(q, "k", seq));
-      expect([await since(asked?.seq ?? 0), await since((asked?.seq ?? 0) + 1)]).toEqual([true, false]);
+      const trigger = { key: "t", source: "mode", cause: "topic", conversation: "k" } as EscalationTrigger;
+      expect(await db.read((q) => loadSubjects(q, [trigger]))).toMatchObject([{ asked: asked?.seq }]);
     });
   });
 }

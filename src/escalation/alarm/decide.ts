@@ -74,9 +74,9 @@ export function alarmText(alarm: Alarm | null): string {
   const { untaken, oldest_seconds, unreached } = alarm;
   const minutes = Math.floor(oldest_seconds / 60);
   const words = [
-    ...(isSilenced(alarm) ? ["NOBODY CAN BE TOLD OF ESCALATIONS"] : []),
-    ...(unreached > 0 ? [`NOBODY WAS REACHED ABOUT ${counted(unreached)}`] : []),
-    ...(untaken > 0 ? [`${counted(untaken)} NOT TAKEN, the oldest for ${minutes} min`] : []),
+    ...(isSilenced(alarm) ? ["NO RESPONDER CAN BE NOTIFIED OF ESCALATIONS"] : []),
+    ...(unreached > 0 ? [`NO RESPONDER WAS REACHED ABOUT ${counted(unreached)}`] : []),
+    ...(untaken > 0 ? [`${counted(untaken)} NOT ACKNOWLEDGED, the oldest for ${minutes} min`] : []),
   ];
   return words.map((word) => `${word}; `).join("");
 }

@@ -33,7 +33,7 @@ export async function logAlarm(
 ): Promise<void> {
   while (!signal.aborted) {
     const alarm = await readAlarm(deps).catch((error: unknown) => {
-      deps.log.error({ err: error }, "escalations cannot be looked at: the store cannot be read");
+      deps.log.error({ err: error }, "reading the escalations failed");
       return null;
     });
     if (alarm !== null) say(alarm, deps.log);
@@ -44,10 +44,10 @@ export async function logAlarm(
 function say(alarm: Alarm, log: Log): void {
   const { paths: _, ...fields } = alarm;
   if (isSilenced(alarm))
-    log.error(fields, "NOBODY CAN BE TOLD OF ESCALATIONS: no channel that carries notices works");
+    log.error(fields, "escalation notifications impossible: every notification channel is down");
   if (alarm.unreached > 0)
-    log.error(fields, "NOBODY WAS REACHED about escalations: no notice of theirs went out");
-  if (alarm.untaken > 0) log.error(fields, "escalations wait for a human: nobody has taken them");
+    log.error(fields, "escalation notifications not delivered: no responder was reached");
+  if (alarm.untaken > 0) log.error(fields, "escalations not acknowledged");
 }
 
 /** Call once per registry. */
@@ -57,7 +57,7 @@ export function defineAlarmGauges(metrics: Metrics, deps: AlarmDeps): void {
   const look = (): Promise<Alarm | null> => (looking ??= readAlarm(deps).finally(() => (looking = null)));
   metrics.gauge({
     name: "escalations",
-    help: "What humans must know of and is not closed: open (nobody has taken it), taken, unreached (of the open ones, those of which no notice went out).",
+    help: "Unclosed escalations by state: open (not acknowledged), taken (acknowledged), unreached (open, and no notification was delivered).",
     labels: ["state"],
     sample: async (gauge) => {
       const alarm = await look();
@@ -68,12 +68,12 @@ export function defineAlarmGauges(metrics: Metrics, deps: AlarmDeps): void {
   });
   metrics.gauge({
     name: "escalation_oldest_seconds",
-    help: "Age of the oldest escalation that nobody has taken; 0 when there is none.",
+    help: "Age of the oldest escalation that is not acknowledged; 0 when there is none.",
     sample: async (gauge) => gauge.set((await look())?.oldest_seconds ?? 0),
   });
   metrics.gauge({
     name: "notices_stuck",
-    help: "Messages to people about escalations that are not closed, which will not go out or did not at the first try.",
+    help: "Notifications of unclosed escalations that failed, or whose first attempt failed.",
     sample: async (gauge) => gauge.set((await look())?.notices_stuck ?? 0),
   });
 }

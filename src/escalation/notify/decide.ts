@@ -14,8 +14,8 @@ import type {
   TargetRow,
   Way,
 } from "../../store/tables/responders.ts";
-import { agentRecipients } from "../agent-recipients.ts";
 import { hashOf } from "../link/page.ts";
+import { agentRecipients } from "../webhook/recipients.ts";
 import { type Details, mostHeadlines, notificationText } from "./text.ts";
 
 /** An address on a channel. */

@@ -15,11 +15,12 @@ import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import { insertNotices } from "../../pipeline/route/notices.ts";
 import type { Query } from "../../store/driver.ts";
+import { isolated } from "../../store/many.ts";
 import { insertConversations } from "../../store/tables/conversations.ts";
 import {
   type DueEscalation,
   dueEscalations,
-  hastenEscalation,
+  hastenEscalations,
   lockEscalations,
   moveEscalations,
   postponeEscalation,
@@ -99,27 +100,6 @@ export function notifyStage(deps: NotifyDeps): TransactionalStage {
   };
 }
 
-/** Runs `work` for all items together. When it fails, runs it for each item alone, so that one defect does not
- *  stop the others. */
-async function isolated<T>(
-  q: Query,
-  items: readonly T[],
-  work: (items: readonly T[]) => Promise<void>,
-  failed: (item: T, error: unknown) => Promise<void>,
-): Promise<void> {
-  const all =
-    items.length > 1 &&
-    (await q
-      .savepoint(() => work(items))
-      .then(
-        () => true,
-        () => false,
-      ));
-  if (all) return;
-  for (const item of items)
-    await q.savepoint(() => work([item])).catch((error: unknown) => failed(item, error));
-}
-
 /** Applies one step of the policy to each escalation. */
 async function applySteps(
   q: Query,
@@ -194,7 +174,11 @@ async function writeDue(q: Query, policy: Policy, deps: NotifyDeps): Promise<num
       group.map(({ notice }) => notice.id),
       deps.timing.escalation.notifyRetry,
     );
-    for (const { row } of group) await hastenEscalation(q, row.id, deps.timing.escalation.repeatFailed);
+    await hastenEscalations(
+      q,
+      group.map(({ row }) => row.id),
+      deps.timing.escalation.repeatFailed,
+    );
   });
   await endNotifications(q, cancelled, null);
   return written;

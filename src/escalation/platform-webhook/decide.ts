@@ -3,6 +3,11 @@
 // (External API 6), so all usual places are searched. Parsing never throws.
 
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+import type { Timing } from "../../ops/timing.ts";
+import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
+import type { EscalationTrigger } from "../../pipeline/escalation.ts";
+import { aboutAgent } from "../trigger/decide.ts";
+import type { PlatformWebhookRow } from "./rows.ts";
 
 /** Every field is one line of text, truncated to `longest` characters. */
 export interface PayloadIn {
@@ -178,4 +183,91 @@ export function isSignedBy(
     return `v1,${mac.digest("base64")}`;
   });
   return given.some((one) => wanted.some((right) => isSame(one, right)));
+}
+
+export interface BoundConversation {
+  readonly id: string;
+  readonly channel: string;
+  readonly agent: string;
+}
+
+/** A stored delivery with its payload. */
+export interface StoredDelivery {
+  readonly row: PlatformWebhookRow;
+  readonly payload: PayloadIn;
+}
+
+/** The effects of deliveries. */
+export interface DeliveryPlan {
+  readonly triggers: readonly EscalationTrigger[];
+  /** Conversations to poll now. */
+  readonly polls: readonly BoundConversation[];
+  readonly ended: readonly { readonly row: PlatformWebhookRow; readonly state: "done" | "lost" }[];
+  readonly postponed: readonly { readonly row: PlatformWebhookRow; readonly ms: number }[];
+}
+
+/** Plans the effects of deliveries. `bound`: our conversations by the platform's id. `isTopic`: the policy has
+ *  escalations of the platform. */
+export function planDeliveries(
+  deliveries: readonly StoredDelivery[],
+  bound: ReadonlyMap<string, BoundConversation>,
+  isTopic: boolean,
+  runtimes: ChannelRuntimes,
+  { strangerEscalation, strangerMessage, retry, retryLongest }: Timing["platformWebhook"],
+): DeliveryPlan {
+  const triggers: EscalationTrigger[] = [];
+  const polls = new Map<string, BoundConversation>();
+  const ended: DeliveryPlan["ended"][number][] = [];
+  const postponed: DeliveryPlan["postponed"][number][] = [];
+  for (const { row, payload } of deliveries) {
+    const escalates = row.kind === "escalation";
+    const { topic } = payload;
+    const trigger = { key: keyOf(row), source: "webhook", cause: "topic", topic } as const;
+    const known = bound.get(payload.conversation ?? "");
+    if (known !== undefined) {
+      const { id: conversation, channel, agent } = known;
+      const reason = payload.reason ?? "the platform has escalated the conversation";
+      if (escalates && isTopic) triggers.push({ ...trigger, channel, agent, conversation, reason });
+      polls.set(conversation, known);
+      ended.push({ row, state: "done" });
+      continue;
+    }
+    // The request that opens the conversation may still be in progress.
+    if (payload.conversation !== null && row.age < (escalates ? strangerEscalation : strangerMessage)) {
+      postponed.push({ row, ms: Math.min(retry * 2 ** Math.min(row.attempts, 10), retryLongest) });
+      continue;
+    }
+    // The agent has conversations outside this daemon, such as a chat on a website. Their messages are
+    // ignored.
+    ended.push({ row, state: escalates ? "lost" : "done" });
+    if (!escalates || !isTopic) continue;
+    const { agent } = row;
+    const runtime = [...runtimes.values()].find((one) => one.agent === agent && one.traits.platform !== null);
+    triggers.push({
+      ...trigger,
+      channel: runtime?.channel ?? agent,
+      agent,
+      conversation: null,
+      reason: lostReason(payload),
+      about: aboutAgent(agent, payload.conversation ?? row.id),
+    });
+  }
+  return { triggers, polls: [...polls.values()], ended, postponed };
+}
+
+/** A delivery identified only by its hash may occur again as a new one, so its key includes the time of
+ *  receipt. */
+const keyOf = ({ agent, id, received_at }: PlatformWebhookRow): string =>
+  id.startsWith("sha256:") ? `webhook:${agent}:${id}:${received_at}` : `webhook:${agent}:${id}`;
+
+/** Contains every field of the payload, because the responder has no other information. */
+function lostReason({ conversation, reason, person, message }: PayloadIn): string {
+  const which = conversation === null ? "a conversation it does not name" : `conversation ${conversation}`;
+  const parts = [
+    `the platform has escalated ${which}, which is not known here`,
+    ...(reason === null ? [] : [`reason: ${reason}`]),
+    ...(person === null ? [] : [`person: ${person}`]),
+    ...(message === null ? [] : [`message: ${message}`]),
+  ];
+  return parts.join("; ");
 }

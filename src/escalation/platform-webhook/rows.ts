@@ -1,6 +1,9 @@
-// Deliveries of the platform's webhooks, deduplicated: stored before the response, then processed.
+// Deliveries of the platform's webhooks, deduplicated: stored before the response, then processed. Registrations of
+// webhooks at the platform: each is recorded before the API call, so that none is requested twice.
 
 import { type Query, touch } from "../../store/driver.ts";
+import { fromListed, listOf, manyRows } from "../../store/many.ts";
+import type { BoundConversation } from "./decide.ts";
 
 export type PlatformWebhookKind = "escalation" | "message";
 
@@ -58,44 +61,123 @@ export async function duePlatformWebhooks(q: Query, limit: number): Promise<Plat
   );
 }
 
-/** Marks the delivery as processed. The body of a message is erased, because the platform stores it. */
-export async function endPlatformWebhook(
+const endedRows = manyRows(
+  "WITH given (agent, id, state) AS (VALUES",
+  "(?, ?, ?)",
+  `) UPDATE intakes SET state = given.state, due_at = NULL, attempts = attempts + 1,
+       body = CASE WHEN kind = 'message' THEN '' ELSE body END
+     FROM given WHERE intakes.agent = given.agent AND intakes.id = given.id`,
+);
+
+/** Marks deliveries as processed. The body of a message is erased, because the platform stores it. */
+export async function endPlatformWebhooks(
   q: Query,
-  { agent, id, kind }: PlatformWebhookRow,
-  state: "done" | "lost",
+  ended: readonly { readonly row: PlatformWebhookRow; readonly state: "done" | "lost" }[],
 ): Promise<void> {
-  await q.write(
-    `UPDATE intakes SET state = $3, due_at = NULL, attempts = attempts + 1, body = CASE WHEN $4 = 'message' THEN '' ELSE body END
-     WHERE agent = $1 AND id = $2`,
+  const rows = ended.map(({ row: { agent, id }, state }) => [agent, id, state]);
+  for (const [sql, values] of endedRows(rows)) await q.write(sql, ...values);
+}
+
+const postponedRows = manyRows(
+  "WITH given (agent, id, ms) AS (VALUES",
+  "(?, ?, CAST(? AS BIGINT))",
+  `) UPDATE intakes SET attempts = attempts + 1, due_at = now_ms() + given.ms
+     FROM given WHERE intakes.agent = given.agent AND intakes.id = given.id`,
+);
+
+/** Schedules retries, each in its `ms`. */
+export async function postponePlatformWebhooks(
+  q: Query,
+  postponed: readonly { readonly row: PlatformWebhookRow; readonly ms: number }[],
+): Promise<void> {
+  const rows = postponed.map(({ row: { agent, id }, ms }) => [agent, id, Math.ceil(ms)]);
+  for (const [sql, values] of postponedRows(rows)) await q.write(sql, ...values);
+}
+
+/** Returns our newest conversation that is bound to each of these platform conversations. */
+export async function conversationsBoundTo(
+  q: Query,
+  platformIds: Iterable<string>,
+): Promise<ReadonlyMap<string, BoundConversation>> {
+  const rows = await q.all<BoundConversation & { platform_id: string }>(
+    `SELECT platform_id, id, channel, agent ${fromListed("conversations", "platform_id")} ORDER BY id`,
+    listOf(platformIds),
+  );
+  return new Map(rows.map(({ platform_id, ...one }) => [platform_id, one]));
+}
+
+export interface Registration {
+  /** Agent name in the configuration. */
+  readonly agent: string;
+  /** Name of the trigger (External API 6), such as `each_message`. */
+  readonly trigger: string;
+  readonly url: string;
+  /** Digest of all registration parameters that the URL does not contain; another digest is another
+   *  registration. */
+  readonly digest: string;
+}
+
+export interface RegistrationRow extends Registration {
+  /** Null: requested, outcome unknown. Empty: found on the platform, without its id. */
+  readonly platform_id: string | null;
+  /** Milliseconds since the request. */
+  readonly asked_ago: number;
+}
+
+export async function registrationsOf(q: Query, agent: string, trigger: string): Promise<RegistrationRow[]> {
+  return q.all<RegistrationRow>(
+    `SELECT agent, trigger_name AS "trigger", url, digest, platform_id, now_ms() - asked_at AS asked_ago FROM registrations
+     WHERE agent = $1 AND trigger_name = $2 ORDER BY url`,
     agent,
-    id,
-    state,
-    kind,
+    trigger,
   );
 }
 
-/** Schedules a retry in `ms`. */
-export async function postponePlatformWebhook(
+/** Records that the registration is being requested. Returns false when it is already recorded. */
+export async function beginRegistration(q: Query, one: Registration): Promise<boolean> {
+  const added = await q.run(
+    `INSERT INTO registrations (agent, trigger_name, url, digest, asked_at) VALUES ($1, $2, $3, $4, now_ms())
+     ON CONFLICT (agent, trigger_name, url) DO NOTHING`,
+    one.agent,
+    one.trigger,
+    one.url,
+    one.digest,
+  );
+  return added === 1;
+}
+
+/** Records that the registration exists. `secret`: the key with which the platform signs its deliveries,
+ *  if it returns one. */
+export async function endRegistration(
   q: Query,
-  { agent, id }: PlatformWebhookRow,
-  ms: number,
+  { agent, trigger, url }: Registration,
+  is: { readonly platformId: string; readonly secret: string | null },
 ): Promise<void> {
   await q.write(
-    "UPDATE intakes SET attempts = attempts + 1, due_at = now_ms() + $3 WHERE agent = $1 AND id = $2",
+    "UPDATE registrations SET platform_id = $4, secret = $5 WHERE agent = $1 AND trigger_name = $2 AND url = $3",
     agent,
-    id,
-    Math.ceil(ms),
+    trigger,
+    url,
+    is.platformId,
+    is.secret,
   );
 }
 
-/** Returns our newest conversation that is bound to that platform conversation. */
-export async function conversationBoundTo(
-  q: Query,
-  platformId: string,
-): Promise<{ readonly id: string; readonly channel: string; readonly agent: string } | null> {
-  const row = await q.one<{ id: string; channel: string; agent: string }>(
-    "SELECT id, channel, agent FROM conversations WHERE platform_id = $1 ORDER BY id DESC LIMIT 1",
-    platformId,
+/** Deletes the record of a registration that certainly does not exist. */
+export async function dropRegistration(q: Query, { agent, trigger, url }: Registration): Promise<void> {
+  await q.write(
+    "DELETE FROM registrations WHERE agent = $1 AND trigger_name = $2 AND url = $3",
+    agent,
+    trigger,
+    url,
   );
-  return row ?? null;
+}
+
+/** Returns the known keys with which the platform signs deliveries for that agent. */
+export async function signingSecretsOf(q: Query, agent: string): Promise<string[]> {
+  const rows = await q.all<{ secret: string }>(
+    "SELECT secret FROM registrations WHERE agent = $1 AND secret IS NOT NULL",
+    agent,
+  );
+  return rows.map(({ secret }) => secret);
 }

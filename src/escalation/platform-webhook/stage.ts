@@ -1,27 +1,115 @@
-// Stage platform-webhook.
-// Input: stored deliveries of the platform's webhooks.
+// Stage platform-webhook: /platform/<agent>/escalation and /platform/<agent>/message.
+// Input: requests of the platform, each authenticated, stored and acknowledged; then the stored deliveries.
 // Effect: finds the conversation of each delivery, which may be bound a moment later.
 // Output: a due poll of that conversation; an escalation about it, or about the agent when the conversation
 // is unknown here.
-// Failure: retried later. Crash: the row is still due.
+// Failure: retried later. Crash: a request without a response is repeated; the row of a stored one is still due.
 
+import { createHash } from "node:crypto";
 import type { Clock, Log } from "bridgehead/contract";
 import type { Policy } from "../../domain/policy.ts";
+import type { Scheduler } from "../../engine/scheduler.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
+import { plain, readBody } from "../../http/channel-route.ts";
+import { failpoint } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
-import type { Raised } from "../../pipeline/escalation.ts";
-import type { Query } from "../../store/driver.ts";
-import { schedulePoll } from "../../store/tables/polls.ts";
-import { aboutAgent, raise } from "../trigger/stage.ts";
-import { type PayloadIn, readPayload } from "./decide.ts";
+import type { Database, Query } from "../../store/driver.ts";
+import { isolated } from "../../store/many.ts";
+import { schedulePolls } from "../../store/tables/polls.ts";
+import { openEscalations } from "../trigger/stage.ts";
+import { isSame, isSigned, isSignedBy, planDeliveries, readPayload } from "./decide.ts";
 import {
-  conversationBoundTo,
+  conversationsBoundTo,
   duePlatformWebhooks,
-  endPlatformWebhook,
+  endPlatformWebhooks,
+  insertPlatformWebhook,
+  type PlatformWebhookKind,
   type PlatformWebhookRow,
-  postponePlatformWebhook,
+  postponePlatformWebhooks,
+  signingSecretsOf,
 } from "./rows.ts";
+
+export interface PlatformWebhookHandlerDeps {
+  /** Null when the current configuration has no policy. */
+  readonly policy: () => Policy | null;
+  /** True when an agent of that name is configured. */
+  readonly isAgent: (name: string) => boolean;
+  readonly db: Pick<Database, "read">;
+  readonly scheduler: Pick<Scheduler, "commit">;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly timing: Timing;
+}
+
+const mostBytes = 2 ** 20;
+
+/** Serves everything under /platform/. Status 200 means that the delivery is on disk and needs no retry. */
+export function platformWebhookHandler(
+  deps: PlatformWebhookHandlerDeps,
+): (request: Request) => Promise<Response> {
+  return async (request) => {
+    const proof = deps.policy()?.platformWebhook ?? null;
+    const place = placeOf(request.url);
+    if (proof === null || place === null) return plain(404, "not found");
+    if (request.method !== "POST") return plain(405, "method not allowed", { allow: "POST" });
+    const { agent, kind } = place;
+    const refused = (reason: string): Response => {
+      deps.log.warn({ kind, reason }, "platform webhook rejected");
+      return plain(403, "forbidden", { connection: "close" });
+    };
+    if (!isSame(request.headers.get(proof.header) ?? "", proof.key)) return refused("its key is not ours");
+    if (!deps.isAgent(agent)) return plain(404, "not found");
+    const mustBeSigned = proof.signingSecrets.length > 0;
+    if (mustBeSigned && !isSigned(request.headers)) return refused("it is not signed");
+    const bytes = await readBody(request, mostBytes);
+    if (bytes === null) return plain(413, "too large", { connection: "close" });
+    if (mustBeSigned) {
+      const secrets = [...proof.signingSecrets, ...(await deps.db.read((q) => signingSecretsOf(q, agent)))];
+      if (!isSignedBy(secrets, request.headers, bytes, deps.clock.now(), deps.timing.platformWebhook.skew))
+        return refused("its signature is not right, or not of now");
+    }
+    await store(agent, kind, request.headers.get("webhook-id"), bytes, deps);
+    return plain(200, "ok");
+  };
+}
+
+async function store(
+  agent: string,
+  kind: PlatformWebhookKind,
+  given: string | null,
+  bytes: Uint8Array,
+  { scheduler, log, timing }: PlatformWebhookHandlerDeps,
+): Promise<void> {
+  const own = given !== null && /^[\x21-\x7e]{1,200}$/.test(given);
+  const id = own
+    ? given
+    : `sha256:${createHash("sha256").update(kind).update("\n").update(bytes).digest("hex")}`;
+  // No supported database stores a NUL character in a text.
+  const body = new TextDecoder().decode(bytes).replaceAll("\0", "");
+  const fields = { agent, kind, id };
+  const isNew = await scheduler.commit(async (q) => {
+    const stored = await insertPlatformWebhook(
+      q,
+      { agent, id, kind, body },
+      own ? null : timing.platformWebhook.sameDelivery,
+    );
+    failpoint("intake.commit", "before", fields);
+    return stored;
+  });
+  failpoint("intake.commit", "after", fields);
+  log.info({ ...fields, isNew }, "platform webhook stored");
+}
+
+function placeOf(url: string): { readonly agent: string; readonly kind: PlatformWebhookKind } | null {
+  const [, first, name = "", kind, ...more] = new URL(url).pathname.split("/");
+  if (first !== "platform" || more.length > 0 || (kind !== "escalation" && kind !== "message")) return null;
+  try {
+    return { agent: decodeURIComponent(name), kind };
+  } catch {
+    return null;
+  }
+}
 
 export interface PlatformWebhookDeps {
   /** Null when the current configuration has no policy: stored deliveries wait then. */
@@ -34,106 +122,48 @@ export interface PlatformWebhookDeps {
 
 const batch = 50;
 
+/** Processes stored deliveries. */
 export function platformWebhookStage(deps: PlatformWebhookDeps): TransactionalStage {
+  const { retryLongest: ms } = deps.timing.platformWebhook;
   return {
     takes: "escalations",
     async run(q) {
       const policy = deps.policy();
       if (policy === null) return [];
-      for (const row of await duePlatformWebhooks(q, batch)) {
-        await q
-          .savepoint(() => workOff(q, row, policy, deps))
-          .catch(async (error: unknown) => {
-            deps.log.error(
-              { agent: row.agent, intake: row.id, err: error },
-              "a webhook's words are not heeded yet",
-            );
-            await postponePlatformWebhook(q, row, deps.timing.platformWebhook.retryLongest);
-          });
-      }
+      await isolated(
+        q,
+        await duePlatformWebhooks(q, batch),
+        (rows) => process(q, rows, policy, deps),
+        async (row, error) => {
+          const { agent, id } = row;
+          deps.log.error({ agent, intake: id, err: error }, "processing a platform webhook failed");
+          await postponePlatformWebhooks(q, [{ row, ms }]);
+        },
+      );
       return [];
     },
   };
 }
 
-async function workOff(
+async function process(
   q: Query,
-  row: PlatformWebhookRow,
+  rows: readonly PlatformWebhookRow[],
   policy: Policy,
   deps: PlatformWebhookDeps,
 ): Promise<void> {
-  const payload = readPayload(row.body);
-  const conversation =
-    payload.conversation === null ? null : await conversationBoundTo(q, payload.conversation);
-  if (conversation !== null) {
-    // In the common lock order.
-    if (row.kind === "escalation") await raiseIfWanted(q, row, payload, conversation, policy, deps);
-    await schedulePoll(q, conversation, 0);
-    return endPlatformWebhook(q, row, "done");
-  }
-  // The request that opens the conversation may still be in progress.
-  const { strangerEscalation, strangerMessage, retry, retryLongest } = deps.timing.platformWebhook;
-  const waitMs = row.kind === "escalation" ? strangerEscalation : strangerMessage;
-  if (payload.conversation !== null && row.age < waitMs)
-    return postponePlatformWebhook(q, row, Math.min(retry * 2 ** Math.min(row.attempts, 10), retryLongest));
-  // The agent has conversations outside this daemon, such as a chat on a website. Their messages are
-  // ignored.
-  if (row.kind === "message") return endPlatformWebhook(q, row, "done");
-  await raiseIfWanted(q, row, payload, null, policy, deps);
-  await endPlatformWebhook(q, row, "lost");
-}
-
-async function raiseIfWanted(
-  q: Query,
-  row: PlatformWebhookRow,
-  payload: PayloadIn,
-  conversation: { readonly id: string; readonly channel: string; readonly agent: string } | null,
-  policy: Policy,
-  deps: PlatformWebhookDeps,
-): Promise<void> {
-  if (!policy.causes.includes("topic")) return;
-  const raised = {
-    key: keyOf(row),
-    source: "webhook",
-    cause: "topic",
-    topic: payload.topic,
-  } as const;
-  if (conversation !== null) {
-    const { id, channel, agent } = conversation;
-    const reason = payload.reason ?? "the platform has escalated the conversation";
-    await raise(q, { ...raised, channel, agent, conversation: id, reason }, deps);
-    return;
-  }
-  const line = [...deps.lines().values()].find(
-    ({ agent, traits }) => agent === row.agent && traits.platform !== null,
+  const deliveries = rows.map((row) => ({ row, payload: readPayload(row.body) }));
+  const bound = await conversationsBoundTo(
+    q,
+    deliveries.flatMap(({ payload }) => payload.conversation ?? []),
   );
-  const lost: Raised = {
-    ...raised,
-    channel: line?.channel ?? row.agent,
-    agent: row.agent,
-    conversation: null,
-    reason: lostReason(payload),
-  };
-  deps.log.warn(
-    { agent: row.agent, intake: row.id },
-    "the platform escalates a conversation that is not ours",
-  );
-  await raise(q, lost, deps, aboutAgent(row.agent, payload.conversation ?? row.id));
-}
-
-/** A delivery identified only by its hash may occur again as a new one, so its key includes the time of
- *  receipt. */
-const keyOf = ({ agent, id, received_at }: PlatformWebhookRow): string =>
-  id.startsWith("sha256:") ? `webhook:${agent}:${id}:${received_at}` : `webhook:${agent}:${id}`;
-
-/** Contains every field of the payload, because the responder has no other information. */
-function lostReason({ conversation, reason, person, message }: PayloadIn): string {
-  const which = conversation === null ? "a conversation it does not name" : `conversation ${conversation}`;
-  const parts = [
-    `the platform has escalated ${which}, which is not known here`,
-    ...(reason === null ? [] : [`reason: ${reason}`]),
-    ...(person === null ? [] : [`person: ${person}`]),
-    ...(message === null ? [] : [`message: ${message}`]),
-  ];
-  return parts.join("; ");
+  const isTopic = policy.causes.includes("topic");
+  const plan = planDeliveries(deliveries, bound, isTopic, deps.lines(), deps.timing.platformWebhook);
+  // In the common lock order: escalations, then polls.
+  if (plan.triggers.length > 0) await openEscalations(q, plan.triggers, deps);
+  await schedulePolls(q, plan.polls, 0);
+  await endPlatformWebhooks(q, plan.ended);
+  await postponePlatformWebhooks(q, plan.postponed);
+  for (const { row, state } of plan.ended)
+    if (state === "lost")
+      deps.log.warn({ agent: row.agent, intake: row.id }, "platform webhook about an unknown conversation");
 }

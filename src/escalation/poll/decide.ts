@@ -1,11 +1,16 @@
 // Decisions about a poll of the platform's conversation, on loaded rows. Pure.
 
-import type { PlatformMessage } from "../../agent/calls.ts";
+import type { PlatformMessage, PlatformMessages } from "../../agent/calls.ts";
 import { type Policy, pollingOf } from "../../domain/policy.ts";
 import { lookDelay } from "../../domain/retry.ts";
 import { normalizeWhitespace } from "../../domain/turn.ts";
 import type { Timing } from "../../ops/timing.ts";
+import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
+import type { EscalationTrigger } from "../../pipeline/escalation.ts";
+import type { EscalationRow } from "../../store/tables/escalations.ts";
 import { allKnown } from "../../store/tables/polls.ts";
+import { addressOf } from "../actions.ts";
+import type { Customer } from "../reply/rows.ts";
 import type { PollRow } from "./rows.ts";
 
 /** A turn that explains messages on the platform: a dropped question, or a turn with an uncertain attempt. */
@@ -84,25 +89,122 @@ function unwantedQuestions(
 const textsOf = (turns: readonly KnownTurn[], which: (turn: KnownTurn) => boolean): ReadonlySet<string> =>
   new Set(turns.filter(which).map(({ text }) => normalizeWhitespace(text)));
 
-export interface Activity {
+/** What the store knows of a polled conversation. */
+export interface PollFacts {
+  /** Platform ids of our own questions and answers. */
+  readonly known: ReadonlySet<string>;
+  readonly turns: readonly KnownTurn[];
+  /** Null when retention has deleted the conversation. */
+  readonly customer: Customer | null;
   /** Milliseconds since the newest turn; null if none exists. */
   readonly quiet: number | null;
-  /** Number of unclosed escalations about it. */
-  readonly escalated: number;
+  /** The unclosed escalation about the conversation, locked. */
+  readonly escalation: EscalationRow | null;
 }
+
+export interface PollResult {
+  readonly mode: "ai" | "manual";
+  readonly read: PlatformMessages;
+  /** Identifies this poll. */
+  readonly until: number;
+}
+
+/** The effects of a poll, in this order. */
+export interface PollPlan {
+  /** Messages that were delivered before a restore, to be recorded. */
+  readonly record: readonly PlatformMessage[];
+  readonly deliver: readonly PlatformMessage[];
+  /** Address (JSON) of the delivered messages. */
+  readonly address: string;
+  /** A human has answered on the platform. */
+  readonly acknowledge: boolean;
+  /** Set when the platform has given the conversation to a human: the trigger, and the configured escalation responses,
+   *  which are kept when the agent's waiting answers are dropped. */
+  readonly takeover: { readonly trigger: EscalationTrigger; readonly except: ReadonlySet<string> } | null;
+  /** The platform has given the conversation back to the agent. */
+  readonly close: boolean;
+  readonly poll: {
+    readonly mode: "ai" | "manual";
+    /** The platform's id of the newest processed message; null keeps the mark. */
+    readonly mark: string | null;
+    readonly position: number;
+    readonly failed: boolean;
+  };
+}
+
+/** Plans the effects of a poll. */
+export function planPoll(
+  watch: PollRow,
+  { mode, read, until }: PollResult,
+  facts: PollFacts,
+  line: Pick<ChannelRuntime, "channel" | "agent" | "traits" | "settings">,
+): PollPlan {
+  const { customer, escalation } = facts;
+  // A partial read without the mark does not show which messages are new. The next poll reads the whole
+  // conversation.
+  const astray = read.start > 0 && !read.messages.some(({ id }) => id === watch.mark);
+  const found = astray ? noMessages : externalMessages(watch, read, facts.known, facts.turns);
+  const isCall = line.traits.platform === "voice";
+  const deliver = customer === null || (isCall && customer.session === null) ? [] : found.deliver;
+  const acknowledge = escalation?.state === "open" && deliver.some(({ role }) => role === "human");
+  // No mark is set before the first complete poll: earlier messages would be treated as new.
+  const whole = read.failure === null || watch.mark !== null;
+  const newest = astray || !whole ? null : (read.messages.at(-1)?.id ?? null);
+  const isEmpty = newest === null && read.failure === null;
+  const at = newest ?? watch.mark ?? "";
+  const { channel, agent } = line;
+  const conversation = watch.conversation;
+  const trigger: EscalationTrigger = {
+    channel,
+    agent,
+    conversation,
+    topic: null,
+    // The newest message distinguishes two changes to manual mode. A mode that changes again while messages cannot
+    // be read is a separate change.
+    key: `mode:${conversation}:${read.failure === null ? at : `${at}:${until}`}`,
+    source: "mode",
+    cause: "topic",
+    reason: "the platform has given the conversation to a human (manual mode)",
+  };
+  const except = new Set((line.settings()?.escalations ?? []).map(({ response }) => response.trim()));
+  return {
+    record: found.record,
+    deliver,
+    address: customer === null ? "" : addressFor(customer, isCall),
+    acknowledge,
+    takeover: mode === "manual" && watch.mode !== "manual" ? { trigger, except } : null,
+    close: mode === "ai" && watch.mode === "manual" && isEnded(escalation, acknowledge),
+    poll: {
+      mode,
+      mark: newest,
+      position: newest !== null ? read.end : astray || isEmpty ? 0 : watch.position,
+      failed: read.failure !== null || astray,
+    },
+  };
+}
+
+const noMessages: ExternalMessages = { deliver: [], record: [] };
+
+const addressFor = (customer: Customer, isCall: boolean): string =>
+  JSON.stringify({ ...addressOf(customer), ...(isCall ? { session: customer.session } : {}) });
+
+/** True when mode ai ends the escalation. It does not end an unacknowledged one whose cause is unknown to the
+ *  platform. */
+const isEnded = (row: EscalationRow | null, acknowledged: boolean): boolean =>
+  row !== null && (acknowledged || row.state === "taken" || row.cause === "topic" || row.cause === "silent");
 
 /** Returns the milliseconds until the next poll, or null for none. The pause is short while a human may
  *  be answering, and grows with the idle time of the conversation. Manual mode counts like an open
  *  escalation, which without a policy is never stored. */
 export function pauseAfter(
-  { quiet, escalated }: Activity,
+  { quiet, escalated }: { readonly quiet: number | null; readonly escalated: boolean },
   mode: "ai" | "manual",
   policy: Policy | null,
   timing: Timing["escalation"],
 ): number | null {
   const { poll, pollOpen } = pollingOf(policy, timing);
   const { pollIdle, pollLongest } = timing;
-  if (escalated > 0) return pollOpen;
+  if (escalated) return pollOpen;
   if (quiet === null || quiet > pollIdle) return null;
   if (mode === "manual") return Math.min(Math.max(pollOpen, quiet / 20), pollLongest);
   return Math.min(Math.max(poll, quiet / 4), pollLongest);

@@ -4,7 +4,10 @@
 
 import { type Query, touch } from "../../store/driver.ts";
 import { channelsIn } from "../../store/many.ts";
-import type { Activity, KnownTurn } from "./decide.ts";
+import { lockEscalations } from "../../store/tables/escalations.ts";
+import { type Customer, customerColumns } from "../reply/rows.ts";
+import { aboutConversation } from "../trigger/decide.ts";
+import type { KnownTurn, PollFacts } from "./decide.ts";
 
 export interface PollRow {
   readonly conversation: string;
@@ -108,26 +111,41 @@ export async function endPoll(
   touch(q, "watches");
 }
 
-/** Returns the activity of a conversation, which determines the interval of its polls. */
-export async function activityIn(q: Query, conversation: string): Promise<Activity> {
-  const row = await q.one<Activity>(
-    `SELECT (SELECT now_ms() - made_at FROM turns WHERE conversation = $1 ORDER BY seq DESC LIMIT 1) AS quiet,
-       (SELECT COUNT(*) FROM escalations WHERE about = $2 AND state <> 'closed') AS escalated`,
-    conversation,
-    `conversation:${conversation}`,
-  );
-  return row ?? { quiet: null, escalated: 0 };
-}
-
-/** Returns the turns that explain messages which the platform lists and for which no id is recorded. */
-export async function knownTurns(q: Query, conversation: string): Promise<KnownTurn[]> {
-  return q.all<KnownTurn>(
-    `SELECT kind, state, question AS text, question_id AS "questionId" FROM turns WHERE conversation = $1
+/** Returns the known ids, the turns that explain messages without a recorded id, and the state of the conversation.
+ *  Call with the inbound lane leased and idle: every answer to our questions then has a known id. */
+export async function loadPollFacts(q: Query, conversation: string, platformId: string): Promise<PollFacts> {
+  const rows = await q.all<{ id: string | null } & KnownTurn>(
+    `SELECT question_id AS id, NULL AS kind, NULL AS state, NULL AS text, NULL AS "questionId" FROM turns
+       WHERE question_id IS NOT NULL AND conversation IN (SELECT id FROM conversations WHERE platform_id = $2)
+     UNION ALL
+     SELECT platform_id, NULL, NULL, NULL, NULL FROM replies
+       WHERE platform_id IS NOT NULL AND conversation IN (SELECT id FROM conversations WHERE platform_id = $2)
+     UNION ALL
+     SELECT NULL, kind, state, question, question_id FROM turns WHERE conversation = $1
        AND ((state = 'dropped' AND question_id IS NOT NULL)
          OR (((kind = 'relayed' AND open = 0) OR (kind = 'question' AND state = 'answered'))
            AND EXISTS (SELECT 1 FROM attempts WHERE subject = turns.id AND outcome IN ('unknown', 'refused'))))`,
     conversation,
+    platformId,
   );
+  const found = await q.one<Customer & { quiet: number | null; escalation: string | null }>(
+    `SELECT ${customerColumns},
+       (SELECT now_ms() - made_at FROM turns WHERE turns.conversation = conversations.id ORDER BY seq DESC LIMIT 1) AS quiet,
+       (SELECT escalations.id FROM escalations WHERE about = $2 AND state <> 'closed') AS escalation
+     FROM conversations WHERE id = $1`,
+    conversation,
+    aboutConversation(conversation),
+  );
+  const { quiet = null, escalation = null, ...customer } = found ?? {};
+  const locked = escalation === null ? null : (await lockEscalations(q, [escalation])).get(escalation);
+  return {
+    known: new Set(rows.flatMap(({ id }) => id ?? [])),
+    turns: rows.filter(({ id }) => id === null),
+    customer: found ? (customer as Customer) : null,
+    quiet,
+    // Another node may have closed it before it was locked.
+    escalation: locked && locked.state !== "closed" ? locked : null,
+  };
 }
 
 /** Records a failed poll and schedules the next one. */

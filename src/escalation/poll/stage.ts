@@ -6,12 +6,12 @@
 // due.
 
 import type { Clock, Log } from "bridgehead/contract";
-import type { CallResult, PlatformMessages } from "../../agent/calls.ts";
+import type { CallResult, PlatformMessage, PlatformMessages } from "../../agent/calls.ts";
 import type { Policy } from "../../domain/policy.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
 import { leaseDeadline } from "../../engine/running.ts";
 import type { Claimed, Stage, Transition } from "../../engine/stage.ts";
-import { limited } from "../../ops/clock.ts";
+import { limited, newId } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
@@ -20,16 +20,20 @@ import type { Database, Query } from "../../store/driver.ts";
 import { abandonLane, guardLease, type Lease, releaseLane, tryLane } from "../../store/lanes.ts";
 import { leaseIdleLane } from "../../store/leases.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
-import { deliverExternal, noteModeChange } from "./apply.ts";
-import { pauseAfter, retryIn } from "./decide.ts";
+import { insertReply } from "../../store/tables/drafts.ts";
+import type { EscalationRow } from "../../store/tables/escalations.ts";
+import { dropWaitingAnswers } from "../../store/tables/takeover.ts";
+import { acknowledge, close } from "../actions.ts";
+import { logUnnotified, openEscalations } from "../trigger/stage.ts";
+import { type PollPlan, pauseAfter, planPoll, retryIn } from "./decide.ts";
 import {
-  activityIn,
   beginPoll,
   channelsToPoll,
   duePoll,
   duePolls,
   endPoll,
   failPoll,
+  loadPollFacts,
   type PollRow,
   postponePoll,
 } from "./rows.ts";
@@ -146,38 +150,80 @@ async function found(
   q: Query,
   look: Look,
   mode: "ai" | "manual",
-  said: PlatformMessages,
+  read: PlatformMessages,
   deps: PollDeps,
 ): Promise<void> {
-  const { watch, conversation } = look;
+  const { watch, conversation, line, until } = look;
+  const timing = deps.timing.escalation;
   await guardLease(q, look.lease);
-  // A partial read without the mark does not show which messages are new. The next poll reads the whole
-  // conversation.
-  const astray = said.start > 0 && !said.messages.some(({ id }) => id === watch.mark);
-  if (!astray) await deliverExternal(q, look, said, deps);
-  // No mark is set before the first complete poll: earlier messages would be treated as new.
-  const whole = said.failure === null || watch.mark !== null;
-  const newest = astray || !whole ? null : (said.messages.at(-1)?.id ?? null);
-  const at = newest ?? watch.mark;
-  // A mode that changes again while messages cannot be read is a separate change.
-  const occasion = said.failure === null ? at : `${at ?? ""}:${look.until}`;
-  await noteModeChange(q, look, mode, occasion, deps);
-  warnOf(look, said, deps);
-  const failed = said.failure !== null || astray;
-  const nextMs = failed
-    ? retryIn(watch, deps.timing.escalation)
-    : pauseAfter(await activityIn(q, conversation.id), mode, deps.policy(), deps.timing.escalation);
-  const isEmpty = newest === null && said.failure === null;
-  const position = newest !== null ? said.end : astray || isEmpty ? 0 : watch.position;
-  await endPoll(q, conversation.id, { mode, mark: newest, position, nextMs, until: look.until, failed });
+  const facts = await loadPollFacts(q, conversation.id, look.platformId);
+  const plan = planPoll(watch, { mode, read, until }, facts, line);
+  const opened = await write(q, look, plan, facts.escalation, deps);
+  warnOf(look, read, plan, deps);
+  const escalated = opened || (facts.escalation !== null && !plan.close);
+  const nextMs = plan.poll.failed
+    ? retryIn(watch, timing)
+    : pauseAfter({ quiet: facts.quiet, escalated }, mode, deps.policy(), timing);
+  await endPoll(q, conversation.id, { ...plan.poll, nextMs, until });
   await releaseLane(q, look.lease, "in");
 }
 
-function warnOf({ line, conversation }: Look, { failure, skipped }: PlatformMessages, deps: PollDeps): void {
+/** The actor for answers in the platform's interface, which does not name the author. */
+const platformUser = { name: "somebody who answers on the platform", contact: null };
+
+/** Writes the effects of a poll. Each external message goes to the customer once, on the channel of the question.
+ *  Returns true when an escalation is open after the takeover. */
+async function write(
+  q: Query,
+  { line, conversation }: Look,
+  { record, deliver, address, acknowledge: answered, takeover, close: ended }: PollPlan,
+  escalation: EscalationRow | null,
+  deps: PollDeps,
+): Promise<boolean> {
+  const { clock, log } = deps;
+  // Replies go out in the order of their ids, so the replies of one poll must not share a millisecond.
+  let now = clock.now();
+  const replyFor = ({ id, role, text }: PlatformMessage) => ({
+    id: newId(now++),
+    conversation: conversation.id,
+    channel: conversation.channel,
+    turn: null,
+    kind: role === "human" ? ("human" as const) : ("answer" as const),
+    text,
+    platformId: id,
+  });
+  for (const message of record) await insertReply(q, { ...replyFor(message), state: "composed" });
+  for (const message of deliver) await insertReply(q, { ...replyFor(message), address });
+  if (escalation !== null && answered) await acknowledge(q, escalation, platformUser, deps);
+  if (escalation !== null && ended) await close(q, escalation, "the platform (mode ai)", deps);
+  if (deliver.length > 0) {
+    const fields = { channel: line.channel, conversation: conversation.id, messages: deliver.length };
+    log.info(fields, "external platform messages enqueued");
+  }
+  if (takeover === null) return false;
+  const { trigger, except } = takeover;
+  await dropWaitingAnswers(q, conversation.id, "a person has the conversation", except);
+  const policy = deps.policy();
+  if (policy === null) logUnnotified(log, trigger);
+  if (!policy?.causes.includes("topic")) return false;
+  return (await openEscalations(q, [trigger], deps)).size > 0;
+}
+
+function warnOf(
+  { line, conversation }: Look,
+  { failure, skipped }: PlatformMessages,
+  { record }: PollPlan,
+  { log }: PollDeps,
+): void {
   const fields = { channel: line.channel, conversation: conversation.id };
-  if (skipped > 0) deps.log.warn({ ...fields, skipped }, "platform messages skipped: too large to be read");
+  if (record.length > 0)
+    log.warn(
+      { ...fields, messages: record.length },
+      "platform messages not delivered: the store was restored",
+    );
+  if (skipped > 0) log.warn({ ...fields, skipped }, "platform messages skipped: too large to be read");
   if (failure === null) return;
-  deps.log.warn(
+  log.warn(
     { ...fields, result: failure.kind, reason: failure.reason },
     "reading the platform's messages failed; its mode was read",
   );
@@ -192,7 +238,7 @@ function failed(
 ): Transition {
   const { line, watch } = look;
   const fields = { channel: line.channel, conversation: look.conversation.id, result: result.kind };
-  deps.log.warn({ ...fields, reason: result.reason }, "looking at a conversation of the platform failed");
+  deps.log.warn({ ...fields, reason: result.reason }, "polling the platform failed");
   if (result.kind === "unauthorized") line.report(result.reason);
   return async (q) => {
     await guardLease(q, look.lease);

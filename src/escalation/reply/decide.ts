@@ -87,7 +87,7 @@ export function perEscalation(candidates: readonly Candidate[]): readonly Candid
 
 /** Selects the escalations: the one named, the only live one, all for a plain "ok", or the one this
  *  responder acknowledged. */
-export function choose(known: readonly Candidate[], words: Instructions): readonly Candidate[] | "ask" {
+function choose(known: readonly Candidate[], words: Instructions): readonly Candidate[] | "ask" {
   const live = known.filter(isLive);
   if (words.number !== null) {
     const named = known.filter(({ row }) => row.number === words.number);
@@ -126,12 +126,11 @@ export interface ReplyInput {
   readonly words: Instructions;
   /** One for each escalation; not empty. */
   readonly known: readonly Candidate[];
-  readonly chosen: readonly Candidate[] | "ask";
   readonly files: readonly MeantFile[];
   /** The escalation with the number of `foreignNumber`. */
   readonly other: Pick<EscalationRow, "state"> | null;
-  /** The customers of the chosen escalations by conversation. Loaded only when text or files may be
-   *  relayed. */
+  /** The customers of the known escalations by conversation. Loaded only when text or files may be
+   *  relayed, or the agent gets the conversation back. */
   readonly customers: ReadonlyMap<string, Customer>;
   /** The running channel of an escalation. */
   readonly lineOf: (channel: string) => ChannelRuntime | undefined;
@@ -151,6 +150,8 @@ export interface Action extends Candidate {
     readonly files: readonly ReadyFile[];
   } | null;
   readonly end: "resume" | "close" | null;
+  /** Null when the escalation is about a channel; set where the effects need it. */
+  readonly customer: Customer | null;
 }
 
 export interface ReplyPlan {
@@ -173,7 +174,8 @@ const mostNumbers = 10;
 
 /** Plans the effects of a reply. */
 export function planReply(input: ReplyInput): ReplyPlan {
-  const { known, chosen, words, text } = input;
+  const { known, words, text } = input;
+  const chosen = choose(known, words);
   const [first] = known;
   if (!first) throw new Error("planning a responder's reply: no escalation is known");
   const automatic = automaticReply(input, first);
@@ -185,7 +187,7 @@ export function planReply(input: ReplyInput): ReplyPlan {
   });
   const wrong = whatIsWrong(text, words, input.files.length);
   if (wrong !== null) return onlyAnswer(`${wrong} Nothing was sent to the customer, and nothing was done.`);
-  if (mayMeanAnother(input) || chosen === "ask") {
+  if (chosen === "ask" || mayMeanAnother(input)) {
     const all = known.filter(isLive).map(({ row }) => row.number);
     const numbers = [...all.slice(0, mostNumbers), ...(all.length > mostNumbers ? ["..."] : [])].join(", ");
     return onlyAnswer(
@@ -235,6 +237,7 @@ function planAction(
         ? null
         : { customer, inCall: kind === "voice", text, files: handed.files },
     end: words.resume ? "resume" : words.close ? "close" : null,
+    customer,
   };
   // A responder who already acknowledged the escalation may have meant this text for the customer.
   const mine = words.acknowledge && words.number === null && row.taken_contact === contact.id;

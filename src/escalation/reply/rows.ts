@@ -3,13 +3,14 @@
 import type { MessageEvent } from "bridgehead/contract";
 import { references } from "../../domain/turn.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
-import { type Query, touch } from "../../store/driver.ts";
+import { type Query, type Row, touch } from "../../store/driver.ts";
+import { fromListed, listOf } from "../../store/many.ts";
 import {
   type ConversationRow,
   conversationByToken,
   conversationsCiting,
 } from "../../store/tables/conversations.ts";
-import { lockEscalations } from "../../store/tables/escalations.ts";
+import { type EscalationRow, escalationColumns, lockEscalations } from "../../store/tables/escalations.ts";
 import { type TargetRow, targetColumns } from "../../store/tables/responders.ts";
 import { moves } from "../../store/transitions.ts";
 import { numberIn } from "../notify/text.ts";
@@ -26,55 +27,67 @@ export async function loadSender(
   closedMs: number,
 ): Promise<Sender> {
   const address = event.from.address.toLowerCase();
+  const { channel } = line;
   if (line.traits.conversations === "person")
-    return withEscalations(q, "responder", await targetsAt(q, line.channel, address, closedMs));
+    return { from: "responder", candidates: await candidatesAt(q, channel, address, closedMs) };
   const { answers, tokens } = references(event);
-  const conversations = await conversationsCited(q, line.channel, { answers, tokens, sender: address });
+  const conversations = await conversationsCited(q, channel, { answers, tokens, sender: address });
   const cited = await targetsIn(q, conversations);
-  const own = cited.filter((contact) => contact.address.toLowerCase() === address);
-  if (own.length > 0) return withEscalations(q, "responder", own);
+  const own = cited.filter((target) => target.address.toLowerCase() === address);
+  if (own.length > 0) return { from: "responder", candidates: await withEscalations(q, own) };
   const notified =
-    cited.length > 0 || answers.length === 0 ? cited : await targetsNotifiedBy(q, line.channel, answers);
-  if (notified.length > 0) return withEscalations(q, "stranger", notified);
+    cited.length > 0 || answers.length === 0 ? cited : await targetsNotifiedBy(q, channel, answers);
+  if (notified.length > 0) return { from: "stranger", candidates: await withEscalations(q, notified) };
   // Some mail programs drop In-Reply-To and keep the subject.
   const number = conversations.length > 0 ? null : numberIn(event.subject ?? "");
   if (number === null) return { from: "subject", candidates: [] };
-  const sender = await withEscalations(q, "subject", await targetsAt(q, line.channel, address, closedMs));
-  return { ...sender, candidates: sender.candidates.filter(({ row }) => row.number === number) };
+  const candidates = await candidatesAt(q, channel, address, closedMs);
+  return { from: "subject", candidates: candidates.filter(({ row }) => row.number === number) };
 }
 
-async function withEscalations(
-  q: Query,
-  from: Sender["from"],
-  contacts: readonly TargetRow[],
-): Promise<Sender> {
-  if (contacts.length === 0) return { from, candidates: [] };
+async function withEscalations(q: Query, targets: readonly TargetRow[]): Promise<readonly Candidate[]> {
   const rows = await lockEscalations(
     q,
-    contacts.map(({ escalation }) => escalation),
+    targets.map(({ escalation }) => escalation),
   );
-  const candidates = contacts.flatMap((contact): Candidate[] => {
+  return targets.flatMap((contact): Candidate[] => {
     const row = rows.get(contact.escalation);
     return row ? [{ contact, row }] : [];
   });
-  return { from, candidates };
 }
 
-/** Returns contacts of escalations that are not closed, or were closed within `withinMs`. Newest first. */
-export async function targetsAt(
+const prefixed = (table: string, columns: string): string =>
+  columns
+    .split(", ")
+    .map((column) => `${table}.${column} AS ${table}_${column}`)
+    .join(", ");
+
+const candidateSql = `SELECT ${prefixed("contacts", targetColumns)}, ${prefixed("escalations", escalationColumns)}
+     FROM contacts JOIN escalations ON escalations.id = contacts.escalation
+     WHERE contacts.channel = $1 AND contacts.address = $2 AND (escalations.state <> 'closed' OR closed_at > now_ms() - $3)
+     ORDER BY escalations.id
+     FOR UPDATE OF escalations -- only: postgres`;
+
+/** Returns the targets with that address whose escalations are not closed, or were closed within `withinMs`, newest
+ *  first. The escalations are locked in the order of `lockEscalations`. */
+export async function candidatesAt(
   q: Query,
   channel: string,
   address: string,
   withinMs: number,
-): Promise<TargetRow[]> {
-  return q.all<TargetRow>(
-    `SELECT ${targetColumns} FROM contacts WHERE channel = $1 AND address = $2 AND EXISTS (
-       SELECT 1 FROM escalations WHERE escalations.id = contacts.escalation
-         AND (state <> 'closed' OR closed_at > now_ms() - $3)) ORDER BY id DESC`,
-    channel,
-    address,
-    withinMs,
-  );
+): Promise<readonly Candidate[]> {
+  const rows = await q.all(candidateSql, channel, address, withinMs);
+  const part = (row: Row, prefix: string) =>
+    Object.fromEntries(
+      Object.entries(row).flatMap(([name, value]) =>
+        name.startsWith(prefix) ? [[name.slice(prefix.length), value]] : [],
+      ),
+    );
+  const found = rows.map((row) => ({
+    contact: part(row, "contacts_") as unknown as TargetRow,
+    row: part(row, "escalations_") as unknown as EscalationRow,
+  }));
+  return found.sort((a, b) => (a.contact.id < b.contact.id ? 1 : -1));
 }
 
 /** Returns the conversations with these ids in which `sender` takes part, and those with these tokens, in
@@ -141,18 +154,23 @@ export interface Customer extends ConversationRow {
   readonly address: string | null;
 }
 
-/** Returns null when there is no such conversation. */
-export async function readCustomer(q: Query, conversation: string): Promise<Customer | null> {
-  const row = await q.one<Customer>(
-    `SELECT id, channel, agent, person, person_name, via, subject, token, platform_id,
+/** Columns of a customer, from `conversations`. */
+export const customerColumns = `conversations.id, channel, agent, person, person_name, via, subject, token, platform_id,
        (SELECT sessions.id FROM sessions WHERE sessions.conversation = conversations.id AND state = 'open' LIMIT 1) AS session,
        (SELECT address FROM turns WHERE turns.conversation = conversations.id AND kind = 'question' AND opening IS NULL
           AND address <> '{}'
-        ORDER BY CASE WHEN turns.person = conversations.person THEN 0 ELSE 1 END, seq DESC LIMIT 1) AS address
-     FROM conversations WHERE id = $1`,
-    conversation,
+        ORDER BY CASE WHEN turns.person = conversations.person THEN 0 ELSE 1 END, seq DESC LIMIT 1) AS address`;
+
+/** Returns the customers of these conversations, by conversation. */
+export async function readCustomers(
+  q: Query,
+  conversations: Iterable<string>,
+): Promise<ReadonlyMap<string, Customer>> {
+  const rows = await q.all<Customer>(
+    `SELECT ${customerColumns} ${fromListed("conversations", "id")}`,
+    listOf(conversations),
   );
-  return row ?? null;
+  return new Map(rows.map((row) => [row.id, row]));
 }
 
 /** Acknowledges the escalation. Returns false when it is closed, or already acknowledged by that contact. */

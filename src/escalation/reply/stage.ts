@@ -1,6 +1,9 @@
-// Routes a responder's reply to a notification. Runs in stage route, before the guards for customers'
-// messages. A responder's reply never reaches the agent, and it reaches the customer only when the sender
-// is a notification target of the escalation.
+// Responder replies. Runs in stage route, before the guards for customers' messages.
+// Input: a stored message, with the notification targets of its sender or of the notifications that it cites.
+// Effect: reads acknowledgements and commands. A reply never reaches the agent, and it reaches the customer only when the
+// sender is a notification target of the escalation.
+// Output: acknowledged, closed or resumed escalations; a relayed text; an answer to the responder; the event settled.
+// Failure: fails with the transaction of stage route, which retries. Crash: the event is still stored.
 
 import type { Clock, Log, MessageEvent } from "bridgehead/contract";
 import { readInstructions } from "../../domain/instructions.ts";
@@ -8,22 +11,20 @@ import { newId } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { Query } from "../../store/driver.ts";
-import { addTrigger, escalationByNumber } from "../../store/tables/escalations.ts";
+import { addTriggers, escalationByNumber } from "../../store/tables/escalations.ts";
 import { type EventRow, settleEvent } from "../../store/tables/events.ts";
 import { meantFiles } from "../../store/tables/files.ts";
-import { addNotification, type TargetRow } from "../../store/tables/responders.ts";
+import { addNotifications, type TargetRow } from "../../store/tables/responders.ts";
 import { acknowledge, close, enqueueRelay, resume } from "../actions.ts";
 import {
   type Action,
   type Candidate,
-  choose,
   foreignNumber,
   perEscalation,
   planReply,
-  type ReplyInput,
   whyIgnored,
 } from "./decide.ts";
-import { type Customer, enqueueAnswer, loadSender, readCustomer } from "./rows.ts";
+import { enqueueAnswer, loadSender, readCustomers } from "./rows.ts";
 
 export interface ReplyDeps {
   readonly lines: () => ChannelRuntimes;
@@ -80,23 +81,22 @@ async function handleResponderReply(
   const text = event.wordless && files.length > 0 ? "" : event.text;
   const names = traits.platform === null ? [] : [first.name, event.from.name ?? ""];
   const words = readInstructions(text, names, known.length > 1);
-  const chosen = choose(known, words);
   const number = foreignNumber(traits.conversations, known, words);
-  const mayRelay = words.whole !== "" || words.text !== "" || files.length > 0;
-  const input: ReplyInput = {
+  const needsCustomer = words.whole !== "" || words.text !== "" || words.resume || files.length > 0;
+  const conversations = known.flatMap(({ row: { conversation } }) => conversation ?? []);
+  const plan = planReply({
     traits,
     event,
     released: row.code === "released",
     text,
     words,
     known,
-    chosen,
     files,
     other: number === null ? null : await escalationByNumber(q, number),
-    customers: mayRelay && chosen !== "ask" ? await customersOf(q, chosen) : new Map(),
+    customers: needsCustomer && conversations.length > 0 ? await readCustomers(q, conversations) : new Map(),
     lineOf: (channel) => deps.lines().get(channel),
-  };
-  const { automatic, actions, answers } = planReply(input);
+  });
+  const { automatic, actions, answers } = plan;
   const conversation = first.conversation === null ? {} : { conversation: first.conversation };
   if (automatic !== null) {
     const { state, code, reason, level } = automatic;
@@ -109,33 +109,27 @@ async function handleResponderReply(
     if (automatic.text !== null) await enqueueSaid(q, first, `held:${window}`, automatic.text, deps);
     return settleEvent(q, row.id, { state, code, reason, ...conversation });
   }
-  for (const action of actions) await apply(q, row, action, deps);
+  await addTriggers(
+    q,
+    actions.flatMap(({ row: { id: escalation }, by, note }) =>
+      note === null
+        ? []
+        : [{ key: `note:${row.id}:${escalation}`, escalation, source: "note", detail: `${by}: ${note}` }],
+    ),
+  );
+  for (const action of actions) await apply(q, action, deps);
   for (const answer of answers) await answerTo(q, row, answer.contact, answer.text, deps);
   await settleEvent(q, row.id, { state: "routed", code: "human", ...conversation });
 }
 
-async function customersOf(q: Query, chosen: readonly Candidate[]): Promise<ReadonlyMap<string, Customer>> {
-  const found = new Map<string, Customer>();
-  for (const { row } of chosen) {
-    const customer = row.conversation === null ? null : await readCustomer(q, row.conversation);
-    if (customer) found.set(customer.id, customer);
-  }
-  return found;
-}
-
 async function apply(
   q: Query,
-  event: EventRow,
-  { row, contact, by, note, relay, end, ...action }: Action,
+  { row, contact, by, relay, end, customer, ...action }: Action,
   deps: ReplyDeps,
 ): Promise<void> {
-  if (note !== null) {
-    const key = `note:${event.id}:${row.id}`;
-    await addTrigger(q, { key, escalation: row.id, source: "note", detail: `${by}: ${note}` });
-  }
   if (action.acknowledge) await acknowledge(q, row, { name: by, contact: contact.id }, deps);
   if (relay !== null) await enqueueRelay(q, relay.customer, relay, deps);
-  if (end === "resume") await resume(q, row, by, deps);
+  if (end === "resume") await resume(q, row, customer, by, deps);
   if (end === "close") await close(q, row, by, deps);
 }
 
@@ -160,5 +154,5 @@ async function enqueueSaid(
   text: string,
   { clock }: ReplyDeps,
 ): Promise<void> {
-  await addNotification(q, { id: newId(clock.now()), contact, kind: "said", subject, text }, 0);
+  await addNotifications(q, [{ id: newId(clock.now()), contact, kind: "said", subject, text, inMs: 0 }]);
 }

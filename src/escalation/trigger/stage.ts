@@ -1,102 +1,226 @@
-// Opens escalations. Several triggers of one incident become one escalation. Runs inside the transaction
-// that detected the trigger, so that it is neither lost nor opened twice.
+// Triggers: opens escalations, or adds to them.
+// Input: answers of the agent, turns without an answer, undeliverable drafts, and triggers of other stages.
+// Effect: detects that a human is needed.
+// Output: an escalation with its triggers, and notifications for the responders who know of it; a due poll.
+// Failure: fails with the transaction that detected it. Crash: likewise, so a trigger is neither lost nor counted twice.
 
 import type { Clock, Log } from "bridgehead/contract";
-import type { Cause } from "../../domain/policy.ts";
+import type { Answer } from "../../agent/calls.ts";
+import { type Policy, pollingOf } from "../../domain/policy.ts";
 import { newId } from "../../ops/clock.ts";
-import type { Raised } from "../../pipeline/escalation.ts";
+import type { Timing } from "../../ops/timing.ts";
+import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
+import type { Escalation, EscalationTrigger } from "../../pipeline/escalation.ts";
 import type { Query } from "../../store/driver.ts";
+import type { ConversationRow } from "../../store/tables/conversations.ts";
 import {
-  addTrigger,
+  addTriggers,
   type EscalationRow,
-  insertEscalation,
+  hastenEscalations,
+  insertEscalations,
   isTriggered,
   liveEscalation,
-  newestEscalation,
+  lockEscalations,
+  reopenEscalation,
 } from "../../store/tables/escalations.ts";
-import { addNotification, targetsOf } from "../../store/tables/responders.ts";
-import { hasWrittenSince } from "../../store/tables/transcript.ts";
+import { schedulePoll } from "../../store/tables/polls.ts";
+import { notifyTargets } from "../../store/tables/responders.ts";
+import type { TurnRow } from "../../store/tables/turns.ts";
+import { customerText } from "../notify/text.ts";
+import { routeResponderReply } from "../reply/stage.ts";
+import { escalatingTopic, isPassedOn, planTriggers, type Subject } from "./decide.ts";
+import { loadSubjects, loadUndelivered, passedOn, type Undelivered } from "./rows.ts";
 
-export interface RaiseDeps {
+export interface EscalationDeps {
+  /** Null when the current configuration has no policy. */
+  readonly policy: () => Policy | null;
+  /** False while no responder was ever notified and none is configured: then no message can be a
+   *  responder's reply, and the look-up is skipped. Default: true. */
+  readonly hasResponders?: () => boolean;
+  readonly lines: () => ChannelRuntimes;
   readonly clock: Clock;
   readonly log: Log;
+  readonly timing: Timing;
 }
 
-export const aboutConversation = (id: string): string => `conversation:${id}`;
-/** `which`: a conversation of the agent outside this daemon. */
-export const aboutAgent = (name: string, which: string): string => `agent:${name}:${which}`;
-export const aboutChannel = (id: string, cause: Cause): string => `channel:${id}:${cause}`;
-
-/** Returns the escalation of the trigger. Returns null when the trigger was recorded before, or belongs
- *  to a closed escalation. `about`: the subject, where it is neither the conversation nor the channel. */
-export async function raise(
+/** Opens or extends the escalations of these triggers. Returns the unclosed ones, by subject. `subjects`: loaded before
+ *  by the caller (`loadSubjects`). */
+export async function openEscalations(
   q: Query,
-  raised: Raised,
-  deps: RaiseDeps,
-  about: string = aboutOf(raised),
-): Promise<EscalationRow | null> {
-  const { key, source, reason } = raised;
-  if (await isTriggered(q, key)) return null;
-  const known = (await liveEscalation(q, about)) ?? (await lateFor(q, raised, about));
-  const row = known ?? (await open(q, raised, about, deps));
-  if (row === null) return null;
-  await addTrigger(q, { key, escalation: row.id, source, detail: reason });
-  if (known && (raised.news || (raised.said !== undefined && row.state === "taken")))
-    await tellMore(q, row, raised, deps);
-  return row.state === "closed" ? null : row;
-}
-
-const aboutOf = ({ conversation, channel, cause }: Raised): string =>
-  conversation === null ? aboutChannel(channel, cause) : aboutConversation(conversation);
-
-/** Returns null when another transaction has recorded the trigger meanwhile. */
-async function open(q: Query, raised: Raised, about: string, deps: RaiseDeps): Promise<EscalationRow | null> {
-  const { key, channel, agent, conversation, cause, topic, reason } = raised;
-  const id = newId(deps.clock.now());
-  const row =
-    (await insertEscalation(q, { id, about, channel, agent, conversation, cause, topic, reason }, key)) ??
-    (await liveEscalation(q, about));
-  if (!row && (await isTriggered(q, key))) return null;
-  if (!row) throw new Error(`opening an escalation about ${about}: it was closed meanwhile`);
-  deps.log.warn({ channel, escalation: row.number, cause, conversation }, "a human is needed");
-  return row;
-}
-
-/** Notifies the contact that acknowledged the escalation, or all contacts when there is no such contact. */
-async function tellMore(
-  q: Query,
-  row: EscalationRow,
-  { key, reason, said }: Raised,
-  deps: RaiseDeps,
-): Promise<void> {
-  const text = `${row.number}: ${reason}${said === undefined ? "" : `\nThe customer wrote: ${said}`}`;
-  for (const { id: contact } of await targetsOf(q, row.id)) {
-    if (row.taken_contact !== null && row.taken_contact !== contact) continue;
-    const notice = { id: newId(deps.clock.now()), contact, kind: "said", subject: key, text } as const;
-    await addNotification(q, notice, 0);
+  triggers: readonly EscalationTrigger[],
+  { clock, log }: Pick<EscalationDeps, "clock" | "log">,
+  subjects?: readonly Subject[],
+): Promise<ReadonlyMap<string, EscalationRow>> {
+  const known = subjects ?? (await loadSubjects(q, triggers));
+  const { opened, recorded, updates } = planTriggers(triggers, known, () => newId(clock.now()));
+  const rows = new Map(known.flatMap(({ row }) => (row && row.state !== "closed" ? [[row.about, row]] : [])));
+  for (const row of await insertEscalations(q, opened)) {
+    rows.set(row.about, row);
+    const { channel, number: escalation, cause, conversation } = row;
+    log.warn({ channel, escalation, cause, conversation }, "escalation opened");
   }
+  for (const { about, key } of opened) {
+    if (rows.has(about)) continue;
+    // Another transaction has opened it, or has recorded the trigger, since the rows were loaded.
+    const live = await liveEscalation(q, about);
+    if (live) rows.set(about, live);
+    else if (!(await isTriggered(q, key)))
+      throw new Error(`opening an escalation about ${about}: it was closed meanwhile`);
+  }
+  await addTriggers(
+    q,
+    recorded.flatMap(({ about, escalation, ...trigger }) => {
+      const id = escalation ?? rows.get(about)?.id;
+      return id === undefined ? [] : [{ ...trigger, escalation: id }];
+    }),
+  );
+  for (const { row, subject, text } of updates)
+    await notifyTargets(q, row, { id: newId(clock.now()), kind: "said", subject, text }, "owner");
+  return rows;
 }
 
 /** Logs an escalation of the platform for which no responder is configured. Called once per answer or mode change. */
 export function logUnnotified(
   log: Log,
-  {
-    channel,
-    agent,
-    conversation,
-    topic,
-    cause,
-  }: Pick<Raised, "channel" | "agent" | "conversation" | "topic" | "cause">,
+  { channel, agent, conversation, topic, cause }: EscalationTrigger,
 ): void {
   log.warn({ channel, agent, conversation, topic, cause }, "escalation detected, no responder is configured");
 }
 
-/** Finds the closed escalation of a late trigger. The platform reports one event in several ways, and
- *  one report may arrive after the close. It is a duplicate as long as the customer has not written
- *  since. Triggers of our own are always new. */
-async function lateFor(q: Query, raised: Raised, about: string): Promise<EscalationRow | null> {
-  if (raised.source === "ours" || raised.conversation === null) return null;
-  const newest = await newestEscalation(q, about);
-  if (!newest || newest.cause !== raised.cause) return null;
-  return (await hasWrittenSince(q, raised.conversation, newest.from_seq)) ? null : newest;
+/** Returns the pipeline's interface to escalations (`pipeline/escalation.ts`). Detection, hand-over and polling of the
+ *  platform's conversation do not depend on a policy; notifying responders does. */
+export function createEscalation(deps: EscalationDeps): Escalation {
+  const { clock, log } = deps;
+  const timing = deps.timing.escalation;
+
+  async function open(q: Query, trigger: EscalationTrigger, subject?: Subject): Promise<void> {
+    const policy = deps.policy();
+    if (policy?.causes.includes(trigger.cause))
+      await openEscalations(q, [trigger], deps, subject && [subject]);
+    // The customer waits for a human. Without responders this log line is the only record.
+    else if (policy === null && trigger.source !== "ours") logUnnotified(log, trigger);
+  }
+
+  /** Handles a turn without an answer: passes the customer's text to the responder who acknowledged the
+   *  escalation, or opens one. */
+  async function unanswered(
+    q: Query,
+    { channel, agent }: ChannelRuntime,
+    { id: conversation, person, person_name: name }: ConversationRow,
+    turn: TurnRow,
+  ): Promise<void> {
+    const trigger: EscalationTrigger = {
+      channel,
+      agent,
+      conversation,
+      topic: null,
+      key: `silent:${turn.id}`,
+      source: "ours",
+      cause: "silent",
+      reason: "the customer wrote, and no agent answers (manual mode)",
+    };
+    const [subject] = await loadSubjects(q, [trigger]);
+    const row = subject?.row;
+    if (row?.state !== "taken") return open(q, trigger, subject);
+    const customer = name ?? person;
+    // The responder's answer goes to the customer even when another sender wrote in the thread.
+    const who = turn.person === person ? customer : `${turn.person} (in the thread of ${customer})`;
+    const text = customerText(row, who, turn.question);
+    await notifyTargets(
+      q,
+      row,
+      { id: newId(clock.now()), kind: "customer", subject: turn.id, text },
+      "notified",
+    );
+  }
+
+  /** Handles notifications that cannot be delivered. The next step of the policy becomes due at once. A customer's
+   *  text is passed to all targets of the escalation instead. Returns the numbers of the escalations. */
+  async function notificationsFailed(
+    q: Query,
+    failed: Undelivered["notifications"],
+  ): Promise<readonly number[]> {
+    const rows = await lockEscalations(
+      q,
+      failed.map(({ escalation }) => escalation),
+    );
+    const texts = failed.filter(({ kind }) => kind === "customer");
+    const states = [];
+    for (const { escalation, subject } of texts) states.push(await passedOn(q, escalation, subject));
+    const others = failed.filter(({ kind }) => kind !== "customer");
+    await hastenEscalations(
+      q,
+      others.map(({ escalation }) => escalation),
+      timing.repeatFailed,
+    );
+    for (const [at, { escalation, subject, text }] of texts.entries()) {
+      const row = rows.get(escalation);
+      const state = states[at];
+      if (!row || !state) continue;
+      await notifyTargets(q, row, { id: newId(clock.now()), kind: "customer", subject, text }, "all");
+      if (!isPassedOn(state) && (await reopenEscalation(q, escalation)))
+        log.error(
+          { escalation: row.number },
+          "escalation reopened: no responder receives the customer's messages",
+        );
+    }
+    return failed.flatMap(({ escalation }) => rows.get(escalation)?.number ?? []);
+  }
+
+  return {
+    open,
+    async routeReply(q, line, row, event) {
+      if (deps.hasResponders?.() === false) return false;
+      return routeResponderReply(q, line, row, event, deps);
+    },
+    async answered(q, line, { conversation, turn }, answer: Answer) {
+      if (turn.kind !== "question") return false;
+      const configured = line.settings()?.escalations ?? [];
+      const text = answer.text ?? "";
+      const found = text.trim() === "" ? null : escalatingTopic(configured, text);
+      if (text.trim() === "") await unanswered(q, line, conversation, turn);
+      else if (found !== null) {
+        const { channel, agent } = line;
+        await open(q, {
+          channel,
+          agent,
+          conversation: conversation.id,
+          topic: found.topic,
+          key: `response:${answer.replyId ?? turn.id}`,
+          source: "response",
+          cause: "topic",
+          reason: "the agent gave the answer it has for this escalation",
+        });
+      }
+      // Polls also after a turn without an answer: a human may answer on the platform. Locks are taken in
+      // the usual order.
+      const { poll } = pollingOf(deps.policy(), timing);
+      await schedulePoll(q, conversation, configured.length > 0 ? timing.pollAfterAnswer : poll);
+      return found !== null && turn.session !== null;
+    },
+    async undeliverable(q, line, draft, { state, reason }) {
+      const { channel, agent } = line;
+      const { isHumans, notifications } = await loadUndelivered(q, draft.reply);
+      if (notifications.length > 0) {
+        const escalations = await notificationsFailed(q, notifications);
+        const fields = { channel, draft: draft.id, escalations, state, reason };
+        return log.error(fields, "escalation notification not delivered");
+      }
+      // A human who wrote the reply assumes that the customer has received it.
+      const humans = isHumans && deps.policy() !== null;
+      if (state === "dropped" && !humans) return;
+      const trigger: EscalationTrigger = {
+        channel,
+        agent,
+        conversation: draft.conversation,
+        topic: null,
+        key: `draft:${draft.id}:${state}`,
+        source: "ours",
+        cause: state === "held" ? "held" : "turn-failed",
+        reason: humans ? `the answer did not reach the customer (${state}): ${reason}` : reason,
+      };
+      if (humans) await openEscalations(q, [{ ...trigger, news: true }], deps);
+      else await open(q, trigger);
+    },
+  };
 }

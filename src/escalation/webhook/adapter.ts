@@ -18,9 +18,8 @@ import { type Policy, webhookChannel } from "../../domain/policy.ts";
 import { judge, type Resolve } from "../../ops/address.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
-import { connectMs, openConnection, post } from "./exchange.ts";
-import { deferred, failureIn, type Said, saidIn } from "./reading.ts";
-import { type Recipient, recipientAt, webhookHeaders } from "./recipient.ts";
+import { connectMs, deferred, failureIn, openConnection, post, type Said, saidIn } from "./exchange.ts";
+import { type Recipient, recipientAt, webhookHeaders } from "./recipients.ts";
 
 export interface WebhookDeps {
   /** Webhook URLs of the responders and the reachable private addresses; null when the current

@@ -215,7 +215,7 @@ async function failed(
   const about = { channel, agent, conversation: turn.conversation, topic: null };
   const key = `turn:${turn.id}:${turn.attempts}`;
   const said = turn.kind === "question" && turn.question !== "" ? { said: turn.question } : {};
-  await line.escalation()?.raise(q, { ...about, key, source: "ours", cause: "turn-failed", reason, ...said });
+  await line.escalation()?.open(q, { ...about, key, source: "ours", cause: "turn-failed", reason, ...said });
 }
 
 const lostMark = "the platform had lost the conversation";

@@ -58,7 +58,7 @@ export function composeStage(deps: { lines: () => ChannelRuntimes; log: Log }): 
               deps.log.error({ channel, reply: row.id, err: error }, "composing a reply failed");
               await changeReply(q, row.id, "failed", String(error));
               await listFailed(q, row, String(error));
-              await line.escalation()?.stuck(q, line, { ...row, reply: row.id }, failed(error));
+              await line.escalation()?.undeliverable(q, line, { ...row, reply: row.id }, failed(error));
             });
         }
         failpoint("draft.commit", "before", { channel });

@@ -154,7 +154,7 @@ async function apply(
   if (change.externalId) await cite(q, line.channel, change.externalId, draft.conversation, draft.id);
   await changeDraft(q, draft.id, change);
   if (effect.notifies)
-    await line.escalation()?.stuck(q, line, draft, { state: "failed", reason: change.reason ?? "" });
+    await line.escalation()?.undeliverable(q, line, draft, { state: "failed", reason: change.reason ?? "" });
   if (ends === undefined) return;
   if (ends === "refused") await endRest(q, draft, "dropped");
   else await resumeRest(q, draft);

@@ -99,8 +99,8 @@ async function writeEnd(
   const { state } = change;
   // The retried notification may fail as well, so the escalation policy's next step does not wait for it.
   if (isNotification && state === "queued" && finding.kind === "unsure")
-    await line.escalation()?.stuck(q, line, draft, { state: "held", reason });
+    await line.escalation()?.undeliverable(q, line, draft, { state: "held", reason });
   if (state !== "held" && state !== "dropped" && state !== "failed") return;
   if (change.open === 0) await endRest(q, draft, state === "held" ? "held" : "dropped");
-  await line.escalation()?.stuck(q, line, draft, { state, reason });
+  await line.escalation()?.undeliverable(q, line, draft, { state, reason });
 }

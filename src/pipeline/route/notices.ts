@@ -162,7 +162,7 @@ export async function holdForHuman(
       .toWellFormed();
     await notifyHumans(q, line, { subject, text: textFor(line, event, attachments, `${what}.`) }, deps);
   }
-  await line.escalation()?.raise(q, {
+  await line.escalation()?.open(q, {
     key: `event:${row.id}`,
     source: "ours",
     cause: "held",
@@ -221,7 +221,7 @@ export async function raiseHeld(
   const { channel, agent } = line;
   const about = { channel, agent, conversation: null, topic: null };
   const key = `event:${row.id}`;
-  await line.escalation()?.raise(q, { ...about, key, source: "ours", cause: "cap", reason });
+  await line.escalation()?.open(q, { ...about, key, source: "ours", cause: "cap", reason });
 }
 
 /** Applies an opt-out or opt-in to the address immediately and queues the channel's own confirmation. The

@@ -255,7 +255,7 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Message[])
   for (const message of group) {
     const decision = decideFirst(message, factsOf(message), line.rules);
     const mayBeReply = isReply(message) || !stranger(message);
-    if (!decision && mayBeReply && (await line.escalation()?.hear(q, line, message.row, message.event)))
+    if (!decision && mayBeReply && (await line.escalation()?.routeReply(q, line, message.row, message.event)))
       return 1;
     const guarded = decision ?? decideGuards(message, factsOf(message), line);
     if (guarded) decisions.set(message, guarded);
@@ -386,7 +386,7 @@ async function waitForRoom(q: Query, pass: Pass, row: EventRow, waits: readonly 
       "channel at its cap: messages are queued",
     );
   await postponeChannel(q, channel, waitMs, preferred);
-  await pass.line.escalation()?.raise(q, {
+  await pass.line.escalation()?.open(q, {
     key: `cap:${channel}:${Math.floor(pass.clock.now() / pass.timing.route.capEscalation)}`,
     source: "ours",
     cause: "cap",

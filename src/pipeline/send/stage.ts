@@ -130,7 +130,7 @@ async function nextDraft(
     const { reason, suppressed } = next;
     log.info({ channel: line.channel, draft: head.id, suppressed }, "reply dropped before sending");
     await changeDraft(q, head.id, { state: "dropped", open: 0, reason });
-    await line.escalation()?.stuck(q, line, head, { state: "dropped", reason });
+    await line.escalation()?.undeliverable(q, line, head, { state: "dropped", reason });
   }
 }
 
@@ -284,5 +284,5 @@ async function applyEnding(
   if (change.state !== "failed") return;
   // The following parts are incomplete without a refused part, so they are dropped too.
   if (change.open === 0) await endRest(q, draft, "dropped");
-  await line.escalation()?.stuck(q, line, draft, { state: "failed", reason });
+  await line.escalation()?.undeliverable(q, line, draft, { state: "failed", reason });
 }

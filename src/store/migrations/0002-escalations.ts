@@ -1,11 +1,7 @@
 // Escalations, their contacts and notifications, and the state of the platform's conversations.
 
 export const escalations = /* sql */ `
-CREATE TABLE counters (
-  name TEXT PRIMARY KEY,
-  value BIGINT NOT NULL
-) WITHOUT ROWID; -- only: sqlite
-); -- only: postgres
+CREATE SEQUENCE escalation_numbers; -- only: postgres
 
 CREATE TABLE escalations (
   id TEXT PRIMARY KEY,

@@ -1,4 +1,4 @@
-// Scaling to many open escalations and several nodes: numbers without lock contention, a sequence number of
+// Scaling to many open escalations and several nodes: a sequence number of
 // the conversation instead of a time, and indexes for due rows.
 
 export const storms = /* sql */ `
@@ -6,10 +6,6 @@ ALTER TABLE escalations ADD COLUMN from_seq BIGINT NOT NULL DEFAULT 0;
 UPDATE escalations SET from_seq = COALESCE((
   SELECT MAX(turns.seq) + 1 FROM turns
   WHERE turns.conversation = escalations.conversation AND turns.made_at <= escalations.opened_at), 0);
-
-CREATE SEQUENCE escalation_numbers; -- only: postgres
-SELECT setval('escalation_numbers', (SELECT value FROM counters WHERE name = 'escalation')); -- only: postgres
-DROP TABLE counters; -- only: postgres
 
 DROP INDEX escalations_about;
 DROP INDEX escalations_state;

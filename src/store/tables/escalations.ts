@@ -35,11 +35,12 @@ export interface EscalationRow {
   readonly closed_by: string | null;
 }
 
-const columns =
+/** Columns of `EscalationRow`. */
+export const escalationColumns =
   "id, number, about, conversation, channel, agent, state, cause, topic, reason, tier, entered_at, told_at, due_at, taken_by, taken_contact, taken_at, opened_at, from_seq, closed_at, closed_by";
 
 export async function readEscalation(q: Query, id: string): Promise<EscalationRow> {
-  const row = await q.one<EscalationRow>(`SELECT ${columns} FROM escalations WHERE id = $1`, id);
+  const row = await q.one<EscalationRow>(`SELECT ${escalationColumns} FROM escalations WHERE id = $1`, id);
   if (!row) throw new Error(`reading escalation ${id}: there is none`);
   return row;
 }
@@ -53,7 +54,7 @@ export async function lockEscalations(
   which: "all" | "free" = "all",
 ): Promise<ReadonlyMap<string, EscalationRow>> {
   const rows = await q.all<EscalationRow>(
-    `SELECT ${columns} FROM escalations WHERE ${isListed("id")} ORDER BY id
+    `SELECT ${escalationColumns} FROM escalations WHERE ${isListed("id")} ORDER BY id
      FOR UPDATE${which === "free" ? " SKIP LOCKED" : ""} -- only: postgres`,
     listOf(ids),
   );
@@ -61,67 +62,66 @@ export async function lockEscalations(
 }
 
 export async function escalationByNumber(q: Query, number: number): Promise<EscalationRow | null> {
-  return (await q.one<EscalationRow>(`SELECT ${columns} FROM escalations WHERE number = $1`, number)) ?? null;
-}
-
-/** Returns the newest escalation about that subject, in any state. */
-export async function newestEscalation(q: Query, about: string): Promise<EscalationRow | null> {
-  const row = await q.one<EscalationRow>(
-    `SELECT ${columns} FROM escalations WHERE about = $1 ORDER BY number DESC LIMIT 1`,
-    about,
+  return (
+    (await q.one<EscalationRow>(`SELECT ${escalationColumns} FROM escalations WHERE number = $1`, number)) ??
+    null
   );
-  return row ?? null;
 }
 
 /** Returns the unclosed escalation about that subject, locked for this transaction. A concurrent close
  *  either commits first, and then nothing is found, or waits for this transaction. */
 export async function liveEscalation(q: Query, about: string): Promise<EscalationRow | null> {
   const row = await q.one<EscalationRow>(
-    `SELECT ${columns} FROM escalations WHERE about = $1 AND state <> 'closed'
+    `SELECT ${escalationColumns} FROM escalations WHERE about = $1 AND state <> 'closed'
      FOR UPDATE -- only: postgres`,
     about,
   );
   return row ?? null;
 }
 
-/** Opens an escalation that is due at once. When two nodes open one about the same subject at the same
- *  time, the second insert conflicts with the first and returns null. Also returns null when the trigger
- *  `key` was recorded before, for another transaction may have recorded it since it was looked up. */
-export async function insertEscalation(
+/** An escalation to open, with the key of its first trigger. */
+export type NewEscalation = Pick<
+  EscalationRow,
+  "id" | "about" | "conversation" | "channel" | "agent" | "cause" | "topic" | "reason"
+> & { readonly key: string };
+
+// Rows are never deleted, so the numbers of an SQLite store follow from the rows. On PostgreSQL a sequence avoids
+// that transactions which open escalations wait for each other.
+const newRows = manyRows(
+  "WITH given (id, about, conversation, channel, agent, cause, topic, reason, key) AS (VALUES",
+  "(?, ?, CAST(? AS TEXT), ?, ?, ?, CAST(? AS TEXT), ?, ?)",
+  `) INSERT INTO escalations (id, number, about, conversation, channel, agent, state, cause, topic, reason, entered_at, due_at, opened_at, from_seq)
+     SELECT id,
+       nextval('escalation_numbers'), -- only: postgres
+       COALESCE((SELECT MAX(number) FROM escalations), 0) + ROW_NUMBER() OVER (), -- only: sqlite
+       about, conversation, channel, agent, 'open', cause, topic, reason, now_ms(), now_ms(), now_ms(),
+       COALESCE((SELECT next_seq FROM lanes WHERE lanes.id = given.conversation || '/in'), 0)
+     FROM given WHERE NOT EXISTS (SELECT 1 FROM sources WHERE sources.key = given.key)
+     ON CONFLICT (about) WHERE state <> 'closed' DO NOTHING RETURNING ${escalationColumns}`,
+);
+
+/** Opens escalations that are due at once; returns their rows. Leaves out those about a subject with an unclosed
+ *  escalation: when two nodes open one at the same time, the second insert conflicts with the first. Also leaves out
+ *  those whose trigger was recorded, for another transaction may have recorded it since it was looked up. */
+export async function insertEscalations(
   q: Query,
-  row: Pick<
-    EscalationRow,
-    "id" | "about" | "conversation" | "channel" | "agent" | "cause" | "topic" | "reason"
-  >,
-  key = "",
-): Promise<EscalationRow | null> {
-  // A counter row would stay locked until the commit, so all transactions that open escalations would wait
-  // for each other.
-  const counter = await q.one<{ value: number }>(
-    `SELECT nextval('escalation_numbers') AS value -- only: postgres
-     INSERT INTO counters (name, value) VALUES ('escalation', 1) -- only: sqlite
-     ON CONFLICT (name) DO UPDATE SET value = counters.value + 1 RETURNING value -- only: sqlite`,
-  );
-  const made = await q.one<EscalationRow>(
-    `INSERT INTO escalations (id, number, about, conversation, channel, agent, state, cause, topic, reason, entered_at, due_at, opened_at, from_seq)
-     SELECT $1, CAST($2 AS BIGINT), $3, $4, $5, $6, 'open', $7, $8, $9, now_ms(), now_ms(), now_ms(),
-       COALESCE((SELECT next_seq FROM lanes WHERE id = $10), 0)
-     WHERE NOT EXISTS (SELECT 1 FROM sources WHERE key = $11)
-     ON CONFLICT (about) WHERE state <> 'closed' DO NOTHING RETURNING ${columns}`,
-    row.id,
-    counter?.value ?? 0,
-    row.about,
-    row.conversation,
-    row.channel,
-    row.agent,
-    row.cause,
-    row.topic,
-    row.reason,
-    `${row.conversation}/in`,
-    key,
-  );
-  if (made) touch(q, "escalations");
-  return made ?? null;
+  opened: readonly NewEscalation[],
+): Promise<EscalationRow[]> {
+  const made: EscalationRow[] = [];
+  const rows = opened.map((one) => [
+    one.id,
+    one.about,
+    one.conversation,
+    one.channel,
+    one.agent,
+    one.cause,
+    one.topic,
+    one.reason,
+    one.key,
+  ]);
+  for (const [sql, values] of newRows(rows)) made.push(...(await q.all<EscalationRow>(sql, ...values)));
+  if (made.length > 0) touch(q, "escalations");
+  return made;
 }
 
 /** Must match the expression of the index. */
@@ -137,13 +137,13 @@ export interface DueEscalation extends EscalationRow {
  *  are two statements because a combined one would read all open escalations at every sweep. */
 export async function dueEscalations(q: Query, limit: number): Promise<DueEscalation[]> {
   const due = await q.all<DueEscalation>(
-    `SELECT ${columns}, now_ms() AS now FROM escalations WHERE due_at <= now_ms() ORDER BY due_at LIMIT $1
+    `SELECT ${escalationColumns}, now_ms() AS now FROM escalations WHERE due_at <= now_ms() ORDER BY due_at LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     limit,
   );
   if (due.length === limit) return due;
   const ahead = await q.all<DueEscalation>(
-    `SELECT ${columns}, now_ms() AS now FROM escalations WHERE due_at IS NOT NULL AND ${lastStep} > now_ms() AND due_at > now_ms()
+    `SELECT ${escalationColumns}, now_ms() AS now FROM escalations WHERE due_at IS NOT NULL AND ${lastStep} > now_ms() AND due_at > now_ms()
      ORDER BY ${lastStep} LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     limit - due.length,
@@ -173,15 +173,16 @@ export async function postponeEscalation(q: Query, id: string, ms: number): Prom
   await q.write("UPDATE escalations SET due_at = now_ms() + $2 WHERE id = $1 AND due_at IS NOT NULL", id, ms);
 }
 
-/** Ends the current tier after a notification failed. If no step was scheduled, the last one is repeated
+/** Ends the current tiers after notifications failed. Where no step was scheduled, the last one is repeated
  *  after `againMs` milliseconds, because it has just failed. */
-export async function hastenEscalation(q: Query, id: string, againMs: number): Promise<void> {
+export async function hastenEscalations(q: Query, ids: readonly string[], againMs: number): Promise<void> {
+  if (ids.length === 0) return;
   const changed = await q.run(
     `UPDATE escalations SET entered_at = 0,
        told_at = CASE WHEN due_at IS NULL THEN NULL ELSE told_at END,
        due_at = CASE WHEN due_at IS NULL THEN now_ms() + $2 ELSE now_ms() END
-     WHERE id = $1 AND state = 'open'`,
-    id,
+     WHERE ${isListed("id")} AND state = 'open'`,
+    listOf(ids),
     againMs,
   );
   if (changed > 0) touch(q, "escalations");
@@ -228,32 +229,33 @@ export async function listEscalations(
   filter: { readonly state?: string; readonly channel?: string; readonly limit: number },
 ): Promise<EscalationRow[]> {
   return q.all<EscalationRow>(
-    `SELECT ${columns} FROM escalations WHERE ($1 = '' OR state = $1) AND ($2 = '' OR channel = $2) ORDER BY number DESC LIMIT $3`,
+    `SELECT ${escalationColumns} FROM escalations WHERE ($1 = '' OR state = $1) AND ($2 = '' OR channel = $2) ORDER BY number DESC LIMIT $3`,
     filter.state ?? "",
     filter.channel ?? "",
     filter.limit,
   );
 }
 
-/** Records a trigger. Returns false when its key was recorded before. */
-export async function addTrigger(
-  q: Query,
-  source: {
-    readonly key: string;
-    readonly escalation: string;
-    readonly source: string;
-    readonly detail: string | null;
-  },
-): Promise<boolean> {
-  const added = await q.run(
-    `INSERT INTO sources (key, escalation, source, detail, noticed_at) VALUES ($1, $2, $3, $4, now_ms())
-     ON CONFLICT (key) DO NOTHING`,
-    source.key,
-    source.escalation,
-    source.source,
-    source.detail,
-  );
-  return added === 1;
+/** A trigger or a note. */
+export interface NewTrigger {
+  readonly key: string;
+  readonly escalation: string;
+  readonly source: string;
+  readonly detail: string | null;
+}
+
+const triggerRows = manyRows(
+  "INSERT INTO sources (key, escalation, source, detail, noticed_at) VALUES",
+  "(?, ?, ?, ?, now_ms())",
+  "ON CONFLICT (key) DO NOTHING",
+);
+
+/** Records triggers. Returns how many were not recorded before. */
+export async function addTriggers(q: Query, triggers: readonly NewTrigger[]): Promise<number> {
+  let added = 0;
+  const rows = triggers.map(({ key, escalation, source, detail }) => [key, escalation, source, detail]);
+  for (const [sql, values] of triggerRows(rows)) added += await q.run(sql, ...values);
+  return added;
 }
 
 export async function isTriggered(q: Query, key: string): Promise<boolean> {

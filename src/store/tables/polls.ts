@@ -3,27 +3,39 @@
 // together with a question.
 
 import { type Query, touch } from "../driver.ts";
+import { manyRows } from "../many.ts";
 
 /** Value of `position` after a restore: all messages found by the next poll were delivered before. */
 export const allKnown = -1;
 
-/** Schedules a poll in `ms`, or keeps an earlier one. */
-export async function schedulePoll(
+const dueRows = manyRows(
+  "INSERT INTO watches (conversation, channel, due_at) VALUES",
+  "(?, ?, now_ms() + ?)",
+  `ON CONFLICT (conversation) DO UPDATE SET due_at = CASE
+     WHEN watches.due_at IS NULL OR watches.due_at > excluded.due_at THEN excluded.due_at ELSE watches.due_at END`,
+);
+
+/** Schedules polls of distinct conversations in `ms`, or keeps earlier ones. */
+export async function schedulePolls(
   q: Query,
-  { id, channel }: { readonly id: string; readonly channel: string },
+  conversations: readonly { readonly id: string; readonly channel: string }[],
   ms: number,
 ): Promise<void> {
-  await q.write(
-    `INSERT INTO watches (conversation, channel, due_at) VALUES ($1, $2, now_ms() + $3)
-     ON CONFLICT (conversation) DO UPDATE SET due_at = CASE
-       WHEN watches.due_at IS NULL OR watches.due_at > excluded.due_at THEN excluded.due_at ELSE watches.due_at END`,
-    id,
-    channel,
-    Math.ceil(ms),
-  );
+  if (conversations.length === 0) return;
+  // In a fixed order, so that concurrent transactions cannot deadlock.
+  const sorted = conversations.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  const rows = sorted.map(({ id, channel }) => [id, channel, Math.ceil(ms)]);
+  for (const [sql, values] of dueRows(rows)) await q.write(sql, ...values);
   if (ms <= 0) touch(q, "watches");
   else q.waits.add(ms);
 }
+
+/** Schedules a poll in `ms`, or keeps an earlier one. */
+export const schedulePoll = (
+  q: Query,
+  conversation: { readonly id: string; readonly channel: string },
+  ms: number,
+): Promise<void> => schedulePolls(q, [conversation], ms);
 
 /** Records the mode that this daemon has just set, so that the next poll does not report it as a change. */
 export async function recordMode(

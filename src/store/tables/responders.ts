@@ -51,12 +51,6 @@ export async function addTargets(
   for (const [sql, values] of contactRows(rows)) await q.run(sql, ...values);
 }
 
-export async function readTarget(q: Query, id: string): Promise<TargetRow> {
-  const row = await q.one<TargetRow>(`SELECT ${targetColumns} FROM contacts WHERE id = $1`, id);
-  if (!row) throw new Error(`reading contact ${id}: there is none`);
-  return row;
-}
-
 export async function targetsOf(q: Query, escalation: string): Promise<TargetRow[]> {
   return q.all<TargetRow>(
     `SELECT ${targetColumns} FROM contacts WHERE escalation = $1 ORDER BY id`,
@@ -140,12 +134,36 @@ export async function addNotifications(q: Query, notices: readonly NewNotificati
   return added;
 }
 
-/** Enqueues a notification that is due in `inMs` milliseconds. Returns false for a duplicate. */
-export const addNotification = async (
+const recipients = {
+  all: "COALESCE($6, '') IS NOT NULL",
+  /** The target that acknowledged the escalation; all when there is none. */
+  owner: "contacts.id = COALESCE($6, contacts.id)",
+  /** The target that acknowledged it; all that were notified when there is none. */
+  notified: "(contacts.id = $6 OR ($6 IS NULL AND contacts.conversation IS NOT NULL))",
+};
+
+/** Enqueues one notification for targets of an escalation, due at once. Ignores duplicates (same target, kind and
+ *  subject). `id` is the prefix of the new ids. */
+export async function notifyTargets(
   q: Query,
-  notice: Omit<NotificationRow, "reply">,
-  inMs: number,
-): Promise<boolean> => (await addNotifications(q, [{ ...notice, inMs }])) === 1;
+  escalation: { readonly id: string; readonly taken_contact: string | null },
+  { id, kind, subject, text }: Pick<NotificationRow, "id" | "kind" | "subject" | "text">,
+  to: keyof typeof recipients,
+): Promise<void> {
+  const added = await q.run(
+    `INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at)
+     SELECT $2 || '/' || contacts.id, contacts.id, $3, $4, $5, now_ms(), now_ms() FROM contacts
+     WHERE escalation = $1 AND ${recipients[to].replaceAll("$6", "CAST($6 AS TEXT)")}
+     ON CONFLICT (contact, kind, subject) DO NOTHING`,
+    escalation.id,
+    id,
+    kind,
+    subject,
+    text,
+    escalation.taken_contact,
+  );
+  if (added > 0) touch(q, "escalations");
+}
 
 /** A due notification and the escalation of its contact. */
 export interface DueNotification extends NotificationRow {
@@ -200,21 +218,6 @@ export async function notificationsOf(q: Query, reply: string): Promise<Notifica
     `SELECT ${notificationColumns} FROM notices WHERE reply = $1 ORDER BY id`,
     reply,
   );
-}
-
-/** Returns whether a responder of the escalation has received the customer's message, or still may
- *  receive it. */
-export async function isHeard(q: Query, escalation: string, subject: string): Promise<boolean> {
-  const row = await q.one(
-    `SELECT 1 FROM notices JOIN contacts ON contacts.id = notices.contact
-     LEFT JOIN replies ON replies.id = notices.reply LEFT JOIN drafts ON drafts.reply = notices.reply
-     WHERE contacts.escalation = $1 AND notices.kind = 'customer' AND notices.subject = $2
-       AND (notices.due_at IS NOT NULL OR replies.state = 'ready'
-         OR drafts.state IN ('queued', 'sending', 'unknown', 'sent', 'delivered')) LIMIT 1`,
-    escalation,
-    subject,
-  );
-  return row !== undefined;
 }
 
 /** Returns whether any contact exists in the store. */

@@ -46,10 +46,11 @@ async function dropDraft(q: Query, id: string, reason: string): Promise<void> {
 
 /** Prepares the lanes for a human's reply. Drops the agent's answers that still wait for their delay.
  *  Failed or held work no longer occupies the head of its lane; it keeps its state, so that operators can
- *  see it. Call before the human's turn is enqueued, which refreshes the inbound lane. */
-export async function clearLanes(q: Query, conversation: string): Promise<void> {
+ *  see it. Call before the human's turn is enqueued, which refreshes the inbound lane. Returns true when no turn of
+ *  the inbound lane has changed. */
+export async function clearLanes(q: Query, conversation: string): Promise<boolean> {
   await lockLane(q, conversation, "in");
-  await q.write(
+  const failed = await q.run(
     "UPDATE turns SET open = 0 WHERE conversation = $1 AND open = 1 AND state = 'failed'",
     conversation,
   );
@@ -67,11 +68,7 @@ export async function clearLanes(q: Query, conversation: string): Promise<void> 
     }
   }
   if (open.length > 0) await refreshLane(q, conversation, "out");
-}
-
-/** Returns whether a reply was written by a human instead of the agent. */
-export async function isHumans(q: Query, reply: string): Promise<boolean> {
-  return (await q.one("SELECT 1 FROM replies WHERE id = $1 AND kind = 'human'", reply)) !== undefined;
+  return failed === 0;
 }
 
 /** Finds the same text from a human in that conversation within the last `withinMs`. Returns its age

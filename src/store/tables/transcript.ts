@@ -76,14 +76,3 @@ export async function acquaintancesOf(
   );
   return new Map(rows.map(({ id, ...known }) => [id, known]));
 }
-
-/** Returns whether a message of the customer was routed into that conversation as a turn with that
- *  sequence number or a higher one. */
-export async function hasWrittenSince(q: Query, conversation: string, seq: number): Promise<boolean> {
-  const row = await q.one(
-    "SELECT 1 FROM turns WHERE conversation = $1 AND kind = 'question' AND opening IS NULL AND seq >= $2 LIMIT 1",
-    conversation,
-    seq,
-  );
-  return row !== undefined;
-}

@@ -10,9 +10,9 @@ import { liveSessions } from "../../../src/calls/sessions.ts";
 import { causes, type Policy } from "../../../src/domain/policy.ts";
 import { RateReserve } from "../../../src/engine/rate-reserve.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
-import { createEscalation } from "../../../src/escalation/escalation.ts";
 import { notifyStage } from "../../../src/escalation/notify/stage.ts";
 import { pollStage } from "../../../src/escalation/poll/stage.ts";
+import { createEscalation } from "../../../src/escalation/trigger/stage.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import { accept } from "../../../src/pipeline/accept/stage.ts";
@@ -134,7 +134,7 @@ export async function startStorm(customers: number): Promise<Storm> {
       const one = async () => {
         for (const conversation of left)
           await scheduler.commit((q) =>
-            escalation.raise(q, {
+            escalation.open(q, {
               key: `silent:${conversation}`,
               source: "ours",
               cause: "silent",

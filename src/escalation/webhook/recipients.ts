@@ -1,11 +1,14 @@
-// Finds the current settings of a webhook URL in the configuration or in the agent's skill. They are looked
-// up for each delivery, so that no secret is stored in a draft, and removed recipients get no more
-// notifications.
+// The recipients of the agent's ESCALATION skill, and the current settings of a webhook URL in the configuration or in
+// that skill. Settings are looked up for each delivery, so that no secret is stored in a draft, and removed recipients
+// get no more notifications.
 
 import { createHmac } from "node:crypto";
 import { validateHeaderName, validateHeaderValue } from "node:http";
-import type { Policy } from "../../domain/policy.ts";
+import type { EscalationSettings } from "../../agent/calls.ts";
+import type { Contact, Policy } from "../../domain/policy.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
+import type { EscalationRow } from "../../store/tables/escalations.ts";
+import type { Way } from "../../store/tables/responders.ts";
 
 export interface Recipient {
   readonly headers: Readonly<Record<string, string>>;
@@ -66,3 +69,42 @@ export function webhookHeaders(
   const signature = createHmac("sha256", key).update(`${id}.${timestamp}.${body}`).digest("base64");
   return { ...named, "webhook-signature": `v1,${signature}` };
 }
+
+/** Returns the skill's settings for a topic, or for all topics when it does not list this one. */
+export function escalationsFor(
+  topic: string | null,
+  all: readonly EscalationSettings[],
+): readonly EscalationSettings[] {
+  const own = all.filter((one) => one.topic === topic);
+  return own.length > 0 ? own : all;
+}
+
+/** Returns an empty list when the agent has no ESCALATION skill. */
+export function agentRecipients(
+  row: Pick<EscalationRow, "channel" | "agent" | "topic">,
+  lines: ChannelRuntimes,
+): readonly Contact[] {
+  const line = lines.get(row.channel) ?? [...lines.values()].find(({ agent }) => agent === row.agent);
+  const told = escalationsFor(row.topic, line?.settings()?.escalations ?? []);
+  const contacts = told.flatMap(({ recipients }) =>
+    recipients
+      .filter(({ channel, value }) => channel !== "webhook" || !isPlatformWebhook(value))
+      .map(({ channel, value }) => ({
+        person: `agent:${value}`,
+        name: shownName(channel, value),
+        way: channel,
+        address: value,
+      })),
+  );
+  return [...new Map(contacts.map((one) => [`${one.way} ${one.address}`, one])).values()];
+}
+
+/** True for a webhook URL under which the platform notifies a bridge. A notification to it would return
+ *  as a new escalation. */
+const isPlatformWebhook = (url: string): boolean =>
+  /\/platform\/[^/]+\/(escalation|message)\/?$/.test(URL.parse(url)?.pathname ?? "");
+
+/** The name that other responders see when this recipient acknowledges. A webhook shows only its host,
+ *  because the path often contains a secret key. */
+const shownName = (way: Way, value: string): string =>
+  way === "webhook" ? (URL.parse(value)?.host ?? "a webhook") : value;

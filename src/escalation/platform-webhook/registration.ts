@@ -5,14 +5,15 @@
 // Output: one registration row for each webhook.
 // Failure: retried with backoff. Crash: the row exists before the request, so the webhook is looked for first.
 
+import { createHash } from "node:crypto";
 import type { Clock, Log } from "bridgehead/contract";
-import type { AgentClient, AgentSettings, CallResult } from "../../agent/calls.ts";
+import type { AgentClient, AgentSettings, CallResult, ListedWebhook } from "../../agent/calls.ts";
 import type { Policy } from "../../domain/policy.ts";
 import { rateWindow } from "../../domain/retry.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
+import { jitter } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Database } from "../../store/driver.ts";
-import { isFinal, isSame, pauseAfter, trigger, wantedOf } from "./decide.ts";
 import {
   beginRegistration,
   dropRegistration,
@@ -72,7 +73,6 @@ export function createRegistering(deps: RegisteringDeps): Registering {
   }
 
   /** Returns true when the wanted webhook is registered and no outdated one is left. */
-
   async function ensure(
     agent: AskedAgent,
     wanted: Registration,
@@ -127,10 +127,10 @@ export function createRegistering(deps: RegisteringDeps): Registering {
     const result = await agent.client.register(webhook, call);
     if (result.kind === "ok") {
       await note(wanted, { platformId: result.value.id, secret: result.value.secret });
-      log.info({ agent: agent.name, url: wanted.url }, "the platform's webhook was registered");
+      log.info({ agent: agent.name, url: wanted.url }, "platform webhook registered");
       return true;
     }
-    await failed(agent, "registering a webhook with the platform failed", result);
+    await failed(agent, "platform webhook registration failed", result);
     if (result.kind !== "unknown") await deps.db.tx((q) => dropRegistration(q, wanted));
     return false;
   }
@@ -143,12 +143,12 @@ export function createRegistering(deps: RegisteringDeps): Registering {
     for (const result of [described, listed]) {
       // A platform without the list endpoint responds 404 or 405, which is a valid result.
       if (result.kind === "ok" || (result === listed && isFinal(listed))) continue;
-      await failed(agent, "looking for a webhook at the platform failed", result);
+      await failed(agent, "platform webhook look-up failed", result);
       return "not now";
     }
-    const found = listed.kind === "ok" ? listed.value.find((one) => isSame(one, url)) : undefined;
+    const found = listed.kind === "ok" ? listed.value.find((one) => isWanted(one, url)) : undefined;
     if (found) return { id: found.id };
-    const shown = described.kind === "ok" && described.value.webhooks?.some((one) => isSame(one, url));
+    const shown = described.kind === "ok" && described.value.webhooks?.some((one) => isWanted(one, url));
     return shown ? { id: "" } : "absent";
   }
 
@@ -171,14 +171,14 @@ export function createRegistering(deps: RegisteringDeps): Registering {
     if (id === "") {
       log.error(
         { agent: agent.name, url },
-        "a webhook of an old address or key is still registered, and the platform does not tell its id: delete it there",
+        "outdated platform webhook not removed: the platform reports no id for it, delete it there",
       );
       return false;
     }
     if (!(await turn(1, signal))) return false;
     const result = await agent.client.unregister(id, bounded(signal));
     if (result.kind === "ok" || result.kind === "missing") return true;
-    await failed(agent, "removing a webhook of an old address or key failed", result);
+    await failed(agent, "outdated platform webhook not removed", result);
     return false;
   }
 
@@ -207,7 +207,7 @@ export function createRegistering(deps: RegisteringDeps): Registering {
         const woken = new AbortController();
         nudge = () => woken.abort();
         const all = await round(signal).catch((error: unknown) => {
-          log.error({ err: error }, "registering webhooks failed");
+          log.error({ err: error }, "platform webhook registration failed");
           return "failed" as const;
         });
         failures = all === "failed" ? failures + 1 : 0;
@@ -227,3 +227,42 @@ export function createRegistering(deps: RegisteringDeps): Registering {
 
 type Look = "absent" | "not now" | { readonly id: string };
 type Hook = NonNullable<Policy["platformWebhook"]>;
+
+const trigger = "each_message";
+
+/** Returns the milliseconds until the next round. `unread`: an agent's settings were not read yet. */
+function pauseAfter(
+  all: "whole" | "unread" | "failed",
+  failures: number,
+  { registerUnread, registerRetry, registerLongest }: Timing["platformWebhook"],
+): number {
+  if (all === "whole") return registerLongest;
+  if (all === "unread") return registerUnread;
+  return jitter(Math.min(registerRetry * 2 ** (failures - 1), registerLongest));
+}
+
+/** True for our trigger at that URL. */
+const isWanted = (one: Pick<ListedWebhook, "url" | "trigger">, url: string): boolean =>
+  one.url === url && one.trigger === trigger;
+
+/** True when the platform has answered and a retry changes nothing. */
+const isFinal = (result: CallResult<unknown>): boolean =>
+  result.kind === "refused" ||
+  result.kind === "missing" ||
+  (result.kind === "deferred" && /^HTTP 40[45]\b/.test(result.reason));
+
+/** Returns null until the agent's settings were read: another agent under the same name needs its own
+ *  webhook. */
+function wantedOf(
+  agent: { readonly name: string; settings(): Pick<AgentSettings, "agentId"> | null },
+  publicUrl: string,
+  hook: Pick<NonNullable<Policy["platformWebhook"]>, "header" | "key">,
+): Registration | null {
+  const id = agent.settings()?.agentId;
+  if (id === undefined) return null;
+  const digest = createHash("sha256")
+    .update(JSON.stringify([id, hook.header.toLowerCase(), hook.key]))
+    .digest("hex");
+  const url = `${publicUrl.replace(/\/$/, "")}/platform/${encodeURIComponent(agent.name)}/message`;
+  return { agent: agent.name, trigger, url, digest };
+}

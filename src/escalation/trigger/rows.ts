@@ -1,0 +1,106 @@
+// Statements of triggers and of undeliverable drafts.
+
+import type { EscalationTrigger } from "../../pipeline/escalation.ts";
+import type { Query } from "../../store/driver.ts";
+import { fromListed, listOf, manyRows } from "../../store/many.ts";
+import { lockEscalations } from "../../store/tables/escalations.ts";
+import type { NotificationRow } from "../../store/tables/responders.ts";
+import { aboutOf, type Outage, type PassedOn, recoveredKey, type Subject } from "./decide.ts";
+
+const subjectRows = manyRows(
+  "WITH given (key, about, conversation) AS (VALUES",
+  "(?, ?, CAST(? AS TEXT))",
+  `) SELECT given.key, COALESCE(
+       (SELECT id FROM escalations WHERE escalations.about = given.about AND state <> 'closed'),
+       (SELECT id FROM escalations WHERE escalations.about = given.about ORDER BY number DESC LIMIT 1)
+     ) AS escalation,
+     CASE WHEN EXISTS (SELECT 1 FROM sources WHERE sources.key = given.key) THEN 1 ELSE 0 END AS triggered,
+     (SELECT seq FROM turns WHERE turns.conversation = given.conversation AND kind = 'question' AND opening IS NULL
+      ORDER BY seq DESC LIMIT 1) AS asked
+     FROM given`,
+);
+
+/** Returns the subjects of these triggers, in their order. Their escalations are locked: a close at another node
+ *  happens before or after this transaction. */
+export async function loadSubjects(
+  q: Query,
+  triggers: readonly EscalationTrigger[],
+): Promise<readonly Subject[]> {
+  const given = triggers.map((one) => [one.key, aboutOf(one), one.conversation]);
+  const found: { key: string; escalation: string | null; triggered: number; asked: number | null }[] = [];
+  for (const [sql, values] of subjectRows(given))
+    found.push(...(await q.all<(typeof found)[number]>(sql, ...values)));
+  const byKey = new Map(found.map((one) => [one.key, one]));
+  const ids = found.flatMap(({ escalation, triggered }) => (triggered === 1 ? [] : (escalation ?? [])));
+  const rows = ids.length > 0 ? await lockEscalations(q, ids) : new Map();
+  return triggers.map(({ key }) => {
+    const { escalation = null, triggered = 0, asked = null } = byKey.get(key) ?? {};
+    return { row: rows.get(escalation ?? "") ?? null, triggered: triggered === 1, asked };
+  });
+}
+
+/** A reply that cannot be delivered. */
+export interface Undelivered {
+  /** True when a human wrote it to the customer. */
+  readonly isHumans: boolean;
+  /** The notifications that it carries, with their escalations; empty when it is no notification. */
+  readonly notifications: readonly (NotificationRow & { readonly escalation: string })[];
+}
+
+export async function loadUndelivered(q: Query, reply: string): Promise<Undelivered> {
+  const rows = await q.all<
+    { of: string } & Partial<NotificationRow> & { id: string | null; escalation: string }
+  >(
+    `SELECT replies.kind AS of, notices.id, notices.contact, notices.kind, notices.subject, notices.text, notices.reply,
+       contacts.escalation
+     FROM replies LEFT JOIN notices ON notices.reply = replies.id LEFT JOIN contacts ON contacts.id = notices.contact
+     WHERE replies.id = $1 ORDER BY notices.id`,
+    reply,
+  );
+  return {
+    isHumans: rows[0]?.of === "human",
+    notifications: rows.filter(({ id }) => id !== null) as unknown as Undelivered["notifications"],
+  };
+}
+
+/** Counts the notifications of a customer's message. Call with the escalation locked: the last two may fail at two
+ *  nodes at the same time. */
+export async function passedOn(q: Query, escalation: string, subject: string): Promise<PassedOn> {
+  const row = await q.one<PassedOn>(
+    `SELECT COUNT(DISTINCT contacts.id) AS targets, COUNT(DISTINCT notices.id) AS written,
+       COALESCE(SUM(CASE WHEN notices.due_at IS NOT NULL OR replies.state = 'ready'
+         OR drafts.state IN ('queued', 'sending', 'unknown', 'sent', 'delivered') THEN 1 ELSE 0 END), 0) AS alive
+     FROM contacts
+     LEFT JOIN notices ON notices.contact = contacts.id AND notices.kind = 'customer' AND notices.subject = $2
+     LEFT JOIN replies ON replies.id = notices.reply LEFT JOIN drafts ON drafts.reply = notices.reply
+     WHERE contacts.escalation = $1`,
+    escalation,
+    subject,
+  );
+  return row ?? { targets: 0, written: 0, alive: 0 };
+}
+
+const outageRows = manyRows(
+  "WITH given (about) AS (VALUES",
+  "(?)",
+  `) SELECT given.about, (SELECT id FROM escalations WHERE escalations.about = given.about ORDER BY number DESC LIMIT 1) AS id
+     FROM given`,
+);
+
+/** Returns the newest outages by subject, locked. */
+export async function loadOutages(q: Query, abouts: readonly string[]): Promise<ReadonlyMap<string, Outage>> {
+  const found: { about: string; id: string | null }[] = [];
+  for (const [sql, values] of outageRows(abouts.map((about) => [about])))
+    found.push(...(await q.all<{ about: string; id: string | null }>(sql, ...values)));
+  const ids = found.flatMap(({ id }) => id ?? []);
+  if (ids.length === 0) return new Map();
+  const rows = await lockEscalations(q, ids);
+  const recovered = await q.all<{ key: string }>(
+    `SELECT key ${fromListed("sources", "key")}`,
+    listOf(ids.map(recoveredKey)),
+  );
+  const keys = new Set(recovered.map(({ key }) => key));
+  return new Map(
+    [...rows.values()].map((row) => [row.about, { row, recovered: keys.has(recoveredKey(row.id)) }]),
+  );
+}
