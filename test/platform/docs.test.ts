@@ -1,22 +1,30 @@
 // The description says what the platform does: it is valid OpenAPI, and every operation's answers fit it, judged by
 // validators that know nothing of how it was made.
 
+import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
+import { promisify } from "node:util";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import * as formats from "ajv-formats";
 import { textContent } from "domutils";
 import { parseDocument } from "htmlparser2";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { createClient } from "../../src/client/index.ts";
 import { verifying } from "../../src/platform/docs/openapi.ts";
 import { wordedFields } from "../../src/platform/docs/words.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { type Operation, operations } from "../../src/wire/operations/index.ts";
+import { closeServer, listen } from "../agent/fault-server.ts";
 import { fetchFresh } from "./fresh.ts";
 import { receiver } from "./receiver.ts";
 import { startByEmail, startWith } from "./rig.ts";
 
-const text = `
+const run = promisify(execFile);
+const agentsFile = `
 organization:
   name: Acme
   key: acme-organization-key
@@ -40,7 +48,7 @@ agents:
 `;
 
 async function rig() {
-  const agents = readAgents(text, "acme.yaml");
+  const agents = readAgents(agentsFile, "acme.yaml");
   const { platform } = await startWith({ agents, allowPrivateWebhooks: true });
   const answered = await fetchFresh(`${platform.url}/api/external/docs/openapi.json`);
   // The tests look into whatever comes.
@@ -232,6 +240,54 @@ interface Described {
     readonly responses: { readonly [status: string]: { readonly content?: Media } };
   };
 }
+
+test("every operation has a sample with curl and one with the client, which make the same request", async () => {
+  const { description } = await rig();
+  const got: string[] = [];
+  const server = createServer((request, response) => {
+    const { method, url: path, headers } = request;
+    const key = headers["agent-secret-key"] ?? headers["organization-secret-key"];
+    void text(request).then((body) => {
+      const data = headers["content-type"] === "application/json" ? JSON.stringify(JSON.parse(body)) : "";
+      got.push(`${method} ${path} ${String(key)} ${data}`);
+      response.writeHead(404).end();
+    });
+  });
+  await listen(server);
+  onTestFinished(() => closeServer(server));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const variables = { id: "i1", messageId: "m1", fileId: "f1", conversationId: "c1" };
+  const env = { ...variables, AGENT_KEY: "a-key", ORGANIZATION_KEY: "o-key" };
+  for (const { operationId, "x-codeSamples": samples } of Object.values<object>(description.paths).flatMap(
+    (methods) => Object.values(methods),
+  )) {
+    const [curl, client] = samples;
+    expect([operationId, curl.label, client.label]).toEqual([operationId, "curl", "bridgehead/client"]);
+    const stub = `curl() { for each; do printf '%s\\0' "$each"; done; }\n${curl.source}`;
+    const { stdout } = await run("sh", ["-c", stub], { env });
+    const args = stdout.split("\0");
+    const after = (name: string) => args[args.indexOf(name) + 1] ?? "";
+    const data = args.includes("-d") ? JSON.stringify(JSON.parse(after("-d"))) : "";
+    const at = args.find((each) => each.startsWith("https:"))?.slice("https://platform.example.com".length);
+    const expected = `${after("-X")} ${at} ${after("-H").replace(/^.*: /, "")} ${data}`;
+
+    const source: string = client.source
+      .replace(/^import .*\n/gm, "")
+      .replace('"https://platform.example.com"', "base");
+    const names = ["createClient", "readFile", "process", "base", ...Object.keys(variables)];
+    // The sample is our own text; it runs as a reader would run it.
+    // oxlint-disable-next-line typescript/no-implied-eval
+    const sample = new Function(...names, `return (async () => {\n${source}\n})();`);
+    const create: typeof createClient = (options) => {
+      const made = createClient({ ...options, tries: 1 });
+      onTestFinished(() => made.close());
+      return made;
+    };
+    await sample(create, async () => new Uint8Array(3), { env }, url, ...Object.values(variables));
+    expect([operationId, got.at(-1)]).toEqual([operationId, expected]);
+  }
+  expect(got).toHaveLength(Object.keys(operations).length);
+});
 
 test("the page shows every operation and record, and its policy lets run what is in it and nothing else", async () => {
   const { platform, description } = await rig();

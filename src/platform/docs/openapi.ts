@@ -12,6 +12,7 @@ import {
 } from "../../wire/record.ts";
 import { webhookDelivery } from "../../wire/webhook.ts";
 import { answerExamples, recordExamples, requestExamples } from "./examples.ts";
+import { codeSamples } from "./samples.ts";
 import { createSchemas, type Json, type Schemas, tidy } from "./schemas.ts";
 import { operationWords, parameterWords, tagWords } from "./words.ts";
 
@@ -92,6 +93,7 @@ function describeOperation(id: string, operation: Operation, schemas: Schemas): 
       [operation.answer.status]: answerOf(id, operation, schemas),
       ...Object.fromEntries(statuses.map((status) => [status, refusal(status)])),
     },
+    "x-codeSamples": codeSamples(id, operation),
   };
 }
 

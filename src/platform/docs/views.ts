@@ -1,6 +1,7 @@
 // Renders one operation on the page: its parameters and responses, and a form that calls it.
 
 import { html } from "hono/html";
+import type { CodeSample } from "./samples.ts";
 
 export interface Placed extends DescribedOperation {
   readonly method: string;
@@ -58,6 +59,13 @@ export function operationView(operation: Placed, all: Schemas): Page {
       <output></output>
       <pre class="answer" tabindex="0" role="region" aria-label="Answer to ${id}" hidden></pre>
     </form>
+    <h5>In TypeScript</h5>
+    ${operation["x-codeSamples"]
+      ?.filter(({ lang }) => lang === "TypeScript")
+      .map(
+        ({ label, source }) =>
+          html`<pre tabindex="0" role="region" aria-label="${id} with ${label}">${source}</pre>`,
+      )}
     ${json ? html`<h5>Body</h5>${bodyView(json.schema, all)}` : ""}
     <h5>Answers</h5>
     ${Object.entries(responses).map(([status, answer]) => answerView(id, status, answer, all))}
@@ -280,6 +288,7 @@ export interface DescribedOperation {
   readonly parameters: readonly Parameter[];
   readonly requestBody?: { readonly content: { readonly [type: string]: Media } };
   readonly responses: { readonly [status: string]: Answer };
+  readonly "x-codeSamples"?: readonly CodeSample[];
 }
 
 export interface Parameter {
