@@ -17,9 +17,9 @@ import { createLog } from "../ops/log.ts";
 import { readAgents, startPlatform } from "../platform/index.ts";
 import {
   agentsFile,
-  type Customer,
   complaint,
   configFile,
+  type DemoCustomer,
   demoKey,
   firstMail,
   firstQuestion,
@@ -65,13 +65,13 @@ export async function run(options: { readonly once?: boolean }, io: Io): Promise
 
 interface Stage {
   readonly io: Io;
-  readonly customer: Customer;
+  readonly customer: DemoCustomer;
   readonly db: Database;
   readonly screen: Screen;
 }
 
 /** Starts the daemon as `run` composes it, with all external services that it needs. */
-async function startDaemon(customer: Customer, password: string, io: Io) {
+async function startDaemon(customer: DemoCustomer, password: string, io: Io) {
   const folder = await mkdtemp(join(tmpdir(), "bridgehead-demo-"));
   const log = createLog({ level: "error", format: "text", out: { write: io.err }, clock: systemClock });
   const platform = await startPlatform({

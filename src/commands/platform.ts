@@ -7,7 +7,7 @@ import { resolve } from "node:path";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
 import { isJournal } from "../ops/systemd.ts";
-import type { Administration, AgentDefinition, Fields } from "../platform/index.ts";
+import type { Administration, AgentDefinition, AgentFields } from "../platform/index.ts";
 import type { Io } from "./io.ts";
 import { exitCodes } from "./io.ts";
 import { table } from "./store.ts";
@@ -91,7 +91,7 @@ export async function administer(options: AgentOptions, io: Io): Promise<number>
     return exitCodes.usage;
   }
   const { openAdministration } = await import("../platform/index.ts");
-  let fields: Fields;
+  let fields: AgentFields;
   try {
     fields = await fieldsOf(options, io);
   } catch (error) {
@@ -130,7 +130,10 @@ export async function readAgentFile(file: string): Promise<string> {
   }
 }
 
-async function fieldsOf({ from, status, publicName, instructions }: AgentOptions, io: Io): Promise<Fields> {
+async function fieldsOf(
+  { from, status, publicName, instructions }: AgentOptions,
+  io: Io,
+): Promise<AgentFields> {
   const { readFields } = await import("../platform/index.ts");
   const written = from === undefined ? {} : readFields(await readAgentFile(resolve(io.cwd, from)), from);
   return {

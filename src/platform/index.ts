@@ -1,6 +1,11 @@
 // Public exports of the embedded platform.
 
-export { type Administration, type Fields, openAdministration, readFields } from "./agents/administration.ts";
+export {
+  type Administration,
+  type AgentFields,
+  openAdministration,
+  readFields,
+} from "./agents/administration.ts";
 export type { AgentDefinition } from "./agents/definition.ts";
 export { readAgents } from "./agents/file.ts";
 export type { Platform, PlatformOptions } from "./platform.ts";

@@ -17,7 +17,7 @@ import { createLibrary, type Library } from "./files/library.ts";
 import { DocumentReader, type ReadingLimits } from "./files/reading.ts";
 import { agentRoutes, escalationRoutes, organizationRoutes } from "./routes/agents.ts";
 import { conversationRoutes } from "./routes/conversations.ts";
-import { bounded, createLimiter, type Env, fail, gate, type Rate } from "./routes/exchange.ts";
+import { bounded, createLimiter, fail, gate, type RequestRate, type RouteEnv } from "./routes/exchange.ts";
 import { fileRoutes } from "./routes/files.ts";
 import { messageFileRoutes, messageRoutes, signedRoutes } from "./routes/messages.ts";
 import { userRoutes } from "./routes/users.ts";
@@ -43,7 +43,7 @@ export interface PlatformOptions {
   readonly clock: Clock;
   readonly log: Log;
   /** Rate limit for each organization. Default: the interface's 1000 in 60 seconds. */
-  readonly rate?: Rate;
+  readonly rate?: RequestRate;
   /** Allows webhooks to private addresses and over plain http, for receivers on the operator's own
    *  machines. */
   readonly allowPrivateWebhooks?: boolean;
@@ -112,10 +112,10 @@ function createApp(
   store: PlatformStore,
   { roster, turns, library }: { readonly roster: Roster; readonly turns: Turns; readonly library: Library },
   stopping: AbortSignal,
-): Hono<Env> {
+): Hono<RouteEnv> {
   const { clock, log } = options;
   const limiter = createLimiter(options.rate ?? { requests: 1000, perSeconds: 60 });
-  const app = new Hono<Env>();
+  const app = new Hono<RouteEnv>();
   app.use(async (c, next) => {
     await next();
     // A keep-alive connection would keep the server from closing.

@@ -5,9 +5,9 @@ import type { conversation, message, user } from "../wire/conversation.ts";
 import type { Served } from "../wire/record.ts";
 
 import type { AgentDefinition } from "./agents/definition.ts";
-import type { Source } from "./brain/brain.ts";
+import type { AnswerSource } from "./brain/brain.ts";
 import { uuidOf } from "./ids.ts";
-import type { ConversationRow } from "./store/conversations.ts";
+import type { PlatformConversationRow } from "./store/conversations.ts";
 import type { MessageFileRow, MessageRow, MessageSlice } from "./store/messages.ts";
 import type { PlatformStore } from "./store/store.ts";
 import type { PersonRow } from "./store/users.ts";
@@ -66,7 +66,7 @@ export function userOf(row: PersonRow): Served<typeof user> {
   };
 }
 
-export function conversationOf(row: ConversationRow, person: PersonRow): Served<typeof conversation> {
+export function conversationOf(row: PlatformConversationRow, person: PersonRow): Served<typeof conversation> {
   return {
     id: row.id,
     conversationUserId: row.person_id,
@@ -86,7 +86,7 @@ export function conversationOf(row: ConversationRow, person: PersonRow): Served<
 }
 
 function messageOf(row: MessageRow): Served<typeof message> {
-  const sources = row.citations === null ? [] : (JSON.parse(row.citations) as Source[]);
+  const sources = row.citations === null ? [] : (JSON.parse(row.citations) as AnswerSource[]);
   return {
     id: row.id,
     message: row.text,

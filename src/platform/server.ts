@@ -29,13 +29,17 @@ const standard: ServerLimits = { headersMs: 10_000, requestMs: 120_000, connecti
 /** Milliseconds for which further input is read and discarded after an early response. */
 const lingerMs = 2_000;
 
-type Fetch = (request: Request, env: HttpBindings) => Response | Promise<Response>;
-type Exchange = { readonly incoming: IncomingMessage; readonly outgoing: ServerResponse };
+type RequestHandler = (request: Request, env: HttpBindings) => Response | Promise<Response>;
+type SocketExchange = { readonly incoming: IncomingMessage; readonly outgoing: ServerResponse };
 
 /** Creates a server that is not listening yet. */
-export function createHttpServer(fetch: Fetch, clock: Clock, given: Partial<ServerLimits> = {}): Server {
+export function createHttpServer(
+  fetch: RequestHandler,
+  clock: Clock,
+  given: Partial<ServerLimits> = {},
+): Server {
   const limits = { ...standard, ...given };
-  const newest = new WeakMap<Duplex, Exchange>();
+  const newest = new WeakMap<Duplex, SocketExchange>();
   const serve = getRequestListener(
     async (request, env) => {
       const response = await fetch(request, env as HttpBindings);

@@ -2,27 +2,27 @@
 // next document.
 
 import { systemClock } from "../ops/clock.ts";
-import type { Line } from "./phone.ts";
+import type { RunningCall } from "./phone.ts";
 import { openRelay, type RelayEnd, sentence } from "./relay-socket.ts";
 import { newSid } from "./sms-records.ts";
-import { type Form, withoutFragment } from "./twilio-webhooks.ts";
+import { type TwilioForm, withoutFragment } from "./twilio-webhooks.ts";
 
 /** The next document; its URL may be relative to the current one. */
-interface Next {
+interface NextDocument {
   readonly url: string;
-  readonly form: Form;
+  readonly form: TwilioForm;
 }
 /** Result of a verb: another document, the reason for the end of the call, or null for the next verb. */
-type Step = Next | string | null;
+type CallStep = NextDocument | string | null;
 
 /** Resolves with the reason when the call has ended; never rejects. */
-export async function followTwiml(line: Line): Promise<string> {
-  let next: Next = { url: line.dialing.url, form: {} };
+export async function followTwiml(line: RunningCall): Promise<string> {
+  let next: NextDocument = { url: line.dialing.url, form: {} };
   for (;;) {
     const verbs = await fetchTwiml(line, next);
     if (line.hungUp.aborted) return "hung-up";
     if (verbs === null) return "failed";
-    let step: Step = null;
+    let step: CallStep = null;
     for (const verb of verbs) {
       line.verbs.push(verb);
       line.changed();
@@ -37,13 +37,16 @@ export async function followTwiml(line: Line): Promise<string> {
 }
 
 /** After the caller hangs up, Twilio still posts to the action URL and ignores the response. */
-async function farewell(line: Line, step: Step): Promise<string> {
+async function farewell(line: RunningCall, step: CallStep): Promise<string> {
   if (step !== null && typeof step === "object" && "SessionStatus" in step.form)
     await line.post(new URL(step.url, line.dialing.url).href, { ...step.form, CallStatus: "completed" });
   return "hung-up";
 }
 
-async function fetchTwiml(line: Line, { url, form }: Next): Promise<readonly Verb[] | null> {
+async function fetchTwiml(
+  line: RunningCall,
+  { url, form }: NextDocument,
+): Promise<readonly TwimlVerb[] | null> {
   const { patience = 0 } = line.options;
   const end = performance.now() + patience;
   let posted = await line.post(url, form);
@@ -75,7 +78,7 @@ function unusable(status: number | null, type: string): string | null {
   return status === 204 || /\bxml\b/.test(type) ? null : `answered ${type}`;
 }
 
-async function perform(line: Line, verb: Verb): Promise<Step> {
+async function perform(line: RunningCall, verb: TwimlVerb): Promise<CallStep> {
   const { attributes, text } = verb;
   switch (verb.name) {
     case "Say":
@@ -105,10 +108,10 @@ async function perform(line: Line, verb: Verb): Promise<Step> {
   }
 }
 
-const pause = (line: Line, seconds: number): Promise<void> =>
+const pause = (line: RunningCall, seconds: number): Promise<void> =>
   systemClock.sleep(seconds * 1000 * (line.options.pace ?? 1), line.hungUp);
 
-function dialed(line: Line, { attributes, text, children }: Verb): Step {
+function dialed(line: RunningCall, { attributes, text, children }: TwimlVerb): CallStep {
   const target = children[0]?.text.trim() ?? text.trim();
   const status = line.options.dialed?.(target) ?? "completed";
   const { action } = attributes;
@@ -117,7 +120,7 @@ function dialed(line: Line, { attributes, text, children }: Verb): Step {
   return { url: action, form: { DialCallStatus: status, DialCallSid: newSid("CA"), ...duration } };
 }
 
-function recorded({ action }: Verb["attributes"]): Step {
+function recorded({ action }: TwimlVerb["attributes"]): CallStep {
   const sid = newSid("RE");
   const form = {
     RecordingSid: sid,
@@ -130,7 +133,7 @@ function recorded({ action }: Verb["attributes"]): Step {
 
 /** Waits for speech or DTMF. On a timeout it continues with the next verb, or with the action if
  *  configured. */
-async function gather(line: Line, { attributes, children }: Verb): Promise<Step> {
+async function gather(line: RunningCall, { attributes, children }: TwimlVerb): Promise<CallStep> {
   for (const child of children) {
     line.verbs.push(child);
     await perform(line, child);
@@ -151,7 +154,7 @@ async function gather(line: Line, { attributes, children }: Verb): Promise<Step>
   return attributes["actionOnEmptyResult"] === "true" ? { url: action, form: {} } : null;
 }
 
-async function connect(line: Line, { attributes, children }: Verb): Promise<Step> {
+async function connect(line: RunningCall, { attributes, children }: TwimlVerb): Promise<CallStep> {
   const verb = children.find(({ name }) => name === "ConversationRelay");
   if (!verb) {
     line.complain("Connect without ConversationRelay");
@@ -196,7 +199,7 @@ async function connect(line: Line, { attributes, children }: Verb): Promise<Step
 }
 
 /** Builds the form that Twilio posts after a ConversationRelay session. */
-function sessionForm(end: RelayEnd, sessionId: string, started: number): Form {
+function sessionForm(end: RelayEnd, sessionId: string, started: number): TwilioForm {
   const duration = Math.round((performance.now() - started) / 1000);
   return {
     SessionId: sessionId,
@@ -210,29 +213,29 @@ function sessionForm(end: RelayEnd, sessionId: string, started: number): Form {
 
 // TwiML parser as strict as Twilio's (error 12100): rejects XML that is not well-formed.
 
-export interface Verb {
+export interface TwimlVerb {
   readonly name: string;
   readonly attributes: Readonly<Record<string, string>>;
   /** Text of the verb without that of its children. */
   readonly text: string;
-  readonly children: readonly Verb[];
+  readonly children: readonly TwimlVerb[];
 }
 
-interface Open {
+interface OpenElement {
   readonly name: string;
   readonly attributes: Record<string, string>;
   text: string;
-  readonly children: Verb[];
+  readonly children: TwimlVerb[];
 }
 
 const token =
   /<!--(?:(?!--)[^])*-->|<(\/?)([A-Za-z][\w:.-]*)((?:\s+[\w:.-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*)\s*(\/?)>|([^<]+)/y;
 
 /** Returns the verbs of a response in order. Throws an error with reason and position. */
-export function readTwiml(xml: string): readonly Verb[] {
+export function readTwiml(xml: string): readonly TwimlVerb[] {
   const declared = /^\uFEFF?(?:<\?xml[^?]*\?>)?\s*/.exec(xml)?.[0].length ?? 0;
-  const root: Open = { name: "", attributes: {}, text: "", children: [] };
-  const path: Open[] = [root];
+  const root: OpenElement = { name: "", attributes: {}, text: "", children: [] };
+  const path: OpenElement[] = [root];
   const here = () => path.at(-1) ?? root;
   for (token.lastIndex = declared; token.lastIndex < xml.length; ) {
     const at = token.lastIndex;
@@ -246,7 +249,7 @@ export function readTwiml(xml: string): readonly Verb[] {
       path.pop();
       continue;
     }
-    const verb: Open = { name, attributes: attributesOf(attributes), text: "", children: [] };
+    const verb: OpenElement = { name, attributes: attributesOf(attributes), text: "", children: [] };
     here().children.push(verb);
     if (!empty) path.push(verb);
   }

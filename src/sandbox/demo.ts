@@ -21,7 +21,7 @@ export interface CustomerOptions {
   readonly arrived: (text: string) => void;
 }
 
-export interface Customer {
+export interface DemoCustomer {
   readonly mailServer: MailServer;
   readonly smsApi: SmsApi;
   /** The daemon listens here: where texts and calls go. */
@@ -43,7 +43,7 @@ export interface Customer {
 const quoted = (mark: string, text: string): string =>
   `${mark} ${text.trimEnd().replaceAll("\n", `\n${mark} `)}`;
 
-export async function startCustomer({ password, out, arrived }: CustomerOptions): Promise<Customer> {
+export async function startCustomer({ password, out, arrived }: CustomerOptions): Promise<DemoCustomer> {
   /** The newest mail that reached each address. */
   const newest = new Map<string, ReplyMail>();
   const counts = new Map<string, number>();

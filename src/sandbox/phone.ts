@@ -2,11 +2,11 @@
 // speaks and listens over ConversationRelay (or Gather), and posts call statuses. No audio; nothing is
 // persistent.
 
-import { followTwiml, type Verb } from "./call-flow.ts";
+import { followTwiml, type TwimlVerb } from "./call-flow.ts";
 import { createChanges } from "./changes.ts";
-import type { Frame, Relay, Spoken } from "./relay-socket.ts";
+import type { Relay, RelayFrame, Spoken } from "./relay-socket.ts";
 import { newSid } from "./sms-records.ts";
-import { type Form, type Posted, postSigned } from "./twilio-webhooks.ts";
+import { type Posted, postSigned, type TwilioForm } from "./twilio-webhooks.ts";
 
 export interface PhoneOptions {
   readonly accountSid: string;
@@ -31,15 +31,15 @@ export interface Dialing {
   /** Default `inbound`; a call that we requested is `outbound-api`. */
   readonly direction?: string;
   /** Additional or overriding form fields: CallerName, ForwardedFrom ... */
-  readonly more?: Form;
+  readonly more?: TwilioForm;
   /** First websocket frame, sent instead of `setup`. */
   readonly first?: unknown;
 }
 
 /** A request that the fake Twilio made during the call. */
-export interface Request {
+export interface CallRequest {
   readonly url: string;
-  readonly form: Form;
+  readonly form: TwilioForm;
   readonly posted: Posted;
 }
 
@@ -52,11 +52,11 @@ export interface PhoneCall {
   /** What the caller hears in order: talk cycles, greetings, Say. Append-only. */
   readonly spoken: readonly Spoken[];
   /** Every frame received over the call's websockets. Append-only. */
-  readonly frames: readonly Frame[];
+  readonly frames: readonly RelayFrame[];
   /** Executed verbs in order. Append-only. */
-  readonly verbs: readonly Verb[];
+  readonly verbs: readonly TwimlVerb[];
   /** Every posted form and its response. Append-only. */
-  readonly requests: readonly Request[];
+  readonly requests: readonly CallRequest[];
   /** Errors that Twilio's debugger would show: invalid XML or frames, unreachable URLs. Append-only. */
   readonly complaints: readonly string[];
   /** Number of websocket connections. */
@@ -81,13 +81,13 @@ export interface PhoneCall {
 }
 
 /** State of a running call scheduler. */
-export interface Line {
+export interface RunningCall {
   readonly options: PhoneOptions;
   readonly dialing: Dialing;
-  readonly form: Form;
+  readonly form: TwilioForm;
   readonly spoken: Spoken[];
-  readonly frames: Frame[];
-  readonly verbs: Verb[];
+  readonly frames: RelayFrame[];
+  readonly verbs: TwimlVerb[];
   state: PhoneCall["state"];
   relay: Relay | null;
   connections: number;
@@ -96,7 +96,7 @@ export interface Line {
   readonly hungUp: AbortSignal;
   complain(what: string): void;
   changed(): void;
-  post(url: string, form: Form): Promise<Posted>;
+  post(url: string, form: TwilioForm): Promise<Posted>;
 }
 
 export interface Phone {
@@ -124,9 +124,9 @@ function begin(options: PhoneOptions, dialing: Dialing): PhoneCall {
   const changes = createChanges();
   const hanging = new AbortController();
   const sid = dialing.callSid ?? newSid("CA");
-  const requests: Request[] = [];
+  const requests: CallRequest[] = [];
   const complaints: string[] = [];
-  const line: Line = {
+  const line: RunningCall = {
     options,
     dialing,
     form: callForm(options.accountSid, sid, dialing),
@@ -201,7 +201,11 @@ function begin(options: PhoneOptions, dialing: Dialing): PhoneCall {
   return call;
 }
 
-function callForm(accountSid: string, sid: string, { from, to, direction = "inbound", more }: Dialing): Form {
+function callForm(
+  accountSid: string,
+  sid: string,
+  { from, to, direction = "inbound", more }: Dialing,
+): TwilioForm {
   return {
     AccountSid: accountSid,
     ApiVersion: "2010-04-01",

@@ -2,7 +2,7 @@
 // speak.
 
 import { WebSocket } from "ws";
-import type { Verb } from "./call-flow.ts";
+import type { TwimlVerb } from "./call-flow.ts";
 import { reached, signature } from "./twilio-webhooks.ts";
 
 /** One talk cycle of the agent, or a greeting or sentence that Twilio speaks itself. Times are
@@ -18,7 +18,7 @@ export interface Spoken {
   interruptedAt: number | null;
 }
 
-export interface Frame {
+export interface RelayFrame {
   readonly at: number;
   readonly frame: Readonly<Record<string, unknown>>;
 }
@@ -32,7 +32,7 @@ export type RelayEnd =
   | { readonly how: "failed"; readonly code: 64102 | 64105; readonly reason: string };
 
 export interface RelayOptions {
-  readonly verb: Verb;
+  readonly verb: TwimlVerb;
   readonly token: string;
   readonly via: string | undefined;
   readonly sessionId: string;
@@ -41,7 +41,7 @@ export interface RelayOptions {
   /** Sent instead of a valid `setup` message, to test the handling of the first message. */
   readonly first?: unknown;
   readonly spoken: Spoken[];
-  readonly frames: Frame[];
+  readonly frames: RelayFrame[];
   /** Records an invalid frame as Twilio would (error 64107). */
   complain(what: string): void;
   /** Called when the websocket is open. */
@@ -89,7 +89,7 @@ export function openRelay(options: RelayOptions): Relay {
   socket.once("error", (error) => end({ how: "failed", code: 64102, reason: error.message }));
   socket.once("close", (code) => end({ how: "failed", code: 64105, reason: `closed with ${code}` }));
 
-  function speak(frame: Frame["frame"]): void {
+  function speak(frame: RelayFrame["frame"]): void {
     const text = String(frame["token"]);
     const at = performance.now();
     if (current === null) {
@@ -105,7 +105,7 @@ export function openRelay(options: RelayOptions): Relay {
     current = null;
   }
 
-  function leave(frame: Frame["frame"]): void {
+  function leave(frame: RelayFrame["frame"]): void {
     const data = frame["handoffData"];
     end(typeof data === "string" ? { how: "ended", handoffData: data } : { how: "ended" });
     socket.close(1000);
@@ -154,10 +154,10 @@ function setupFrame({ verb, sessionId, setup }: RelayOptions): object {
   };
 }
 
-function read(text: string): Frame["frame"] | null {
+function read(text: string): RelayFrame["frame"] | null {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Frame["frame"]) : null;
+    return typeof value === "object" && value !== null ? (value as RelayFrame["frame"]) : null;
   } catch {
     return null;
   }
@@ -182,7 +182,7 @@ const fields: Readonly<Record<string, Readonly<Record<string, "string" | "boolea
 const needed: Readonly<Record<string, string>> = { text: "token", play: "source", sendDigits: "digits" };
 
 /** Returns why Twilio would reject a frame; null when it is valid. */
-function wrongIn(frame: Frame["frame"]): string | null {
+function wrongIn(frame: RelayFrame["frame"]): string | null {
   const type = String(frame["type"]);
   const known = fields[type];
   if (!known) return `unknown type ${type}`;

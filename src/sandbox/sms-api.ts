@@ -5,18 +5,18 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "bridgehead/contract";
 import { systemClock } from "../ops/clock.ts";
 import { createChanges } from "./changes.ts";
-import { createFaults, type Fault, type FaultRule } from "./sms-faults.ts";
-import { type CallRecord, newSid, type SmsMedia, type SmsMessage } from "./sms-records.ts";
+import { createFaults, type FaultRule, type SmsFault } from "./sms-faults.ts";
+import { type FakeCall, newSid, type SmsMedia, type SmsMessage } from "./sms-records.ts";
 import { type Create, serveApi } from "./sms-server.ts";
 import {
   type Account,
-  type Form,
   inboundForm,
   type Posted,
   postCallStatus,
   postInbound,
   postStatus,
-  type Webhooks,
+  type TwilioForm,
+  type WebhookUrls,
 } from "./twilio-webhooks.ts";
 
 export interface SmsApiOptions {
@@ -29,7 +29,7 @@ export interface SmsApiOptions {
   /** Statuses that the status callback reports for each accepted text, in this order. Default: sent,
    *  delivered. */
   readonly progress?: readonly string[];
-  readonly webhooks?: Webhooks;
+  readonly webhooks?: WebhookUrls;
   readonly clock?: Clock;
 }
 
@@ -45,12 +45,12 @@ export interface PersonText {
     readonly location?: string;
   }[];
   /** Additional or overriding form fields: OptOutType, ProfileName ... */
-  readonly more?: Form;
+  readonly more?: TwilioForm;
   /** False stores the text at the provider without a webhook, as if all its attempts had failed. */
   readonly webhook?: boolean;
 }
 
-export interface Received {
+export interface ReceivedText {
   readonly message: SmsMessage;
   /** Every webhook attempt in order; empty when the webhook is disabled. */
   readonly tries: readonly Posted[];
@@ -66,7 +66,7 @@ export interface SmsApi {
   /** Texts from customers. Append-only. */
   readonly inbound: readonly SmsMessage[];
   /** Calls that we requested. Append-only. */
-  readonly calls: readonly CallRecord[];
+  readonly calls: readonly FakeCall[];
   /** Decoded query of every request that lists messages. Append-only. */
   readonly lists: readonly string[];
   /** Every status callback and the response to it. Append-only. */
@@ -74,19 +74,19 @@ export interface SmsApi {
   /** Media requests at the CDN, and whether they carried credentials. Append-only. */
   readonly fetched: readonly { readonly sid: string; readonly authorization: boolean }[];
   /** Sets the webhook URLs; a daemon's port is known only after its start. */
-  point(webhooks: Webhooks): void;
+  point(webhooks: WebhookUrls): void;
   /** Sends a text from a customer. Resolves after the webhook and its retries; a failed webhook does not
    *  reject. */
-  receive(text: PersonText): Promise<Received>;
+  receive(text: PersonText): Promise<ReceivedText>;
   /** Sends the same text again, like a retry of the provider. */
-  repeat(message: SmsMessage, more?: Form): Promise<readonly Posted[]>;
+  repeat(message: SmsMessage, more?: TwilioForm): Promise<readonly Posted[]>;
   /** Posts a status callback for a text now, regardless of `progress`. */
   report(message: SmsMessage, status: string, errorCode?: number): Promise<Posted | null>;
   /** Posts a call status now: ringing, in-progress, completed, busy, no-answer, failed. */
-  reportCall(call: CallRecord, status: string): Promise<Posted | null>;
+  reportCall(call: FakeCall, status: string): Promise<Posted | null>;
   /** Replaces the statuses for texts from now on; `[]` disables status callbacks. */
   progress(statuses: readonly string[]): void;
-  fault(fault: Fault, rule?: FaultRule): void;
+  fault(fault: SmsFault, rule?: FaultRule): void;
   heal(): void;
   /** Stops listening until `up`, which reuses the same address. */
   down(): Promise<void>;
@@ -104,7 +104,7 @@ export async function startSmsApi(options: SmsApiOptions): Promise<SmsApi> {
   const ends = new AbortController();
   const callbacks: { sid: string; status: string; posted: Posted }[] = [];
   const inbound: SmsMessage[] = [];
-  const forms = new Map<string, { form: Form; token: string }>();
+  const forms = new Map<string, { form: TwilioForm; token: string }>();
   let webhooks = options.webhooks;
   let progress = options.progress ?? ["sent", "delivered"];
 
@@ -139,7 +139,7 @@ export async function startSmsApi(options: SmsApiOptions): Promise<SmsApi> {
     return posted;
   }
 
-  async function repeat(message: SmsMessage, more?: Form): Promise<readonly Posted[]> {
+  async function repeat(message: SmsMessage, more?: TwilioForm): Promise<readonly Posted[]> {
     if (webhooks === undefined) return [];
     const known = forms.get(message.sid);
     const form = { ...(known?.form ?? inboundForm(account, message)), ...more };

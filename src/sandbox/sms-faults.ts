@@ -3,7 +3,7 @@
 // customer a fault.
 
 /** A fault of a request. Nothing is stored unless the description says so. */
-export type Fault =
+export type SmsFault =
   /** Twilio's error response with this code; the status is 400 unless the code defines another. */
   | {
       readonly code: number;
@@ -24,11 +24,11 @@ export type Fault =
   | "cut-unread"
   | "cut-stored";
 
-export type Request = "create" | "read" | "list" | "media" | "call";
+export type FaultRequest = "create" | "read" | "list" | "media" | "call";
 
 export interface FaultRule {
   /** Default `create`: a new message. */
-  readonly on?: Request;
+  readonly on?: FaultRequest;
   readonly to?: string;
   readonly body?: RegExp;
   /** Number of matching requests. Default: unlimited, until `heal`. */
@@ -36,17 +36,17 @@ export interface FaultRule {
 }
 
 export interface Faults {
-  add(fault: Fault, rule?: FaultRule): void;
+  add(fault: SmsFault, rule?: FaultRule): void;
   heal(): void;
   /** Returns the fault for this request and counts it. */
-  due(on: Request, form?: URLSearchParams): Fault | null;
+  due(on: FaultRequest, form?: URLSearchParams): SmsFault | null;
   /** Returns whether the connection is aborted before the request is read, and counts it. */
-  unread(on: Request): boolean;
+  unread(on: FaultRequest): boolean;
 }
 
 export function createFaults(): Faults {
-  let rules: { fault: Fault; rule: FaultRule; left: number }[] = [];
-  function used(rule: (typeof rules)[number]): Fault {
+  let rules: { fault: SmsFault; rule: FaultRule; left: number }[] = [];
+  function used(rule: (typeof rules)[number]): SmsFault {
     rule.left -= 1;
     if (rule.left <= 0) rules = rules.filter((one) => one !== rule);
     return rule.fault;
@@ -72,7 +72,7 @@ export function createFaults(): Faults {
   };
 }
 
-const fates: Readonly<Record<string, Fault>> = {
+const fates: Readonly<Record<string, SmsFault>> = {
   "00001": "hang",
   "00002": "cut",
   "00003": "cut-stored",
@@ -84,7 +84,7 @@ const fates: Readonly<Record<string, Fault>> = {
 };
 
 /** Codes 3xxxx and 63xxx arrive with the status callback, all others with the response. */
-function fateOf(number: string): Fault | null {
+function fateOf(number: string): SmsFault | null {
   const digits = /^(?:\w+:)?\+1999(\d{5})\d{2}$/.exec(number)?.[1];
   if (digits === undefined) return null;
   const fate = fates[digits];

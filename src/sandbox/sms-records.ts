@@ -26,7 +26,7 @@ export interface SmsMessage {
   errorCode: number | null;
 }
 
-export interface CallRecord {
+export interface FakeCall {
   readonly sid: string;
   readonly from: string;
   readonly to: string;
@@ -86,7 +86,7 @@ export function mediaJson(account: string, message: SmsMessage): Record<string, 
   return { media_list: list, page: 0, page_size: 50, uri: `${uri}.json`, next_page_uri: null };
 }
 
-export function callJson(account: string, call: CallRecord): Record<string, unknown> {
+export function callJson(account: string, call: FakeCall): Record<string, unknown> {
   return {
     sid: call.sid,
     account_sid: account,
@@ -106,7 +106,7 @@ export function callJson(account: string, call: CallRecord): Record<string, unkn
   };
 }
 
-interface Listed {
+interface ListedRecords {
   readonly sid: string;
   readonly from: string | null;
   readonly to: string;
@@ -115,7 +115,7 @@ interface Listed {
 
 /** Returns one page, newest first. `DateSent`, `DateSent<`, `DateSent>` (`StartTime...` for calls) take
  *  a GMT day or an instant, inclusive, with a resolution of one second like Twilio's records. */
-export function page<T extends Listed>(
+export function page<T extends ListedRecords>(
   all: readonly T[],
   url: URL,
   name: "messages" | "calls",
@@ -156,7 +156,7 @@ function pageUri(url: URL, more: Record<string, string>): string {
   return `${url.pathname}?${query.toString()}`;
 }
 
-function matches(one: Listed, query: URLSearchParams, time: string): boolean {
+function matches(one: ListedRecords, query: URLSearchParams, time: string): boolean {
   const [to, from] = [query.get("To"), query.get("From")];
   if (to !== null && one.to !== to) return false;
   if (from !== null && one.from !== from) return false;

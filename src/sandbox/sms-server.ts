@@ -4,12 +4,12 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Clock } from "bridgehead/contract";
-import { errorJson, type Fault, type Faults } from "./sms-faults.ts";
+import { errorJson, type Faults, type SmsFault } from "./sms-faults.ts";
 import {
-  type CallRecord,
   callJson,
   checkCall,
   checkMessage,
+  type FakeCall,
   mediaJson,
   messageFrom,
   messageJson,
@@ -46,7 +46,7 @@ export interface ApiServer {
   readonly url: string;
   readonly creates: readonly Create[];
   readonly sent: readonly SmsMessage[];
-  readonly calls: readonly CallRecord[];
+  readonly calls: readonly FakeCall[];
   readonly lists: readonly string[];
   readonly fetched: readonly { readonly sid: string; readonly authorization: boolean }[];
   /** Called when a webhook response contains text, which the provider then sends. */
@@ -60,7 +60,7 @@ export async function serveApi(options: ServerOptions): Promise<ApiServer> {
   const { accountSid, clock, faults, inbound } = options;
   const creates: Create[] = [];
   const sent: SmsMessage[] = [];
-  const calls: CallRecord[] = [];
+  const calls: FakeCall[] = [];
   const lists: string[] = [];
   const fetched: { sid: string; authorization: boolean }[] = [];
   const base = `/2010-04-01/Accounts/${accountSid}`;
@@ -116,7 +116,7 @@ export async function serveApi(options: ServerOptions): Promise<ApiServer> {
 
   /** Sends the response for an accepted request, unless a fault suppresses it. */
   async function finish(
-    fault: Fault | null,
+    fault: SmsFault | null,
     json: Record<string, unknown>,
     request: IncomingMessage,
     response: ServerResponse,
@@ -132,7 +132,7 @@ export async function serveApi(options: ServerOptions): Promise<ApiServer> {
     if (fault !== null && !takes(fault)) return fail(fault, request, response);
     const wrong = checkCall(form);
     if (wrong !== null) return fail({ code: wrong }, request, response);
-    const record: CallRecord = {
+    const record: FakeCall = {
       sid: newSid("CA"),
       from: form.get("From") ?? "",
       to: form.get("To") ?? "",
@@ -234,12 +234,12 @@ function authorized({ headers }: IncomingMessage, options: ServerOptions): boole
 }
 
 /** Returns whether the request takes effect despite the fault. */
-const takes = (fault: Fault): boolean =>
+const takes = (fault: SmsFault): boolean =>
   typeof fault === "object"
     ? "slow" in fault || "fails" in fault
     : fault === "cut-stored" || fault === "hang-stored";
 
-const failure = (fault: Fault | null): { code: number; as: string } | null =>
+const failure = (fault: SmsFault | null): { code: number; as: string } | null =>
   typeof fault === "object" && fault !== null && "fails" in fault
     ? { code: fault.fails, as: fault.as ?? "undelivered" }
     : null;
@@ -247,12 +247,12 @@ const failure = (fault: Fault | null): { code: number; as: string } | null =>
 const usual: Readonly<Record<number, number>> = { 20003: 401, 20404: 404, 20429: 429, 20500: 500 };
 
 /** Returns the HTTP status for a fault; null when no response is sent. */
-function statusOf(fault: Fault): number | null {
+function statusOf(fault: SmsFault): number | null {
   if (typeof fault !== "object" || "slow" in fault || "fails" in fault) return null;
   return fault.status ?? ("code" in fault ? (usual[fault.code] ?? 400) : null);
 }
 
-function fail(fault: Fault, request: IncomingMessage, response: ServerResponse): void {
+function fail(fault: SmsFault, request: IncomingMessage, response: ServerResponse): void {
   const status = statusOf(fault);
   if (status === null || typeof fault !== "object" || "slow" in fault || "fails" in fault) {
     // A hanging request stays silent; every other fault without a response aborts the connection.

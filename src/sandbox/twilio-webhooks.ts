@@ -2,16 +2,16 @@
 // redirects.
 
 import { getExpectedTwilioSignature } from "twilio/lib/webhooks/webhooks.js";
-import type { CallRecord, SmsMessage } from "./sms-records.ts";
+import type { FakeCall, SmsMessage } from "./sms-records.ts";
 
-export type Form = Readonly<Record<string, string>>;
+export type TwilioForm = Readonly<Record<string, string>>;
 
 export interface SignedPost {
   /** URL as configured at the provider; the signature covers it. A fragment is neither signed nor sent. */
   readonly url: string;
   /** Connects to this origin (`http://127.0.0.1:1234`) instead of the origin of `url`. */
   readonly via?: string | undefined;
-  readonly form: Form;
+  readonly form: TwilioForm;
   /** Auth token for the signature; null sends none. */
   readonly token: string | null;
   readonly headers?: Readonly<Record<string, string>>;
@@ -56,7 +56,7 @@ export async function postSigned(post: SignedPost): Promise<Posted> {
 }
 
 /** Computes X-Twilio-Signature with Twilio's own code. */
-export const signature = (token: string, url: string, form: Form = {}): string =>
+export const signature = (token: string, url: string, form: TwilioForm = {}): string =>
   getExpectedTwilioSignature(token, url, form);
 
 /** Returns the address to connect to: the origin of `via` with the path of `url`; ws for http. */
@@ -81,7 +81,7 @@ function reason(error: unknown): "connect" | "timeout" | "cut" {
 // overrides rc, rp, rt, tt), then the fallback URL; and status callbacks for our texts.
 
 /** Webhook URLs of the number, as entered at Twilio. */
-export interface Webhooks {
+export interface WebhookUrls {
   /** Includes the fragment: `https://bridge.example.com/channels/sms/inbound#rc=3&rp=ct,rt,5xx`. */
   readonly inbound: string;
   readonly fallback?: string;
@@ -99,7 +99,7 @@ export interface Account {
 }
 
 /** Builds the form of an inbound message webhook. `more` overrides fields: OptOutType, ProfileName ... */
-export function inboundForm(account: Account, message: SmsMessage, more: Form = {}): Form {
+export function inboundForm(account: Account, message: SmsMessage, more: TwilioForm = {}): TwilioForm {
   const media = message.media.flatMap(({ sid, type }, index) => [
     [
       `MediaUrl${index}`,
@@ -135,8 +135,8 @@ export function inboundForm(account: Account, message: SmsMessage, more: Form = 
 /** Returns every attempt in order; the last one decides. Never rejects. */
 export async function postInbound(
   account: Account,
-  webhooks: Webhooks,
-  form: Form,
+  webhooks: WebhookUrls,
+  form: TwilioForm,
   idempotency: string,
 ): Promise<readonly Posted[]> {
   const { inbound, fallback, via } = webhooks;
@@ -194,11 +194,7 @@ export async function postStatus(
 }
 
 /** Posts the status of a call that we requested; null when no callback was requested. */
-export async function postCallStatus(
-  account: Account,
-  call: CallRecord,
-  via?: string,
-): Promise<Posted | null> {
+export async function postCallStatus(account: Account, call: FakeCall, via?: string): Promise<Posted | null> {
   if (call.statusCallback === null) return null;
   return postSigned({
     url: call.statusCallback,

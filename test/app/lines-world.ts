@@ -14,7 +14,7 @@ import { startListener } from "../../src/http/listener.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../src/platform/index.ts";
 import { type Dialing, type PhoneCall, type PhoneOptions, startPhone } from "../../src/sandbox/phone.ts";
-import { type PersonText, type Received, type SmsApi, startSmsApi } from "../../src/sandbox/sms-api.ts";
+import { type PersonText, type ReceivedText, type SmsApi, startSmsApi } from "../../src/sandbox/sms-api.ts";
 import type { SmsMessage } from "../../src/sandbox/sms-records.ts";
 import { postSigned } from "../../src/sandbox/twilio-webhooks.ts";
 import { type Echo, startEcho } from "./echo.ts";
@@ -78,7 +78,7 @@ export interface LinesWorld {
   /** What a kill leaves: sockets cut, nothing said to anybody, then the next start finds the store. */
   restart(drainMs?: number): Promise<void>;
   /** A person texts our number. Resolves when the webhook is answered. */
-  text(body: string, more?: Partial<PersonText>): Promise<Received>;
+  text(body: string, more?: Partial<PersonText>): Promise<ReceivedText>;
   /** The webhook of that text, signed with another token; the status it is answered with. */
   forge(message: SmsMessage): Promise<number | null>;
   /** A channel's health. */

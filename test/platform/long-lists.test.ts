@@ -8,7 +8,7 @@ import { personRow } from "../../src/platform/conversations/users.ts";
 import { prepareAgents } from "../../src/platform/store/agents.ts";
 import {
   type ConversationFilter,
-  type ConversationRow,
+  type PlatformConversationRow,
   prepareConversations,
 } from "../../src/platform/store/conversations.ts";
 import { prepareMessages } from "../../src/platform/store/messages.ts";
@@ -46,7 +46,7 @@ function open(db: Db = openDatabase(":memory:", "normal")) {
       person_id: string,
       now: number,
       title: string | null = null,
-    ): ConversationRow => {
+    ): PlatformConversationRow => {
       const row = conversationRow({ agent_id, person_id, channel: "email", title }, now);
       conversations.insert(row);
       return row;
@@ -83,7 +83,7 @@ function miscounted(db: Db): unknown[] {
 function grown() {
   const roll = dice(7);
   const rig = open();
-  const rows = new Map<string, ConversationRow>();
+  const rows = new Map<string, PlatformConversationRow>();
   rig.db.transaction(() => {
     const persons = Array.from({ length: 300 }, (_, n) => rig.person("one", `p${n}`, 1 + roll(50)));
     const stranger = rig.person("two", "stranger");
@@ -133,15 +133,16 @@ describe("a long list", () => {
         from,
         until,
       };
-      const time = (row: ConversationRow) => (orderBy === "createdAt" ? row.created_at : row.updated_at);
-      const number = ({ id }: ConversationRow) => numbers.get(id) ?? 0;
+      const time = (row: PlatformConversationRow) =>
+        orderBy === "createdAt" ? row.created_at : row.updated_at;
+      const number = ({ id }: PlatformConversationRow) => numbers.get(id) ?? 0;
       const sorted = rows
         .filter((row) => row.updated_at >= (from ?? 0) && row.updated_at <= (until ?? Infinity))
         .toSorted((a, b) => time(a) - time(b) || number(a) - number(b));
       if (filter.orderDirection === "DESC") sorted.reverse();
       const [limit, offset] = [1 + roll(100), roll(3) ? roll(sorted.length + 50) : 0];
       const page = conversations.list("one", filter, limit, offset);
-      const ids = (list: readonly ConversationRow[]) => list.map(({ id }) => id);
+      const ids = (list: readonly PlatformConversationRow[]) => list.map(({ id }) => id);
       expect([round, page.total, ids(page.rows)]).toEqual([
         round,
         sorted.length,

@@ -1,6 +1,6 @@
 // How a life of texts is told: start, texts, death at a point, start again, wait until all is settled, look.
 
-import type { Fault } from "../../src/sandbox/sms-faults.ts";
+import type { SmsFault } from "../../src/sandbox/sms-faults.ts";
 import { type Daemon, startDaemon } from "./daemon.ts";
 import type { LinesPlace } from "./lines-world.ts";
 import { lastWords, until, within } from "./story.ts";
@@ -13,7 +13,7 @@ export interface TextStory {
    *  Default: two texts of one person and one of another, whose answer is long. */
   readonly plot?: "stop" | "picture";
   /** Meets the first text we send; nothing is told of it later. */
-  readonly fault?: Fault;
+  readonly fault?: SmsFault;
   /** Planted into every life. */
   readonly plant?: readonly string[];
   /** Milliseconds until everything must be settled. */

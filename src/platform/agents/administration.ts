@@ -39,15 +39,15 @@ export interface ListedAgent {
 }
 
 /** Fields of a definition, by their names in a file of agents. */
-export type Fields = { readonly [name: string]: unknown };
+export type AgentFields = { readonly [name: string]: unknown };
 
 export interface Administration {
   list(): ListedAgent[];
   /** Creates an agent. Returns its key, which cannot be read again. Throws when the name is taken or a
    *  field is invalid. */
-  create(fields: Fields): { readonly id: string; readonly key: string };
+  create(fields: AgentFields): { readonly id: string; readonly key: string };
   /** Changes the given fields of an agent that the command created. Throws like `create`. */
-  update(which: string, fields: Fields): { readonly id: string };
+  update(which: string, fields: AgentFields): { readonly id: string };
   /** Creates a new key and revokes the old one immediately. Also accepts agents that are defined in a
    *  file. */
   rotateKey(which: string): { readonly id: string; readonly key: string };
@@ -68,7 +68,7 @@ export function openAdministration(file: string, clock: Clock): Administration {
   }
 
   function checked(
-    fields: Fields,
+    fields: AgentFields,
     id: string | null,
   ): { readonly name: string; readonly definition: string } {
     const block = storedAgent.safeParse(fields);
@@ -107,7 +107,10 @@ export function openAdministration(file: string, clock: Clock): Administration {
       if (row.definition === null)
         throw new Error(`${row.name} is defined in the file of agents: change it there`);
       const { id: _id, ...rest } = fields;
-      const { name, definition } = checked({ ...(JSON.parse(row.definition) as Fields), ...rest }, row.id);
+      const { name, definition } = checked(
+        { ...(JSON.parse(row.definition) as AgentFields), ...rest },
+        row.id,
+      );
       agents.change(row.id, name, definition);
       return { id: row.id };
     },
@@ -124,9 +127,9 @@ export function openAdministration(file: string, clock: Clock): Administration {
 
 /** Reads the fields of one agent from a YAML text, including the documents it refers to. `file` is the
  *  path of the text. Throws one Error with a line for each problem. */
-export function readFields(text: string, file: string): Fields {
+export function readFields(text: string, file: string): AgentFields {
   const { written, refuse } = readYaml(storedAgent.partial(), text, file);
-  const fields = written as Fields;
+  const fields = written as AgentFields;
   const { knowledge } = fields;
   if (!Array.isArray(knowledge)) return fields;
   const whole = knowledge.map((entry: unknown, at) => {

@@ -2,7 +2,7 @@
 
 import { listedModel, unlistedModel } from "../../wire/agent.ts";
 import { uuidOf } from "../ids.ts";
-import type { Passage } from "../store/files.ts";
+import type { KnowledgePassage } from "../store/files.ts";
 import type { AgentDefinition, SkillDefinition } from "./definition.ts";
 import type { AgentBlock, OrganizationBlock } from "./schema.ts";
 import { onlyKept } from "./skills.ts";
@@ -29,9 +29,9 @@ export function organizationOf(block: OrganizationBlock): AgentDefinition["organ
 }
 
 /** Fields that the block itself does not contain. */
-type Identity = Pick<AgentDefinition, "id" | "organization" | "keyHash" | "seed" | "knowledge">;
+type AgentIdentity = Pick<AgentDefinition, "id" | "organization" | "keyHash" | "seed" | "knowledge">;
 
-export function definitionOf(block: AgentBlock, identity: Identity): AgentDefinition {
+export function definitionOf(block: AgentBlock, identity: AgentIdentity): AgentDefinition {
   const { api, scoring, memory, data_retention, message_quota } = block.skills;
   return {
     ...identity,
@@ -147,9 +147,9 @@ function escalationsOf({ skills: { escalation } }: AgentBlock): AgentDefinition[
 /** Returns the passages of the agent's knowledge. `read` loads the contents of files. */
 export function knowledgeOf(
   block: AgentBlock,
-  passagesOf: (title: string | undefined, text: string, file: string | null) => Passage[],
+  passagesOf: (title: string | undefined, text: string, file: string | null) => KnowledgePassage[],
   read: (file: string, at: number) => string | null,
-): Passage[] {
+): KnowledgePassage[] {
   return block.knowledge.flatMap((entry, at) => {
     if (entry.file === undefined) return passagesOf(entry.title, entry.text ?? "", null);
     const text = read(entry.file, at);

@@ -6,7 +6,7 @@ import type { agentRoles, organizationRoles, platformUser } from "../../wire/con
 import type { Served } from "../../wire/record.ts";
 import type { servedSkill } from "../../wire/skill.ts";
 import type { Trigger } from "../../wire/webhook.ts";
-import type { Passage } from "../store/files.ts";
+import type { KnowledgePassage } from "../store/files.ts";
 
 export interface AgentDefinition {
   readonly id: string;
@@ -40,7 +40,7 @@ export interface AgentDefinition {
   readonly apiEnabled: boolean;
   readonly webhooks: readonly WebhookDefinition[];
   readonly rules: readonly RuleDefinition[];
-  readonly knowledge: readonly Passage[];
+  readonly knowledge: readonly KnowledgePassage[];
   readonly defaultAnswer: string;
   readonly model: ModelDefinition | null;
   readonly fileSearch: { readonly enabled: boolean; readonly maxResults: number };

@@ -6,7 +6,7 @@ import { type Document, isMap, isNode, isScalar, LineCounter, type Node, parseDo
 import type * as z from "zod";
 import { passagesOf } from "../brain/knowledge.ts";
 import { keyHash, uuidOf } from "../ids.ts";
-import type { Passage } from "../store/files.ts";
+import type { KnowledgePassage } from "../store/files.ts";
 import { definitionOf, knowledgeOf, organizationOf } from "./define.ts";
 import type { AgentDefinition } from "./definition.ts";
 import { type AgentBlock, type AgentsFile, agentsFile } from "./schema.ts";
@@ -16,7 +16,7 @@ import { type AgentBlock, type AgentsFile, agentsFile } from "./schema.ts";
 export function readAgents(text: string, file: string): AgentDefinition[] {
   const { value: read, refuse } = readYaml(agentsFile, text, file);
   refuse(repeated(read));
-  const problems: Problem[] = [];
+  const problems: FileProblem[] = [];
   const organization = organizationOf(read.organization);
   const agents = read.agents.map((block, index) =>
     definitionOf(block, {
@@ -32,8 +32,8 @@ export function readAgents(text: string, file: string): AgentDefinition[] {
 }
 
 /** Rejects duplicate names and keys, because both identify an agent. */
-function repeated({ organization, agents }: AgentsFile): Problem[] {
-  const problems: Problem[] = [];
+function repeated({ organization, agents }: AgentsFile): FileProblem[] {
+  const problems: FileProblem[] = [];
   const members = new Set<string>();
   for (const [index, { email }] of organization.users.entries()) {
     const path = ["organization", "users", index, "email"];
@@ -60,7 +60,12 @@ function repeated({ organization, agents }: AgentsFile): Problem[] {
   return problems;
 }
 
-function knowledgeIn(block: AgentBlock, index: number, file: string, problems: Problem[]): Passage[] {
+function knowledgeIn(
+  block: AgentBlock,
+  index: number,
+  file: string,
+  problems: FileProblem[],
+): KnowledgePassage[] {
   return knowledgeOf(block, passagesOf, (name, at) => {
     try {
       return readFileSync(resolve(dirname(file), name), "utf8");
@@ -74,23 +79,23 @@ function knowledgeIn(block: AgentBlock, index: number, file: string, problems: P
 
 // Validates a YAML text with a schema and reports all errors at once: file, line, key and problem.
 
-export interface Read<T> {
+export interface ReadYaml<T> {
   readonly value: T;
   /** The parsed value before validation. */
   readonly written: unknown;
   /** Throws when there are problems. */
-  readonly refuse: (problems: readonly Problem[]) => void;
+  readonly refuse: (problems: readonly FileProblem[]) => void;
 }
 
 /** Throws one Error whose message has a line for each problem. */
-export function readYaml<S extends z.ZodType>(schema: S, text: string, file: string): Read<z.output<S>> {
+export function readYaml<S extends z.ZodType>(schema: S, text: string, file: string): ReadYaml<z.output<S>> {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
   const broken = document.errors.map(
     (error) => `${file}:${lines.linePos(error.pos[0]).line}: ${error.message}`,
   );
   if (broken.length > 0) throw new Error(broken.join("\n"));
-  const refuse = (problems: readonly Problem[]) => {
+  const refuse = (problems: readonly FileProblem[]) => {
     if (problems.length > 0)
       throw new Error(problems.map((problem) => locate(document, lines, file, problem)).join("\n"));
   };
@@ -100,20 +105,20 @@ export function readYaml<S extends z.ZodType>(schema: S, text: string, file: str
   return { value: result.data as z.output<S>, written, refuse };
 }
 
-function problemsOf(issue: z.core.$ZodIssue): Problem[] {
+function problemsOf(issue: z.core.$ZodIssue): FileProblem[] {
   if (issue.code !== "unrecognized_keys") return [{ path: issue.path, message: issue.message }];
   return issue.keys.map((key) => ({ path: [...issue.path, key], message: "no such key" }));
 }
 
 // Finds the line of a problem in a YAML file: the line of the key, or of its nearest existing parent.
 
-export interface Problem {
+export interface FileProblem {
   readonly path: readonly PropertyKey[];
   readonly message: string;
 }
 
 /** Formats a problem as `agents.yaml:12: agents[0].status: Invalid option ...`. */
-function locate(document: Document, lines: LineCounter, file: string, problem: Problem): string {
+function locate(document: Document, lines: LineCounter, file: string, problem: FileProblem): string {
   const offset = offsetOf(document, problem.path);
   const line = offset === undefined ? 1 : lines.linePos(offset).line;
   return `${file}:${line}: ${written(problem.path)}: ${problem.message}`;

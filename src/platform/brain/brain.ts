@@ -4,11 +4,11 @@
 
 import type { Clock } from "bridgehead/contract";
 import type { AgentDefinition, ModelDefinition } from "../agents/definition.ts";
-import type { ConversationRow } from "../store/conversations.ts";
+import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { Passages } from "../store/files.ts";
 import type { PlatformStore } from "../store/store.ts";
 import { findPassages, quote } from "./knowledge.ts";
-import { type Asking, type ChatMessage, type Completion, complete } from "./model.ts";
+import { type ChatMessage, type Completion, complete, type ModelOptions } from "./model.ts";
 import { answerByRule, compileRules } from "./rules.ts";
 import { type Fit, fitOf } from "./schema.ts";
 
@@ -19,7 +19,7 @@ interface BrainQuestion {
   /** Earlier messages, oldest first. Loaded lazily, because only models need them. */
   history(): readonly ChatMessage[];
 }
-export interface Source {
+export interface AnswerSource {
   readonly title: string;
   /** Null when the passage comes from the agent's definition instead of a file. */
   readonly fileId: string | null;
@@ -28,7 +28,7 @@ export interface Source {
 export interface BrainAnswer {
   readonly text: string;
   /** The passages the answer is based on; they become citations. */
-  readonly sources: readonly Source[];
+  readonly sources: readonly AnswerSource[];
   /** Tokens the model reports for this answer. */
   readonly tokens: number;
 }
@@ -83,7 +83,7 @@ export function createBrain(agent: AgentDefinition, passages: Passages, clock: C
 async function completeFitting(
   model: ModelDefinition,
   messages: readonly ChatMessage[],
-  asking: Asking,
+  asking: ModelOptions,
   fit: Fit,
 ): Promise<Completion> {
   const first = await complete(model, messages, asking);
@@ -116,7 +116,7 @@ const dayMs = 86_400_000;
 export function recall(
   store: PlatformStore,
   { memory, model }: AgentDefinition,
-  conversation: ConversationRow,
+  conversation: PlatformConversationRow,
   now: number,
 ): string | null {
   if (!memory || !model) return null;

@@ -12,7 +12,7 @@ export interface ChatMessage {
  *  response. */
 export type Manner = "stream with usage" | "stream" | "whole";
 
-export interface Question {
+export interface ModelQuestion {
   readonly model: ModelDefinition;
   readonly messages: readonly ChatMessage[];
   /** JSON Schema that the answer must match; null allows any text. */
@@ -20,7 +20,7 @@ export interface Question {
 }
 
 /** Content of one stream event, or of a complete response. */
-export interface Piece {
+export interface ModelPiece {
   /** Text to append to the answer. */
   readonly text?: string | undefined;
   /** Text that replaces everything received before. */
@@ -34,15 +34,15 @@ export interface Piece {
   readonly again?: boolean;
 }
 
-export interface Dialect {
+export interface ModelDialect {
   /** Path relative to the model's address. */
   readonly path: string;
   /** Builds the request body. Sends only configured parameters, because many servers reject unknown
    *  ones. */
-  request(question: Question, manner: Manner): object;
+  request(question: ModelQuestion, manner: Manner): object;
   /** Parses one event or one complete response. `body` is JSON of unknown shape; null means the event is
    *  irrelevant. */
-  read(body: unknown): Piece | null;
+  read(body: unknown): ModelPiece | null;
 }
 
 /** Returns the fields of `given` that are not null. */
@@ -67,7 +67,7 @@ const chunk = z.looseObject({
   error: z.unknown().optional(),
 });
 
-export const chat: Dialect = {
+export const chat: ModelDialect = {
   path: "/chat/completions",
   request({ model, messages, schema }, manner) {
     return {
@@ -101,7 +101,7 @@ export const chat: Dialect = {
 
 /** Treats an answer that reached the token limit as an error, because the customer would receive
  *  truncated text. */
-function ending(reason: string | null | undefined): Piece {
+function ending(reason: string | null | undefined): ModelPiece {
   if (reason === "length") return { broken: "its answer is longer than it may be" };
   if (reason === "content_filter") return { broken: "its answer was filtered" };
   return reason ? { whole: true } : {};
@@ -131,7 +131,7 @@ const event = z.looseObject({
   response: response.optional().catch(undefined),
 });
 
-export const responses: Dialect = {
+export const responses: ModelDialect = {
   path: "/responses",
   request({ model, messages, schema }, manner) {
     const reasoning = configured({ effort: model.reasoningEffort, mode: model.reasoningMode });
@@ -160,7 +160,7 @@ export const responses: Dialect = {
   },
 };
 
-function ended(given: z.output<typeof response> | undefined): Piece | null {
+function ended(given: z.output<typeof response> | undefined): ModelPiece | null {
   if (!given?.status) return null;
   const { status, output, usage, incomplete_details } = given;
   const tokens = usage?.total_tokens;

@@ -1,13 +1,13 @@
 // Splits knowledge into passages that read well as an answer: by headings, then by paragraphs.
 
-import type { Hit, Passage, Passages } from "../store/files.ts";
+import type { Hit, KnowledgePassage, Passages } from "../store/files.ts";
 
 /** Maximum length of a passage in characters. */
 const passageLength = 1_200;
 
 /** `file` names the source when the text has neither a title nor a heading. */
-export function passagesOf(title: string | undefined, text: string, file: string | null): Passage[] {
-  const passages: Passage[] = [];
+export function passagesOf(title: string | undefined, text: string, file: string | null): KnowledgePassage[] {
+  const passages: KnowledgePassage[] = [];
   for (const section of sections(text)) {
     const heading = [title, section.heading].filter(Boolean).join(": ");
     const name = heading || file || firstWords(section.body);

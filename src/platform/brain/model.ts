@@ -4,8 +4,15 @@ import type { Clock } from "bridgehead/contract";
 import { Agent, type Dispatcher, request } from "undici";
 import { jitter } from "../../ops/clock.ts";
 import type { ModelDefinition } from "../agents/definition.ts";
-import { type ChatMessage, chat, type Dialect, type Manner, type Question, responses } from "./dialects.ts";
-import { createHearing, type Heard, parsed } from "./response.ts";
+import {
+  type ChatMessage,
+  chat,
+  type Manner,
+  type ModelDialect,
+  type ModelQuestion,
+  responses,
+} from "./dialects.ts";
+import { createHearing, type ModelResult, parsed } from "./response.ts";
 
 export type { ChatMessage } from "./dialects.ts";
 
@@ -15,13 +22,13 @@ export interface Completion {
   readonly tokens: number;
 }
 
-export interface Asking {
+export interface ModelOptions {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   /** Total timeout in milliseconds; shorter than the model's own limit. */
   readonly withinMs?: number;
   /** JSON Schema to request. The caller validates the answer. */
-  readonly schema?: Question["schema"];
+  readonly schema?: ModelQuestion["schema"];
 }
 
 const attempts = 3;
@@ -29,7 +36,7 @@ const firstWaitMs = 250;
 /** Fails fast when Retry-After exceeds this limit, because the API caller has a deadline of its own. */
 const longestWaitMs = 20_000;
 
-const dialects: { readonly [api in ModelDefinition["api"]]: Dialect } = { chat, responses };
+const dialects: { readonly [api in ModelDefinition["api"]]: ModelDialect } = { chat, responses };
 
 /** Remembers which response mode each endpoint accepted, for the lifetime of its definition. */
 const manners = new WeakMap<ModelDefinition, Manner>();
@@ -40,7 +47,7 @@ const manners = new WeakMap<ModelDefinition, Manner>();
 export async function complete(
   model: ModelDefinition,
   messages: readonly ChatMessage[],
-  { clock, signal, withinMs = model.totalMs, schema = null }: Asking,
+  { clock, signal, withinMs = model.totalMs, schema = null }: ModelOptions,
 ): Promise<Completion> {
   const late = new AbortController();
   const done = new AbortController();
@@ -60,7 +67,7 @@ export async function complete(
 }
 
 /** Makes one attempt. Returns the answer, or the reason for the failure. */
-async function ask(question: Question, clock: Clock, signal: AbortSignal): Promise<Completion | string> {
+async function ask(question: ModelQuestion, clock: Clock, signal: AbortSignal): Promise<Completion | string> {
   const { model } = question;
   let manner = manners.get(model) ?? "stream with usage";
   let reason = "";
@@ -85,7 +92,7 @@ async function ask(question: Question, clock: Clock, signal: AbortSignal): Promi
 
 // Makes one request to a model endpoint. Returns every failure as a value and never throws.
 
-export type Outcome = Heard | Refusal;
+export type ModelOutcome = ModelResult | ModelRefusal;
 
 const maxBytes = 32 * 1024 * 1024;
 /** Milliseconds to wait for the token usage after a complete answer has arrived. */
@@ -97,11 +104,11 @@ const agent = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
 
 /** Returns early with a failure when `signal` aborts. */
 export async function call(
-  dialect: Dialect,
-  question: Question,
+  dialect: ModelDialect,
+  question: ModelQuestion,
   manner: Manner,
   { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
-): Promise<Outcome> {
+): Promise<ModelOutcome> {
   const { model } = question;
   const cut = new AbortController();
   // A response that is not streamed arrives after one long silence, so only the total timeout applies.
@@ -113,7 +120,7 @@ export async function call(
   };
   const silence = watchSilence(clock, ms, fall);
   const heard = createHearing(dialect);
-  let usage: Silence | undefined;
+  let usage: IdleTimer | undefined;
   try {
     const response = await request(addressOf(model.url, dialect.path), {
       method: "POST",
@@ -166,7 +173,7 @@ function codeOf(error: unknown): string {
 // Classifies a response other than 200: whether a retry is allowed, after which delay, and in which
 // response mode.
 
-export interface Refusal {
+export interface ModelRefusal {
   readonly kind: "refused";
   readonly reason: string;
   readonly again: boolean;
@@ -183,7 +190,7 @@ async function readRefusal(
   { statusCode: status, headers, body }: Dispatcher.ResponseData,
   manner: Manner,
   now: number,
-): Promise<Refusal> {
+): Promise<ModelRefusal> {
   const text = await beginningOf(body);
   const later = status === 408 || status === 425 || status === 429 || (status >= 500 && status !== 501);
   const code = codeIn(text);
@@ -241,7 +248,7 @@ async function beginningOf(body: AsyncIterable<Uint8Array>): Promise<string> {
 /** Grace period for data that arrived while the event loop was blocked and is not read yet. */
 const graceMs = 50;
 
-export interface Silence {
+export interface IdleTimer {
   /** Restarts the timeout after data was received. */
   heard(): void;
   /** Stops the timeout. */
@@ -249,7 +256,7 @@ export interface Silence {
 }
 
 /** Calls `fallen` once when no data was received for `ms` milliseconds. */
-export function watchSilence(clock: Clock, ms: number, fallen: () => void): Silence {
+export function watchSilence(clock: Clock, ms: number, fallen: () => void): IdleTimer {
   const stopped = new AbortController();
   const { signal } = stopped;
   let last = clock.monotonic();

@@ -1,15 +1,15 @@
 // Assembles the response of a model endpoint from its chunks.
 
-import type { Dialect, Piece } from "./dialects.ts";
+import type { ModelDialect, ModelPiece } from "./dialects.ts";
 
-export type Heard =
+export type ModelResult =
   | { readonly kind: "answered"; readonly text: string; readonly tokens: number }
   /** `again` is true when no text was received and a retry may succeed. */
   | { readonly kind: "failed"; readonly reason: string; readonly again: boolean };
 
 const maxLength = 1024 * 1024;
 
-export interface Hearing {
+export interface ResponseReader {
   /** Handles a chunk of a streamed response. */
   readonly events: (chunk: Uint8Array) => void;
   /** Handles a chunk of a response that is not streamed. */
@@ -20,24 +20,24 @@ export interface Hearing {
   complete(): boolean;
   /** Returns the result after the connection has ended. `otherwise` is the reason to report if it ended
    *  too early. */
-  outcome(otherwise: string): Heard;
+  outcome(otherwise: string): ModelResult;
 }
 
 /** Creates an assembler for one response. */
-export function createHearing(dialect: Dialect): Hearing {
+export function createHearing(dialect: ModelDialect): ResponseReader {
   const decoder = new TextDecoder();
   let json: string | null = null;
   let text = "";
   let tokens = 0;
   let complete = false;
   let over = false;
-  let failure: Heard | null = null;
+  let failure: ModelResult | null = null;
   const fail = (reason: string, again: boolean) => {
     // An error after the answer is complete does not change the result.
     if (!complete) failure = { kind: "failed", reason, again: again && text === "" };
     over = true;
   };
-  const take = (piece: Piece | null) => {
+  const take = (piece: ModelPiece | null) => {
     if (piece === null) return;
     if (piece.broken !== undefined) return fail(piece.broken, piece.again ?? false);
     text = piece.all ?? text + (piece.text ?? "");

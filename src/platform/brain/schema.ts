@@ -3,7 +3,7 @@
 import { createRequire } from "node:module";
 import { parsed } from "./response.ts";
 
-type Schema = { readonly [key: string]: unknown };
+type JsonSchema = { readonly [key: string]: unknown };
 
 export interface Misfit {
   /** Error message for the model; may quote its answer. */
@@ -20,7 +20,7 @@ const seventh = () => require("ajv") as typeof import("ajv");
 /** Validates an answer; null means it matches. Throws when the schema itself is invalid. */
 export type Fit = (answer: string) => Misfit | null;
 
-export function fitOf(schema: Schema): Fit {
+export function fitOf(schema: JsonSchema): Fit {
   const old = /\/draft-0[67]\//.test(String(schema["$schema"]));
   const options = { strict: false, validateFormats: false, logger: false } as const;
   const ajv = old ? new (seventh().Ajv)(options) : new (newest().Ajv2020)(options);
@@ -38,7 +38,7 @@ export function fitOf(schema: Schema): Fit {
 }
 
 /** Returns the reason why the schema is invalid, or null. */
-export function schemaProblem(schema: Schema): string | null {
+export function schemaProblem(schema: JsonSchema): string | null {
   try {
     fitOf(schema);
     return null;

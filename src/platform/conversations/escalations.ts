@@ -5,10 +5,10 @@
 import { createHmac } from "node:crypto";
 import type { AgentDefinition, EscalationDefinition, ModelDefinition } from "../agents/definition.ts";
 import { meaningfulWords } from "../brain/knowledge.ts";
-import { type Asking, type ChatMessage, complete } from "../brain/model.ts";
+import { type ChatMessage, complete, type ModelOptions } from "../brain/model.ts";
 import { compileRules, matches, ruleProblem } from "../brain/rules.ts";
 import { newUuid, uuidOf } from "../ids.ts";
-import type { ConversationRow } from "../store/conversations.ts";
+import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { Notified, WebhookRow } from "../store/webhooks.ts";
 import { deliverTo } from "../webhooks/fire.ts";
@@ -44,7 +44,7 @@ export function escalate(
 
 interface Escalating {
   readonly agent: AgentDefinition;
-  readonly conversation: ConversationRow;
+  readonly conversation: PlatformConversationRow;
   readonly questionId: string;
   readonly escalation: EscalationDefinition;
 }
@@ -96,7 +96,7 @@ export async function watch(
   agent: AgentDefinition,
   text: string,
   model: ModelDefinition | null,
-  asking: Pick<Asking, "clock" | "signal">,
+  asking: Pick<ModelOptions, "clock" | "signal">,
 ): Promise<Watched> {
   const verdicts = await Promise.all(
     agent.escalations.map(async (escalation, index) => {
@@ -114,7 +114,7 @@ async function ask(
   model: ModelDefinition,
   { topic, prompt }: EscalationDefinition,
   text: string,
-  asking: Pick<Asking, "clock" | "signal">,
+  asking: Pick<ModelOptions, "clock" | "signal">,
 ): Promise<{ readonly yes: boolean; readonly tokens: number } | null> {
   const messages: ChatMessage[] = [
     {

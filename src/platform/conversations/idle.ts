@@ -4,8 +4,8 @@
 import type { Clock, Log } from "bridgehead/contract";
 import type { AgentDefinition } from "../agents/definition.ts";
 import type { Roster } from "../agents/roster.ts";
-import { type Asking, complete } from "../brain/model.ts";
-import type { ConversationRow } from "../store/conversations.ts";
+import { complete, type ModelOptions } from "../brain/model.ts";
+import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
 import { fire } from "../webhooks/fire.ts";
 
@@ -115,7 +115,7 @@ const allWithinMs = 60_000;
 const atOnce = 4;
 const transcriptLength = 16_000;
 
-export interface Verdict {
+export interface DialogScore {
   readonly score: number | null;
   /** The tokens that the model used. */
   readonly tokens: number;
@@ -126,10 +126,10 @@ export interface Verdict {
 async function judge(
   store: PlatformStore,
   roster: Roster,
-  conversations: readonly ConversationRow[],
+  conversations: readonly PlatformConversationRow[],
   { clock, log, signal }: { readonly clock: Clock; readonly log: Log; readonly signal: AbortSignal },
-): Promise<ReadonlyMap<string, Verdict>> {
-  const verdicts = new Map<string, Verdict>();
+): Promise<ReadonlyMap<string, DialogScore>> {
+  const verdicts = new Map<string, DialogScore>();
   const waiting = conversations.flatMap((conversation) => {
     const agent = roster.byId(conversation.agent_id);
     return agent?.scoring && agent.model ? { agent, conversation } : [];
@@ -153,8 +153,8 @@ async function judge(
 async function verdictOn(
   agent: AgentDefinition,
   text: string,
-  asking: Pick<Asking, "clock" | "signal">,
-): Promise<Verdict | null> {
+  asking: Pick<ModelOptions, "clock" | "signal">,
+): Promise<DialogScore | null> {
   if (!agent.model || text === "") return null;
   const instruction = [
     "You judge a conversation between a person and an agent, from 0 (no meaningful interaction) to 10.",
@@ -175,7 +175,7 @@ async function verdictOn(
 }
 
 /** Returns the newest part of the dialog. */
-function transcript(store: PlatformStore, { id }: ConversationRow): string {
+function transcript(store: PlatformStore, { id }: PlatformConversationRow): string {
   const lines = store.messages
     .list(id)
     .map(({ sender_role, text }) => `${sender_role === "conversation_user" ? "Person" : "Agent"}: ${text}`);

@@ -3,18 +3,18 @@
 import type * as z from "zod";
 import type { startRequest } from "../../wire/conversation.ts";
 import { newUuid, uuidOf } from "../ids.ts";
-import type { ConversationRow } from "../store/conversations.ts";
+import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
 import { fire } from "../webhooks/fire.ts";
 import { countOpening } from "./statistics.ts";
 import { findOrInsert, personRow } from "./users.ts";
 
-export type StartRequest = z.output<typeof startRequest>;
-type Opening = Pick<ConversationRow, "agent_id" | "person_id" | "channel"> &
-  Partial<Pick<ConversationRow, "title" | "context" | "introduction" | "state_id" | "metadata">>;
+export type StartInput = z.output<typeof startRequest>;
+type ConversationOpening = Pick<PlatformConversationRow, "agent_id" | "person_id" | "channel"> &
+  Partial<Pick<PlatformConversationRow, "title" | "context" | "introduction" | "state_id" | "metadata">>;
 
 /** Builds a new row without storing it. */
-export function conversationRow(opening: Opening, now: number): ConversationRow {
+export function conversationRow(opening: ConversationOpening, now: number): PlatformConversationRow {
   const id = newUuid(now);
   return {
     id,
@@ -41,7 +41,7 @@ export function conversationRow(opening: Opening, now: number): ConversationRow 
 export function startConversation(
   store: PlatformStore,
   agentId: string,
-  request: StartRequest,
+  request: StartInput,
   now: number,
 ): string {
   const { channel } = request;
@@ -73,7 +73,7 @@ export function startConversation(
 
 /** Stores the introduction as the first message of an SMS or voice conversation. For email it only
  *  precedes the first answer. */
-function greet(store: PlatformStore, row: ConversationRow, text: string): void {
+function greet(store: PlatformStore, row: PlatformConversationRow, text: string): void {
   if (text.trim() === "") return;
   const { id: conversation_id, created_at } = row;
   const id = newUuid(created_at);
@@ -101,6 +101,6 @@ export function removeConversations(store: PlatformStore, personId: string): voi
   store.conversations.removeOf(personId);
 }
 
-function introductionOf(request: Exclude<StartRequest, { channel: "email" }>): string {
+function introductionOf(request: Exclude<StartInput, { channel: "email" }>): string {
   return request.channel === "sms" ? request.smsIntroduction : request.firstMessage;
 }

@@ -5,14 +5,14 @@
 import type * as z from "zod";
 import type { statistic, statisticQuery } from "../../wire/agent.ts";
 import type { Served } from "../../wire/record.ts";
-import type { ConversationRow } from "../store/conversations.ts";
+import { type PlatformConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
 import { sum, type Totals } from "../store/users.ts";
 
 /** Counts an opened conversation. Called inside a transaction. */
 export function countOpening(
   store: PlatformStore,
-  { agent_id, person_id, channel, created_at }: ConversationRow,
+  { agent_id, person_id, channel, created_at }: PlatformConversationRow,
 ): void {
   store.usage.add(agent_id, person_id, created_at, {
     conversations: 1,
@@ -26,7 +26,7 @@ export function countOpening(
  *  transaction. */
 export function countMessage(
   store: PlatformStore,
-  conversation: ConversationRow,
+  conversation: PlatformConversationRow,
   message: {
     readonly ours: boolean;
     readonly at: number;

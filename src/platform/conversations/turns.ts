@@ -11,7 +11,7 @@ import type { ChatMessage } from "../brain/model.ts";
 import { readAttached } from "../files/message-files.ts";
 import type { DocumentReader } from "../files/reading.ts";
 import { newUuid } from "../ids.ts";
-import type { ConversationRow } from "../store/conversations.ts";
+import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { MessageFileRow, MessageRow } from "../store/messages.ts";
 import type { PlatformStore } from "../store/store.ts";
 import { fire } from "../webhooks/fire.ts";
@@ -21,7 +21,7 @@ import { countMessage } from "./statistics.ts";
 const historyLength = 20;
 
 /** The content of a message. */
-export interface Words {
+export interface MessageContent {
   readonly text: string;
   readonly context: string | null;
   /** Files that were uploaded before and that no other message names. */
@@ -35,16 +35,20 @@ export interface Turns {
   ask(
     agent: AgentDefinition,
     conversationId: string,
-    words: Words,
+    words: MessageContent,
     gone: AbortSignal | null,
   ): Promise<MessageRow | undefined>;
   /** Like `ask`, without waiting. Returns the question itself; it is answered in the background,
    *  possibly by a later process. */
-  askLater(agent: AgentDefinition, conversationId: string, words: Words): Promise<MessageRow | undefined>;
+  askLater(
+    agent: AgentDefinition,
+    conversationId: string,
+    words: MessageContent,
+  ): Promise<MessageRow | undefined>;
   /** Stores a human's reply in place of the agent's. */
   sayManually(
-    conversation: ConversationRow,
-    words: Omit<Words, "context">,
+    conversation: PlatformConversationRow,
+    words: Omit<MessageContent, "context">,
     questionId: string | null,
   ): Promise<MessageRow>;
   /** Resolves when no question is being answered in the background. */
@@ -65,10 +69,11 @@ export function createTurns(
   const { commits, conversations, messages } = store;
   const later = new Set<Promise<unknown>>();
 
-  const said = (conversation: ConversationRow, what: Said) => say(store, clock.now(), conversation, what);
+  const said = (conversation: PlatformConversationRow, what: SaidMessage) =>
+    say(store, clock.now(), conversation, what);
 
   /** Handles a failed question. An asynchronous question is kept with the reason; any other is removed. */
-  function giveUp({ conversation, question, none }: Asked): void {
+  function giveUp({ conversation, question, none }: AskedQuestion): void {
     if (question.patient) messages.fail(question.id, "the agent failed");
     else messages.remove(question.id);
     if (none === null)
@@ -79,7 +84,7 @@ export function createTurns(
   function put(
     agent: AgentDefinition,
     conversationId: string,
-    { files, ...words }: Words & Pick<Said, "patient">,
+    { files, ...words }: MessageContent & Pick<SaidMessage, "patient">,
   ) {
     return commits.write(() => {
       const conversation = conversations.byId(agent.id, conversationId);
@@ -99,7 +104,10 @@ export function createTurns(
 
   /** The response of an escalation takes precedence over any other answer. With an exhausted quota the
    *  model is not asked, and only keywords trigger an escalation. */
-  async function think({ agent, conversation, question, none }: Asked, until: AbortSignal): Promise<Thought> {
+  async function think(
+    { agent, conversation, question, none }: AskedQuestion,
+    until: AbortSignal,
+  ): Promise<Thought> {
     const asking = { clock, signal: until };
     const watched = await watch(agent, question.text, none === null ? agent.model : null, asking);
     // Stops here: without the model's decision, keywords alone would decide about the escalation.
@@ -123,7 +131,10 @@ export function createTurns(
     return { ...made, tokens: made.tokens + tokens, escalation };
   }
 
-  async function answer(asked: Asked, gone: AbortSignal | null = null): Promise<MessageRow | undefined> {
+  async function answer(
+    asked: AskedQuestion,
+    gone: AbortSignal | null = null,
+  ): Promise<MessageRow | undefined> {
     const { agent, conversation, question } = asked;
     let thought: Thought;
     try {
@@ -210,9 +221,9 @@ interface Thought extends BrainAnswer {
   readonly escalation: EscalationDefinition | null;
 }
 
-interface Asked {
+interface AskedQuestion {
   readonly agent: AgentDefinition;
-  readonly conversation: ConversationRow;
+  readonly conversation: PlatformConversationRow;
   readonly question: MessageRow;
   /** The answer to return when the quota is exhausted. */
   readonly none: string | null;
@@ -221,7 +232,7 @@ interface Asked {
 function contextOf(
   store: PlatformStore,
   agent: AgentDefinition,
-  conversation: ConversationRow,
+  conversation: PlatformConversationRow,
   question: MessageRow,
   now: number,
 ): string[] {
@@ -232,7 +243,11 @@ function contextOf(
   );
 }
 
-function historyOf(store: PlatformStore, conversation: ConversationRow, question: MessageRow): ChatMessage[] {
+function historyOf(
+  store: PlatformStore,
+  conversation: PlatformConversationRow,
+  question: MessageRow,
+): ChatMessage[] {
   const said = store.messages.before(conversation.id, question.seq, historyLength).map(
     ({ sender_role, text }): ChatMessage => ({
       role: sender_role === "conversation_user" ? "user" : "assistant",
@@ -255,7 +270,7 @@ function exhausted(store: PlatformStore, { id, quota }: AgentDefinition, now: nu
 
 // Appends a message to a conversation.
 
-export interface Said {
+export interface SaidMessage {
   readonly role: MessageRow["sender_role"];
   readonly text: string;
   readonly questionId?: string;
@@ -270,7 +285,12 @@ export interface Said {
 
 /** Stores the message with the conversation's next time. Called inside a transaction. A message after
  *  the end of a dialog starts a new dialog. An answer to a question from before that end does not. */
-function say(store: PlatformStore, now: number, conversation: ConversationRow, said: Said): MessageRow {
+function say(
+  store: PlatformStore,
+  now: number,
+  conversation: PlatformConversationRow,
+  said: SaidMessage,
+): MessageRow {
   const { conversations, messages } = store;
   const before = conversations.byId(conversation.agent_id, conversation.id);
   const latest = before?.last_message_at ?? 0;

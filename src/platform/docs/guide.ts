@@ -3,7 +3,7 @@
 import { html } from "hono/html";
 import { triggers } from "../../wire/webhook.ts";
 import { verifying } from "./openapi.ts";
-import { type Description, jsonView, type Page, prose } from "./views.ts";
+import { type Description, type Html, jsonView, prose } from "./views.ts";
 
 /** The sections of the guide, with their titles in the table of contents. */
 export const guideSections: { readonly [id: string]: string } = {
@@ -25,15 +25,15 @@ const triggerWords: { readonly [trigger in (typeof triggers)[number]]: string } 
   manual: "only by hand (`fireWebhook`)",
 };
 
-export function guide({ paths, webhooks, components }: Description): Page {
+export function guide({ paths, webhooks, components }: Description): Html {
   return html`${begin} ${keys} ${errors(paths)} ${limits} ${lists} ${deliveries(webhooks, components.schemas)}`;
 }
 
 const origin = html`<span class="origin">https://platform.example.com</span>`;
-const code = (label: string, text: Page): Page =>
+const code = (label: string, text: Html): Html =>
   html`<pre tabindex="0" role="region" aria-label="${label}">${text}</pre>`;
 /** Renders a curl call with the agent's key. A body makes it a POST. */
-const curl = (label: string, path: string, body = ""): Page => html`<pre
+const curl = (label: string, path: string, body = ""): Html => html`<pre
   class="shell"
   tabindex="0"
   role="region"
@@ -84,7 +84,7 @@ const keys = html`<section id="keys">
   </p>
 </section>`;
 
-function errors(paths: Description["paths"]): Page {
+function errors(paths: Description["paths"]): Html {
   const answers = Object.values(paths)
     .flatMap((methods) => Object.values(methods))
     .flatMap(({ responses }) => Object.entries(responses))
@@ -135,7 +135,7 @@ const lists = html`<section id="lists">
   </p>
 </section>`;
 
-function deliveries(webhooks: Description["webhooks"], schemas: Description["components"]["schemas"]): Page {
+function deliveries(webhooks: Description["webhooks"], schemas: Description["components"]["schemas"]): Html {
   const { description = "", parameters } = webhooks.delivery.post;
   return html`<section id="deliveries">
     <h2>Webhooks: what you receive</h2>

@@ -13,7 +13,7 @@ import {
 import { webhookDelivery } from "../../wire/webhook.ts";
 import { answerExamples, recordExamples, requestExamples } from "./examples.ts";
 import { codeSamples } from "./samples.ts";
-import { createSchemas, type Json, type Schemas, tidy } from "./schemas.ts";
+import { createSchemas, type JsonObject, type SchemaRegistry, tidy } from "./schemas.ts";
 import { operationWords, parameterWords, tagWords } from "./words.ts";
 
 const refusals: { readonly [status: number]: { readonly words: string; readonly example: unknown } } = {
@@ -33,9 +33,9 @@ const refusals: { readonly [status: number]: { readonly words: string; readonly 
 
 /** Generates the description. Title and version are those of the interface (External API 9). The caller
  *  adds the base URL of the paths. */
-export function describeApi(): Json {
+export function describeApi(): JsonObject {
   const schemas = createSchemas();
-  const paths: { [path: string]: { [method: string]: Json } } = {};
+  const paths: { [path: string]: { [method: string]: JsonObject } } = {};
   for (const [id, operation] of Object.entries<Operation>(operations)) {
     const path = (paths[operation.path] ??= {});
     path[operation.method.toLowerCase()] = describeOperation(id, operation, schemas);
@@ -69,14 +69,14 @@ export function describeApi(): Json {
   };
 }
 
-const apiKey = (name: string, description: string): Json => ({
+const apiKey = (name: string, description: string): JsonObject => ({
   type: "apiKey",
   in: "header",
   name,
   description,
 });
 
-function describeOperation(id: string, operation: Operation, schemas: Schemas): Json {
+function describeOperation(id: string, operation: Operation, schemas: SchemaRegistry): JsonObject {
   const { summary, tag, key, body, query, upload, errors } = operation;
   const statuses = [403, 429, 500, ...errors].toSorted((a, b) => a - b);
   const words = operationWords[id];
@@ -99,16 +99,16 @@ function describeOperation(id: string, operation: Operation, schemas: Schemas): 
 
 const capital = (id: string): string => id.charAt(0).toUpperCase() + id.slice(1);
 
-function bodyOf(id: string, schema: Json): Json {
+function bodyOf(id: string, schema: JsonObject): JsonObject {
   const examples = Object.entries(requestExamples[id] ?? {}).map(([words, value]) => [
     words.replace(/\W+/g, "-").toLowerCase(),
     { summary: words, value },
   ]);
-  const media = { schema, examples: Object.fromEntries(examples) as Json };
+  const media = { schema, examples: Object.fromEntries(examples) as JsonObject };
   return { required: true, content: { "application/json": media } };
 }
 
-function answerOf(id: string, { method, answer }: Operation, schemas: Schemas): Json {
+function answerOf(id: string, { method, answer }: Operation, schemas: SchemaRegistry): JsonObject {
   const description = method === "GET" ? "Found" : "Done";
   if (answer.record === null) return { description };
   if (answer.record === "bytes")
@@ -117,7 +117,7 @@ function answerOf(id: string, { method, answer }: Operation, schemas: Schemas): 
   return { description, content: { "application/json": { schema, example: answerExamples[id] } } };
 }
 
-function refusal(status: number): Json {
+function refusal(status: number): JsonObject {
   const schema = { $ref: `#/components/schemas/${status === 500 ? "InternalFailure" : "Failure"}` };
   const { words, example } = refusals[status] ?? { words: "Refused", example: {} };
   return {
@@ -127,7 +127,7 @@ function refusal(status: number): Json {
   };
 }
 
-const form: Json = {
+const form: JsonObject = {
   required: true,
   content: {
     "multipart/form-data": {
@@ -151,7 +151,7 @@ const form: Json = {
   },
 };
 
-function inPath(id: string, path: string): Json[] {
+function inPath(id: string, path: string): JsonObject[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => ({
     name,
     in: "path",
@@ -161,18 +161,18 @@ function inPath(id: string, path: string): Json[] {
   }));
 }
 
-function inQuery(id: string, query: z.ZodObject): Json[] {
+function inQuery(id: string, query: z.ZodObject): JsonObject[] {
   const { properties } = z.toJSONSchema(query, { io: "input", unrepresentable: "any" });
   return Object.entries(properties ?? {}).map(([name, type]) => {
     const { description, ...fallback } = parameterWords(id, name);
-    const schema = { ...(tidy(type, name) as Json), ...fallback };
+    const schema = { ...(tidy(type, name) as JsonObject), ...fallback };
     return { name, in: "query", required: false, description, schema };
   });
 }
 
 // Describes the webhook deliveries of the platform, for the OpenAPI description and the page.
 
-const header = (name: string, description: string, example: string): Json => ({
+const header = (name: string, description: string, example: string): JsonObject => ({
   name,
   in: "header",
   required: true,
@@ -182,7 +182,7 @@ const header = (name: string, description: string, example: string): Json => ({
 });
 
 /** Returns the `webhooks` part of the description, for receivers. `body` is a reference to the record. */
-function describeDeliveries(body: Json): Json {
+function describeDeliveries(body: JsonObject): JsonObject {
   return {
     delivery: {
       post: {

@@ -5,16 +5,16 @@
 import { createHash } from "node:crypto";
 import { Hono } from "hono";
 import { html, raw } from "hono/html";
-import type { Env } from "../routes/exchange.ts";
+import type { RouteEnv } from "../routes/exchange.ts";
 import { script, style } from "./assets.ts";
 import { guide, guideSections } from "./guide.ts";
 import { describeApi } from "./openapi.ts";
 import {
   type Description,
+  type Html,
   isRecord,
   jsonView,
   operationView,
-  type Page,
   type Placed,
   prose,
   schemaView,
@@ -38,7 +38,7 @@ const pagePolicy = [
 ].join("; ");
 
 /** Renders the page. It is the same for every request and contains no data of the caller. */
-function docsPage(description: Description): Page {
+function docsPage(description: Description): Html {
   const { info, paths, tags, components } = description;
   const operations: Placed[] = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ ...operation, method, path })),
@@ -114,7 +114,7 @@ const keyForm = html`<form id="key-form">
   </p>
 </form>`;
 
-function contents(byTag: readonly { readonly name: string; readonly list: readonly Placed[] }[]): Page {
+function contents(byTag: readonly { readonly name: string; readonly list: readonly Placed[] }[]): Html {
   return html`<nav aria-label="Contents">
     <details id="contents" open>
       <summary>Contents</summary>
@@ -142,14 +142,14 @@ function contents(byTag: readonly { readonly name: string; readonly list: readon
 
 // Serves /api/external/docs/: the description of the interface, as a page and as JSON. It requires no key.
 
-export function docsRoutes(): Hono<Env> {
+export function docsRoutes(): Hono<RouteEnv> {
   // Generated on the first request, because most platforms never serve it.
   let description: ReturnType<typeof describeApi> | undefined;
   let page: Promise<string> | undefined;
   const described = () => (description ??= describeApi());
   const rendered = () =>
     (page ??= Promise.resolve(docsPage(described() as unknown as Description)).then(String));
-  return new Hono<Env>()
+  return new Hono<RouteEnv>()
     .get("/openapi.json", (c) => c.json({ ...described(), servers: [{ url: c.var.base }] }))
     .get("/", async (c) => {
       c.header("content-security-policy", pagePolicy);

@@ -16,7 +16,7 @@ import { delivery, webhook, webhookDelivery } from "../../wire/webhook.ts";
 import { recordExamples } from "./examples.ts";
 import { fieldWords } from "./words.ts";
 
-export type Json = { readonly [name: string]: unknown };
+export type JsonObject = { readonly [name: string]: unknown };
 
 const failure = z.looseObject({
   status: z.number(),
@@ -61,16 +61,16 @@ const discriminators: { readonly [id: string]: string } = {
   StartConversationRequest: "channel",
 };
 
-export interface Schemas {
+export interface SchemaRegistry {
   /** Returns a reference to the record. A record without a name is registered as `id`. */
-  refer(schema: z.ZodType, id: string): Json;
+  refer(schema: z.ZodType, id: string): JsonObject;
   /** Returns all records registered so far. */
-  all(): { readonly [id: string]: Json };
+  all(): { readonly [id: string]: JsonObject };
 }
 
 const pointer = (id: string): string => `#/components/schemas/${id}`;
 
-export function createSchemas(): Schemas {
+export function createSchemas(): SchemaRegistry {
   const registry = z.registry<{ id: string }>();
   for (const [id, schema] of Object.entries(named)) registry.add(schema, { id });
   return {
@@ -88,7 +88,7 @@ export function createSchemas(): Schemas {
         },
       });
       return Object.fromEntries(
-        Object.entries(schemas).map(([id, schema]) => [id, finished(id, schema as Json, schemas)]),
+        Object.entries(schemas).map(([id, schema]) => [id, finished(id, schema as JsonObject, schemas)]),
       );
     },
   };
@@ -101,38 +101,44 @@ function become(schema: { [name: string]: unknown }): void {
   schema["$ref"] = pointer("AgentUser");
 }
 
-function finished(id: string, schema: Json, all: { readonly [id: string]: unknown }): Json {
+function finished(id: string, schema: JsonObject, all: { readonly [id: string]: unknown }): JsonObject {
   const { $schema: _schema, $id: _id, id: _name, "~standard": _standard, ...rest } = schema;
-  const told = withWords(id, tidy(rest) as Json);
+  const told = withWords(id, tidy(rest) as JsonObject);
   const by = discriminators[id];
   const example = recordExamples[id];
   return {
     ...told,
     ...(by === undefined
       ? {}
-      : { discriminator: { propertyName: by, mapping: mapping(told["oneOf"] as Json[], by, all) } }),
+      : { discriminator: { propertyName: by, mapping: mapping(told["oneOf"] as JsonObject[], by, all) } }),
     ...(example === undefined ? {} : { examples: [example] }),
   };
 }
 
 /** Maps each value of the discriminator `by` to its member of the union. */
-function mapping(members: readonly Json[], by: string, all: { readonly [id: string]: unknown }): Json {
+function mapping(
+  members: readonly JsonObject[],
+  by: string,
+  all: { readonly [id: string]: unknown },
+): JsonObject {
   return Object.fromEntries(
     members.map(({ $ref }) => {
-      const member = all[String($ref).slice(pointer("").length)] as { properties: { [name: string]: Json } };
+      const member = all[String($ref).slice(pointer("").length)] as {
+        properties: { [name: string]: JsonObject };
+      };
       return [member.properties[by]?.["const"], $ref];
     }),
   );
 }
 
-function withWords(id: string, schema: Json): Json {
-  const properties = schema["properties"] as { readonly [name: string]: Json } | undefined;
+function withWords(id: string, schema: JsonObject): JsonObject {
+  const properties = schema["properties"] as { readonly [name: string]: JsonObject } | undefined;
   if (!properties) return schema;
   const described = Object.entries(properties).map(([name, type]) => {
     const description = fieldWords(id, name);
     return [name, description === undefined ? type : { ...type, description }];
   });
-  return { ...schema, properties: Object.fromEntries(described) as Json };
+  return { ...schema, properties: Object.fromEntries(described) as JsonObject };
 }
 
 const times = /(At|^startDate|^endDate|^timestamp)$/;
@@ -141,12 +147,14 @@ const times = /(At|^startDate|^endDate|^timestamp)$/;
 export function tidy(value: unknown, name = ""): unknown {
   if (Array.isArray(value)) return value.map((each) => tidy(each));
   if (value === null || typeof value !== "object") return value;
-  const schema = value as Json;
+  const schema = value as JsonObject;
   const kept = Object.entries(schema).filter(([key, said]) => !isNoise(key, said));
   const inside = kept.map(([key, said]) => [
     key,
     key === "properties"
-      ? Object.fromEntries(Object.entries(said as Json).map(([field, type]) => [field, tidy(type, field)]))
+      ? Object.fromEntries(
+          Object.entries(said as JsonObject).map(([field, type]) => [field, tidy(type, field)]),
+        )
       : tidy(said),
   ]);
   const timed = times.test(name) && String(schema["type"]).includes("string");

@@ -25,7 +25,7 @@ const makes: { readonly [operation: string]: readonly [field: string, path: stri
   fireWebhook: ["id", "/external/agents/webhooks/deliveries/{id}"],
 };
 
-export function operationView(operation: Placed, all: Schemas): Page {
+export function operationView(operation: Placed, all: DescribedSchemas): Html {
   const { operationId: id, method, path, summary, description, security, requestBody, responses } = operation;
   const [key = "agent"] = Object.keys(security[0] ?? {});
   const json = requestBody?.content["application/json"];
@@ -73,11 +73,11 @@ export function operationView(operation: Placed, all: Schemas): Page {
 }
 
 /** Allows a line break after each slash of a long path. */
-function breakable(path: string): Page {
+function breakable(path: string): Html {
   return html`${path.split("/").map((part, index) => (index > 0 ? html`/<wbr />${part}` : part))}`;
 }
 
-function input(id: string, { name, in: place, required, description, schema }: Parameter): Page {
+function input(id: string, { name, in: place, required, description, schema }: Parameter): Html {
   const { enum: values, type, format, default: fallback } = schema;
   const hint = `${id}-${name}-hint`;
   const control = values
@@ -101,7 +101,7 @@ function input(id: string, { name, in: place, required, description, schema }: P
   </div>`;
 }
 
-function body(id: string, { examples = {} }: Media): Page {
+function body(id: string, { examples = {} }: Media): Html {
   const given = Object.values(examples).map(({ summary, value }) => ({
     summary,
     text: JSON.stringify(value, null, 2),
@@ -125,7 +125,7 @@ function body(id: string, { examples = {} }: Media): Page {
   </div>`;
 }
 
-function form(id: string, { properties = {} }: Schema): Page {
+function form(id: string, { properties = {} }: DescribedSchema): Html {
   return html`<div class="field">
     <label
       ><span>file <span class="must">required</span></span>
@@ -137,7 +137,7 @@ function form(id: string, { properties = {} }: Schema): Page {
 }
 
 /** Renders each member of a union, or any other schema directly. */
-function bodyView(schema: Schema, all: Schemas): Page {
+function bodyView(schema: DescribedSchema, all: DescribedSchemas): Html {
   const found = resolved(schema, all);
   if (!found.oneOf) return schemaView(found, all);
   return html`<p>One of these:</p>
@@ -150,7 +150,12 @@ function bodyView(schema: Schema, all: Schemas): Page {
     )}`;
 }
 
-function answerView(id: string, status: string, { description, content = {} }: Answer, all: Schemas): Page {
+function answerView(
+  id: string,
+  status: string,
+  { description, content = {} }: DescribedResponse,
+  all: DescribedSchemas,
+): Html {
   const [media] = Object.values(content);
   const label = `Example of ${id}'s ${status}`;
   return html`<details class="status">
@@ -168,7 +173,7 @@ function answerView(id: string, status: string, { description, content = {} }: A
 
 /** Renders a link to a record, which has its own section, or the fields of a schema that only a response
  *  uses. */
-function record(schema: Schema, all: Schemas): Page {
+function record(schema: DescribedSchema, all: DescribedSchemas): Html {
   const name = nameOf(schema);
   if (isRecord(name)) return html`<p>The record <a href="#record-${name}">${name}</a>.</p>`;
   return schemaView(resolved(schema, all), all);
@@ -176,34 +181,34 @@ function record(schema: Schema, all: Schemas): Page {
 
 /** Whether the schema has its own section. Bodies and responses of single operations are shown with the
  *  operation. */
-export const isRecord = (name: string): boolean => !/(Request|Answer)$/.test(name);
+export const isRecord = (name: string): boolean => !/(Request|DescribedResponse)$/.test(name);
 
 // Renders a schema for readers: its fields with types and descriptions, and links to records.
 
-export type Page = ReturnType<typeof html>;
+export type Html = ReturnType<typeof html>;
 
 /** Returns the name of the record that the schema refers to. */
-const nameOf = ({ $ref = "" }: Schema): string => $ref.slice($ref.lastIndexOf("/") + 1);
+const nameOf = ({ $ref = "" }: DescribedSchema): string => $ref.slice($ref.lastIndexOf("/") + 1);
 
 /** Resolves a reference to the schema itself. */
-function resolved(schema: Schema, all: Schemas): Schema {
+function resolved(schema: DescribedSchema, all: DescribedSchemas): DescribedSchema {
   return schema.$ref === undefined ? schema : (all[nameOf(schema)] ?? {});
 }
 
 /** Renders text, with the parts between backquotes as code. */
-export function prose(text: string): Page {
+export function prose(text: string): Html {
   const parts = text.split("`");
   return html`${parts.map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part))}`;
 }
 
 /** Renders a value as JSON that can be scrolled, also by keyboard. `label` is the accessible name. */
-export function jsonView(value: unknown, label: string): Page {
+export function jsonView(value: unknown, label: string): Html {
   return html`<pre tabindex="0" role="region" aria-label="${label}">${JSON.stringify(value, null, 2)}</pre>`;
 }
 
 /** Renders all fields of an object, the fields of each member of a union, or the type of any other
  *  schema. */
-export function schemaView(schema: Schema, all: Schemas): Page {
+export function schemaView(schema: DescribedSchema, all: DescribedSchemas): Html {
   const { oneOf, properties } = schema;
   if (oneOf) {
     return html`<p>One of:</p>
@@ -214,7 +219,7 @@ export function schemaView(schema: Schema, all: Schemas): Page {
   return properties ? fields(schema, all) : html`<p>${typeView(schema)}</p>`;
 }
 
-function fields({ properties = {}, required = [] }: Schema, all: Schemas): Page {
+function fields({ properties = {}, required = [] }: DescribedSchema, all: DescribedSchemas): Html {
   const must = new Set(required);
   return html`<dl class="fields">
     ${Object.entries(properties).map(
@@ -231,7 +236,7 @@ function fields({ properties = {}, required = [] }: Schema, all: Schemas): Page 
 }
 
 /** Renders the fields of an object inside a record, or of a list's items. */
-function nested(schema: Schema, all: Schemas): Page | "" {
+function nested(schema: DescribedSchema, all: DescribedSchemas): Html | "" {
   const inner = [
     schema,
     schema.items ?? {},
@@ -242,7 +247,7 @@ function nested(schema: Schema, all: Schemas): Page | "" {
 }
 
 /** Renders a type briefly; a record's name is a link. */
-function typeView(schema: Schema): Page {
+function typeView(schema: DescribedSchema): Html {
   const { $ref, anyOf, items, additionalProperties } = schema;
   if ($ref !== undefined) return html`<a href="#record-${nameOf(schema)}">${nameOf(schema)}</a>`;
   if (anyOf) return html`${anyOf.map((each, index) => html`${index > 0 ? " or " : ""}${typeView(each)}`)}`;
@@ -256,7 +261,7 @@ function typeView(schema: Schema): Page {
   return html`${types}${schema.format ? ` (${schema.format})` : ""}${bounds(schema)}`;
 }
 
-function bounds({ minimum, maximum, minLength, maxLength, maxItems }: Schema): string {
+function bounds({ minimum, maximum, minLength, maxLength, maxItems }: DescribedSchema): string {
   const said = [
     minimum === undefined ? "" : `from ${minimum}`,
     maximum === undefined ? "" : `to ${maximum}`,
@@ -274,10 +279,10 @@ export interface Description {
   readonly tags: readonly { readonly name: string; readonly description: string }[];
   readonly paths: { readonly [path: string]: { readonly [method: string]: DescribedOperation } };
   readonly webhooks: { readonly delivery: { readonly post: DescribedOperation } };
-  readonly components: { readonly schemas: Schemas };
+  readonly components: { readonly schemas: DescribedSchemas };
 }
 
-export type Schemas = { readonly [name: string]: Schema };
+export type DescribedSchemas = { readonly [name: string]: DescribedSchema };
 
 export interface DescribedOperation {
   readonly operationId: string;
@@ -287,7 +292,7 @@ export interface DescribedOperation {
   readonly security: readonly { readonly [key: string]: readonly [] }[];
   readonly parameters: readonly Parameter[];
   readonly requestBody?: { readonly content: { readonly [type: string]: Media } };
-  readonly responses: { readonly [status: string]: Answer };
+  readonly responses: { readonly [status: string]: DescribedResponse };
   readonly "x-codeSamples"?: readonly CodeSample[];
 }
 
@@ -296,30 +301,30 @@ export interface Parameter {
   readonly in: "path" | "query" | "header";
   readonly required: boolean;
   readonly description: string;
-  readonly schema: Schema;
+  readonly schema: DescribedSchema;
   readonly example?: string;
 }
 
 export interface Media {
-  readonly schema: Schema;
+  readonly schema: DescribedSchema;
   readonly example?: unknown;
   readonly examples?: { readonly [name: string]: { readonly summary: string; readonly value: unknown } };
 }
 
-export interface Answer {
+export interface DescribedResponse {
   readonly description: string;
   readonly content?: { readonly [type: string]: Media };
 }
 
-export interface Schema {
+export interface DescribedSchema {
   readonly $ref?: string;
   readonly type?: string | readonly string[];
-  readonly properties?: Schemas;
+  readonly properties?: DescribedSchemas;
   readonly required?: readonly string[];
-  readonly additionalProperties?: Schema;
-  readonly items?: Schema;
-  readonly anyOf?: readonly Schema[];
-  readonly oneOf?: readonly Schema[];
+  readonly additionalProperties?: DescribedSchema;
+  readonly items?: DescribedSchema;
+  readonly anyOf?: readonly DescribedSchema[];
+  readonly oneOf?: readonly DescribedSchema[];
   readonly enum?: readonly string[];
   readonly const?: string;
   readonly format?: string;

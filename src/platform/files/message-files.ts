@@ -96,7 +96,7 @@ export function signedPath(secret: Uint8Array, purpose: Purpose, fileId: string,
 /** Verifies the signature, the purpose and the expiry of a URL. */
 export function isSigned(
   secret: Uint8Array,
-  { purpose, fileId, expires, signature }: Claim,
+  { purpose, fileId, expires, signature }: SignedClaim,
   now: number,
 ): boolean {
   const until = Number(expires);
@@ -106,7 +106,7 @@ export function isSigned(
   return right.length === given.length && timingSafeEqual(right, given);
 }
 
-interface Claim {
+interface SignedClaim {
   readonly purpose: Purpose;
   readonly fileId: string;
   readonly expires: string;

@@ -2,13 +2,13 @@
 // or allocates without end never returns to its own event loop, so it runs in a worker thread of this
 // process.
 //
-// stdin: the document's bytes. argv[2]: its format and limits, as JSON (`Job`). stdout: one JSON object,
-// `Parsed`. The IPC channel only detects the end of the parent: it closes when the parent exits or is
+// stdin: the document's bytes. argv[2]: its format and limits, as JSON (`ParserJob`). stdout: one JSON object,
+// `ParserResult`. The IPC channel only detects the end of the parent: it closes when the parent exits or is
 // killed, and then this process exits.
 
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { systemClock } from "../../ops/clock.ts";
-import type { Job, Parsed } from "./reading.ts";
+import type { ParserJob, ParserResult } from "./reading.ts";
 import { textOf } from "./text-of.ts";
 
 /** Interval between two checks of the limits in milliseconds. Memory grows by some 50 MB in that time in
@@ -22,11 +22,11 @@ async function readAll(): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-function finish(parsed: Parsed): void {
+function finish(parsed: ParserResult): void {
   process.stdout.write(JSON.stringify(parsed), () => process.exit(0));
 }
 
-async function supervise(job: Job): Promise<void> {
+async function supervise(job: ParserJob): Promise<void> {
   process.on("disconnect", () => process.exit(1));
   if (!process.connected) process.exit(1);
   const bytes = await readAll();
@@ -37,14 +37,14 @@ async function supervise(job: Job): Promise<void> {
     stderr: true,
   });
   const ended = new AbortController();
-  const end = (parsed: Parsed) => {
+  const end = (parsed: ParserResult) => {
     if (ended.signal.aborted) return;
     ended.abort();
     void worker.terminate();
     finish(parsed);
   };
   const tooMuchMemory = { error: `parsing it takes more than ${job.memoryMb} MB of memory` };
-  worker.on("message", (parsed: Parsed) => end(parsed));
+  worker.on("message", (parsed: ParserResult) => end(parsed));
   worker.on("error", (error: NodeJS.ErrnoException) =>
     end(error.code === "ERR_WORKER_OUT_OF_MEMORY" ? tooMuchMemory : { error: error.message }),
   );
@@ -57,7 +57,13 @@ async function supervise(job: Job): Promise<void> {
   }
 }
 
-async function parse({ job, bytes }: { readonly job: Job; readonly bytes: Uint8Array }): Promise<Parsed> {
+async function parse({
+  job,
+  bytes,
+}: {
+  readonly job: ParserJob;
+  readonly bytes: Uint8Array;
+}): Promise<ParserResult> {
   try {
     return { text: (await textOf(job.format, bytes, job.maxLength)).slice(0, job.maxLength) };
   } catch (error) {
@@ -65,5 +71,5 @@ async function parse({ job, bytes }: { readonly job: Job; readonly bytes: Uint8A
   }
 }
 
-if (isMainThread) await supervise(JSON.parse(process.argv[2] ?? "null") as Job);
-else parentPort?.postMessage(await parse(workerData as { job: Job; bytes: Uint8Array }), []);
+if (isMainThread) await supervise(JSON.parse(process.argv[2] ?? "null") as ParserJob);
+else parentPort?.postMessage(await parse(workerData as { job: ParserJob; bytes: Uint8Array }), []);

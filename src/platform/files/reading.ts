@@ -38,9 +38,9 @@ const standardLimits: ReadingLimits = {
 };
 
 /** The request to the parser's process. */
-export type Job = { readonly format: Format } & Pick<ReadingLimits, "memoryMb" | "cpuMs" | "maxLength">;
+export type ParserJob = { readonly format: Format } & Pick<ReadingLimits, "memoryMb" | "cpuMs" | "maxLength">;
 /** The response of the parser's process. */
-export type Parsed = { readonly text: string } | { readonly error: string };
+export type ParserResult = { readonly text: string } | { readonly error: string };
 
 /** `failed`: the document is permanently unreadable; the reason is a sentence for the person who
  *  uploaded it. `busy`: nothing was attempted, retry later. `stopped`: the signal aborted. */
@@ -106,9 +106,9 @@ export class DocumentReader {
     return text === "" ? failed("there is no text in it") : { kind: "read", text };
   }
 
-  async #inProcess(format: Format, bytes: Uint8Array, stopped: AbortSignal): Promise<Parsed> {
+  async #inProcess(format: Format, bytes: Uint8Array, stopped: AbortSignal): Promise<ParserResult> {
     const { memoryMb, cpuMs, wallMs, maxLength } = this.#limits;
-    const job: Job = { format, memoryMb, cpuMs, maxLength };
+    const job: ParserJob = { format, memoryMb, cpuMs, maxLength };
     // The process gets neither secrets of the environment nor write access, because a document may exploit
     // its parser.
     const child = spawn(
@@ -116,8 +116,8 @@ export class DocumentReader {
       ["--permission", "--allow-worker", "--allow-fs-read=*", parserFile, JSON.stringify(job)],
       { stdio: ["pipe", "pipe", "ignore", "ipc"], env: {}, windowsHide: true },
     );
-    const { promise, resolve } = Promise.withResolvers<Parsed>();
-    let verdict: Parsed | null = null;
+    const { promise, resolve } = Promise.withResolvers<ParserResult>();
+    let verdict: ParserResult | null = null;
     const kill = (error: string) => {
       verdict ??= { error };
       child.kill("SIGKILL");
@@ -159,7 +159,7 @@ export class DocumentReader {
 const failed = (reason: string) => ({ kind: "failed", reason }) as const;
 
 /** Parses the output of a process that has exited. A crashed process has no valid output. */
-function parsedOf(output: Buffer): Parsed {
+function parsedOf(output: Buffer): ParserResult {
   try {
     const { text, error } = JSON.parse(output.toString("utf8")) as { text?: unknown; error?: unknown };
     if (typeof text === "string") return { text };

@@ -10,14 +10,14 @@ import { type AgentDefinition, inCharge, withAccess } from "../agents/definition
 import { statisticOf } from "../conversations/statistics.ts";
 import { agentOf, userOf } from "../records.ts";
 import type { PlatformStore } from "../store/store.ts";
-import type { EscalationRow, Notified } from "../store/webhooks.ts";
-import { type Env, type Exchange, fail, readQuery } from "./exchange.ts";
+import type { Notified, PlatformEscalationRow } from "../store/webhooks.ts";
+import { fail, type RouteContext, type RouteEnv, readQuery } from "./exchange.ts";
 
 const listQuery = pageQuery.extend({ orderBy: z.enum(["createdAt"]).default("createdAt") });
 
 /** Routes authenticated by an agent's key. */
-export function agentRoutes(store: PlatformStore): Hono<Env> {
-  return new Hono<Env>()
+export function agentRoutes(store: PlatformStore): Hono<RouteEnv> {
+  return new Hono<RouteEnv>()
     .get("/by-api-key", (c) => c.json(agentOf(c.var.agent, c.var.key)))
     .get("/users", (c) => people(c, store, c.var.agent))
     .get("/statistic", (c) => {
@@ -29,9 +29,9 @@ export function agentRoutes(store: PlatformStore): Hono<Env> {
 }
 
 /** Routes authenticated by an organization's key. The path names one of its agents. */
-export function organizationRoutes(store: PlatformStore): Hono<Env> {
-  const agent = (c: Context<Env>) => c.var.agents.find(({ id }) => id === c.req.param("id"));
-  return new Hono<Env>()
+export function organizationRoutes(store: PlatformStore): Hono<RouteEnv> {
+  const agent = (c: Context<RouteEnv>) => c.var.agents.find(({ id }) => id === c.req.param("id"));
+  return new Hono<RouteEnv>()
     .get("/:id/users", (c) => {
       const named = agent(c);
       return named ? people(c, store, named) : fail(c, notFound);
@@ -44,7 +44,7 @@ export function organizationRoutes(store: PlatformStore): Hono<Env> {
 
 const members = (store: PlatformStore, agent: AgentDefinition) => store.members.of(agent.organization.id);
 
-function people(c: Exchange, store: PlatformStore, agent: AgentDefinition): Response {
+function people(c: RouteContext, store: PlatformStore, agent: AgentDefinition): Response {
   const query = readQuery(c, listQuery);
   if ("response" in query) return query.response;
   const { page: number, pageSize, orderDirection } = query.value;
@@ -53,7 +53,7 @@ function people(c: Exchange, store: PlatformStore, agent: AgentDefinition): Resp
 }
 
 /** Returns one page of a list held in memory. */
-function page(c: Exchange, items: readonly { readonly createdAt: string }[]): Response {
+function page(c: RouteContext, items: readonly { readonly createdAt: string }[]): Response {
   const query = readQuery(c, listQuery);
   if ("response" in query) return query.response;
   const { page: number, pageSize, orderDirection } = query.value;
@@ -65,8 +65,8 @@ function page(c: Exchange, items: readonly { readonly createdAt: string }[]): Re
 
 // Routes that list escalations and the state of their notifications.
 
-export function escalationRoutes(store: PlatformStore): Hono<Env> {
-  return new Hono<Env>().get("/", (c) => {
+export function escalationRoutes(store: PlatformStore): Hono<RouteEnv> {
+  return new Hono<RouteEnv>().get("/", (c) => {
     const query = readQuery(c, listQuery);
     if ("response" in query) return query.response;
     const { page, pageSize, orderDirection } = query.value;
@@ -77,7 +77,7 @@ export function escalationRoutes(store: PlatformStore): Hono<Env> {
   });
 }
 
-function escalationOf(store: PlatformStore, row: EscalationRow): Served<typeof escalation> {
+function escalationOf(store: PlatformStore, row: PlatformEscalationRow): Served<typeof escalation> {
   return {
     id: row.id,
     conversationId: row.conversation_id,

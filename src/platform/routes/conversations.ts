@@ -23,10 +23,10 @@ import { conversationRow, removeConversations, startConversation } from "../conv
 import { countOpening } from "../conversations/statistics.ts";
 import { addressProblems } from "../conversations/users.ts";
 import { conversationOf } from "../records.ts";
-import type { ConversationRow } from "../store/conversations.ts";
+import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
 import { fire } from "../webhooks/fire.ts";
-import { type Env, type Exchange, fail, readBody, readQuery, refused } from "./exchange.ts";
+import { fail, type RouteContext, type RouteEnv, readBody, readQuery, refused } from "./exchange.ts";
 
 const listQuery = pageQuery.extend({
   searchKeyword: z.string().optional(),
@@ -36,12 +36,17 @@ const listQuery = pageQuery.extend({
   withFeedbacksOnly: z.enum(["true", "false"]).optional(),
 });
 
-export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<Env> {
-  const answer = (c: Exchange, row: ConversationRow, status: 200 | 201 = 200, extra: object = {}) => {
+export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<RouteEnv> {
+  const answer = (
+    c: RouteContext,
+    row: PlatformConversationRow,
+    status: 200 | 201 = 200,
+    extra: object = {},
+  ) => {
     const person = store.people.byId(row.agent_id, row.person_id);
     return person ? c.json({ ...conversationOf(row, person), ...extra }, status) : fail(c, internalError);
   };
-  return new Hono<Env>()
+  return new Hono<RouteEnv>()
     .post("/start", async (c) => {
       const body = await readBody(c, startRequest);
       if ("response" in body) return body.response;
@@ -142,7 +147,7 @@ function keywordOf({ name }: AgentDefinition, wanted: string | undefined): strin
   return wanted && !name.toLowerCase().includes(wanted.toLowerCase()) ? wanted : null;
 }
 
-function list(c: Exchange, store: PlatformStore): Response {
+function list(c: RouteContext, store: PlatformStore): Response {
   const query = readQuery(c, listQuery);
   if ("response" in query) return query.response;
   const { page, pageSize, orderBy, orderDirection, ...wanted } = query.value;

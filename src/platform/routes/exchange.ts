@@ -18,10 +18,10 @@ import type { Roster } from "../agents/roster.ts";
 
 /** The authenticated caller, set by the gate: the agent of an agent's key, or all agents of an
  *  organization's key. */
-type Caller = { agent: AgentDefinition; agents: readonly AgentDefinition[]; key: string };
+type AuthenticatedCaller = { agent: AgentDefinition; agents: readonly AgentDefinition[]; key: string };
 /** `base` is the public URL of the platform without a trailing slash; returned URLs start with it. */
-export type Env = { Bindings: HttpBindings; Variables: Caller & { base: string } };
-export type Exchange = Context<Env>;
+export type RouteEnv = { Bindings: HttpBindings; Variables: AuthenticatedCaller & { base: string } };
+export type RouteContext = Context<RouteEnv>;
 
 export function fail(c: Context, failure: Failure, headers: { [name: string]: string } = {}): Response {
   return c.json(failure, failure.status as 400, headers);
@@ -30,11 +30,14 @@ export function fail(c: Context, failure: Failure, headers: { [name: string]: st
 /** Maximum number of details in an error response; a body can contain thousands of errors. */
 const detailsAtMost = 20;
 
-export type Parsed<T> = { readonly value: T } | { readonly response: Response };
+export type ParsedInput<T> = { readonly value: T } | { readonly response: Response };
 
 /** Parses the JSON body with `schema`, or returns the 400 response with all errors. An empty body counts
  *  as `{}`. */
-export async function readBody<S extends z.ZodType>(c: Exchange, schema: S): Promise<Parsed<z.output<S>>> {
+export async function readBody<S extends z.ZodType>(
+  c: RouteContext,
+  schema: S,
+): Promise<ParsedInput<z.output<S>>> {
   const encoding = c.req.header("content-encoding") ?? "identity";
   if (encoding.toLowerCase() !== "identity")
     return refused(c, [{ path: "", message: "a body is read as it is, without a content-encoding" }]);
@@ -44,15 +47,15 @@ export async function readBody<S extends z.ZodType>(c: Exchange, schema: S): Pro
 }
 
 /** The request's query parameters by `schema`, or the 400. */
-export function readQuery<S extends z.ZodType>(c: Exchange, schema: S): Parsed<z.output<S>> {
+export function readQuery<S extends z.ZodType>(c: RouteContext, schema: S): ParsedInput<z.output<S>> {
   return check(c, schema, c.req.query());
 }
 
-export function refused(c: Exchange, details: readonly FailureDetail[]): { readonly response: Response } {
+export function refused(c: RouteContext, details: readonly FailureDetail[]): { readonly response: Response } {
   return { response: fail(c, badRequest(details)) };
 }
 
-function check<S extends z.ZodType>(c: Exchange, schema: S, input: unknown): Parsed<z.output<S>> {
+function check<S extends z.ZodType>(c: RouteContext, schema: S, input: unknown): ParsedInput<z.output<S>> {
   const result = schema.safeParse(input);
   if (result.success) return { value: result.data };
   const { issues } = result.error;
@@ -65,7 +68,7 @@ function check<S extends z.ZodType>(c: Exchange, schema: S, input: unknown): Par
 
 // Parses a body's bytes as JSON (RFC 8259): UTF-8, with or without a byte order mark.
 
-type Reading =
+type JsonReading =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly reason: string };
 
@@ -79,7 +82,7 @@ const surrogate = /\\u[dD][89a-fA-F]/;
 
 /** An empty body is `{}`. Lone surrogates, which only an escape can write, become U+FFFD, because no
  *  database stores them. */
-function readJson(bytes: Uint8Array): Reading {
+function readJson(bytes: Uint8Array): JsonReading {
   let text: string;
   try {
     text = new TextDecoder("utf-8", { fatal: true }).decode(bytes) || "{}";
@@ -158,9 +161,9 @@ async function discard(reader: ReadableStreamDefaultReader): Promise<void> {
 const ofOrganization = /^\/external\/agents\/(?!webhooks\/)[^/]+\/(users|platform-users)$/;
 
 /** A request with an invalid key consumes no rate, because it belongs to no organization. */
-export function gate(roster: Roster, limiter: Limiter, clock: Clock): MiddlewareHandler<Env> {
+export function gate(roster: Roster, limiter: Limiter, clock: Clock): MiddlewareHandler<RouteEnv> {
   /** Returns the id of the organization; null when the key is invalid here. */
-  function caller(c: Context<Env>): string | null {
+  function caller(c: Context<RouteEnv>): string | null {
     const organizations = ofOrganization.test(c.req.path);
     const key = c.req.header(organizations ? "organization-secret-key" : "agent-secret-key");
     if (!key) return null;
@@ -189,7 +192,7 @@ export function gate(roster: Roster, limiter: Limiter, clock: Clock): Middleware
 // Rate limiter with a sliding log, exact at any instant. A fixed window admits twice the limit across its
 // boundary.
 
-export interface Rate {
+export interface RequestRate {
   readonly requests: number;
   readonly perSeconds: number;
 }
@@ -204,7 +207,7 @@ export interface Limiter {
 }
 
 /** Admits at most `requests` per key in any interval of `perSeconds`, both ends included. */
-export function createLimiter({ requests, perSeconds }: Rate): Limiter {
+export function createLimiter({ requests, perSeconds }: RequestRate): Limiter {
   const windowMs = perSeconds * 1000;
   // Ring buffer of the last `requests` admissions per key. The next slot to write holds the oldest time.
   const logs = new Map<string, { times: Float64Array; next: number }>();

@@ -16,23 +16,23 @@ import type { Added, Library } from "../files/library.ts";
 import { fileName, savedAs } from "../files/message-files.ts";
 import type { FileRow } from "../store/files.ts";
 import type { PlatformStore } from "../store/store.ts";
-import { bounded, type Env, type Exchange, fail, readBody, readQuery, refused } from "./exchange.ts";
+import { bounded, fail, type RouteContext, type RouteEnv, readBody, readQuery, refused } from "./exchange.ts";
 
 const maxFileBytes = 20 * 1024 * 1024;
 const maxFiles = 1000;
 const listQuery = pageQuery.extend({ orderBy: z.enum(["createdAt"]).default("createdAt") });
 
-export function fileRoutes(store: PlatformStore, library: Library): Hono<Env> {
-  const named = (c: Exchange) => store.files.byId(c.var.agent.id, c.req.param("id") ?? "");
+export function fileRoutes(store: PlatformStore, library: Library): Hono<RouteEnv> {
+  const named = (c: RouteContext) => store.files.byId(c.var.agent.id, c.req.param("id") ?? "");
   /** Runs `work` on the named file. Answers 200 without a body, or the reason why the file was not
    *  added. */
-  const on = (work: (file: FileRow) => Promise<Added | void>) => async (c: Exchange) => {
+  const on = (work: (file: FileRow) => Promise<Added | void>) => async (c: RouteContext) => {
     const file = named(c);
     if (!file) return fail(c, notFound);
     const added = await work(file);
     return !added || added.kind === "done" ? c.body(null, 200) : notAdded(c, added);
   };
-  return new Hono<Env>()
+  return new Hono<RouteEnv>()
     .post("/upload", bounded(maxFileBytes + 64 * 1024), (c) => upload(c, store, library))
     .get("/by-api-key", (c) => {
       const query = readQuery(c, listQuery);
@@ -89,7 +89,7 @@ export function fileRoutes(store: PlatformStore, library: Library): Hono<Env> {
     });
 }
 
-async function upload(c: Exchange, store: PlatformStore, library: Library): Promise<Response> {
+async function upload(c: RouteContext, store: PlatformStore, library: Library): Promise<Response> {
   let form: { [name: string]: unknown };
   try {
     form = await c.req.parseBody();
@@ -114,7 +114,7 @@ async function upload(c: Exchange, store: PlatformStore, library: Library): Prom
 /** Seconds in Retry-After when the queue is full. */
 const retryAfter = "10";
 
-function notAdded(c: Exchange, added: Exclude<Added, { kind: "done" }>): Response {
+function notAdded(c: RouteContext, added: Exclude<Added, { kind: "done" }>): Response {
   switch (added.kind) {
     case "failed":
       return refused(c, [{ path: "file", message: added.reason }]).response;
@@ -127,7 +127,7 @@ function notAdded(c: Exchange, added: Exclude<Added, { kind: "done" }>): Respons
   }
 }
 
-function shown(c: Exchange, row: FileRow): Served<typeof agentFile> {
+function shown(c: RouteContext, row: FileRow): Served<typeof agentFile> {
   const done = row.status === "done";
   return {
     id: row.id,

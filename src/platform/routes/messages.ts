@@ -8,7 +8,8 @@ import { uploadUrlRequest } from "../../wire/agent.ts";
 import { manualMessageRequest, type responseOn, sendRequest } from "../../wire/conversation.ts";
 import type { Served } from "../../wire/record.ts";
 import { defaultPageSize, forbidden, notFound, optionalPageQuery, pageOf } from "../../wire/record.ts";
-import type { Turns, Words } from "../conversations/turns.ts";
+import type { Turns } from "../conversations/turns.ts";
+import { type MessageContent } from "../conversations/turns.ts";
 import {
   fileName,
   findAttached,
@@ -24,10 +25,10 @@ import type { MessageFileRow, MessageRow } from "../store/messages.ts";
 import type { PlatformStore } from "../store/store.ts";
 import {
   bounded,
-  type Env,
-  type Exchange,
   fail,
-  type Parsed,
+  type ParsedInput,
+  type RouteContext,
+  type RouteEnv,
   readBody,
   readQuery,
   refused,
@@ -44,9 +45,9 @@ const listQuery = optionalPageQuery.extend({
   shouldIncludeFeedbacks: z.enum(["true", "false"]).optional(),
 });
 
-export function messageRoutes(store: PlatformStore, turns: Turns): Hono<Env> {
+export function messageRoutes(store: PlatformStore, turns: Turns): Hono<RouteEnv> {
   /** Returns the message of a request to the conversation of its path, or the 400 response. */
-  const wordsOf = (c: Exchange, { message, context, files }: Saying): Parsed<Words> => {
+  const wordsOf = (c: RouteContext, { message, context, files }: Saying): ParsedInput<MessageContent> => {
     const conversation = store.conversations.byId(c.var.agent.id, c.req.param("id") ?? "");
     const found = findAttached(store, conversation?.id ?? "", files ?? []);
     // If the conversation does not exist, the files are not reported; the conversation is reported as
@@ -54,7 +55,7 @@ export function messageRoutes(store: PlatformStore, turns: Turns): Hono<Env> {
     if (conversation && found.problems.length > 0) return refused(c, found.problems);
     return { value: { text: message, context: context ?? null, files: found.files } };
   };
-  return new Hono<Env>()
+  return new Hono<RouteEnv>()
     .post("/:id/messages", async (c) => {
       const body = await readBody(c, sendRequest);
       if ("response" in body) return body.response;
@@ -134,10 +135,10 @@ const maxFileBytes = 20 * 1024 * 1024;
 const looseAtMost = 20;
 
 /** The routes that require an agent's key. */
-export function messageFileRoutes(store: PlatformStore, clock: Clock): Hono<Env> {
-  const signed = (c: Exchange, purpose: Purpose, id: string) =>
+export function messageFileRoutes(store: PlatformStore, clock: Clock): Hono<RouteEnv> {
+  const signed = (c: RouteContext, purpose: Purpose, id: string) =>
     c.var.base + signedPath(store.messageFiles.secret, purpose, id, clock.now());
-  return new Hono<Env>()
+  return new Hono<RouteEnv>()
     .post("/:id/message-files/upload-url", async (c) => {
       const body = await readBody(c, uploadUrlRequest);
       if ("response" in body) return body.response;

@@ -8,10 +8,10 @@ import { removeConversations } from "../conversations/start.ts";
 import { addressProblems, dialled, personRow } from "../conversations/users.ts";
 import { userOf } from "../records.ts";
 import type { PlatformStore } from "../store/store.ts";
-import { type Env, fail, readBody, refused } from "./exchange.ts";
+import { fail, type RouteEnv, readBody, refused } from "./exchange.ts";
 
-export function userRoutes(store: PlatformStore, clock: Clock): Hono<Env> {
-  return new Hono<Env>()
+export function userRoutes(store: PlatformStore, clock: Clock): Hono<RouteEnv> {
+  return new Hono<RouteEnv>()
     .post("/", async (c) => {
       const body = await readBody(c, createUserRequest);
       if ("response" in body) return body.response;

@@ -11,16 +11,16 @@ import { registerWebhookRequest, type webhook } from "../../wire/webhook.ts";
 import { headerProblem } from "../agents/skills.ts";
 import { newUuid } from "../ids.ts";
 import type { PlatformStore } from "../store/store.ts";
-import type { DeliveryRow, ListedWebhook } from "../store/webhooks.ts";
+import type { AgentWebhook, DeliveryRow } from "../store/webhooks.ts";
 import { deliverTo } from "../webhooks/fire.ts";
-import { type Env, type Exchange, fail, readBody, readQuery, refused } from "./exchange.ts";
+import { fail, type RouteContext, type RouteEnv, readBody, readQuery, refused } from "./exchange.ts";
 
 const fireRequest = z.looseObject({ conversationId: z.string().min(1) });
 const maxWebhooks = 100;
 
-export function webhookRoutes(store: PlatformStore, clock: Clock, allowPrivate: boolean): Hono<Env> {
-  const named = (c: Exchange) => store.webhooks.byId(c.var.agent.id, c.req.param("id") ?? "");
-  return new Hono<Env>()
+export function webhookRoutes(store: PlatformStore, clock: Clock, allowPrivate: boolean): Hono<RouteEnv> {
+  const named = (c: RouteContext) => store.webhooks.byId(c.var.agent.id, c.req.param("id") ?? "");
+  return new Hono<RouteEnv>()
     .post("/", async (c) => {
       const body = await readBody(c, registerWebhookRequest);
       if ("response" in body) return body.response;
@@ -32,7 +32,7 @@ export function webhookRoutes(store: PlatformStore, clock: Clock, allowPrivate: 
         problems.push({ path: "", message: `an agent has at most ${maxWebhooks} webhooks` });
       if (problems.length > 0) return refused(c, problems).response;
       const now = clock.now();
-      const row: ListedWebhook = {
+      const row: AgentWebhook = {
         id: newUuid(now),
         agent_id: c.var.agent.id,
         title,
@@ -98,7 +98,7 @@ function headerProblems(headers: { readonly [name: string]: unknown }): FailureD
   });
 }
 
-function shown(row: ListedWebhook): Served<typeof webhook> {
+function shown(row: AgentWebhook): Served<typeof webhook> {
   return {
     id: row.id,
     agentId: row.agent_id,

@@ -33,7 +33,7 @@ type Made = Required<Pick<AgentRow, "id" | "name">> & {
   readonly keyHash: string;
 };
 
-export interface Agents {
+export interface AgentTable {
   /** Replaces the agents of the files. Keys that changed or disappeared become invalid; conversations
    *  stay. */
   define(agents: readonly FromFile[]): void;
@@ -48,7 +48,7 @@ export interface Agents {
   rotate(id: string, keyHash: string): void;
 }
 
-export function prepareAgents(db: Db): Agents {
+export function prepareAgents(db: Db): AgentTable {
   const all = db.prepare<[], AgentRow>("SELECT * FROM agent ORDER BY name, id");
   const made = db.prepare<[], AgentRow>("SELECT * FROM agent WHERE definition IS NOT NULL ORDER BY name, id");
   const retire = db.prepare("UPDATE agent SET key_hash = NULL WHERE definition IS NULL");

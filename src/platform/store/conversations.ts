@@ -1,9 +1,9 @@
 // Conversations of one agent with one user over one channel.
 
-import { type Listed, prepareShelves, type Slice } from "./lists.ts";
+import { type ListPage, prepareShelves, type Slice } from "./lists.ts";
 import type { Db } from "./store.ts";
 
-export interface ConversationRow {
+export interface PlatformConversationRow {
   readonly id: string;
   readonly agent_id: string;
   readonly person_id: string;
@@ -28,53 +28,58 @@ export interface ConversationRow {
   readonly anonymized: 0 | 1;
 }
 
-export interface Conversations {
-  byId(agentId: string, id: string): ConversationRow | undefined;
+export interface ConversationTable {
+  byId(agentId: string, id: string): PlatformConversationRow | undefined;
   /** Returns the ids of a user's conversations, oldest first. */
   ofPerson(personId: string): string[];
   /** Returns the newest open conversation over this channel. */
-  current(personId: string, channel: ConversationRow["channel"]): ConversationRow | undefined;
-  insert(row: ConversationRow): void;
-  archive(personId: string, channel: ConversationRow["channel"], now: number): void;
-  setMode(id: string, mode: ConversationRow["mode"], now: number): void;
+  current(personId: string, channel: PlatformConversationRow["channel"]): PlatformConversationRow | undefined;
+  insert(row: PlatformConversationRow): void;
+  archive(personId: string, channel: PlatformConversationRow["channel"], now: number): void;
+  setMode(id: string, mode: PlatformConversationRow["mode"], now: number): void;
   /** Updates the fields that are not null. */
   change(
     id: string,
-    to: { readonly [K in "title" | "context" | "status" | "state_id"]: ConversationRow[K] | null },
+    to: { readonly [K in "title" | "context" | "status" | "state_id"]: PlatformConversationRow[K] | null },
     now: number,
   ): void;
   /** Deletes all conversations of a user. Their messages must be deleted first. */
   removeOf(personId: string): void;
   /** Returns conversations whose dialog can end: they have messages, none since `before`, and no open
    *  question. */
-  idle(before: number, limit: number): ConversationRow[];
+  idle(before: number, limit: number): PlatformConversationRow[];
   end(id: string, at: number, score: number | null): void;
   /** Returns other conversations of the same agent (and user, if given) with messages since then, newest
    *  first. */
-  recent(than: ConversationRow, personId: string | null, since: number, limit: number): ConversationRow[];
+  recent(
+    than: PlatformConversationRow,
+    personId: string | null,
+    since: number,
+    limit: number,
+  ): PlatformConversationRow[];
   /** Returns an agent's conversations without a message since `before` that are not anonymized yet. */
-  expired(agentId: string, before: number, limit: number): ConversationRow[];
+  expired(agentId: string, before: number, limit: number): PlatformConversationRow[];
   /** Erases all message texts and personal data. */
   anonymize(id: string): void;
   /** Returns active conversations without a message since `before`. */
-  stale(before: number, limit: number): ConversationRow[];
+  stale(before: number, limit: number): PlatformConversationRow[];
   /** Records the time of a message. Stored times never decrease. */
   touch(id: string, at: number): void;
   readonly list: ConversationLists;
 }
 
-export function prepareConversations(db: Db): Conversations {
-  const byId = db.prepare<[string, string], ConversationRow>(
+export function prepareConversations(db: Db): ConversationTable {
+  const byId = db.prepare<[string, string], PlatformConversationRow>(
     "SELECT * FROM conversation WHERE agent_id = ? AND id = ?",
   );
   const ofPerson = db
     .prepare<[string], string>("SELECT id FROM conversation WHERE person_id = ? ORDER BY created_at, rowid")
     .pluck();
-  const current = db.prepare<[string, string], ConversationRow>(
+  const current = db.prepare<[string, string], PlatformConversationRow>(
     `SELECT * FROM conversation WHERE person_id = ? AND channel = ? AND status = 'active'
      ORDER BY rowid DESC LIMIT 1`,
   );
-  const insert = db.prepare<[ConversationRow]>(
+  const insert = db.prepare<[PlatformConversationRow]>(
     `INSERT INTO conversation (id, agent_id, person_id, channel, mode, status, ai_conversation_id, title, context,
        introduction, state_id, metadata, created_at, updated_at, last_message_at)
      VALUES (@id, @agent_id, @person_id, @channel, @mode, @status, @ai_conversation_id, @title, @context,
@@ -93,22 +98,22 @@ export function prepareConversations(db: Db): Conversations {
      WHERE id = @id`,
   );
   const removeOf = db.prepare("DELETE FROM conversation WHERE person_id = ?");
-  const idle = db.prepare<[number, number], ConversationRow>(
+  const idle = db.prepare<[number, number], PlatformConversationRow>(
     `SELECT * FROM conversation c WHERE last_message_at < ? AND ended_at IS NULL
        AND EXISTS (SELECT 1 FROM message WHERE conversation_id = c.id)
        AND NOT EXISTS (SELECT 1 FROM message WHERE conversation_id = c.id AND open = 1)
      ORDER BY last_message_at LIMIT ?`,
   );
   const end = db.prepare("UPDATE conversation SET ended_at = ?, score = coalesce(?, score) WHERE id = ?");
-  const recentOf = db.prepare<[string, number, string, number], ConversationRow>(
+  const recentOf = db.prepare<[string, number, string, number], PlatformConversationRow>(
     `SELECT * FROM conversation WHERE person_id = ? AND last_message_at >= ? AND id <> ? AND anonymized = 0
      ORDER BY last_message_at DESC LIMIT ?`,
   );
-  const recentOfAgent = db.prepare<[string, number, string, number], ConversationRow>(
+  const recentOfAgent = db.prepare<[string, number, string, number], PlatformConversationRow>(
     `SELECT * FROM conversation WHERE agent_id = ? AND last_message_at >= ? AND id <> ? AND anonymized = 0
      ORDER BY last_message_at DESC LIMIT ?`,
   );
-  const expired = db.prepare<[string, number, number], ConversationRow>(
+  const expired = db.prepare<[string, number, number], PlatformConversationRow>(
     `SELECT * FROM conversation WHERE agent_id = ? AND last_message_at < ? AND anonymized = 0
      ORDER BY last_message_at LIMIT ?`,
   );
@@ -116,7 +121,7 @@ export function prepareConversations(db: Db): Conversations {
     `UPDATE conversation SET anonymized = 1, title = NULL, context = NULL, introduction = NULL, metadata = NULL
      WHERE id = ?`,
   );
-  const stale = db.prepare<[number, number], ConversationRow>(
+  const stale = db.prepare<[number, number], PlatformConversationRow>(
     `SELECT * FROM conversation WHERE last_message_at < ? AND status = 'active' ORDER BY last_message_at LIMIT ?`,
   );
   const touch = db.prepare(
@@ -165,9 +170,9 @@ export type ConversationLists = (
   filter: ConversationFilter,
   limit: number,
   offset: number,
-) => Listed<ConversationRow>;
+) => ListPage<PlatformConversationRow>;
 
-interface Wanted {
+interface ConversationQuery {
   readonly agentId: string;
   readonly personId: string | null;
   readonly from: number | null;
@@ -197,8 +202,12 @@ const sources = {
 function prepareConversationLists(db: Db): ConversationLists {
   const table = "conversation";
   const byTime = {
-    createdAt: prepareShelves<ConversationRow>(db, { list: "conversations", table, time: "created_at" }),
-    updatedAt: prepareShelves<ConversationRow>(db, { list: "changes", table, time: "updated_at" }),
+    createdAt: prepareShelves<PlatformConversationRow>(db, {
+      list: "conversations",
+      table,
+      time: "created_at",
+    }),
+    updatedAt: prepareShelves<PlatformConversationRow>(db, { list: "changes", table, time: "updated_at" }),
   };
   const narrow = {
     words: prepareNarrow(db, sources.words),
@@ -219,7 +228,7 @@ function prepareConversationLists(db: Db): ConversationLists {
     if (personId === null && keyword === null && (open || orderBy === "updatedAt"))
       return byTime[orderBy](agentId, slice);
     const short = keyword !== null && Array.from(keyword).length < 3;
-    const wanted: Wanted = {
+    const wanted: ConversationQuery = {
       agentId,
       personId,
       from,
@@ -239,9 +248,9 @@ function prepareNarrow(db: Db, source: string) {
     FROM (${source}) found CROSS JOIN conversation c ON c.n = found.n
     WHERE c.agent_id = @agentId AND (@personId IS NULL OR c.person_id = @personId)
       AND (@from IS NULL OR c.updated_at >= @from) AND (@until IS NULL OR c.updated_at <= @until)`;
-  const count = db.prepare<[Wanted], number>(`SELECT count(*) ${matching}`).pluck();
+  const count = db.prepare<[ConversationQuery], number>(`SELECT count(*) ${matching}`).pluck();
   const list = (order: string) =>
-    db.prepare<[Wanted & { limit: number; offset: number }], ConversationRow>(
+    db.prepare<[ConversationQuery & { limit: number; offset: number }], PlatformConversationRow>(
       `SELECT c.* ${matching} ORDER BY ${order} LIMIT @limit OFFSET @offset`,
     );
   const lists: { [order in Order]: ReturnType<typeof list> } = {
@@ -250,7 +259,12 @@ function prepareNarrow(db: Db, source: string) {
     "updatedAt ASC": list("c.updated_at, c.n"),
     "updatedAt DESC": list("c.updated_at DESC, c.n DESC"),
   };
-  return (wanted: Wanted, order: Order, limit: number, offset: number): Listed<ConversationRow> => ({
+  return (
+    wanted: ConversationQuery,
+    order: Order,
+    limit: number,
+    offset: number,
+  ): ListPage<PlatformConversationRow> => ({
     rows: lists[order].all({ ...wanted, limit, offset }),
     total: count.get(wanted) ?? 0,
   });

@@ -15,7 +15,7 @@ export interface FileRow {
   readonly added_at: number | null;
 }
 
-export interface Files {
+export interface FileTable {
   insert(
     row: Pick<FileRow, "id" | "agent_id" | "name" | "media_type" | "created_at">,
     bytes: Uint8Array,
@@ -33,7 +33,7 @@ export interface Files {
 
 const columns = "id, agent_id, name, media_type, length(bytes) AS size, status, reason, created_at, added_at";
 
-export function prepareFiles(db: Db): Files {
+export function prepareFiles(db: Db): FileTable {
   const insert = db.prepare(
     `INSERT INTO file (id, agent_id, name, media_type, bytes, created_at)
      VALUES (@id, @agent_id, @name, @media_type, @bytes, @created_at)`,
@@ -66,11 +66,11 @@ export function prepareFiles(db: Db): Files {
 // Full-text index of the agents' knowledge (SQLite FTS5). Passages from definitions are rebuilt at every
 // start; passages from files persist.
 
-export interface Passage {
+export interface KnowledgePassage {
   readonly title: string;
   readonly text: string;
 }
-export interface Hit extends Passage {
+export interface Hit extends KnowledgePassage {
   readonly rowid: number;
   /** Id of the source file; null when the passage comes from the agent's definition. */
   readonly file_id: string | null;
@@ -78,8 +78,8 @@ export interface Hit extends Passage {
 
 export interface Passages {
   /** Replaces all passages that come from definitions. Passages from files stay. */
-  replace(passages: readonly (Passage & { readonly agentId: string })[]): void;
-  addFile(fileId: string, agentId: string, passages: readonly Passage[]): void;
+  replace(passages: readonly (KnowledgePassage & { readonly agentId: string })[]): void;
+  addFile(fileId: string, agentId: string, passages: readonly KnowledgePassage[]): void;
   removeFile(fileId: string): void;
   /** Returns the agent's passages that contain any of the words, best first. Words consist of letters
    *  and digits. */

@@ -18,13 +18,13 @@ export interface Slice {
   readonly until: number | null;
 }
 
-export interface Listed<Row> {
+export interface ListPage<Row> {
   readonly rows: Row[];
   /** Number of matching rows, regardless of `limit` and `offset`. */
   readonly total: number;
 }
 
-interface Source {
+interface ListSource {
   readonly list: string;
   readonly table: string;
   readonly time: string;
@@ -35,8 +35,8 @@ const end: Shelf = { at: Number.MAX_SAFE_INTEGER, n: 0, rows: 0 };
 /** Prepares a reader for pages of one list of one agent. */
 export function prepareShelves<Row>(
   db: Db,
-  { list, table, time }: Source,
-): (agentId: string, slice: Slice) => Listed<Row> {
+  { list, table, time }: ListSource,
+): (agentId: string, slice: Slice) => ListPage<Row> {
   const shelves = db.prepare<[string, string], Shelf>(
     "SELECT at, n, rows FROM shelf WHERE list = ? AND agent_id = ? ORDER BY at, n",
   );

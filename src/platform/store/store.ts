@@ -3,34 +3,34 @@
 import Database from "better-sqlite3";
 import { createPrivateFile } from "../../ops/private-file.ts";
 import {
-  type Agents,
+  type AgentTable,
   type Members,
   prepareAgents,
   prepareMembers,
   prepareStates,
   type States,
 } from "./agents.ts";
-import { type Conversations, prepareConversations } from "./conversations.ts";
-import { type Files, type Passages, prepareFiles, preparePassages } from "./files.ts";
+import { type ConversationTable, prepareConversations } from "./conversations.ts";
+import { type FileTable, type Passages, prepareFiles, preparePassages } from "./files.ts";
 import { type MessageFiles, type Messages, prepareMessageFiles, prepareMessages } from "./messages.ts";
 import { versions } from "./tables.ts";
 import { type People, preparePeople, prepareUsage, type Usage } from "./users.ts";
-import { type Escalations, prepareEscalations, prepareWebhooks, type Webhooks } from "./webhooks.ts";
+import { type Escalations, prepareEscalations, prepareWebhooks, type WebhookTable } from "./webhooks.ts";
 
 export interface PlatformStore {
   readonly commits: Commits;
-  readonly agents: Agents;
+  readonly agents: AgentTable;
   readonly people: People;
   readonly members: Members;
   readonly states: States;
-  readonly conversations: Conversations;
+  readonly conversations: ConversationTable;
   readonly messages: Messages;
   readonly passages: Passages;
-  readonly files: Files;
+  readonly files: FileTable;
   readonly usage: Usage;
   readonly escalations: Escalations;
   readonly messageFiles: MessageFiles;
-  readonly webhooks: Webhooks;
+  readonly webhooks: WebhookTable;
   /** SQLite's data_version: changes when another process has written to the file. */
   outsideVersion(): number;
   close(): void;
@@ -125,16 +125,16 @@ export interface Commits {
   flush(): void;
 }
 
-interface Waiting {
+interface PendingWrite {
   /** Runs the write. `settle` reports the result after the commit. */
   run(): void;
   settle(failure: { readonly error: unknown } | null): void;
 }
 
 export function groupCommits(db: Db): Commits {
-  let waiting: Waiting[] = [];
+  let waiting: PendingWrite[] = [];
   let committed: () => void = () => undefined;
-  const transaction = db.transaction((batch: readonly Waiting[]) => {
+  const transaction = db.transaction((batch: readonly PendingWrite[]) => {
     for (const each of batch) each.run();
   });
 
@@ -169,7 +169,7 @@ function waitingFor<T>(
   write: () => T,
   resolve: (value: T) => void,
   reject: (error: unknown) => void,
-): Waiting {
+): PendingWrite {
   let outcome: { readonly value: T } | { readonly error: unknown } | undefined;
   return {
     run() {

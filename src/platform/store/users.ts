@@ -1,6 +1,6 @@
 // Platform users. A user belongs to one agent and is identified by fkId, email address or phone number.
 
-import { type Listed, prepareShelves } from "./lists.ts";
+import { type ListPage, prepareShelves } from "./lists.ts";
 import type { Db } from "./store.ts";
 
 export interface PersonRow {
@@ -28,7 +28,7 @@ export interface People {
    *  matches. */
   find(agentId: string, known: Identifiers): PersonRow | undefined;
   /** Returns one page of an agent's users, ordered by creation time. */
-  list(agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): Listed<PersonRow>;
+  list(agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): ListPage<PersonRow>;
   /** Returns the ids of users that match all given filters. */
   matching(agentId: string, wanted: Wanting): string[];
   insert(row: PersonRow): void;
@@ -48,18 +48,18 @@ interface Wanting {
   readonly fkUserId: string | null;
 }
 
-type Wanted = { readonly agentId: string; readonly value: string; readonly fkId: string | null };
+type AddressQuery = { readonly agentId: string; readonly value: string; readonly fkId: string | null };
 
 export function preparePeople(db: Db): People {
   const byId = db.prepare<[string, string], PersonRow>("SELECT * FROM person WHERE agent_id = ? AND id = ?");
   const byFkId = db.prepare<[string, string], PersonRow>(
     "SELECT * FROM person WHERE agent_id = ? AND fk_id = ? ORDER BY rowid LIMIT 1",
   );
-  const byEmail = db.prepare<[Wanted], PersonRow>(
+  const byEmail = db.prepare<[AddressQuery], PersonRow>(
     `SELECT * FROM person WHERE agent_id = @agentId AND email IS NOT NULL AND lower(email) = lower(@value)
        AND (fk_id IS NULL OR @fkId IS NULL OR fk_id = @fkId) ORDER BY rowid LIMIT 1`,
   );
-  const byPhone = db.prepare<[Wanted], PersonRow>(
+  const byPhone = db.prepare<[AddressQuery], PersonRow>(
     `SELECT * FROM person WHERE agent_id = @agentId AND phone_number = @value
        AND (fk_id IS NULL OR @fkId IS NULL OR fk_id = @fkId) ORDER BY rowid LIMIT 1`,
   );

@@ -22,7 +22,7 @@ export interface WebhookRow {
 }
 
 /** A webhook that was registered through the API or listed in a definition. */
-export type ListedWebhook = WebhookRow & { readonly trigger: Trigger };
+export type AgentWebhook = WebhookRow & { readonly trigger: Trigger };
 
 export interface DeliveryRow {
   readonly id: string;
@@ -45,14 +45,14 @@ type NewDelivery = Pick<
   "id" | "webhook_id" | "conversation_id" | "trigger" | "body" | "due_at" | "created_at"
 >;
 
-export interface Webhooks {
+export interface WebhookTable {
   insert(row: WebhookRow): void;
   /** Stores the webhooks of the definitions and deletes defined ones that are absent. Registered
    *  webhooks stay. */
   define(rows: readonly WebhookRow[]): void;
-  byId(agentId: string, id: string): ListedWebhook | undefined;
-  list(agentId: string): ListedWebhook[];
-  active(agentId: string, trigger: Trigger): ListedWebhook[];
+  byId(agentId: string, id: string): AgentWebhook | undefined;
+  list(agentId: string): AgentWebhook[];
+  active(agentId: string, trigger: Trigger): AgentWebhook[];
   remove(id: string): void;
   /** Deletes pending and past deliveries about a conversation. */
   forgetConversation(id: string): void;
@@ -72,7 +72,7 @@ export interface Webhooks {
   ): void;
 }
 
-export function prepareWebhooks(db: Db): Webhooks {
+export function prepareWebhooks(db: Db): WebhookTable {
   const columns = `id, agent_id, title, description, url, trigger, headers, secret, status, defined, created_at, updated_at`;
   const insert = db.prepare<[WebhookRow]>(
     `INSERT INTO webhook (${columns}) VALUES (@id, @agent_id, @title, @description, @url, @trigger, @headers, @secret,
@@ -81,14 +81,14 @@ export function prepareWebhooks(db: Db): Webhooks {
        trigger = excluded.trigger, headers = excluded.headers, status = excluded.status`,
   );
   const defined = db.prepare<[], string>("SELECT id FROM webhook WHERE defined = 1").pluck();
-  const byId = db.prepare<[string, string], ListedWebhook>(
+  const byId = db.prepare<[string, string], AgentWebhook>(
     "SELECT * FROM webhook WHERE agent_id = ? AND id = ? AND trigger <> 'escalation'",
   );
   const anyById = db.prepare<[string], WebhookRow>("SELECT * FROM webhook WHERE id = ?");
-  const list = db.prepare<[string], ListedWebhook>(
+  const list = db.prepare<[string], AgentWebhook>(
     "SELECT * FROM webhook WHERE agent_id = ? AND trigger <> 'escalation' ORDER BY created_at, rowid",
   );
-  const active = db.prepare<[string, string], ListedWebhook>(
+  const active = db.prepare<[string, string], AgentWebhook>(
     "SELECT * FROM webhook WHERE agent_id = ? AND trigger = ? AND status = 'active'",
   );
   const removeDeliveries = db.prepare("DELETE FROM delivery WHERE webhook_id = ?");
@@ -151,7 +151,7 @@ export function prepareWebhooks(db: Db): Webhooks {
 
 // Escalations and the notifications they caused.
 
-export interface EscalationRow {
+export interface PlatformEscalationRow {
   readonly id: string;
   readonly agent_id: string;
   readonly conversation_id: string;
@@ -173,22 +173,22 @@ export interface Notified {
 }
 
 export interface Escalations {
-  insert(row: EscalationRow): void;
-  of(messageId: string): EscalationRow | undefined;
-  list(agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): EscalationRow[];
+  insert(row: PlatformEscalationRow): void;
+  of(messageId: string): PlatformEscalationRow | undefined;
+  list(agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): PlatformEscalationRow[];
   count(agentId: string): number;
   /** Deletes the escalations of a user's conversations. */
   removeOf(personId: string): void;
 }
 
 export function prepareEscalations(db: Db): Escalations {
-  const insert = db.prepare<[EscalationRow]>(
+  const insert = db.prepare<[PlatformEscalationRow]>(
     `INSERT INTO escalation (id, agent_id, conversation_id, message_id, topic, response, notified, created_at)
      VALUES (@id, @agent_id, @conversation_id, @message_id, @topic, @response, @notified, @created_at)`,
   );
-  const of = db.prepare<[string], EscalationRow>("SELECT * FROM escalation WHERE message_id = ?");
+  const of = db.prepare<[string], PlatformEscalationRow>("SELECT * FROM escalation WHERE message_id = ?");
   const list = (direction: "ASC" | "DESC") =>
-    db.prepare<[string, number, number], EscalationRow>(
+    db.prepare<[string, number, number], PlatformEscalationRow>(
       `SELECT * FROM escalation WHERE agent_id = ? ORDER BY created_at ${direction}, rowid ${direction} LIMIT ? OFFSET ?`,
     );
   const lists = { ASC: list("ASC"), DESC: list("DESC") };

@@ -10,7 +10,7 @@ import { limited, scopeUnder } from "../../ops/clock.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { DeliveryRow, WebhookRow } from "../store/webhooks.ts";
 
-type Due = DeliveryRow & { readonly webhook: WebhookRow };
+type DueDelivery = DeliveryRow & { readonly webhook: WebhookRow };
 
 /** Milliseconds before each retry (schedule of Standard Webhooks). The delivery fails permanently after
  *  the last one. */
@@ -54,7 +54,7 @@ export function startDelivering(
   }
 
   /** Never rejects. */
-  async function deliverLogged(due: Due): Promise<void> {
+  async function deliverLogged(due: DueDelivery): Promise<void> {
     try {
       await deliver(due);
     } catch (error) {
@@ -63,7 +63,7 @@ export function startDelivering(
     busy.delete(due.webhook_id);
   }
 
-  async function deliver(due: Due): Promise<void> {
+  async function deliver(due: DueDelivery): Promise<void> {
     const outcome = await attempt(due, options);
     if (signal.aborted && outcome.status === null) return; // cut off by us: tried again at the next start
     const attempts = due.attempts + 1;
@@ -99,7 +99,7 @@ export function startDelivering(
 }
 
 async function attempt(
-  { id, webhook, body }: Due,
+  { id, webhook, body }: DueDelivery,
   { clock, allowPrivate, signal }: Parameters<typeof startDelivering>[1],
 ): Promise<{ readonly status: number | null; readonly error: string | null }> {
   const judged = await judge(webhook.url, allowPrivate ? "everything" : []);

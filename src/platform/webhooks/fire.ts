@@ -5,7 +5,7 @@ import type { Served } from "../../wire/record.ts";
 import type { Occasion, Trigger, webhookDelivery } from "../../wire/webhook.ts";
 import { newUuid } from "../ids.ts";
 import { conversationOf, transcript, userOf } from "../records.ts";
-import type { ConversationRow } from "../store/conversations.ts";
+import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { WebhookRow } from "../store/webhooks.ts";
 
@@ -14,7 +14,7 @@ export function fire(
   store: PlatformStore,
   now: number,
   trigger: Trigger,
-  conversation: ConversationRow,
+  conversation: PlatformConversationRow,
 ): void {
   for (const webhook of store.webhooks.active(conversation.agent_id, trigger))
     deliverTo(store, now, webhook, trigger, conversation);
@@ -26,8 +26,8 @@ export function deliverTo(
   now: number,
   webhook: WebhookRow,
   trigger: Occasion,
-  conversation: ConversationRow,
-  more: Pick<Payload, "escalation"> = {},
+  conversation: PlatformConversationRow,
+  more: Pick<DeliveryPayload, "escalation"> = {},
 ): string {
   const id = newUuid(now);
   store.webhooks.put({
@@ -42,14 +42,14 @@ export function deliverTo(
   return id;
 }
 
-type Payload = Served<typeof webhookDelivery>;
+type DeliveryPayload = Served<typeof webhookDelivery>;
 
 function payload(
   store: PlatformStore,
   trigger: Occasion,
-  conversation: ConversationRow,
+  conversation: PlatformConversationRow,
   now: number,
-): Payload {
+): DeliveryPayload {
   const row = store.conversations.byId(conversation.agent_id, conversation.id) ?? conversation;
   const person = store.people.byId(row.agent_id, row.person_id);
   if (!person) throw new Error(`firing ${trigger}: the conversation's person is gone`);

@@ -11,13 +11,13 @@ import {
 } from "bridgehead/contract/testing";
 import voice from "../../../adapters/voice/index.ts";
 import { startSmsApi } from "../../../src/sandbox/sms-api.ts";
-import type { Fault } from "../../../src/sandbox/sms-faults.ts";
+import type { SmsFault } from "../../../src/sandbox/sms-faults.ts";
 import { signature } from "../../../src/sandbox/twilio-webhooks.ts";
 
 const account = { accountSid: `AC${"0".repeat(32)}`, authToken: "the-token", number: "+15005550006" };
 const person = "+15005550001";
 
-const faults: Partial<Record<PeerFault | "none", Fault>> = {
+const faults: Partial<Record<PeerFault | "none", SmsFault>> = {
   "refuse-message": { code: 21211 },
   later: { code: 20429, status: 429, retryAfter: 1 },
   "cut-after": "cut-stored",

@@ -6,7 +6,7 @@ import { Hono } from "hono";
 import { expect, onTestFinished, test } from "vitest";
 import { createRoster } from "../../../src/platform/agents/roster.ts";
 import { readAgents } from "../../../src/platform/index.ts";
-import { createLimiter, type Env, gate } from "../../../src/platform/routes/exchange.ts";
+import { createLimiter, gate, type RouteEnv } from "../../../src/platform/routes/exchange.ts";
 import { openPlatformStore } from "../../../src/platform/store/store.ts";
 
 const most = 1_000;
@@ -40,7 +40,7 @@ function gateAt(clock: { now: number }) {
   onTestFinished(() => store.close());
   const agents = [...readAgents(acme, "acme.yaml"), ...readAgents(other, "other.yaml")];
   const limiter = createLimiter({ requests: most, perSeconds: windowMs / 1_000 });
-  const app = new Hono<Env>();
+  const app = new Hono<RouteEnv>();
   app.use("/external/*", gate(createRoster(store, agents, hand, log), limiter, hand));
   app.all("*", (c) => c.body(null, 204));
   return (caller: number) => {
