@@ -30,7 +30,7 @@ import { table, useStore, when } from "./store.ts";
 
 export interface EscalationOptions {
   readonly config: string;
-  readonly action: "list" | "show" | "take" | "close" | "resume" | "note" | "reply";
+  readonly action: "list" | "show" | "ack" | "close" | "resume" | "note" | "reply";
   readonly number?: string;
   readonly state?: "open" | "taken" | "closed";
   readonly channel?: string;
@@ -168,7 +168,7 @@ async function change(
     return { done: true, says: "given back to the agent" };
   }
   const actor = { name: by, contact: null };
-  if (action === "take") {
+  if (action === "ack") {
     const taken = await acknowledge(q, row, actor, deps);
     return { done: true, says: taken ? `taken by ${by}` : `${by} has it already` };
   }

@@ -62,15 +62,15 @@ export const exitCodes = {
 } as const;
 
 const meanings: Readonly<Record<keyof typeof exitCodes, string>> = {
-  ok: "it went well",
-  failed: "it could not be done; the reason was printed",
-  usage: "the command line is wrong",
+  ok: "success",
+  failed: "the command failed; the reason was printed",
+  usage: "the command line is invalid",
   newerSchema: "the store was written by a newer version",
-  damagedStore: "the store, or a backup of it, is damaged",
+  damagedStore: "the store or the backup is damaged",
   unreachable: "a server or the platform did not answer (check --online)",
-  crashed: "a defect; please report it",
-  oldNode: "there is no usable Node.js",
-  config: "the configuration is wrong",
+  crashed: "internal error; please report it",
+  oldNode: "Node.js is missing or too old",
+  config: "the configuration is invalid",
 };
 
 /** The table as `--help` shows it. */

@@ -12,7 +12,7 @@ const defaultConfig = "/etc/bridgehead/bridgehead.yaml";
 const draftStateNames = Object.keys(draftStates);
 /** The states of messages that `inbox list` can show. */
 const listedStates = ["ignored", "held", "failed", "stored"];
-const escalationActions = ["list", "show", "take", "close", "resume", "note", "reply"] as const;
+const escalationActions = ["list", "show", "ack", "close", "resume", "note", "reply"] as const;
 
 /** Parses `argv` (without node and script), runs the command, resolves to its exit code.
  *  Throws commander's CommanderError for an invalid command line, for --help and for --version. */
@@ -38,116 +38,122 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     return command;
   };
   const configured = (name: string, description: string) =>
-    add(name, description).option("-c, --config <file>", "the configuration", defaultConfig);
+    add(name, description).option("-c, --config <file>", "configuration file", defaultConfig);
 
   const daemon = () => {
     deferOptimization();
     return import("./run.ts");
   };
   configured("run", "run the daemon").action(calls(daemon));
-  add(
-    "reload",
-    "for the systemd unit: have the daemon reload its configuration, and wait for the result",
-  ).action(calls(() => import("./reload.ts")));
-  configured("check", "check the configuration")
+  add("reload", "for the systemd unit: reload the daemon's configuration and report the result").action(
+    calls(() => import("./reload.ts")),
+  );
+  configured("check", "validate the configuration and report all problems at once")
     .option(
       "--online",
-      "connect to the mailboxes, the platform and the store too; sends nothing, changes nothing",
+      "also connect to the mailboxes, the platform and the store; sends and changes nothing",
     )
     .option("--json", "print the result as JSON")
     .action(calls(() => import("./check.ts")));
-  add("demo", "try it on this machine, without any account")
-    .option("--once", "end after the first reply")
+  add("demo", "try Bridgehead on this machine, without any account")
+    .option("--once", "exit after the first reply")
     .action(calls(() => import("./demo.ts")));
-  add("schema", "print the configuration's JSON Schema, for editors").action(
+  add("schema", "print the JSON Schema of the configuration, for editors").action(
     calls(async () => (await import("./check.ts")).schema),
   );
-  configured("outbox", "list, show, resend or drop what is to be sent")
+  configured("outbox", "list, show, resend or drop outbound messages (drafts)")
     .argument("<action>", "list, show, resend or drop", oneOf("list", "show", "resend", "drop"))
-    .argument("[id]", "a draft, as listed")
+    .argument("[id]", "id of a draft (outbox list)")
     .option(
       "--state <state>",
-      `list: only drafts in this state (${draftStateNames.join(", ")})`,
+      `list: only drafts in this state: ${draftStateNames.join(", ")}`,
       oneOf(...draftStateNames),
     )
-    .option("--channel <id>", "list: only this channel's")
-    .option("--limit <n>", "list: at most this many", count, 50)
+    .option("--channel <id>", "list: only of this channel")
+    .option("--limit <n>", "list: maximum number of rows", count, 50)
     .option("--json", "print JSON")
     .action(calls(() => import("./outbox.ts"), "action", "id"));
-  configured("inbox", "list, show, answer or drop messages that were not answered")
+  configured("inbox", "list, show, answer or drop inbound messages that were not answered")
     .argument("<action>", "list, show, answer or drop", oneOf("list", "show", "answer", "drop"))
-    .argument("[ids...]", "messages, as listed")
-    .option("--all", "answer, drop: everything held as answered-before-restore, replies included")
+    .argument("[ids...]", "numbers of messages (inbox list)")
+    .option("--all", "answer, drop: all messages and replies held as answered-before-restore")
     .option(
       "--state <state>",
-      `list: only messages in this state (${listedStates.join(", ")})`,
+      `list: only messages in this state: ${listedStates.join(", ")}`,
       oneOf(...listedStates),
     )
-    .option("--code <code>", "list: only those refused or held with this code")
-    .option("--channel <id>", "list, --all: only this channel's")
-    .option("--limit <n>", "list: at most this many", count, 50)
-    .option("--raw", "show: print the message as it arrived")
+    .option("--code <code>", "list: only messages ignored or held with this code")
+    .option("--channel <id>", "list, --all: only of this channel")
+    .option("--limit <n>", "list: maximum number of rows", count, 50)
+    .option("--raw", "show: print the message as it was received")
     .option("--json", "print JSON")
     .action(calls(() => import("./inbox.ts"), "action", "ids"));
-  configured("escalation", "list, show and answer what humans are needed for")
+  configured("escalation", "list, show, acknowledge and answer escalations")
     .argument("<action>", escalationActions.join(", "), oneOf(...escalationActions))
-    .argument("[number]", "an escalation, as listed")
-    .option("--state <state>", "list: only those", oneOf("open", "taken", "closed"))
-    .option("--channel <id>", "list: only this channel's")
-    .option("--limit <n>", "list: at most this many", count, 50)
-    .option("--by <name>", "who acts, as the others are told", "an operator")
-    .option("--text <text>", "note: for ourselves; reply: for the customer")
-    .option("--again", "note, reply: although the very same words were left within the last ten minutes")
+    .argument("[number]", "number of an escalation (escalation list)")
+    .option(
+      "--state <state>",
+      "list: only escalations in this state: open, taken, closed",
+      oneOf("open", "taken", "closed"),
+    )
+    .option("--channel <id>", "list: only of this channel")
+    .option("--limit <n>", "list: maximum number of rows", count, 50)
+    .option("--by <name>", "your name, as the responders see it", "an operator")
+    .option("--text <text>", "note: text for the responders; reply: text for the customer")
+    .option("--again", "note, reply: repeat a text that was enqueued within the last ten minutes")
     .option("--json", "list, show: print JSON")
     .action(calls(() => import("./escalation.ts"), "action", "number"));
-  configured("start", "write to a person first, or call them")
-    .requiredOption("--channel <id>", "through this channel")
-    .requiredOption("--to <address>", "the person's mailbox, or number with its country")
-    .option("--name <name>", "the person's name")
-    .option("--subject <text>", "of the mail; default: the agent's")
-    .option("--introduction <text>", "the first words; default: the agent's")
-    .option("--context <text>", "what the agent should know; the person does not see it")
-    .option("--again", "although the same words were left for that person within the last ten minutes")
-    .option("--wait <time>", 'wait so long ("30s") for the outcome, and print it')
+  configured("start", "start a conversation: send a mail or text, or place a call")
+    .requiredOption("--channel <id>", "channel that sends")
+    .requiredOption("--to <address>", "email address of the recipient, or number with its country code")
+    .option("--name <name>", "name of the recipient")
+    .option("--subject <text>", "subject of the mail; default: the agent's")
+    .option("--introduction <text>", "first message; default: the agent's introduction")
+    .option("--context <text>", "context for the agent; the recipient does not see it")
+    .option("--again", "repeat a text that was enqueued for this recipient within the last ten minutes")
+    .option("--wait <time>", 'wait for the outcome, at most this long ("30s"), and print it')
     .option("--json", "print JSON")
     .action(calls(() => import("./start.ts")));
-  configured("policy", "who is told of an escalation, when and by what? Tells nobody")
+  configured(
+    "policy",
+    "policy test: show which responders an escalation would notify, when and how; sends nothing",
+  )
     .argument("<action>", "test", oneOf("test"))
-    .option("--topic <topic>", "what it is about")
-    .option("--agent <name>", "which agent's; default: the channel's")
-    .option("--channel <id>", "on which channel; default: the agent's first, or the first of all")
-    .option("--cause <cause>", "why", oneOf(...causes), "topic")
-    .option("--at <time>", "when, with the offset: 2026-12-24T23:30:00+01:00; default: now")
+    .option("--topic <topic>", "topic of the escalation")
+    .option("--agent <name>", "agent of the conversation; default: the channel's")
+    .option("--channel <id>", "channel of the conversation; default: the first of the agent, or of the file")
+    .option("--cause <cause>", `one of ${causes.join(", ")}`, oneOf(...causes), "topic")
+    .option("--at <time>", "time with its UTC offset: 2026-12-24T23:30:00+01:00; default: now")
     .option("--json", "print JSON")
     .action(calls(() => import("./policy.ts"), "action"));
-  add("platform", "serve the External API from this machine; or, as `platform agent ...`, change its agents")
-    .argument("[what]", "agent", oneOf("agent"))
+  add("platform", "run the embedded platform; `platform agent ...` manages its agents")
+    .argument("[what]", "agent: manage the agents", oneOf("agent"))
     .argument(
       "[action]",
       "create, update, rotate-key or list",
       oneOf("create", "update", "rotate-key", "list"),
     )
-    .argument("[agent]", "its name or id")
-    .option("-c, --config <file>", "the agents")
-    .option("--database <file>", "what the platform keeps", "platform.db")
+    .argument("[agent]", "name or id of the agent")
+    .option("-c, --config <file>", "YAML file with the agents")
+    .option("--database <file>", "database of the platform", "platform.db")
     .addOption(
-      new Option("--listen <address>", "host and port")
+      new Option("--listen <address>", "host and port of the API")
         .argParser(hostAndPort)
         .default({ host: "127.0.0.1", port: 8026 }, "127.0.0.1:8026"),
     )
+    .option("--public-url <url>", "URL for clients behind a proxy; default: from the Host header", webUrl)
+    .option("--allow-private-webhooks", "allow webhooks to private addresses, also over plain http")
+    .option("--from <file>", "create, update: YAML file with the agent's fields")
     .option(
-      "--public-url <url>",
-      "where callers reach it, behind a proxy; default: where they say they do",
-      webUrl,
+      "--status <status>",
+      "create, update: active, inactive, draft",
+      oneOf("active", "inactive", "draft"),
     )
-    .option("--allow-private-webhooks", "webhooks may reach private addresses, over plain http too")
-    .option("--from <file>", "create, update: the agent's fields, in YAML")
-    .option("--status <status>", "create, update", oneOf("active", "inactive", "draft"))
-    .option("--public-name <name>", "create, update")
-    .option("--instructions <text>", "create, update")
+    .option("--public-name <name>", "create, update: name that customers see")
+    .option("--instructions <text>", "create, update: instructions for the model")
     .option("--json", "agent: print JSON")
     .action(calls(() => import("./platform.ts"), "what", "action", "agent"));
-  configured("migrate", "bring the store's schema up to date").action(
+  configured("migrate", "migrate the schema of the store; `run` does it at its start, too").action(
     calls(async () => (await import("./backup.ts")).migrate),
   );
   const copies = (name: "backup" | "verify" | "restore", description: string, file: string) =>
@@ -155,17 +161,9 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
       .argument("<file>", file)
       .option("--json", "print JSON")
       .action(calls(async () => (await import("./backup.ts"))[name], "file"));
-  copies("backup", "copy the SQLite store to a new file, while the daemon runs", "the file to write");
-  copies(
-    "verify",
-    "read a backup or a store as a whole and report what is wrong with it",
-    "the file to read",
-  );
-  copies(
-    "restore",
-    "put a backup in the place of the SQLite store; the daemon must be stopped",
-    "the backup",
-  );
+  copies("backup", "copy the SQLite store to a new file, also while the daemon runs", "file to write");
+  copies("verify", "check a backup or a store completely and report its defects", "file to check");
+  copies("restore", "replace the SQLite store with a backup; stop the daemon first", "backup to restore");
 
   await program.parseAsync([...argv], { from: "user" });
   return code;

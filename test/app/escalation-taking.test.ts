@@ -53,12 +53,12 @@ it.concurrent("by a command beside the running daemon, which also answers and gi
   const note = (line: string) => void said.push(line);
   const io = { cwd: "/", env: desk.env, out: note, err: note } as unknown as Io;
   const number = String((await desk.escalations())[0]?.number);
-  const command = (action: "take" | "reply" | "resume", text?: string) =>
+  const command = (action: "ack" | "reply" | "resume", text?: string) =>
     escalationCommand(
       { config: desk.file, action, number, limit: 10, by: "olga", ...(text === undefined ? {} : { text }) },
       io,
     );
-  expect([await command("take"), said.join("\n")]).toEqual([0, expect.stringContaining("olga")]);
+  expect([await command("ack"), said.join("\n")]).toEqual([0, expect.stringContaining("olga")]);
   expect(await desk.textTo(emil.sms, 1)).toContain("is taken by olga");
   await takenBy(desk, "olga");
   expect(await command("reply", "Here is Olga.")).toBe(0);

@@ -48,7 +48,7 @@ describe.each(["before", "after"] as const)("a command killed %s its commit", (d
       code: 0,
       says: `${annas}: ${once("noted", "noted before; --again notes it once more")}`,
     });
-    expect(await twice(desk, dies, ["take", annas])).toEqual({
+    expect(await twice(desk, dies, ["ack", annas])).toEqual({
       code: 0,
       says: `${annas}: ${once("taken by Olga", "Olga has it already")}`,
     });
