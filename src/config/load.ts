@@ -17,9 +17,10 @@ import {
   withoutUnresolved,
 } from "./document.ts";
 import { brokenEscalation, policyOf, silentFailures, unauthenticatedResponders } from "./escalation.ts";
-import { explain, type Finding } from "./explain.ts";
+import { explain, type Finding, findingAt } from "./explain.ts";
 import type { Config, CoreChannel, Problem, StoreConfig } from "./index.ts";
 import { shapeOf } from "./json-schema.ts";
+import { nearest } from "./nearest.ts";
 import {
   type Block,
   block,
@@ -292,6 +293,8 @@ function readPart<T extends z.ZodType>(
   const { document } = opened;
   const faults = document.faults.filter((fault) => !fault.readable || Object.hasOwn(raw, fault.key));
   if (faults.length > 0) return { ok: false, problems: opened.told(faults) };
+  const wrong = wrongRoot(document.value, Object.keys(raw));
+  if (wrong !== null) return { ok: false, problems: opened.located([wrong]) };
   const resolved = opened.resolve(raw);
   const result = schema.safeParse(resolved.value);
   if (result.success && resolved.problems.length === 0)
@@ -300,6 +303,20 @@ function readPart<T extends z.ZodType>(
   const findings = result.success ? [] : result.error.issues.flatMap((issue) => explain(issue, scope));
   const all = [...resolved.problems, ...withoutUnresolved(findings, resolved.problems)];
   return { ok: false, problems: opened.located(all) };
+}
+
+/** Reports a file without keys, and a misspelled key that the command needs: the command would use its default, and
+ *  work on another store. */
+function wrongRoot(root: unknown, wanted: readonly string[]): Finding | null {
+  const keys = Object.keys(block(root));
+  if (keys.length === 0) return findingAt([], "is not a configuration: it has no keys", "name another file");
+  const known = Object.keys(fileSchema.shape);
+  const missing = wanted.filter((key) => !keys.includes(key));
+  for (const key of keys.filter((one) => !known.includes(one))) {
+    const guess = nearest(key, missing);
+    if (guess !== undefined) return findingAt([key], "is not a known key", `did you mean ${guess}?`, "key");
+  }
+  return null;
 }
 
 /** Returns the keys of `channelPart` for the selected channels. The adapters' keys are ignored. */

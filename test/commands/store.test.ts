@@ -72,6 +72,23 @@ describe("outbox, inbox and migrate", () => {
     }
   });
 
+  it.each([
+    ["", /^\S+:1:1: is not a configuration: it has no keys \(name another file\)\n$/],
+    [
+      "- store: sqlite:store.db\n",
+      /^\S+:1:1: is not a configuration: it has no keys \(name another file\)\n$/,
+    ],
+    ["storage: sqlite:store.db\n", /^\S+:1:1 storage: is not a known key \(did you mean store\?\)\n$/],
+  ])("do not use the default store when the file is %j", async (text, problem) => {
+    const file = join(folder(), "bridgehead.yaml");
+    writeFileSync(file, text);
+    for (const command of [["migrate"], ["outbox", "list"], ["inbox", "list"], ["escalation", "list"]]) {
+      const ended = await bridgehead([...command, "--config", file]);
+      expect([command, ended.code, ended.out]).toEqual([command, exitCodes.config, ""]);
+      expect(ended.err).toMatch(problem);
+    }
+  });
+
   it("make no store where none is", async () => {
     const home = folder();
     const file = join(home, "bridgehead.yaml");
