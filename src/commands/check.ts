@@ -83,7 +83,7 @@ const findingLine = ({ subject, state, message, fix }: ProbeFinding): string =>
  *  human, but the operator should know before an escalation occurs. */
 function nobodyTold({ escalation, file }: Config): readonly Problem[] {
   if (escalation !== null) return [];
-  const message = "is missing: when the agent cannot or must not answer, nobody is told";
+  const message = "is missing: when the agent cannot or must not answer, no responder is notified";
   return [
     {
       file,
@@ -91,7 +91,7 @@ function nobodyTold({ escalation, file }: Config): readonly Problem[] {
       column: 0,
       key: "escalation",
       message,
-      fix: "say who is, and see bridgehead policy test",
+      fix: "add the key escalation, and try it with bridgehead policy test",
     },
   ];
 }

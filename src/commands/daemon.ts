@@ -180,7 +180,7 @@ export class Daemon {
     try {
       const next = await load();
       if (!next.ok) {
-        log.error({ problems: next.problems.length }, "the configuration was not reloaded: it is refused");
+        log.error({ problems: next.problems.length }, "configuration rejected, the old one stays in use");
         const lines = next.problems.map(problemLine);
         for (const line of lines) io.err(line);
         return { result: "rejected", lines };
@@ -197,7 +197,7 @@ export class Daemon {
       const keys = restart.join(", ");
       return { result: "applied", lines: [`these keys take effect at the next restart: ${keys}`] };
     } catch (error) {
-      log.error({ err: error }, "the configuration was not reloaded: what runs goes on as it was");
+      log.error({ err: error }, "reloading the configuration failed, the old one stays in use");
       return { result: "failed", lines: [error instanceof Error ? error.message : String(error)] };
     }
   }

@@ -47,7 +47,7 @@ export async function run(options: PolicyOptions, io: Io): Promise<number> {
   const nobody =
     policy === null ? `there is no key escalation in ${loaded.file}` : notEscalated(policy, about);
   if (policy === null || nobody !== null) {
-    io.err(`nobody is told: ${nobody}`);
+    io.err(`no responder is notified: ${nobody}`);
     return exitCodes.failed;
   }
   const told = {
@@ -170,7 +170,7 @@ function title({ tier, notify }: Look, again: boolean, { fallback }: Policy): st
     return fallback.repeat === 0
       ? "fallback, once"
       : `fallback, and again every ${spell(fallback.repeat)} until somebody acknowledges`;
-  if (notify.length === 0) return `tier ${tier + 1}: nobody is on duty`;
+  if (notify.length === 0) return `tier ${tier + 1}: no responder is on call`;
   return `tier ${tier + 1}${again ? ", again" : ""}`;
 }
 

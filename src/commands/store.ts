@@ -35,7 +35,7 @@ export async function useStore(
 ): Promise<number> {
   const missing = loaded.store.kind === "sqlite" ? whyNoFile(loaded.store.file) : null;
   if (missing !== null) {
-    io.err(`${missing} (the key store of ${loaded.file} names it)`);
+    io.err(`${missing} (correct the key store of ${loaded.file}, or create it with bridgehead migrate)`);
     return exitCodes.failed;
   }
   const db = await openDatabase(loaded, clock);

@@ -152,8 +152,8 @@ function wrongPerson(id: string, own: Block, scope: Routing): readonly Finding[]
       findings.push(
         findingAt(
           [...path, kind],
-          `is ours: what goes there is read by channel ${reader}, and by nobody`,
-          "name where the person reads",
+          `is an address of channel ${reader}: the notification would reach the agent, not a responder`,
+          "name the mailbox or number of the responder",
         ),
       );
   }
@@ -247,7 +247,7 @@ function unreachable(id: string, path: Path, scope: Routing): readonly Finding[]
   return [
     findingAt(
       path,
-      `names somebody who cannot be told: ${id}`,
+      `names a responder who cannot be notified: ${id}`,
       `give escalation.responders.${id} a mailbox, a number or a webhook that a channel carries`,
     ),
   ];
@@ -278,7 +278,7 @@ function wrongWay(id: string, way: Way, path: Path, { responders, carriers }: Ro
     return [
       findingAt(
         path,
-        `is told by ${way}, which ${id} does not have`,
+        `is notified by ${way}, which ${id} does not have`,
         `add escalation.responders.${id}.${way}, or take ${way} out of by`,
       ),
     ];
@@ -286,7 +286,7 @@ function wrongWay(id: string, way: Way, path: Path, { responders, carriers }: Ro
   return [
     findingAt(
       path,
-      `is told by ${way}, but no channel carries ${words[way]}`,
+      `is notified by ${way}, but no channel carries ${words[way]}`,
       `add such a channel, or take ${way} out of by`,
     ),
   ];

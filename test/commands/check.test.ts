@@ -95,7 +95,7 @@ describe("check", () => {
     expect([code, out]).toEqual([
       exitCodes.ok,
       [
-        "warning: FILE escalation: is missing: when the agent cannot or must not answer, nobody is told (say who is, and see bridgehead policy test)",
+        "warning: FILE escalation: is missing: when the agent cannot or must not answer, no responder is notified (add the key escalation, and try it with bridgehead policy test)",
         "FILE: ok, 1 channel",
       ],
     ]);

@@ -77,7 +77,7 @@ describe("policy test", () => {
     expect([code, err]).toEqual([exitCodes.ok, []]);
     expect(out.toSpliced(1, 1)).toEqual([
       "topic refund, agent support, channel support-mail, cause topic, opened 2026-12-24 16:30:00 UTC",
-      "+0s  2026-12-24 16:30:00 UTC  tier 1: nobody is on duty",
+      "+0s  2026-12-24 16:30:00 UTC  tier 1: no responder is on call",
       "    not told: Anna Berg: away until Mon 2026-12-28 08:00 Europe/Berlin",
       "+0s  2026-12-24 16:30:00 UTC  tier 2",
       "    told: ben by email ben@example.com, webhook (Thu 2026-12-24 11:30 America/New_York)",
@@ -220,7 +220,7 @@ describe("policy test is refused", () => {
       "a cause that is not escalated",
       ["--cause", "cap"],
       exitCodes.failed,
-      "nobody is told: the cause cap is not among escalation.causes",
+      "no responder is notified: the cause cap is not among escalation.causes",
     ],
   ])("for %s", async (_what, args, code, message) => {
     expect(await policy(file(), ...args)).toEqual({ code, out: [], err: [message] });
@@ -230,7 +230,7 @@ describe("policy test is refused", () => {
     expect(await policy(base)).toEqual({
       code: exitCodes.failed,
       out: [],
-      err: ["nobody is told: there is no key escalation in FILE"],
+      err: ["no responder is notified: there is no key escalation in FILE"],
     });
   });
 

@@ -61,7 +61,7 @@ it("goes on when a reload fails, takes over the next good one, and still ends we
 
   configure({ broken: true });
   child.kill("SIGHUP");
-  await heard("the configuration was not reloaded: what runs goes on as it was");
+  await heard("reloading the configuration failed, the old one stays in use");
   expect(said).toContain("no paper");
 
   configure({ broken: false }, { raw: "2d" });

@@ -89,6 +89,17 @@ describe("outbox, inbox and migrate", () => {
     }
   });
 
+  it.each([
+    [["outbox", "resend", "nope"], "there is none (see outbox list)"],
+    [["outbox", "drop", "nope"], "there is none (see outbox list)"],
+    [["inbox", "answer", "7"], "there is none (see inbox list)"],
+  ])("name the list when %j names no row", async (command, message) => {
+    const { file } = await withStore();
+    const { code, err } = await bridgehead([...command, "--config", file]);
+    expect(err).toContain(message);
+    expect([code, err.split("\n").length]).toEqual([exitCodes.failed, 2]);
+  });
+
   it("make no store where none is", async () => {
     const home = folder();
     const file = join(home, "bridgehead.yaml");
@@ -97,6 +108,7 @@ describe("outbox, inbox and migrate", () => {
       const ended = await bridgehead([command, "list", "--config", file]);
       expect(ended.code).toBe(exitCodes.failed);
       expect(ended.err).toContain(`there is no store ${join(home, "mistyped/store.db")}`);
+      expect(ended.err).toContain("or create it with bridgehead migrate");
     }
     expect(existsSync(join(home, "mistyped"))).toBe(false);
   });

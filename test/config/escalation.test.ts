@@ -180,7 +180,7 @@ describe("an escalation is refused", () => {
       '8:46 escalation.responders.anna.hours[0]: is no time: monday (write it like "mon-fri 08:00-18:00", "22:00-06:00" (every day), "2026-12-24" or "2026-12-24..2026-12-26")',
       "9:34 escalation.responders.ben.time_zone: is no time zone: Europe/Berln (did you mean Europe/Berlin?)",
       "10:23 escalation.tiers[0].notify[0]: names a responder that is not defined: ana (did you mean anna?)",
-      "10:42 escalation.tiers[1].notify[0]: is told by email, which ben does not have (add escalation.responders.ben.email, or take email out of by)",
+      "10:42 escalation.tiers[1].notify[0]: is notified by email, which ben does not have (add escalation.responders.ben.email, or take email out of by)",
       "10:69 escalation.tiers[1].repeat: has no unit: 10 (give it a unit: 10s, 10m, 10h or 10d)",
       "11:24 escalation.routes[0].agents[0]: names an agent that is not defined: suport (did you mean support?)",
       "11:44 escalation.routes[0].channels[0]: names a channel that is not defined: phne (did you mean phone?)",
@@ -202,18 +202,18 @@ describe("an escalation is refused", () => {
     [
       "somebody without any way",
       tell("{ name: Anna }"),
-      "fallback.notify[0]: names somebody who cannot be told: anna",
+      "fallback.notify[0]: names a responder who cannot be notified: anna",
     ],
     [
       "only ways that no channel carries",
       tell('{ sms: "+1" }'),
-      "fallback.notify[0]: names somebody who cannot be told: anna",
+      "fallback.notify[0]: names a responder who cannot be notified: anna",
       onlyMail,
     ],
     [
       "a way that no channel carries",
       tell('{ sms: "+1", email: a@b.c }', ", by: [sms]"),
-      "fallback.notify[0]: is told by sms, but no channel carries texts",
+      "fallback.notify[0]: is notified by sms, but no channel carries texts",
       onlyMail,
     ],
     ["no way", tell(mail, ", by: []"), "fallback.by: is empty"],
@@ -386,7 +386,7 @@ describe("an address of ours is nobody's", () => {
     return loaded.ok ? [] : loaded.problems.map(({ key, message }) => `${key}: ${message}`);
   }
   const mailed =
-    "escalation.responders.anna.email: is ours: what goes there is read by channel support-mail, and by nobody";
+    "escalation.responders.anna.email: is an address of channel support-mail: the notification would reach the agent, not a responder";
 
   it.each([
     [`{ email: ${support.toUpperCase()} }`, "", mailed],

@@ -92,7 +92,7 @@ export async function releaseEvent(q: Query, id: number): Promise<void> {
     "SELECT kind, state, code, body FROM events WHERE id = $1",
     id,
   );
-  if (!event) throw new Error(`releasing event ${id}: there is none`);
+  if (!event) throw new Error(`releasing event ${id}: there is none (see inbox list)`);
   if (event.kind !== "message")
     throw new Error(`releasing event ${id}: it is no message but a ${event.kind}`);
   if (event.code === "duplicate") throw new Error(`releasing event ${id}: it is a copy of another message`);

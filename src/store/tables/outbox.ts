@@ -106,7 +106,7 @@ async function move(
     "SELECT conversation, reply, seq FROM drafts WHERE id = $1",
     id,
   );
-  if (!before) throw new Error(`${what} draft ${id}: there is none`);
+  if (!before) throw new Error(`${what} draft ${id}: there is none (see outbox list)`);
   await lockLane(q, before.conversation, "out");
   const changed = await q.run(update, id);
   if (changed === 1) {
