@@ -85,6 +85,13 @@ export function printCosts(title: string, unit: string, sides: Sides<Cost>): voi
       )}.`,
     ],
   });
+  printFunctions(sides.daemon);
+}
+
+/** Lists where the daemon's main thread spends its time, with BENCH_FILES=1. */
+function printFunctions({ profiled: { report, messages } }: Cost): void {
+  for (const [name, us] of report.functions)
+    process.stdout.write(`${(us / messages).toFixed(1).padStart(8)}  ${name}\n`);
 }
 
 const percent = (part: number, all: number): string => `${((part / all) * 100).toFixed(1)} %`;

@@ -25,9 +25,9 @@ export function componentOf(url: string): string | null {
   return `${area}/${folder.replace(/\.js$/, "")}`;
 }
 
-/** Synchronous file operations belong to their callers. */
+/** File operations, and the promises around them, belong to their callers. */
 function nodeComponentOf(name: string): string | null {
-  if (name.startsWith("fs")) return null;
+  if (/^(?:fs|util)\b/.test(name)) return null;
   if (/^_?http/.test(name)) return "node:http";
   if (/^(?:net|_?tls|dns|_?stream)/.test(name)) return "node:net and streams";
   if (/^(?:events|event_target|abort_controller)/.test(name)) return "node:events and abort signals";

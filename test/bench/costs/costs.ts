@@ -2,6 +2,7 @@
 // and the ratio that would remain if a part cost nothing. Each load runs twice: without a profiler, which gives the CPU
 // time of each thread, and under V8's sampling profiler, which divides that of the main thread. A sample counts for the
 // innermost function whose script belongs to a component: work of a package counts for the package, not for its caller.
+// BENCH_FILES=1 also lists the functions of the daemon's main thread.
 
 import { clock, sleep, sum, type Tally } from "../clock.ts";
 import { deliverBurst } from "../mail/burst.ts";

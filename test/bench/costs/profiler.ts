@@ -26,6 +26,8 @@ export type Span = readonly [what: string, from: number, to: number, cpu: number
 export interface CostReport {
   /** Of the main thread, by component, without the time in which V8 considers it idle. */
   readonly components: Readonly<Record<string, number>>;
+  /** Of the main thread, by function and the innermost of our files that called it. Only with BENCH_FILES. */
+  readonly functions: readonly (readonly [name: string, us: number])[];
   /** CPU time of the process, without the thread of the profiler. */
   readonly process: number;
   /** CPU time of each thread that still exists, by its name. */
@@ -52,11 +54,15 @@ if (isMainThread && process.send) {
   const handle = async (order: ProfilerOrder): Promise<CostReport | null> => {
     if (order.kind === "end") {
       const report = { ...since(before), spans: waits.unwatch() };
-      if (interval === null) return { ...report, components: {} };
+      if (interval === null) return { ...report, components: {}, functions: [] };
       const { profile } = await post<{ profile: Profile }>("Profiler.stop");
-      const components = byComponent(profile, interval * mostIntervals);
+      const most = interval * mostIntervals;
       interval = null;
-      return { ...report, components };
+      const components = timesOf(profile, most, componentOfNode);
+      const functions = process.env["BENCH_FILES"]
+        ? Object.entries(timesOf(profile, most, functionOfNode))
+        : [];
+      return { ...report, components, functions: functions.sort((a, b) => b[1] - a[1]).slice(0, 50) };
     }
     if (order.kind === "waits") waits.watch(order.peers);
     else if (order.kind === "profile") {
@@ -168,43 +174,66 @@ function since(before: Usage): Pick<CostReport, "process" | "threads"> {
 }
 
 interface Profile {
-  readonly nodes: readonly {
-    readonly id: number;
-    readonly callFrame: { readonly functionName: string; readonly url: string };
-    readonly children?: readonly number[];
-  }[];
+  readonly nodes: readonly ProfileNode[];
   readonly samples?: readonly number[];
   readonly timeDeltas?: readonly number[];
 }
 
+interface ProfileNode {
+  readonly id: number;
+  readonly callFrame: {
+    readonly functionName: string;
+    readonly url: string;
+    readonly lineNumber: number;
+  };
+  readonly children?: readonly number[];
+}
+
+/** The name under which a function counts; null when it does not count. `caller` is the name of its caller. */
+type Naming = (node: ProfileNode, caller: string | null) => string | null;
+
+const idle = "(idle)";
 /** Names that V8 gives to time outside of functions. */
 const outside: Readonly<Record<string, string>> = {
   "(garbage collector)": "V8: garbage collector, main thread",
   "(program)": "V8 and libuv outside of functions",
 };
 
-/** Microseconds of each component. A function without a script belongs to its caller. */
-function byComponent(
+/** A function without a script belongs to its caller. */
+const componentOfNode: Naming = ({ callFrame: { functionName, url } }, caller) =>
+  functionName === idle ? null : (outside[functionName] ?? componentOf(url) ?? caller);
+
+const functionOfNode: Naming = ({ callFrame: { functionName, url, lineNumber } }, caller) => {
+  if (functionName === idle) return null;
+  const component = componentOf(url);
+  const place = url === "" ? "" : ` ${url.split("/").slice(-3).join("/")}:${lineNumber + 1}`;
+  const isOwn = component !== null && /^(?:src|adapters)\/|^script$/.test(component);
+  const from = caller?.split(" from ").at(-1) ?? "";
+  return `${functionName || "(anonymous)"}${place} from ${isOwn ? place.trim() : from}`;
+};
+
+/** Microseconds by name. At most `most` count for one sample. */
+function timesOf(
   { nodes, samples = [], timeDeltas = [] }: Profile,
   most: number,
+  naming: Naming,
 ): Record<string, number> {
   const known = new Map(nodes.map((node) => [node.id, node]));
-  const owners = new Map<number, string | null>();
+  const names = new Map<number, string | null>();
   const assign = (id: number, caller: string | null): void => {
     const node = known.get(id);
     if (!node) return;
-    const { functionName, url } = node.callFrame;
-    const owner = functionName === "(idle)" ? null : (outside[functionName] ?? componentOf(url) ?? caller);
-    owners.set(id, owner);
-    for (const child of node.children ?? []) assign(child, owner);
+    const name = naming(node, caller);
+    names.set(id, name);
+    for (const child of node.children ?? []) assign(child, name);
   };
   const [root] = nodes;
   if (root) assign(root.id, null);
   const times: Record<string, number> = {};
   for (const [index, id] of samples.entries()) {
-    const owner = owners.get(id);
+    const name = names.get(id);
     // The first delta is the time since the profiler was started.
-    if (owner && index > 0) times[owner] = (times[owner] ?? 0) + Math.min(timeDeltas[index] ?? 0, most);
+    if (name && index > 0) times[name] = (times[name] ?? 0) + Math.min(timeDeltas[index] ?? 0, most);
   }
   return times;
 }
