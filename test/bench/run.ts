@@ -14,13 +14,13 @@ import { burst } from "./mail/burst.ts";
 import { kills } from "./mail/kills.ts";
 import { memory } from "./mail/memory.ts";
 import { path } from "./mail/path.ts";
-import { type Rig, startRig } from "./mail/rig.ts";
+import { type MailServers, startMailServers } from "./mail/servers.ts";
 import { single } from "./mail/single.ts";
 import { soak } from "./mail/soak.ts";
 import { startToReply } from "./mail/start.ts";
 import { statements } from "./mail/statements.ts";
 import { steady } from "./mail/steady.ts";
-import { type PhoneRig, startPhoneRig } from "./phone/rig.ts";
+import { type PhoneFixture, startPhoneFixture } from "./phone/fixture.ts";
 import { sms } from "./phone/sms.ts";
 import { voice } from "./phone/voice.ts";
 import { longLists } from "./platform/long-lists.ts";
@@ -35,8 +35,8 @@ import { parallel } from "./subject.ts";
 interface Environment {
   readonly quick: boolean;
   readonly built: Built;
-  readonly mail: () => Promise<Rig>;
-  readonly phone: () => Promise<PhoneRig>;
+  readonly mail: () => Promise<MailServers>;
+  readonly phone: () => Promise<PhoneFixture>;
 }
 
 interface Measure {
@@ -119,7 +119,7 @@ const measures: Readonly<Record<string, Measure>> = {
   postgres: {
     about: "1, 2 and 4 nodes on PostgreSQL (fsync), agent latency 0 and 300 ms. Baseline: SQLite; one node",
     run: async ({ mail, built, quick }) =>
-      postgres(await mail(), built.main, quick ? 1 : 3, quick ? 200 : 500),
+      postgres(await mail(), built.main, quick ? 1 : 2, quick ? 200 : 500),
   },
   soak: {
     about: "ten minutes at a steady rate (--quick: one): heap and event loop delay",
@@ -143,14 +143,14 @@ ${Object.entries(measures)
 `;
 
 async function bench(names: readonly string[], quick: boolean): Promise<Tally> {
-  let mail: Promise<Rig> | undefined;
-  let phone: Promise<PhoneRig> | undefined;
+  let mail: Promise<MailServers> | undefined;
+  let phone: Promise<PhoneFixture> | undefined;
   const built = await build();
   const environment: Environment = {
     quick,
     built,
-    mail: () => (mail ??= startRig()),
-    phone: () => (phone ??= startPhoneRig(built.main)),
+    mail: () => (mail ??= startMailServers()),
+    phone: () => (phone ??= startPhoneFixture(built.main)),
   };
   const tallies: Tally[] = [];
   try {

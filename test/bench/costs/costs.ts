@@ -7,9 +7,9 @@
 import { clock, sleep, sum, type Tally } from "../clock.ts";
 import { deliverBurst } from "../mail/burst.ts";
 import { mail, mailId } from "../mail/mails.ts";
-import type { Rig } from "../mail/rig.ts";
+import type { MailServers } from "../mail/servers.ts";
 import { deliverSteadily } from "../mail/steady.ts";
-import type { PhoneRig } from "../phone/rig.ts";
+import type { PhoneFixture } from "../phone/fixture.ts";
 import { printTally } from "../report.ts";
 import { type Subject, startBare, startDaemon } from "../subject.ts";
 import { type Cost, type Pass, printCosts, type Side, type Sides } from "./breakdown.ts";
@@ -28,8 +28,8 @@ export interface CostRounds {
 }
 
 interface Environment {
-  readonly mail: Rig;
-  readonly phone: PhoneRig;
+  readonly mail: MailServers;
+  readonly phone: PhoneFixture;
   readonly main: string;
 }
 
@@ -118,10 +118,10 @@ async function steadyEmails(
   { seconds, singles }: CostRounds,
 ): Promise<Both> {
   const { around, user, starting } = startEmail(environment, side);
-  const rig = environment.mail;
+  const servers = environment.mail;
   const subject = await starting;
   const deliver = async (run: string) => {
-    const done = await deliverSteadily(rig, user, `costs-${run}-${side}`, perSecond, seconds);
+    const done = await deliverSteadily(servers, user, `costs-${run}-${side}`, perSecond, seconds);
     return { ...done, messages: done.mails };
   };
   try {
@@ -137,9 +137,9 @@ async function steadyEmails(
     await subject.record({ kind: "waits", peers });
     for (let n = 0; n < singles; n += 1) {
       const id = mailId(`costs-single-${side}`, n);
-      const watched = rig.watch([id]);
+      const watched = servers.watch([id]);
       const from = clock();
-      await rig.deliver(user, mail(`costs-single-${side}`, n));
+      await servers.deliver(user, mail(`costs-single-${side}`, n));
       const got = await watched;
       replies.push(got);
       messages.push([from, got.answered.get(id) ?? from]);
@@ -152,10 +152,10 @@ async function steadyEmails(
   }
 }
 
-async function textMessages(rig: PhoneRig, side: Side, { burst, singles }: CostRounds): Promise<Both> {
-  const subject = await rig[side]("profiler");
+async function textMessages(phone: PhoneFixture, side: Side, { burst, singles }: CostRounds): Promise<Both> {
+  const subject = await phone[side]("profiler");
   const texts = async (count: number, waiting: number) => ({
-    ...(await rig.texts({ url: subject.inbound, count, waiting, perSecond: null })),
+    ...(await phone.texts({ url: subject.inbound, count, waiting, perSecond: null })),
     messages: count,
   });
   try {
@@ -164,7 +164,7 @@ async function textMessages(rig: PhoneRig, side: Side, { burst, singles }: CostR
       await recorded(subject, usage, () => texts(burst, waiting)),
       await recorded(subject, profileAt(busyUs), () => texts(burst, waiting)),
     );
-    const { platform, twilio } = rig.ports;
+    const { platform, twilio } = phone.ports;
     await subject.record({ kind: "waits", peers: { [platform]: "agent", [twilio]: "SMS provider" } });
     const { spans, lost, duplicated } = await texts(singles, 1);
     return { cost, timed: { lost, duplicated, messages: spans, report: await subject.recorded() } };
@@ -173,10 +173,10 @@ async function textMessages(rig: PhoneRig, side: Side, { burst, singles }: CostR
   }
 }
 
-async function voiceTurns(rig: PhoneRig, side: Side, { calls, turns }: CostRounds): Promise<Cost> {
-  const subject = await rig[side]("profiler");
+async function voiceTurns(phone: PhoneFixture, side: Side, { calls, turns }: CostRounds): Promise<Cost> {
+  const subject = await phone[side]("profiler");
   const work = async () => ({
-    ...(await rig.calls({ url: subject.call, calls, turns, everyMs: 1000 })),
+    ...(await phone.calls({ url: subject.call, calls, turns, everyMs: 1000 })),
     messages: calls * (turns + 1),
   });
   try {

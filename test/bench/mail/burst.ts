@@ -5,7 +5,7 @@ import { clock, sleep, sum, type Tally } from "../clock.ts";
 import { atLeast, atMost, median, printFigure, printTally } from "../report.ts";
 import { type Subject, type Surroundings, startBare, startDaemon } from "../subject.ts";
 import { mail, mailId } from "./mails.ts";
-import type { Rig } from "./rig.ts";
+import type { MailServers } from "./servers.ts";
 
 interface Run extends Tally {
   /** Emails per second, from the start to the last reply. */
@@ -17,7 +17,12 @@ interface Run extends Tally {
 const goalMb = 300;
 
 /** `rounds` of `count` emails for each subject, in turns. */
-export async function burst(rig: Rig, main: string, rounds: number, count: number): Promise<Tally> {
+export async function burst(
+  servers: MailServers,
+  main: string,
+  rounds: number,
+  count: number,
+): Promise<Tally> {
   const subjects = {
     baseline: startBare,
     daemon: (around: Surroundings) => startDaemon(around, { main }),
@@ -25,7 +30,7 @@ export async function burst(rig: Rig, main: string, rounds: number, count: numbe
   const runs: { [name in keyof typeof subjects]: Run[] } = { baseline: [], daemon: [] };
   for (let round = 0; round < rounds; round += 1)
     for (const name of ["baseline", "daemon"] as const)
-      runs[name].push(await once(rig, subjects[name], `burst${round}${name}`, count));
+      runs[name].push(await once(servers, subjects[name], `burst${round}${name}`, count));
   const rate = (name: keyof typeof runs) => median(runs[name].map((run) => run.rate));
   const [baseline, measured] = [rate("baseline"), rate("daemon")];
   printFigure({
@@ -51,15 +56,21 @@ export async function burst(rig: Rig, main: string, rounds: number, count: numbe
 }
 
 async function once(
-  rig: Rig,
+  servers: MailServers,
   start: (around: Surroundings) => Promise<Subject>,
   run: string,
   count: number,
 ): Promise<Run> {
-  const around = rig.surroundings();
+  const around = servers.surroundings();
   const subject = await start(around);
   try {
-    const { rate, lost, duplicated } = await deliverBurst(rig, subject, around.users[0] ?? "", run, count);
+    const { rate, lost, duplicated } = await deliverBurst(
+      servers,
+      subject,
+      around.users[0] ?? "",
+      run,
+      count,
+    );
     return { rate, peak: subject.peak(), lost, duplicated };
   } finally {
     await subject.stop();
@@ -68,7 +79,7 @@ async function once(
 
 /** Delivers `count` emails while the subject is stopped, and continues it. */
 export async function deliverBurst(
-  rig: Rig,
+  servers: MailServers,
   subject: Subject,
   user: string,
   run: string,
@@ -76,10 +87,10 @@ export async function deliverBurst(
 ): Promise<Tally & { readonly rate: number }> {
   const ids = Array.from({ length: count }, (_, n) => mailId(run, n));
   subject.signal("SIGSTOP");
-  for (const n of ids.keys()) await rig.deliver(user, mail(run, n));
+  for (const n of ids.keys()) await servers.deliver(user, mail(run, n));
   // The IMAP server reads its directories half a second after the first change.
   await sleep(1500);
-  const watched = rig.watch(ids);
+  const watched = servers.watch(ids);
   const began = clock();
   subject.signal("SIGCONT");
   const { answered, lost, duplicated } = await watched;

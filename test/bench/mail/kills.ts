@@ -6,40 +6,40 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Sqlite from "better-sqlite3";
 import { sleep, type Tally } from "../clock.ts";
-import { startServed, temporaryDirectory } from "../platform/rig.ts";
+import { startServed, temporaryDirectory } from "../platform/subjects.ts";
 import { atMost, printFigure, printTally } from "../report.ts";
 import { startDaemon } from "../subject.ts";
 import { authorOf, mail, mailId } from "./mails.ts";
-import type { Rig } from "./rig.ts";
+import type { MailServers } from "./servers.ts";
 
 /** Emails that are delivered before each start. */
 const perKill = 50;
 /** Delay of each reply of the SMTP server, so that every kill meets transactions. */
 const smtpDelayMs = 10;
 
-export async function kills(rig: Rig, main: string, count: number): Promise<Tally> {
+export async function kills(servers: MailServers, main: string, count: number): Promise<Tally> {
   const files = temporaryDirectory();
   const platform = await startServed(files.file("platform.db"));
-  const around = { ...rig.surroundings(), httpPort: platform.port };
+  const around = { ...servers.surroundings(), httpPort: platform.port };
   const user = around.users[0] ?? "";
   const directory = mkdtempSync(join(tmpdir(), "bridgehead-bench-kills-"));
   const ids = Array.from({ length: count * perKill }, (_, n) => mailId("kills", n));
   let [unknown, premature] = [0, 0];
-  rig.delaySmtp(smtpDelayMs);
+  servers.delaySmtp(smtpDelayMs);
   try {
     await (await startDaemon(around, { main, directory })).stop();
-    const watched = rig.watch(ids);
+    const watched = servers.watch(ids);
     for (let round = 0; round < count; round += 1) {
       for (let n = round * perKill; n < (round + 1) * perKill; n += 1)
-        await rig.deliver(user, mail("kills", n));
-      rig.forgetTransactions();
+        await servers.deliver(user, mail("kills", n));
+      servers.forgetTransactions();
       const daemon = await startDaemon(around, { main, directory });
-      while ((await rig.transactions()).recipients.length === 0) await sleep(5);
+      while ((await servers.transactions()).recipients.length === 0) await sleep(5);
       await sleep(50 + Math.random() * 450);
       await daemon.kill();
       // The server notices closed connections.
       await sleep(50);
-      const started = await rig.transactions();
+      const started = await servers.transactions();
       const interrupted = recipientsOf(directory, "sending");
       const without = interrupted.filter((recipient) => !started.recipients.includes(recipient)).length;
       unknown += interrupted.length;
@@ -61,7 +61,7 @@ export async function kills(rig: Rig, main: string, count: number): Promise<Tall
     printTally("SIGKILL", { lost: 0, duplicated: 0 }, tally);
     return tally;
   } finally {
-    rig.delaySmtp(0);
+    servers.delaySmtp(0);
     await platform.stop();
     rmSync(directory, { recursive: true, force: true });
     files.remove();

@@ -3,14 +3,14 @@
 import { sleep } from "../clock.ts";
 import { atMost, printFigure } from "../report.ts";
 import { type Subject, startBare, startDaemon } from "../subject.ts";
-import type { Rig } from "./rig.ts";
+import type { MailServers } from "./servers.ts";
 
 const many = 200;
 const goalMb = 100;
 
 /** Measures after `restMs` of idling. */
-export async function memory(rig: Rig, main: string, restMs: number): Promise<void> {
-  const alone = rig.surroundings();
+export async function memory(servers: MailServers, main: string, restMs: number): Promise<void> {
+  const alone = servers.surroundings();
   const measured = await resident(startDaemon(alone, { main }), restMs);
   printFigure({
     name: "memory, idle with one mailbox",
@@ -23,7 +23,7 @@ export async function memory(rig: Rig, main: string, restMs: number): Promise<vo
   printFigure({
     name: `memory, idle with ${many} mailboxes`,
     baseline: null,
-    measured: await resident(startDaemon(rig.surroundings(many), { main }), restMs),
+    measured: await resident(startDaemon(servers.surroundings(many), { main }), restMs),
     unit: "MB",
     compare: "none",
     goal: null,

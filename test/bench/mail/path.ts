@@ -18,18 +18,18 @@ import type { PathCounts } from "../probe.ts";
 import { atMost, printFigure, printTally } from "../report.ts";
 import { startDaemon } from "../subject.ts";
 import { mail, mailId } from "./mails.ts";
-import type { Replies, Rig } from "./rig.ts";
+import type { MailServers, Replies } from "./servers.ts";
 
 const idleMs = 8000;
 
 /** The mean of `count` emails that pass one at a time. With BENCH_FILES=1 it lists the files and the most frequent transitions. */
-export async function path(rig: Rig, built: Built, count: number): Promise<Tally> {
+export async function path(servers: MailServers, built: Built, count: number): Promise<Tally> {
   const instrumented = instrument(built);
-  const around = rig.surroundings();
+  const around = servers.surroundings();
   const replies: Replies[] = [];
   const send = async (n: number) => {
-    const watched = rig.watch([mailId("path", n)]);
-    await rig.deliver(around.users[0] ?? "", mail("path", n));
+    const watched = servers.watch([mailId("path", n)]);
+    await servers.deliver(around.users[0] ?? "", mail("path", n));
     replies.push(await watched);
     await sleep(500);
   };

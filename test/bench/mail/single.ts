@@ -6,14 +6,14 @@ import { clock, sum, type Tally } from "../clock.ts";
 import { atMost, median, printFigure, printTally } from "../report.ts";
 import { startBare, startDaemon } from "../subject.ts";
 import { mail, mailId } from "./mails.ts";
-import type { Replies, Rig } from "./rig.ts";
+import type { MailServers, Replies } from "./servers.ts";
 
 /** The first emails of each subject are not counted: code is read from disk and compiled. */
 const warming = 3;
 const goalMs = 10;
 
-export async function single(rig: Rig, main: string, count: number): Promise<Tally> {
-  const around = { baseline: rig.surroundings(), daemon: rig.surroundings() };
+export async function single(servers: MailServers, main: string, count: number): Promise<Tally> {
+  const around = { baseline: servers.surroundings(), daemon: servers.surroundings() };
   const bare = await startBare(around.baseline);
   const daemon = await startDaemon(around.daemon, { main });
   const times: { [name in keyof typeof around]: number[] } = { baseline: [], daemon: [] };
@@ -24,9 +24,9 @@ export async function single(rig: Rig, main: string, count: number): Promise<Tal
         ? (["baseline", "daemon"] as const)
         : (["daemon", "baseline"] as const)) {
         const id = mailId(`single-${name}`, n);
-        const watched = rig.watch([id]);
+        const watched = servers.watch([id]);
         const began = clock();
-        await rig.deliver(around[name].users[0] ?? "", mail(`single-${name}`, n));
+        await servers.deliver(around[name].users[0] ?? "", mail(`single-${name}`, n));
         const got = await watched;
         replies[name].push(got);
         const at = got.answered.get(id);

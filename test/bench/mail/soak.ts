@@ -5,7 +5,7 @@ import { sum, type Tally } from "../clock.ts";
 import type { ProbeReport } from "../probe.ts";
 import { atMost, median, printFigure, printTally } from "../report.ts";
 import { startDaemon } from "../subject.ts";
-import type { Replies, Rig } from "./rig.ts";
+import type { MailServers, Replies } from "./servers.ts";
 import { deliverSteadily } from "./steady.ts";
 
 const perSecond = 20;
@@ -13,18 +13,18 @@ const intervals = 12;
 const goals = { growth: 1.05, delayMs: 25 };
 
 /** Runs for `minutes`, after a warm-up of a fifth of that time. */
-export async function soak(rig: Rig, main: string, minutes: number): Promise<Tally> {
-  const around = rig.surroundings();
+export async function soak(servers: MailServers, main: string, minutes: number): Promise<Tally> {
+  const around = servers.surroundings();
   const user = around.users[0] ?? "";
   const daemon = await startDaemon(around, { main, preload: "probe" });
   const reports: ProbeReport[] = [];
   const replies: Replies[] = [];
   const seconds = Math.round((minutes * 60) / intervals);
   try {
-    replies.push(await deliverSteadily(rig, user, "soak-warm", perSecond, Math.round(minutes * 12)));
+    replies.push(await deliverSteadily(servers, user, "soak-warm", perSecond, Math.round(minutes * 12)));
     await daemon.probe();
     for (let n = 0; n < intervals; n += 1) {
-      replies.push(await deliverSteadily(rig, user, `soak-${n}`, perSecond, seconds));
+      replies.push(await deliverSteadily(servers, user, `soak-${n}`, perSecond, seconds));
       reports.push(await daemon.probe());
     }
     print(reports, minutes, daemon.memory());

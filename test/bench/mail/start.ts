@@ -7,14 +7,14 @@ import { clock, sum, type Tally } from "../clock.ts";
 import { atMost, median, printFigure, printTally } from "../report.ts";
 import { startDaemon } from "../subject.ts";
 import { mail, mailId } from "./mails.ts";
-import type { Replies, Rig } from "./rig.ts";
+import type { MailServers, Replies } from "./servers.ts";
 
 const goalMs = 1000;
 
 /** The median of `count` starts on the same store. The first start, which creates store and compile cache, is not
  *  counted. */
-export async function startToReply(rig: Rig, launcher: string, count: number): Promise<Tally> {
-  const around = rig.surroundings();
+export async function startToReply(servers: MailServers, launcher: string, count: number): Promise<Tally> {
+  const around = servers.surroundings();
   const directory = mkdtempSync(join(tmpdir(), "bridgehead-bench-start-"));
   const times: number[] = [];
   const cpu: number[] = [];
@@ -24,8 +24,8 @@ export async function startToReply(rig: Rig, launcher: string, count: number): P
     await (await startDaemon(around, { main: launcher, directory })).stop();
     for (let n = 0; n < count; n += 1) {
       const id = mailId("start", n);
-      await rig.deliver(around.users[0] ?? "", mail("start", n));
-      const watched = rig.watch([id]);
+      await servers.deliver(around.users[0] ?? "", mail("start", n));
+      const watched = servers.watch([id]);
       const began = clock();
       const daemon = await startDaemon(around, { main: launcher, directory, ready: null });
       const got = await watched;

@@ -7,7 +7,7 @@ import type { ProbeReport } from "../probe.ts";
 import { atMost, printFigure, printTally } from "../report.ts";
 import { startDaemon } from "../subject.ts";
 import { mail, mailId } from "./mails.ts";
-import type { Replies, Rig } from "./rig.ts";
+import type { MailServers, Replies } from "./servers.ts";
 
 const idleMs = 5000;
 const goals = { single: { statements: 30, commits: 5 }, burst: { statements: 30, commits: 0.1 } };
@@ -18,8 +18,13 @@ interface Cost {
 }
 
 /** Counts `singles` emails one at a time and a burst of `count`, and answers to each of them. */
-export async function statements(rig: Rig, main: string, singles: number, count: number): Promise<Tally> {
-  const around = rig.surroundings();
+export async function statements(
+  servers: MailServers,
+  main: string,
+  singles: number,
+  count: number,
+): Promise<Tally> {
+  const around = servers.surroundings();
   const user = around.users[0] ?? "";
   const daemon = await startDaemon(around, { main, preload: "probe" });
   const replies: Replies[] = [];
@@ -27,8 +32,8 @@ export async function statements(rig: Rig, main: string, singles: number, count:
   const next = (mails: number) => Array.from({ length: mails }, () => delivered++);
   /** Delivers the emails; each is a later one of the conversation that the email with that number has opened. */
   const exchange = async (numbers: readonly number[], firsts: readonly number[] = []) => {
-    const watched = rig.watch(numbers.map((n) => mailId("statements", n)));
-    for (const [at, n] of numbers.entries()) await rig.deliver(user, mail("statements", n, firsts[at]));
+    const watched = servers.watch(numbers.map((n) => mailId("statements", n)));
+    for (const [at, n] of numbers.entries()) await servers.deliver(user, mail("statements", n, firsts[at]));
     replies.push(await watched);
     // The outcome is stored, and the email is marked in the mailbox, after the SMTP server has the reply.
     await sleep(500);

@@ -5,7 +5,7 @@ import { clock, sleep, sum, type Tally } from "../clock.ts";
 import { atMost, printFigure, printTally } from "../report.ts";
 import { type Subject, startBare, startDaemon } from "../subject.ts";
 import { mail, mailId } from "./mails.ts";
-import type { Replies, Rig } from "./rig.ts";
+import type { MailServers, Replies } from "./servers.ts";
 
 const perSecond = 20;
 const windowSeconds = 5;
@@ -17,8 +17,8 @@ interface Window extends Tally {
 }
 
 /** `windows` of five seconds for each subject. */
-export async function steady(rig: Rig, main: string, windows: number): Promise<Tally> {
-  const around = { baseline: rig.surroundings(), daemon: rig.surroundings() };
+export async function steady(servers: MailServers, main: string, windows: number): Promise<Tally> {
+  const around = { baseline: servers.surroundings(), daemon: servers.surroundings() };
   const bare = await startBare(around.baseline);
   const daemon = await startDaemon(around.daemon, { main });
   const subjects = { baseline: bare, daemon };
@@ -29,7 +29,7 @@ export async function steady(rig: Rig, main: string, windows: number): Promise<T
     for (let n = 0; n <= windows; n += 1) {
       for (const name of ["baseline", "daemon"] as const) {
         const measured = await window(
-          rig,
+          servers,
           subjects[name],
           around[name].users[0] ?? "",
           `steady-${name}-${n}`,
@@ -58,15 +58,15 @@ export async function steady(rig: Rig, main: string, windows: number): Promise<T
 const perMail = (windows: readonly Window[]): number =>
   windows.reduce((all, one) => all + one.cpu, 0) / windows.reduce((all, one) => all + one.mails, 0);
 
-async function window(rig: Rig, subject: Subject, user: string, run: string): Promise<Window> {
+async function window(servers: MailServers, subject: Subject, user: string, run: string): Promise<Window> {
   const before = subject.cpu();
-  const { lost, duplicated, mails } = await deliverSteadily(rig, user, run, perSecond, windowSeconds);
+  const { lost, duplicated, mails } = await deliverSteadily(servers, user, run, perSecond, windowSeconds);
   return { cpu: subject.cpu() - before, mails, lost, duplicated };
 }
 
 /** Delivers `perSecond` emails a second for `seconds` and waits for their replies. */
 export async function deliverSteadily(
-  rig: Rig,
+  servers: MailServers,
   user: string,
   run: string,
   perSecond: number,
@@ -74,10 +74,10 @@ export async function deliverSteadily(
 ): Promise<Replies & { readonly mails: number }> {
   const mails = perSecond * seconds;
   const ids = Array.from({ length: mails }, (_, n) => mailId(run, n));
-  const watched = rig.watch(ids);
+  const watched = servers.watch(ids);
   const began = clock();
   for (const n of ids.keys()) {
-    await rig.deliver(user, mail(run, n));
+    await servers.deliver(user, mail(run, n));
     await sleep(Math.max(0, began + ((n + 1) * 1000) / perSecond - clock()));
   }
   return { ...(await watched), mails };

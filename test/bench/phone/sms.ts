@@ -3,7 +3,7 @@
 
 import { sum, type Tally } from "../clock.ts";
 import { atLeast, atMost, median, percentile, printFigure, printTally } from "../report.ts";
-import type { PhoneRig } from "./rig.ts";
+import type { PhoneFixture } from "./fixture.ts";
 import type { TextsResult } from "./texters.ts";
 
 const waiting = 64;
@@ -13,14 +13,14 @@ const goals = { burst: 0.5, single: 2 };
 type Results = { readonly [name in "baseline" | "daemon"]: TextsResult[] };
 const results = (): Results => ({ baseline: [], daemon: [] });
 
-export async function sms(rig: PhoneRig, rounds: number, count: number): Promise<Tally> {
+export async function sms(fixture: PhoneFixture, rounds: number, count: number): Promise<Tally> {
   const [full, single, steady] = [results(), results(), results()];
   const cpu: { readonly [name in keyof Results]: number[] } = { baseline: [], daemon: [] };
   for (let round = 0; round < rounds; round += 1) {
     for (const name of ["baseline", "daemon"] as const) {
-      const subject = await rig[name]();
+      const subject = await fixture[name]();
       const texts = (order: { count: number; waiting: number | null; perSecond: number | null }) =>
-        rig.texts({ url: subject.inbound, ...order });
+        fixture.texts({ url: subject.inbound, ...order });
       try {
         await texts({ count: 50, waiting: 8, perSecond: null });
         const before = subject.cpu();

@@ -4,7 +4,7 @@
 import { sum, type Tally } from "../clock.ts";
 import { atMost, percentile, printFigure, printTally } from "../report.ts";
 import type { CallsResult } from "./callers.ts";
-import type { PhoneRig } from "./rig.ts";
+import type { PhoneFixture } from "./fixture.ts";
 
 interface Load {
   readonly name: string;
@@ -19,20 +19,21 @@ interface Load {
 
 const loads: readonly Load[] = [
   { name: "one call", calls: 1, turns: 60, everyMs: 100, rounds: 1, goal: null },
-  { name: "500 calls, a turn per 10 s", calls: 500, turns: 4, everyMs: 10_000, rounds: 1, goal: 2 },
+  { name: "500 calls, a turn per 10 s", calls: 500, turns: 3, everyMs: 10_000, rounds: 1, goal: 2 },
   { name: "500 calls, a turn per 1 s", calls: 500, turns: 10, everyMs: 1000, rounds: 2, goal: 5 },
 ];
 
 type Measured = CallsResult & { readonly cpu: number };
 type Results = { readonly [name in "baseline" | "daemon"]: Measured[] };
 
-export async function voice(rig: PhoneRig, quick: boolean): Promise<Tally> {
+export async function voice(fixture: PhoneFixture, quick: boolean): Promise<Tally> {
   const tallies: { readonly [name in keyof Results]: Tally[] } = { baseline: [], daemon: [] };
   for (const full of loads) {
     const load = quick ? { ...full, turns: Math.ceil(full.turns / 4), rounds: 1 } : full;
     const results: Results = { baseline: [], daemon: [] };
     for (let round = 0; round < load.rounds; round += 1)
-      for (const name of ["baseline", "daemon"] as const) results[name].push(await measure(rig, name, load));
+      for (const name of ["baseline", "daemon"] as const)
+        results[name].push(await measure(fixture, name, load));
     print(load, results);
     tallies.baseline.push(...results.baseline);
     tallies.daemon.push(...results.daemon);
@@ -42,12 +43,12 @@ export async function voice(rig: PhoneRig, quick: boolean): Promise<Tally> {
   return tally;
 }
 
-async function measure(rig: PhoneRig, name: keyof Results, load: Load): Promise<Measured> {
-  const subject = await rig[name]();
+async function measure(fixture: PhoneFixture, name: keyof Results, load: Load): Promise<Measured> {
+  const subject = await fixture[name]();
   try {
     const { calls, turns, everyMs } = load;
     const before = subject.cpu();
-    const result = await rig.calls({ url: subject.call, calls, turns, everyMs });
+    const result = await fixture.calls({ url: subject.call, calls, turns, everyMs });
     return { ...result, cpu: (subject.cpu() - before) / (calls * (turns + 1)) };
   } finally {
     await subject.stop();

@@ -6,7 +6,7 @@ import { atMost, median, printFigure, printTally } from "../report.ts";
 import { agentKey, benchAgents, organizationKey } from "./agent.ts";
 import { commonName, type Grown, grow, rareName } from "./grown.ts";
 import { type Credential, type Line, openLine, requestOf } from "./http-line.ts";
-import { startServed, temporaryDirectory } from "./rig.ts";
+import { startServed, temporaryDirectory } from "./subjects.ts";
 
 const few = 1000;
 const goal = 1.2;

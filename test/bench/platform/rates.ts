@@ -5,8 +5,8 @@ import { clock, type Tally } from "../clock.ts";
 import { percentile, printFigure, printTally } from "../report.ts";
 import { agentKey, question, startRequest } from "./agent.ts";
 import { type Answered, type Line, openLine, requestOf } from "./http-line.ts";
-import { type ServedSubject, startBareServed, startServed, temporaryDirectory } from "./rig.ts";
 import { routeOf } from "./route.ts";
+import { type ServedSubject, startBareServed, startServed, temporaryDirectory } from "./subjects.ts";
 
 const callers = 16;
 const conversations = "/external/conversations";

@@ -8,7 +8,7 @@ import { Client } from "pg";
 import { type Postgres, startPostgres } from "../../real/postgres.ts";
 import { clock, noTally, sleep, sum, type Tally } from "../clock.ts";
 import { mail, mailId } from "../mail/mails.ts";
-import type { Rig } from "../mail/rig.ts";
+import type { MailServers } from "../mail/servers.ts";
 import { atLeast, median, printFigure, printTally } from "../report.ts";
 import { type Subject, startDaemon } from "../subject.ts";
 
@@ -27,29 +27,29 @@ interface Run extends Tally {
   readonly commits: number;
 }
 
-/** Runs each crowd (numbers of nodes) at each latency of the agent (milliseconds). */
+/** Runs each number of nodes at each latency of the agent (milliseconds). */
 export async function postgres(
-  rig: Rig,
+  servers: MailServers,
   main: string,
   rounds: number,
   count: number,
-  crowds: readonly number[] = [1, 2, 4],
+  nodeCounts: readonly number[] = [1, 2, 4],
   latencies: readonly number[] = [0, 300],
 ): Promise<Tally> {
   const server = await startPostgres({ durable: true });
   const tallies: Tally[] = [];
   try {
     for (const latency of latencies) {
-      rig.delayAnswers(latency);
-      const runs = new Map<number, Run[]>([0, ...crowds].map((nodes) => [nodes, []]));
+      servers.delayAnswers(latency);
+      const runs = new Map<number, Run[]>([0, ...nodeCounts].map((nodes) => [nodes, []]));
       for (let round = 0; round < rounds; round += 1) {
         for (const [nodes, list] of runs)
-          list.push(await once(rig, main, server, nodes, `pg${round}n${nodes}l${latency}`, count));
+          list.push(await once(servers, main, server, nodes, `pg${round}n${nodes}l${latency}`, count));
       }
-      tallies.push(report(latency, count, crowds, runs));
+      tallies.push(report(latency, count, nodeCounts, runs));
     }
   } finally {
-    rig.delayAnswers(0);
+    servers.delayAnswers(0);
     await server.stop();
   }
   return sum(tallies);
@@ -58,7 +58,7 @@ export async function postgres(
 function report(
   latency: number,
   count: number,
-  crowds: readonly number[],
+  nodeCounts: readonly number[],
   runs: ReadonlyMap<number, readonly Run[]>,
 ): Tally {
   const of = (nodes: number, what: keyof Run) => median((runs.get(nodes) ?? []).map((run) => run[what]));
@@ -66,7 +66,7 @@ function report(
     `${nodes} node${nodes > 1 ? "s" : ""}, ${count} emails, agent ${latency} ms`;
   const sqlite = of(0, "rate");
   const one = of(1, "rate");
-  for (const nodes of crowds) {
+  for (const nodes of nodeCounts) {
     const ours = of(nodes, "rate");
     const goal =
       nodes === 1 && latency === 0
@@ -98,14 +98,14 @@ function report(
 
 /** `nodes` is 0 for SQLite. */
 async function once(
-  rig: Rig,
+  servers: MailServers,
   main: string,
   server: Postgres,
   nodes: number,
   run: string,
   count: number,
 ): Promise<Run> {
-  const around = rig.surroundings();
+  const around = servers.surroundings();
   const schema = nodes === 0 ? null : await server.schema();
   const store =
     schema === null ? undefined : `${server.url}?options=${encodeURIComponent(`-c search_path=${schema}`)}`;
@@ -115,10 +115,10 @@ async function once(
     for (let n = 0; n < Math.max(1, nodes); n += 1)
       subjects.push(await startDaemon(around, { main, ...(store === undefined ? {} : { store }) }));
     for (const one of subjects) one.signal("SIGSTOP");
-    for (const n of ids.keys()) await rig.deliver(around.users[0] ?? "", mail(run, n));
+    for (const n of ids.keys()) await servers.deliver(around.users[0] ?? "", mail(run, n));
     // The server looks into its directories half a second after the first sign of something new.
     await sleep(1500);
-    const watched = rig.watch(ids);
+    const watched = servers.watch(ids);
     const before = await counters(server, subjects);
     const began = clock();
     for (const one of subjects) one.signal("SIGCONT");

@@ -20,7 +20,7 @@ export interface PhoneSubject extends Subject {
   readonly call: string;
 }
 
-export interface PhoneRig {
+export interface PhoneFixture {
   baseline(preload?: Preload): Promise<PhoneSubject>;
   daemon(preload?: Preload): Promise<PhoneSubject>;
   /** Ports of the platform and of the provider. */
@@ -33,7 +33,7 @@ export interface PhoneRig {
 type Ports = Extract<PhoneMessage, { kind: "listening" }>;
 const number = "+15550100";
 
-export async function startPhoneRig(main: string): Promise<PhoneRig> {
+export async function startPhoneFixture(main: string): Promise<PhoneFixture> {
   const peers = fork(fileURLToPath(new URL("./peers.ts", import.meta.url)), { stdio: "inherit" });
   const [ports] = (await once(peers, "message")) as [PhoneMessage];
   if (ports.kind !== "listening") throw new Error("the peers did not report their ports");

@@ -16,7 +16,7 @@ export interface Replies extends Tally {
   readonly answered: ReadonlyMap<string, number>;
 }
 
-export interface Rig {
+export interface MailServers {
   readonly imap: string;
   /** Surroundings with `count` unused mailboxes. Throws when the server has no more. */
   surroundings(count?: number): Surroundings;
@@ -38,7 +38,7 @@ const mailboxes = 300;
 const patienceMs = 20_000;
 const afterwardsMs = 300;
 
-export async function startRig(): Promise<Rig> {
+export async function startMailServers(): Promise<MailServers> {
   const peers = fork(fileURLToPath(new URL("./peers.ts", import.meta.url)), { stdio: "inherit" });
   const [ports] = (await once(peers, "message")) as [PeersMessage];
   if (ports.kind !== "listening") throw new Error("the peers did not report their ports");
