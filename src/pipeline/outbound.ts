@@ -7,8 +7,12 @@ import { firstTo, type Opening, readOpening, writeOpening } from "../domain/turn
 import { newId, newToken } from "../ops/clock.ts";
 import { standardTiming } from "../ops/timing.ts";
 import type { Query } from "../store/driver.ts";
-import { insertConversation } from "../store/tables/conversations.ts";
-import { type OpeningOutcome, openingOutcome, recentOpenings } from "../store/tables/openings.ts";
+import {
+  insertConversation,
+  type OpeningOutcome,
+  openingOutcome,
+  recentOpenings,
+} from "../store/tables/conversations.ts";
 import { enqueueTurn } from "../store/tables/turns.ts";
 
 export interface Begun {

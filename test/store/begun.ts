@@ -7,8 +7,7 @@ import { begin, begunBefore } from "../../src/pipeline/outbound.ts";
 import { extendTurn, joinableTurn } from "../../src/pipeline/route/rows.ts";
 import { headDraft, isSuperseded } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { postponeChannel } from "../../src/store/tables/capped.ts";
-import { readConversation } from "../../src/store/tables/conversations.ts";
+import { openingOutcome, readConversation } from "../../src/store/tables/conversations.ts";
 import {
   countNotices,
   enqueueDraft,
@@ -17,8 +16,13 @@ import {
   readDraft,
   readyReplies,
 } from "../../src/store/tables/drafts.ts";
-import { exempt, settleEvent, settleEventsOf, storedEvents } from "../../src/store/tables/events.ts";
-import { openingOutcome } from "../../src/store/tables/openings.ts";
+import {
+  exempt,
+  postponeChannel,
+  settleEvent,
+  settleEventsOf,
+  storedEvents,
+} from "../../src/store/tables/events.ts";
 import { lift, strike, suppress, suppression } from "../../src/store/tables/suppressions.ts";
 import { enqueueTurn, readTurn } from "../../src/store/tables/turns.ts";
 import {

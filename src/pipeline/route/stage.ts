@@ -15,11 +15,14 @@ import { newId, newToken } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Query } from "../../store/driver.ts";
-import { elderEvents, fairEvents, isCapped, postponeChannel } from "../../store/tables/capped.ts";
 import {
   channelsToRoute,
   type EventRow,
+  elderEvents,
+  fairEvents,
+  isCapped,
   lockChannel,
+  postponeChannel,
   postponeEvent,
   settleEvent,
   storedEvents,
@@ -27,7 +30,7 @@ import {
 import { capUse, roomIn } from "../../store/tables/turns.ts";
 import { readBody } from "../accept/decide.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
-import type { LiveSessions, SessionContext } from "../live-sessions.ts";
+import type { LiveSessions } from "../live-sessions.ts";
 import { applyReplyAsReceipt, matchReceipt } from "../reconcile/receipts.ts";
 import {
   addConversation,
@@ -217,7 +220,7 @@ async function routeOther(q: Query, pass: Pass, row: EventRow): Promise<void> {
   const { line } = pass;
   const error = await attempt(q, pass, async () => {
     const event = readBody(row.body);
-    if (event.kind === "session") return pass.sessions.routeEvent(q, line, row, event, sessionContext(pass));
+    if (event.kind === "session") return pass.sessions.routeEvent(q, line, row, event, pass);
     if (event.kind !== "delivery") throw new Error("the stored event cannot be read");
     const draft = await matchReceipt(q, line, row, event, pass);
     if (draft)
@@ -335,7 +338,7 @@ async function perform(
     }
     case "words":
       pass.uses = null;
-      return pass.sessions.routeMessage(q, line, row, event, decision.session, sessionContext(pass));
+      return pass.sessions.routeMessage(q, line, row, event, decision.session, pass);
     case "over": {
       const { code, reason, cap } = decision.over;
       pass.log.warn({ channel: row.channel, event: row.id, code }, "message held by a cap");
@@ -347,14 +350,6 @@ async function perform(
       return waitForRoom(q, pass, row, decision.waits);
   }
 }
-
-const sessionContext = (pass: Pass): SessionContext => ({
-  clock: pass.clock,
-  log: pass.log,
-  node: pass.node,
-  committed: pass.committed,
-  cancel: (conversation) => pass.cancel(conversation),
-});
 
 /** Returns the conversation of a message that is not asked; opens one when there is none. */
 async function placeOf(q: Query, pass: Pass, message: Message, facts: Facts): Promise<string> {

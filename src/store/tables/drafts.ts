@@ -1,9 +1,10 @@
-// Replies, and drafts in their lanes: statements that several stages and commands share.
+// Replies, and drafts in their lanes: statements that several stages and commands share. Each part of a reply with several
+// drafts is sent only after the previous one was accepted.
 
 import { type Query, touch } from "../driver.ts";
 import { appendToLane, nextSeq, refreshLane } from "../lanes.ts";
 import { channelsIn } from "../many.ts";
-import { movesToAny, type State, TransitionRefused } from "../transitions.ts";
+import { moves, movesToAny, type State, TransitionRefused } from "../transitions.ts";
 
 export interface ReplyRow {
   readonly id: string;
@@ -254,4 +255,40 @@ export const resent = "sent again by an operator";
 
 export async function readDraft(q: Query, id: string): Promise<DraftRow | null> {
   return (await q.one<DraftRow>(`SELECT ${draftColumns} FROM drafts WHERE id = $1`, id)) ?? null;
+}
+
+interface Part {
+  readonly reply: string;
+  readonly seq: number;
+}
+
+/** Ends the later parts of a reply after a part that was not certainly sent: they are dropped, or
+ *  held for an operator together with it. Call with the lane's row locked, and refresh the lane. */
+export async function endRest(q: Query, { reply, seq }: Part, state: "dropped" | "held"): Promise<void> {
+  const reason = { dropped: "an earlier part was not sent", held: "an earlier part may not have gone out" }[
+    state
+  ];
+  await q.write(endings[state], reply, seq, reason);
+}
+const ended = {
+  set: "open = 0, reason = $3, updated_at = now_ms()",
+  where: "reply = $1 AND seq > $2 AND attempts = 0",
+};
+const endings = {
+  dropped: moves("drafts", "dropped", { ...ended, from: ["queued", "held"] }),
+  held: moves("drafts", "held", { ...ended, from: ["queued"] }),
+};
+
+/** Enqueues the held later parts again when the held part was sent or is about to be. Call with the
+ *  lane's row locked, and refresh the lane. */
+export async function resumeRest(q: Query, { reply, seq }: Part): Promise<void> {
+  await q.write(
+    moves("drafts", "queued", {
+      set: "open = 1, reason = NULL, due_at = now_ms(), updated_at = now_ms()",
+      where: "reply = $1 AND seq > $2 AND attempts = 0",
+      from: ["held"],
+    }),
+    reply,
+    seq,
+  );
 }

@@ -3,8 +3,7 @@
 import type { Query } from "../driver.ts";
 import { lockLane, refreshLane } from "../lanes.ts";
 import { moves } from "../transitions.ts";
-import { resent } from "./drafts.ts";
-import { resumeRest } from "./parts.ts";
+import { resent, resumeRest } from "./drafts.ts";
 
 export interface DraftSummary {
   readonly id: string;

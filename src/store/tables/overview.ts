@@ -2,7 +2,7 @@
 // index, so the cost does not grow with the history.
 
 import type { Query } from "../driver.ts";
-import { cappedEvents } from "./capped.ts";
+import { cappedEvents } from "./events.ts";
 import { wholeChannel } from "./pauses.ts";
 
 type Counts = { readonly [state: string]: number };

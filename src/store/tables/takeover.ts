@@ -3,7 +3,7 @@
 import type { Query } from "../driver.ts";
 import { lockLane, refreshLane } from "../lanes.ts";
 import { moves } from "../transitions.ts";
-import { endRest } from "./parts.ts";
+import { endRest } from "./drafts.ts";
 
 /** Records the platform's id of a human's message, found by the turn that relayed it. */
 export async function namePlatformId(q: Query, turn: string, platformId: string): Promise<void> {
