@@ -9,7 +9,8 @@ import { startDaemon } from "../subject.ts";
 import { mail, mailId } from "./mails.ts";
 import type { MailServers, Replies } from "./servers.ts";
 
-const idleMs = 5000;
+/** Long enough for the renewals of the channel's lease. */
+const idleMs = 20_000;
 const goals = { single: { statements: 30, commits: 5 }, burst: { statements: 30, commits: 0.1 } };
 
 interface Cost {
