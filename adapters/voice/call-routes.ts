@@ -1,15 +1,21 @@
 // HTTP routes for calls of providers that speak TwiML: call start, end and resume of the connection, dial result,
 // voicemail. Every response is built from stored state, because another process may handle the next request.
 
-import { externalId, type HttpRoute, type RoutePath, sessionId } from "bridgehead/contract";
-import { callStatus } from "./call-status.ts";
-import type { Front } from "./dialects/dialect.ts";
-import { missedCall, untaken, voicemail } from "./for-humans.ts";
-import { dialTargets, handOverVerb, languageInData } from "./handoff.ts";
-import { partiesOf, personOf } from "./parties.ts";
-import type { Params } from "./signature.ts";
-import { element, escapeXml, hangUp, say, twiml } from "./twiml.ts";
-import { wording } from "./wording.ts";
+import { externalId, type HttpRoute, type RoutePath, sendKey, sessionId } from "bridgehead/contract";
+import type { VoiceChannel } from "./engine/record.ts";
+import { missedCall, partiesOf, personOf, untaken, voicemail } from "./engine/record.ts";
+import type { Params } from "./proof.ts";
+import { wording } from "./speech/phrases.ts";
+import {
+  dialTargets,
+  element,
+  escapeXml,
+  handOverVerb,
+  hangUp,
+  languageInData,
+  say,
+  twiml,
+} from "./twiml.ts";
 
 /** The provider-specific parts of these routes. */
 export interface CallFlow {
@@ -34,9 +40,9 @@ const unreachable = "64102";
 /** Pause in seconds before the first retry after `unreachable`. Each further retry waits this much longer. */
 const pauseSeconds = 3;
 
-export function callRoutes(front: Front, flow: CallFlow): readonly HttpRoute[] {
-  const { channel, config } = front;
-  const desk = callDesk(front, flow);
+export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRoute[] {
+  const { channel, config } = voice;
+  const desk = callDesk(voice, flow);
   const route = (method: "GET" | "POST", path: RoutePath, answer: Answer): HttpRoute => ({
     kind: "http",
     method,
@@ -62,7 +68,7 @@ export function callRoutes(front: Front, flow: CallFlow): readonly HttpRoute[] {
     route("POST", "/ended", desk.ended),
     route("POST", "/dialed", desk.dialed),
     route("POST", "/voicemail", desk.voicemail),
-    route("POST", "/status", (params) => callStatus(front, params)),
+    route("POST", "/status", (params) => callStatus(voice, params)),
     // The fallback response needs no database, no platform request and no agent.
     route("GET", "/fallback", apology),
     route("POST", "/fallback", apology),
@@ -77,13 +83,13 @@ interface CallDesk {
   readonly voicemail: Answer;
 }
 
-function callDesk(front: Front, flow: CallFlow): CallDesk {
-  const { channel, config } = front;
+function callDesk(voice: VoiceChannel, flow: CallFlow): CallDesk {
+  const { channel, config } = voice;
   const callOf = (params: Params) => params.CallSid ?? "";
   const factsOf = (params: Params) => channel.session(sessionId(callOf(params)));
   const address = (path: RoutePath, query = "") => channel.url(path).href + query;
   const over = async (params: Params, reason: string, ...verbs: readonly string[]) => {
-    await front.closed(callOf(params), reason);
+    await voice.closed(callOf(params), reason);
     return twiml(...verbs);
   };
   const connect = (
@@ -107,7 +113,7 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
     };
   };
   const missed = (params: Params, why: string) => channel.accept([missedCall(unserved(params), why)]);
-  const first = (language: string) => front.greeting(language) ?? wording(config, language).greeting;
+  const first = (language: string) => voice.greeting(language) ?? wording(config, language).greeting;
 
   /** Responds when the agent cannot be reached any more. */
   const lastResort = async (params: Params) => {
@@ -204,4 +210,31 @@ function callDesk(front: Front, flow: CallFlow): CallDesk {
       return over(params, "voicemail", hangUp);
     },
   };
+}
+
+// Handles status callbacks of a call (Twilio's StatusCallback of a call or a number), during and after the call.
+
+/** Final statuses of an outbound call that was not answered. */
+const vain = new Set(["busy", "no-answer", "failed", "canceled"]);
+const over = new Set([...vain, "completed"]);
+
+/** Reports delivery of an outbound call under its draft's key. The key binds the call even when the response to the
+ *  create request was lost. A call that has ended is recorded as closed, independent of which callback or request
+ *  reports the end first. */
+async function callStatus(voice: VoiceChannel, params: Params): Promise<Response> {
+  const { CallSid: call = "", CallStatus: status = "", key } = params;
+  if (key !== undefined && /^[a-z0-9]+$/.test(key)) {
+    const state = vain.has(status) ? "failed" : stateOf(status);
+    const about = { key: sendKey(key), sent: [externalId(call)] };
+    const id = externalId(`${call}/status/${status}`);
+    await voice.channel.accept([{ kind: "delivery", id, about, state, detail: status }]);
+  }
+  if (over.has(status)) await voice.closed(call, status === "completed" ? "hung-up" : status);
+  return new Response(null, { status: 204 });
+}
+
+function stateOf(status: string): "accepted" | "delivered" {
+  return status === "in-progress" || status === "answered" || status === "completed"
+    ? "delivered"
+    : "accepted";
 }

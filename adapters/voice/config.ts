@@ -1,10 +1,10 @@
 // The configuration keys of a voice channel. Each description is the question that the key answers. The example
 // configuration and the JSON Schema are generated from these descriptions.
 
-import { units } from "bridgehead/contract";
+import { type Remark, type Surroundings, units } from "bridgehead/contract";
+import { isPossiblePhoneNumber } from "libphonenumber-js/min";
 import * as z from "zod";
-import { digits, fillers, giveUp, handOver, resume, silence } from "./limits.ts";
-import { isEd25519Key } from "./telnyx-key.ts";
+import type { Dialect } from "./dialects/dialect.ts";
 
 const { duration } = units(z);
 
@@ -15,9 +15,6 @@ const languageCode = z
     /^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$/,
     "expected a language such as en-US or de; `multi` is a value of transcription_language",
   );
-const ed25519Key = z
-  .string()
-  .refine(isEd25519Key, "expected an Ed25519 public key: base64 of 32 bytes, as the Telnyx portal shows it");
 const phrase = z.string().min(1).max(400);
 
 const speech = {
@@ -57,174 +54,285 @@ const phrases = z.strictObject({
   voicemail: phrase.optional().describe("How is a caller asked to leave a message?"),
 });
 
-/** Keys that map to an attribute of Twilio's ConversationRelay only. The other dialects reject them because they
- *  would have no effect. */
-const twilioOnly = ["interrupt_sensitivity", "ignore_backchannel", "transcription_language"] as const;
-
-/** The keys that a dialect requires. */
-const needed = {
-  twilio: ["auth_tokens"],
-  gather: ["auth_tokens"],
-  telnyx: ["telnyx"],
-  retell: ["retell"],
-  jambonz: ["jambonz"],
-} as const;
-
-export const config = z
+const fillers = z
   .strictObject({
-    dialect: z
-      .enum(["twilio", "telnyx", "retell", "jambonz", "gather"])
-      .prefault("twilio")
-      .describe("Which provider connects the calls? `gather`: Twilio without a websocket, turn by turn."),
-    auth_tokens: z
-      .array(secret("A token of the Twilio account."))
-      .min(1)
-      .optional()
-      .describe("twilio, gather: which auth tokens verify request signatures? Two during a rotation."),
-    telnyx: z
-      .strictObject({
-        public_key: z
-          .union([ed25519Key, z.array(ed25519Key).min(1)])
-          .describe(
-            "Which public key (base64, Ed25519) verifies webhook signatures? A list during a rotation: each key is accepted.",
-          ),
-        token_key: secret("From which secret are the tokens of calls derived? Choose a random one."),
-      })
-      .optional()
-      .describe("telnyx: how are requests of Telnyx authenticated?"),
-    retell: z
-      .strictObject({
-        secret: secret(
-          "Which secret does the URL contain that Retell connects to? wss://<public_url>/channels/<id>/llm/<secret>",
-        ),
-        api_key: secret("Which API key verifies the signatures of its webhooks?").optional(),
-      })
-      .optional()
-      .describe("retell: how are requests of Retell authenticated?"),
-    jambonz: z
-      .strictObject({
-        user: z.string().min(1).describe("Which user name does jambonz send?"),
-        password: secret("What is the password?"),
-      })
-      .optional()
-      .describe("jambonz: how are requests of jambonz authenticated?"),
-    account_sid: z
-      .string()
-      .regex(/^AC\w+$/)
-      .optional()
-      .describe(
-        "Outbound calls: which Twilio account places them? Default: outbound calls are not possible.",
-      ),
-    api_key: z
-      .strictObject({
-        sid: z.string().min(1).describe("What is the SID of the API key?"),
-        secret: secret("What is the secret of the API key?"),
-      })
-      .optional()
-      .describe("Outbound calls: which API key is used? Default: the first of auth_tokens."),
-    api_url: z.url().prefault("https://api.twilio.com").describe("What is the URL of Twilio's API?"),
-    number: z
-      .string()
-      .regex(/^\+[1-9]\d{4,14}$/, "expected a number such as +15005550006")
-      .optional()
-      .describe("Which number does this channel have? Outbound calls show it."),
-    language: languageCode.prefault("en-US").describe("Which language does a call start in?"),
-    languages: z
-      .array(z.strictObject({ code: languageCode.describe("Which language?"), ...speech }))
-      .prefault([])
-      .describe("Which further languages are recognized and spoken?"),
-    transcription_language: z
-      .union([z.literal("multi"), languageCode])
-      .optional()
-      .describe(
-        "twilio: which language is transcribed, if not `language`? `multi`: Deepgram detects the language, and the reply is spoken in it if it is one of `languages`; without that list ElevenLabs speaks any language.",
-      ),
-    ...speech,
-    hints: z
-      .array(z.string().min(1))
-      .prefault([])
-      .describe("Which names and terms should the speech recognition expect?"),
-    interruptible: z
-      .enum(["none", "dtmf", "speech", "any"])
-      .prefault("any")
-      .describe("What interrupts the agent's speech (barge-in)?"),
-    interrupt_sensitivity: z
-      .enum(["high", "medium", "low"])
-      .optional()
-      .describe("twilio: how easily does the caller's speech interrupt the agent? Default: high."),
-    ignore_backchannel: z
-      .boolean()
-      .optional()
-      .describe(
-        'twilio: does Twilio continue to speak when the caller only says "uh-huh"? Default: false; the daemon resumes the reply where it stopped.',
-      ),
-    speech_timeout: z
-      .union([
-        z.literal("auto"),
-        duration.refine((ms) => ms >= 600 && ms <= 5000, { error: "expected 600ms to 5s, or auto" }),
-      ])
-      .prefault("auto")
-      .describe("How much silence ends an utterance? 600ms to 5s."),
-    greeting: z
-      .union([phrase, z.record(languageCode, phrase)])
-      .optional()
-      .describe(
-        "Which greeting starts a call? One text, or one per language. Default: the agent's introduction.",
-      ),
-    phrases: z.array(phrases).prefault([]).describe("Which phrases replace the built-in ones, per language?"),
-    fillers,
-    give_up: giveUp,
-    silence,
-    resume,
-    digits,
-    hand_over: handOver.optional(),
-    fallback: z
-      .enum(["none", "gather"])
-      .prefault("none")
-      .describe(
-        "twilio: what happens when the websocket cannot be reached? `gather` continues turn by turn.",
-      ),
-    collect: duration.prefault("250ms").describe("How long do we wait for more speech after an utterance?"),
-    max_call: duration.prefault("30m").describe("How long may a call last?"),
-    max_sentences: z
-      .int()
-      .min(1)
-      .max(50)
-      .prefault(4)
-      .describe(
-        "How many sentences of a reply are spoken before the caller is asked whether to continue? The rest follows after a yes.",
-      ),
-    speaking_rate: z
-      .number()
-      .min(5)
-      .max(40)
-      .prefault(15)
-      .describe(
-        "How many characters are spoken per second, where the provider does not report the end of speech?",
-      ),
+    first: duration.prefault("1200ms").describe("After how long without a reply is the first filler spoken?"),
+    second: duration.prefault("6s").describe("After how long the second?"),
+    every: duration.prefault("8s").describe("How often after that?"),
   })
-  .superRefine((channel, context) => {
-    for (const key of needed[channel.dialect]) {
-      if (channel[key] !== undefined) continue;
-      context.addIssue({ code: "custom", path: [key], message: `dialect ${channel.dialect} needs ${key}` });
-    }
-    for (const key of channel.dialect === "twilio" ? [] : twilioOnly) {
-      if (channel[key] === undefined) continue;
-      const message = `dialect ${channel.dialect} has no such setting: only twilio has`;
-      context.addIssue({ code: "custom", path: [key], message });
-    }
-    if (channel.dialect !== "twilio" || channel.transcription_language !== "multi") return;
-    const { transcription_provider: hearing = "Deepgram", tts_provider: speaking = "ElevenLabs" } = channel;
-    if (hearing.toLowerCase() !== "deepgram") {
-      const message = "transcription_language multi needs Deepgram: no other provider detects languages";
-      context.addIssue({ code: "custom", path: ["transcription_provider"], message });
-    }
-    if (channel.languages.length === 0 && speaking.toLowerCase() !== "elevenlabs") {
-      const message = `transcription_language multi needs languages with tts_provider ${speaking}: only ElevenLabs speaks without them`;
-      context.addIssue({ code: "custom", path: ["languages"], message });
-    }
-  });
+  .prefault({});
+
+const giveUp = z
+  .strictObject({
+    after: duration.prefault("25s").describe("How long do we wait for a reply?"),
+    to: z
+      .enum(["human", "end"])
+      .prefault("human")
+      .describe("What happens then? `human`: hand_over, if configured; `end`: apologize and hang up."),
+  })
+  .prefault({});
+
+const silence = z
+  .strictObject({
+    after: duration.prefault("10s").describe("How long may the caller be silent after the agent has spoken?"),
+    asks: z
+      .int()
+      .min(0)
+      .max(10)
+      .prefault(2)
+      .describe("How often is the caller asked whether they are still there?"),
+  })
+  .prefault({});
+
+const resume = z
+  .strictObject({
+    times: z
+      .int()
+      .min(0)
+      .max(10)
+      .prefault(3)
+      .describe("How often is a call resumed after its connection was lost?"),
+  })
+  .prefault({});
+
+const digits = z
+  .strictObject({
+    human: z
+      .string()
+      .regex(/^[0-9*#]?$/)
+      .prefault("0")
+      .describe('Which key transfers to a human? "": none.'),
+    as_message: z
+      .boolean()
+      .prefault(true)
+      .describe("Are pressed keys (DTMF) sent to the agent as a message?"),
+    pause: duration.prefault("2500ms").describe("Which pause ends a sequence of keys? # always does."),
+  })
+  .prefault({});
+
+const target = z
+  .string()
+  .regex(/^(\+[1-9]\d{4,14}|sip:[^\s<>"&]+)$/, "expected a number such as +15005550006, or a sip: address");
+
+const handOver = z
+  .strictObject({
+    dial: z
+      .array(target)
+      .min(1)
+      .max(10)
+      .optional()
+      .describe("Which numbers or sip: addresses are called, all at once?"),
+    enqueue: z
+      .strictObject({
+        workflow_sid: z.string().min(1).describe("Which TaskRouter workflow receives the call?"),
+        attributes: z
+          .record(z.string(), z.string())
+          .prefault({})
+          .describe("Which further attributes does the task have?"),
+      })
+      .optional()
+      .describe("Or: which queue receives the call?"),
+    redirect: z.url().optional().describe("Or: which URL returns the next TwiML, such as a Studio flow?"),
+    timeout: duration.prefault("25s").describe("How long does it ring?"),
+    caller_id: target.optional().describe("Which caller id is shown? Default: the caller's number."),
+    no_answer: z
+      .enum(["voicemail", "agent", "end"])
+      .prefault("voicemail")
+      .describe(
+        "What happens when the transfer is not answered? `agent`: the agent continues. jambonz cannot record: responders are notified of a missed call instead. retell: responders are notified if its webhook (api_key) is configured; nothing else is possible.",
+      ),
+    voicemail_length: duration.prefault("2m").describe("How long may a voicemail be?"),
+  })
+  .refine(
+    (over) => [over.dial, over.enqueue, over.redirect].filter((way) => way !== undefined).length === 1,
+    {
+      error: "give one of dial, enqueue and redirect",
+    },
+  )
+  .describe("How is a call transferred to a human?");
+
+const keys = {
+  account_sid: z
+    .string()
+    .regex(/^AC\w+$/)
+    .optional()
+    .describe("Outbound calls: which Twilio account places them? Default: outbound calls are not possible."),
+  api_key: z
+    .strictObject({
+      sid: z.string().min(1).describe("What is the SID of the API key?"),
+      secret: secret("What is the secret of the API key?"),
+    })
+    .optional()
+    .describe("Outbound calls: which API key is used? Default: the first of auth_tokens."),
+  api_url: z.url().prefault("https://api.twilio.com").describe("What is the URL of Twilio's API?"),
+  number: z
+    .string()
+    .regex(/^\+[1-9]\d{4,14}$/, "expected a number such as +15005550006")
+    .optional()
+    .describe("Which number does this channel have? Outbound calls show it."),
+  language: languageCode.prefault("en-US").describe("Which language does a call start in?"),
+  languages: z
+    .array(z.strictObject({ code: languageCode.describe("Which language?"), ...speech }))
+    .prefault([])
+    .describe("Which further languages are recognized and spoken?"),
+  transcription_language: z
+    .union([z.literal("multi"), languageCode])
+    .optional()
+    .describe(
+      "twilio: which language is transcribed, if not `language`? `multi`: Deepgram detects the language, and the reply is spoken in it if it is one of `languages`; without that list ElevenLabs speaks any language.",
+    ),
+  ...speech,
+  hints: z
+    .array(z.string().min(1))
+    .prefault([])
+    .describe("Which names and terms should the speech recognition expect?"),
+  interruptible: z
+    .enum(["none", "dtmf", "speech", "any"])
+    .prefault("any")
+    .describe("What interrupts the agent's speech (barge-in)?"),
+  interrupt_sensitivity: z
+    .enum(["high", "medium", "low"])
+    .optional()
+    .describe("twilio: how easily does the caller's speech interrupt the agent? Default: high."),
+  ignore_backchannel: z
+    .boolean()
+    .optional()
+    .describe(
+      'twilio: does Twilio continue to speak when the caller only says "uh-huh"? Default: false; the daemon resumes the reply where it stopped.',
+    ),
+  speech_timeout: z
+    .union([
+      z.literal("auto"),
+      duration.refine((ms) => ms >= 600 && ms <= 5000, { error: "expected 600ms to 5s, or auto" }),
+    ])
+    .prefault("auto")
+    .describe("How much silence ends an utterance? 600ms to 5s."),
+  greeting: z
+    .union([phrase, z.record(languageCode, phrase)])
+    .optional()
+    .describe(
+      "Which greeting starts a call? One text, or one per language. Default: the agent's introduction.",
+    ),
+  phrases: z.array(phrases).prefault([]).describe("Which phrases replace the built-in ones, per language?"),
+  fillers,
+  give_up: giveUp,
+  silence,
+  resume,
+  digits,
+  hand_over: handOver.optional(),
+  fallback: z
+    .enum(["none", "gather"])
+    .prefault("none")
+    .describe("twilio: what happens when the websocket cannot be reached? `gather` continues turn by turn."),
+  collect: duration.prefault("250ms").describe("How long do we wait for more speech after an utterance?"),
+  max_call: duration.prefault("30m").describe("How long may a call last?"),
+  max_sentences: z
+    .int()
+    .min(1)
+    .max(50)
+    .prefault(4)
+    .describe(
+      "How many sentences of a reply are spoken before the caller is asked whether to continue? The rest follows after a yes.",
+    ),
+  speaking_rate: z
+    .number()
+    .min(5)
+    .max(40)
+    .prefault(15)
+    .describe(
+      "How many characters are spoken per second, where the provider does not report the end of speech?",
+    ),
+};
+
+const authTokens = z
+  .array(secret("A token of the Twilio account."))
+  .min(1)
+  .optional()
+  .describe("twilio, gather: which auth tokens verify request signatures? Two during a rotation.");
+
+const relayKeys = ["interrupt_sensitivity", "ignore_backchannel", "transcription_language"] as const;
+
+/** Returns the schema of a channel with one of these dialects. The first is the default. */
+export function voiceConfig(dialects: readonly Dialect[], question: string) {
+  const names = dialects.map(({ name }) => name) as [string, ...string[]];
+  const blocks = Object.fromEntries(
+    dialects.flatMap(({ name, block }) => (block === undefined ? [] : [[name, block.optional()]])),
+  );
+  const dialect = z.enum(names).prefault(names[0]).describe(question);
+  return z
+    .strictObject({ dialect, auth_tokens: authTokens, ...blocks, ...keys })
+    .superRefine((channel, context) => {
+      const wrong = (key: string, message: string) =>
+        context.addIssue({ code: "custom", path: [key], message });
+      const { name, block, needs = [], supports = [] } = dialectOf(dialects, channel);
+      const own = block === undefined ? [] : [name];
+      for (const key of [...own, ...needs])
+        if ((channel as Readonly<Record<string, unknown>>)[key] === undefined)
+          wrong(key, `dialect ${name} needs ${key}`);
+      for (const key of relayKeys)
+        if (!supports.includes(key) && channel[key] !== undefined)
+          wrong(key, `dialect ${name} has no such setting: only twilio has`);
+      if (!supports.includes("transcription_language") || channel.transcription_language !== "multi") return;
+      const { transcription_provider: hearing = "Deepgram", tts_provider: speaking = "ElevenLabs" } = channel;
+      if (hearing.toLowerCase() !== "deepgram")
+        wrong(
+          "transcription_provider",
+          "transcription_language multi needs Deepgram: no other provider detects languages",
+        );
+      if (channel.languages.length === 0 && speaking.toLowerCase() !== "elevenlabs")
+        wrong(
+          "languages",
+          `transcription_language multi needs languages with tts_provider ${speaking}: only ElevenLabs speaks without them`,
+        );
+    });
+}
+
+/** Returns the dialect of a channel. */
+export function dialectOf(dialects: readonly Dialect[], { dialect }: { readonly dialect: string }): Dialect {
+  const found = dialects.find(({ name }) => name === dialect);
+  if (found === undefined) throw new Error(`there is no dialect ${dialect}`);
+  return found;
+}
 
 /** The parsed configuration with defaults applied. Durations are in milliseconds. */
-export type VoiceConfig = z.output<typeof config>;
+export type VoiceConfig = z.output<ReturnType<typeof voiceConfig>>;
 export type PhraseOverrides = z.output<typeof phrases>;
+
+/** Finds errors in a voice configuration that passed schema validation. Runs in `check` and on every start. Called with the parsed configuration. No I/O. */
+export function review(config: VoiceConfig, { publicUrl, trial }: Surroundings): readonly Remark[] {
+  if (trial) return [];
+  const remarks: Remark[] = [];
+  const { account_sid: account, hand_over: over } = config;
+  const numbers: readonly (readonly [Remark["path"], string | undefined])[] = [
+    [["number"], config.number],
+    [["hand_over", "caller_id"], over?.caller_id],
+    ...(over?.dial ?? []).map((to, index) => [["hand_over", "dial", index], to] as const),
+  ];
+  for (const [path, number] of numbers)
+    if (number?.startsWith("+") === true && !isPossiblePhoneNumber(number))
+      remarks.push(error(path, `is no possible number: ${number}`, numberFix));
+  if (account !== undefined && !/^AC[0-9a-f]{32}$/i.test(account))
+    remarks.push(
+      error(
+        ["account_sid"],
+        "is no account SID",
+        "copy it from Twilio's console: AC and 32 hexadecimal digits",
+      ),
+    );
+  const path = ["..", "http", "public_url"];
+  const fix = "set http.public_url to the https address under which the provider reaches this daemon";
+  if (publicUrl === null)
+    remarks.push(error([], "needs http.public_url: without it calls cannot reach this daemon", fix));
+  else if (publicUrl.protocol !== "https:")
+    remarks.push(error(path, "is not https: calls would travel in the open", fix));
+  return remarks;
+}
+
+const numberFix = 'write it with its country\'s code and all digits, in quotes: "+12025550100"';
+
+const error = (path: Remark["path"], message: string, fix: string): Remark => ({
+  severity: "error",
+  path,
+  message,
+  fix,
+});

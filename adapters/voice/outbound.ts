@@ -1,15 +1,27 @@
 // Sends drafts: speech into a call connected to this process, or an outbound call.
 
-import { type Attempt, type Channel, type Outbound, type SendOutcome, sessionId } from "bridgehead/contract";
-import type { PlacedCalls } from "./calls.ts";
-import type { Ear } from "./dialects/dialect.ts";
-import { compose, type Draft, readDraft, type Speech } from "./draft.ts";
+import {
+  type Attempt,
+  type Channel,
+  type ExternalId,
+  type Json,
+  type Outbound,
+  type Reply,
+  type SendOutcome,
+  sessionId,
+} from "bridgehead/contract";
+import type { Call } from "./engine/call.ts";
+import type { PlacedCalls } from "./placing.ts";
 
 const lookAgainMs = 500;
 
-export function outbound(channel: Channel, ear: Ear, calls: PlacedCalls | null): Outbound<Draft> {
+export function outbound(
+  channel: Channel,
+  find: (call: string) => Call | undefined,
+  calls: PlacedCalls | null,
+): Outbound<Draft> {
   const speak = async (draft: Speech, attempt: Attempt): Promise<SendOutcome> => {
-    const live = ear(draft.session);
+    const live = find(draft.session);
     if (live) return live.answer(draft, attempt);
     const facts = await channel.session(sessionId(draft.session));
     if (facts === null || facts.state === "closed" || facts.handingOver !== null)
@@ -42,3 +54,41 @@ const lookingIn =
     const draft = readDraft(stored);
     return draft.kind === "speech" ? { kind: "unsure" } : calls.find(draft, attempt, signal);
   };
+
+// The drafts of the voice channel: speech for a live call, or a call to place.
+
+/** `speech`: the agent's text for a live call. It is converted to speakable text on sending, when the call's
+ *  language is known. `call`: an outbound call that starts with the text as its greeting. */
+export type Draft =
+  | {
+      readonly kind: "speech";
+      readonly session: string;
+      readonly answers: ExternalId | null;
+      readonly text: string;
+      /** Transfers the call to a human after the text was spoken. */
+      readonly handOver?: true;
+    }
+  | {
+      readonly kind: "call";
+      readonly to: string;
+      readonly text: string;
+      /** False for a reply whose call is no longer known: the adapter never calls back on its own. */
+      readonly wanted: boolean;
+    };
+
+/** Composes drafts from a reply. Signature and introduction are not spoken. */
+function compose(reply: Reply): readonly Draft[] {
+  const { session, answers, text } = reply;
+  const then = reply.handOver ? { handOver: true as const } : {};
+  if (session !== null) return [{ kind: "speech", session, answers, text, ...then }];
+  const [to] = reply.to;
+  return [{ kind: "call", to: to?.address ?? "", text, wanted: reply.kind === "opening" }];
+}
+
+export type Speech = Draft & { readonly kind: "speech" };
+export type Placing = Draft & { readonly kind: "call" };
+
+/** Reads a draft from its stored JSON. */
+function readDraft(stored: Json): Draft {
+  return stored as unknown as Draft;
+}

@@ -1,6 +1,9 @@
 // Serializes TwiML without the provider's library: its types spell several attributes in ways the provider does not
 // accept.
 
+import type { VoiceConfig } from "./config.ts";
+import type { Capabilities } from "./dialects/dialect.ts";
+
 /** Returns an element as text. Attributes without a value are omitted. Attribute values are escaped; children are
  *  not. */
 export function element(
@@ -37,4 +40,72 @@ export const hangUp = "<Hangup/>";
 export function twiml(...verbs: readonly string[]): Response {
   const body = `<?xml version="1.0" encoding="UTF-8"?><Response>${verbs.join("")}</Response>`;
   return new Response(body, { status: 200, headers: { "content-type": "text/xml; charset=utf-8" } });
+}
+
+// Transfers a call to a human: the data for the provider, and the response to its callback.
+
+type HandOver = NonNullable<VoiceConfig["hand_over"]>;
+
+/** Returns whether this configuration and dialect can transfer a call. The transfers `frame` and `dial` need a
+ *  number or address in `dial`. */
+export function canHandOver(
+  { hand_over }: VoiceConfig,
+  { transfer }: Pick<Capabilities, "transfer">,
+): boolean {
+  if (transfer === "callback") return hand_over !== undefined;
+  return (transfer === "frame" || transfer === "dial") && hand_over?.dial !== undefined;
+}
+
+/** Builds the data sent with the end of the session, below 4 KB. The provider returns it in the callback and shows
+ *  it to the human who takes the call, so it contains no conversation text. The callback reads everything but the
+ *  language from stored state. */
+export function handOverData(call: string, reason: string, language: string): string {
+  return JSON.stringify({ reason, call, language });
+}
+
+/** Returns the language from the callback's data, or null. */
+export function languageInData(data: string | undefined): string | null {
+  try {
+    const { language } = JSON.parse(data ?? "") as { language?: unknown };
+    return typeof language === "string" ? language.slice(0, 20) : null;
+  } catch {
+    return null;
+  }
+}
+
+export interface HandOverCall {
+  readonly call: string;
+  readonly reason: string;
+  /** URL of the callback that reports the result of Dial. */
+  readonly dialed: string;
+  readonly language: string;
+}
+
+/** Builds the verb that transfers the call to a human. Only Dial reports its result in a callback; Redirect and
+ *  Enqueue do not. */
+export function handOverVerb(over: HandOver, { call, reason, dialed, language }: HandOverCall): string {
+  if (over.redirect !== undefined) return element("Redirect", { method: "POST" }, [escapeXml(over.redirect)]);
+  if (over.enqueue !== undefined) {
+    const task = { ...over.enqueue.attributes, call_sid: call, reason, language };
+    const inner = element("Task", {}, [escapeXml(JSON.stringify(task))]);
+    return element("Enqueue", { workflowSid: over.enqueue.workflow_sid }, [inner]);
+  }
+  return element(
+    "Dial",
+    {
+      action: dialed,
+      method: "POST",
+      timeout: Math.round(over.timeout / 1000),
+      callerId: over.caller_id,
+      answerOnBridge: true,
+    },
+    dialTargets(over),
+  );
+}
+
+/** Returns the Number and Sip elements that Dial rings. */
+export function dialTargets(over: HandOver): readonly string[] {
+  return (over.dial ?? []).map((to) =>
+    to.startsWith("sip:") ? element("Sip", {}, [escapeXml(to)]) : element("Number", {}, [escapeXml(to)]),
+  );
 }

@@ -3,7 +3,7 @@
 
 import { externalId, type InboundEvent, type Reply, type SessionEvent, sessionId } from "bridgehead/contract";
 import { expect, it } from "vitest";
-import { missedCall, untaken, voicemail } from "../../adapters/voice/for-humans.ts";
+import { missedCall, untaken, voicemail } from "../../adapters/voice/engine/record.ts";
 import type { Policy } from "../../src/domain/policy.ts";
 import { acknowledgeEscalation } from "../../src/escalation/reply/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";

@@ -1,9 +1,14 @@
 // Every exported function that is given untrusted text (customers', agents', responders', providers'), and how it is called
 // with it. A function that is in neither table fails linear.test.ts: it must be added here, or exempted with a reason.
 
+import type { Outbound } from "bridgehead/contract";
+import { recordingChannel } from "bridgehead/contract/testing";
 import { config as smsConfig } from "../../adapters/sms/config.ts";
+import type { Dialect, Translator } from "../../adapters/voice/dialects/dialect.ts";
 import type { Dialogue } from "../../adapters/voice/engine/dialogue.ts";
-import { phrases } from "../../adapters/voice/speech/index.ts";
+import { VoiceChannel } from "../../adapters/voice/engine/record.ts";
+import voice from "../../adapters/voice/index.ts";
+import { phrases } from "../../adapters/voice/speech/phrases.ts";
 import type { ListSplitter } from "../../src/client/reading.ts";
 import { message } from "../../src/wire/conversation.ts";
 import { bytes, type Cases, eventWith, type Given, matterWith, ofMatter, one, replyWith } from "./inputs.ts";
@@ -18,6 +23,15 @@ const sms = smsConfig.parse({
 const split = { target: 320, max: 1600, parts: 6, numbering: "(1/2)" };
 const now = new Date(0);
 const frame = (type: string, field: string) => (text: string) => JSON.stringify({ type, [field]: text });
+
+const calls = voice.config.parse({ auth_tokens: ["secret"] });
+
+/** The translator of a dialect, with its own configuration block. */
+function translatorOf(dialect: unknown, block: object, path: string): Translator {
+  const { socket } = (dialect as Dialect).create(new VoiceChannel(recordingChannel(), calls), block);
+  if (socket === undefined) throw new Error("no socket");
+  return socket.connect(new Request(`https://x.example${path}`));
+}
 
 export const cases: Cases = {
   ...emailCases,
@@ -144,14 +158,11 @@ export const cases: Cases = {
   "adapters/sms/smpp/pdu.ts": {
     decode: bytes,
   },
-  "adapters/voice/speech/prose.ts": {
-    passages: (f, text) => f(text.slice(0, 12_000)),
-  },
-  "adapters/voice/speech/sentences.ts": {
-    sentences: (f, text) => f(text.slice(0, 20_000), "en"),
-  },
   "adapters/voice/speech/speakable.ts": {
+    sentences: (f, text) => f(text.slice(0, 20_000), "en"),
     speakable: (f, text) => f(text, "en"),
+    sentencesOf: (f, text) => f(text, "en", phrases("en")),
+    beginningOf: (f, text) => f(text, "en", 4, phrases("en")),
   },
   "adapters/voice/speech/phrases.ts": {
     phrases: one,
@@ -159,16 +170,6 @@ export const cases: Cases = {
   },
   "adapters/voice/speech/words.ts": {
     wordsOf: one,
-  },
-  "adapters/voice/engine/script.ts": {
-    sentencesOf: (f, text) => f(text, "en", phrases("en")),
-    beginningOf: (f, text) => f(text, "en", 4, phrases("en")),
-  },
-  "adapters/voice/dialects/jambonz-messages.ts": {
-    readMessage: (f, text) => f(JSON.stringify({ type: "verb:hook", msgid: text, data: { text } })),
-    transcriptIn: (f, text) =>
-      f({ speech: { alternatives: [{ transcript: text }], language_code: text }, reason: text }),
-    personIn: one,
   },
   "adapters/voice/dialects/twilio.ts": {
     relayTranslator: (f: Given, text: string) => {
@@ -180,52 +181,8 @@ export const cases: Cases = {
       ].map((made) => read(made(text)));
     },
   },
-  "adapters/voice/dialects/retell-transcript.ts": {
-    hearing: (f, text) => {
-      const heard = f() as {
-        updated(frame: unknown): unknown;
-        asked(frame: unknown): unknown;
-        said(text: string, last: boolean): void;
-      };
-      heard.said(text, true);
-      const transcript = [
-        { role: "agent", content: text },
-        { role: "user", content: text },
-      ];
-      return [
-        heard.updated({ transcript }),
-        heard.asked({ transcript, interaction_type: "response_required" }),
-      ];
-    },
-  },
-  "adapters/voice/calls.ts": {
-    callable: one,
-  },
-  "adapters/voice/constant-time.ts": {
-    sameText: (f, text) => f("secret", text),
-  },
-  "adapters/voice/handoff.ts": {
-    languageInData: one,
-  },
-  "adapters/voice/draft.ts": {
-    compose: (f, text) => f(replyWith(text)),
-  },
-  "adapters/voice/for-humans.ts": {
-    missedCall: (f, text) => f({ call: text, from: { address: text, name: text }, ours: text, at: 0 }, text),
-    voicemail: (f, text) =>
-      f(
-        { call: text, from: { address: text, name: text }, ours: text, at: 0 },
-        { id: text, url: text, seconds: text },
-      ),
-  },
-  "adapters/voice/parties.ts": {
-    personOf: (f, text) => f(text, "call"),
-    partiesOf: (f, text) => f({ From: text, To: text, Direction: text }),
-  },
-  "adapters/voice/tokens.ts": {
-    readToken: (f, text) => f(["secret"], text, text, 0),
-  },
   "adapters/voice/twiml.ts": {
+    languageInData: one,
     escapeXml: one,
     say: (f, text) => f(text, "en"),
     element: (f, text) => f("Say", { language: text }, [text]),
@@ -281,9 +238,9 @@ export const cases: Cases = {
       }),
   },
   "adapters/voice/engine/dialogue.ts": {
-    dialogue: (f, text) => {
+    Dialogue: (f, text) => {
       const moment = { speaking: true, lastSentence: true, pending: false };
-      const call = f() as Dialogue;
+      const call = new (f as unknown as typeof Dialogue)();
       call.answers({ sentences: text.split("\n"), most: 4, offer: "More?" });
       call.interrupted(text);
       call.ignores(text, moment);
@@ -384,6 +341,57 @@ export const cases: Cases = {
         },
         '{"type":"escalation.opened"}',
       ),
+  },
+  "adapters/voice/dialects/jambonz.ts": {
+    jambonz: (f, text) => {
+      const line = translatorOf(f, { user: "u", password: "p" }, "/relay");
+      const [call_sid, speech] = ["c", { alternatives: [{ transcript: text }], language_code: text }];
+      return [
+        { type: "session:new", msgid: "a", call_sid, data: { from: text, to: text } },
+        { type: "verb:hook", msgid: "b", call_sid, hook: "/turn", data: { speech, reason: text } },
+        { type: "verb:hook", msgid: "c", call_sid, hook: text, data: { text } },
+      ].map((one) => line.read(JSON.stringify(one)));
+    },
+  },
+  "adapters/voice/dialects/retell.ts": {
+    retell: (f, text) => {
+      const line = translatorOf(f, { secret: "s" }, "/channels/v/llm/c?secret=s");
+      line.read(
+        JSON.stringify({ interaction_type: "call_details", call: { call_id: "c", from_number: text } }),
+      );
+      line.write({ kind: "say", text, last: true, language: null });
+      const transcript = [
+        { role: "agent", content: text },
+        { role: "user", content: text },
+      ];
+      return [
+        { interaction_type: "update_only", transcript },
+        { interaction_type: "response_required", response_id: 1, transcript },
+      ].map((one) => line.read(JSON.stringify(one)));
+    },
+  },
+  "adapters/voice/placing.ts": {
+    callable: one,
+  },
+  "adapters/voice/proof.ts": {
+    sameText: (f, text) => f("secret", text),
+    readToken: (f, text) => f(["secret"], text, text, 0),
+  },
+  "adapters/voice/outbound.ts": {
+    outbound: (f, text) => {
+      const sending = f({}, () => undefined, null) as Outbound;
+      return sending.compose(replyWith(text));
+    },
+  },
+  "adapters/voice/engine/record.ts": {
+    missedCall: (f, text) => f({ call: text, from: { address: text, name: text }, ours: text, at: 0 }, text),
+    voicemail: (f, text) =>
+      f(
+        { call: text, from: { address: text, name: text }, ours: text, at: 0 },
+        { id: text, url: text, seconds: text },
+      ),
+    personOf: (f, text) => f(text, "call"),
+    partiesOf: (f, text) => f({ From: text, To: text, Direction: text }),
   },
   "src/platform/files/message-files.ts": { fileName: one, savedAs: one },
 };

@@ -1,31 +1,45 @@
-// A dialect translates one provider's frames into call events, and commands into frames. It has no turns, timers or
-// phrases: the engine implements them once for all dialects.
+// A dialect translates one provider's frames or requests into call events, and commands into frames or responses. It has
+// no turns, timers or phrases: the engine implements them once for all dialects. A new dialect is one file with a
+// `Dialect`, given to `voiceAdapter`.
 
-import type { Attempt, Channel, HttpRoute, RoutePath, SendOutcome } from "bridgehead/contract";
+import type { HttpRoute, RoutePath } from "bridgehead/contract";
+import type * as z from "zod";
 import type { VoiceConfig } from "../config.ts";
-import type { Speech } from "../draft.ts";
+import type { VoiceChannel } from "../engine/record.ts";
 
-/** Creates the dialect of one channel. Does no I/O and starts no timers. */
-export type DialectMaker = (front: Front) => Dialect;
-
-export interface Dialect {
+/** A provider of calls that the configuration can name. */
+export interface Dialect<Block extends z.ZodType = z.ZodType> {
+  /** The value of the key `dialect`. */
   readonly name: string;
+  /** The carrier that owns the numbers, when several dialects share one. Default: the dialect's name. */
+  readonly carrier?: string;
+  /** The dialect's own configuration keys: a block under its name, which is then required. */
+  readonly block?: Block;
+  /** Common keys that this dialect requires. */
+  readonly needs?: readonly (keyof VoiceConfig)[];
+  /** Keys that most dialects reject because they would have no effect. */
+  readonly supports?: readonly RelayKey[];
   readonly can: Capabilities;
-  /** Null for a dialect that uses HTTP requests only. */
-  readonly socket: SocketSide | null;
-  /** HTTP routes for call start, end and transfer. Empty when the provider does all of this over the socket. */
-  readonly routes: readonly HttpRoute[];
-  /** Finds the receiver of replies for a call without a socket. Returns undefined when the call is not in this
-   *  process. */
-  readonly ear?: Ear;
-  /** Called when the channel stops. */
-  close?(): void;
+  /** Creates the dialect of one channel. Does no I/O and starts no timers. */
+  create(channel: VoiceChannel, block: z.output<Block>): Connection;
 }
 
-/** Finds the object that speaks replies in a call, when that call is connected to this process. */
-export type Ear = (
-  call: string,
-) => { answer(draft: Speech, attempt: Attempt): Promise<SendOutcome> } | undefined;
+/** Configuration keys that map to an attribute of Twilio's ConversationRelay. */
+export type RelayKey = "interrupt_sensitivity" | "ignore_backchannel" | "transcription_language";
+
+/** Checks a dialect against the type of its block. */
+export function defineDialect<Block extends z.ZodType>(dialect: Dialect<Block>): Dialect {
+  return dialect;
+}
+
+/** How the provider connects to one channel. A call uses the socket, or requests; with both, requests are the fallback
+ *  of a socket that cannot be reached. */
+export interface Connection {
+  readonly socket?: SocketSide;
+  readonly requests?: RequestSide;
+  /** HTTP routes for call start, end and transfer. None when the provider does all of this over the socket. */
+  readonly routes?: readonly HttpRoute[];
+}
 
 export interface Capabilities {
   /** True when the response that starts the call contains the greeting. Otherwise the engine speaks the greeting
@@ -33,17 +47,60 @@ export interface Capabilities {
   readonly greets: boolean;
   /** True when `stop` ends the current speech at once. Otherwise the provider stops speech on barge-in. */
   readonly stops: boolean;
-  /** True when the provider reports `playback`. Otherwise the engine estimates the duration of speech. */
-  readonly reportsPlayback: boolean;
   /** True when the provider reports a silent caller (`silence`). The engine then runs no silence timer. */
   readonly reportsSilence: boolean;
   /** True when a turn is only reported after our speech has finished or was interrupted. Otherwise the caller may
    *  speak during it. */
   readonly turnsEndSpeech?: true;
+  /** True when one event contains all that the caller said. Otherwise utterances in quick succession are one message. */
+  readonly wholeTurns?: true;
   /** How a call is transferred to a human. `callback`: after we end the session, the provider requests instructions
    *  over HTTP. `frame`: the `transfer` command transfers the call, which then ends for us. `dial`: the `transfer`
    *  command rings the targets, and the `dialed` event reports the result. `none`: transfer is not supported. */
   readonly transfer: "callback" | "frame" | "dial" | "none";
+}
+
+/** The side of a dialect without a socket (Twilio's Gather). The provider requests instructions, plays them, and posts
+ *  what the caller said with its next request. The engine holds a request while the agent prepares a reply. */
+export interface RequestSide {
+  readonly path: RoutePath;
+  readonly can: Capabilities;
+  /** Verifies and parses a request. Null: verification failed, and the response is 403. */
+  read(request: Request): Promise<CallRequest | null>;
+  /** Renders the instructions. Their next request must return `state`. */
+  write(instructions: Instructions): Response;
+}
+
+export interface CallRequest {
+  readonly call: string;
+  readonly person: string | null;
+  readonly ours: string | null;
+  /** Returned by the provider as written. Null: the call begins. Any process can handle the next request, so it must
+   *  be signed. */
+  readonly state: RequestState | null;
+  /** The greeting of a call that begins; null: the configured one. */
+  readonly greeting: string | null;
+  /** What the caller did since the last instructions; null: the request continues to wait for a reply. */
+  readonly event: CallEvent | null;
+}
+
+export interface RequestState {
+  /** The number of the caller's next message. */
+  readonly next: number;
+  /** When the pending question was asked, in milliseconds; null when it is the caller's turn. */
+  readonly askedAt: number | null;
+}
+
+export interface Instructions {
+  readonly call: string;
+  /** Speech, one text for each sentence. */
+  readonly pieces: readonly string[];
+  /** What follows the speech. `listen`: recognize the caller's answer. `wait`: request again at once. `transfer`: to a
+   *  human, as stored. `end`: hang up. */
+  readonly step: "listen" | "wait" | "transfer" | "end";
+  /** Data of a transfer, as in its command. */
+  readonly data: string | null;
+  readonly state: RequestState;
 }
 
 export interface SocketSide {
@@ -86,8 +143,9 @@ export type CallEvent =
   | { readonly kind: "partial"; readonly text: string }
   /** One or several DTMF digits, in order: `0`-`9`, `*`, `#`. */
   | { readonly kind: "digits"; readonly digits: string }
-  /** The caller interrupted our speech (barge-in). `heard`: the part that was spoken until then; null when unknown. */
-  | { readonly kind: "interrupted"; readonly heard: string | null }
+  /** The caller interrupted our speech (barge-in). `heard`: the part that was spoken until then; null when unknown.
+   *  An estimate is not stored. */
+  | { readonly kind: "interrupted"; readonly heard: string | null; readonly estimated?: true }
   /** Playback of our speech has started or stopped. */
   | { readonly kind: "playback"; readonly speaking: boolean }
   /** The provider reports a long silence of the caller (only with `reportsSilence`). */
@@ -141,14 +199,3 @@ export type Command =
   /** Transfer the call to a human. `data` is JSON text below 4 KB without conversation text. `to` is a number or
    *  `sip:` address; null when the configuration has none. */
   | { readonly kind: "transfer"; readonly data: string; readonly to: string | null };
-
-/** The adapter's functions for the HTTP side of a dialect. */
-export interface Front {
-  readonly channel: Channel;
-  readonly config: VoiceConfig;
-  /** Stores that the call has ended. Repeated invocations have no effect, and neither does one for a call that was
-   *  never opened. */
-  closed(call: string, reason: string): Promise<void>;
-  /** Returns the greeting for a language: the configured one, else the agent's introduction, else null. */
-  greeting(language: string): string | null;
-}

@@ -5,10 +5,17 @@
 // and the hook of `dial` reports the result. Voicemail is not supported: jambonz has no verb that records over this
 // socket (`listen` needs its own server). Responders get a missed-call message instead.
 
-import { sameText } from "../constant-time.ts";
-import type { CallEvent, Command, Dialect, DialectMaker, Reading, Translator } from "./dialect.ts";
-import { type Message, personIn, readMessage, transcriptIn } from "./jambonz-messages.ts";
-import { jambonzVerbs, type Verb } from "./jambonz-verbs.ts";
+import * as z from "zod";
+import type { VoiceConfig } from "../config.ts";
+import { sameText } from "../proof.ts";
+import {
+  type CallEvent,
+  type Command,
+  defineDialect,
+  type Reading,
+  type SocketSide,
+  type Translator,
+} from "./dialect.ts";
 
 /** Message types that need an acknowledgement with their id within 5 s. Without it jambonz treats the socket as
  *  failed. */
@@ -28,28 +35,32 @@ const over: ReadonlyMap<unknown, string> = new Map([
   ["no-answer", "no-answer"],
 ]);
 
-export const jambonz: DialectMaker = ({ config }): Dialect => {
-  const { user, password } = config.jambonz ?? { user: "", password: "" };
-  const right = `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
-  return {
-    name: "jambonz",
-    can: { greets: false, stops: true, reportsPlayback: true, reportsSilence: false, transfer: "dial" },
-    routes: [],
-    socket: {
+export const jambonz = defineDialect({
+  name: "jambonz",
+  block: z
+    .strictObject({
+      user: z.string().min(1).describe("Which user name does jambonz send?"),
+      password: z.string().min(1).describe("What is the password?").meta({ secret: true }),
+    })
+    .describe("jambonz: how are requests of jambonz authenticated?"),
+  can: { greets: false, stops: true, reportsSilence: false, transfer: "dial" },
+  create({ config }, { user, password }) {
+    const right = `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
+    const socket: SocketSide = {
       paths: ["/relay"],
       protocol: "ws.jambonz.org",
       async authorize(request) {
-        const given = request.headers.get("authorization") ?? "";
-        if (password !== "" && sameText(right, given)) return null;
+        if (sameText(right, request.headers.get("authorization") ?? "")) return null;
         return new Response("who are you?\n", {
           status: 401,
           headers: { "www-authenticate": 'Basic realm="bridgehead"' },
         });
       },
       connect: () => translator(jambonzVerbs(config)),
-    },
-  };
-};
+    };
+    return { socket };
+  },
+});
 
 /** The translator of one connection. It tracks which pieces of speech are still queued. */
 function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
@@ -212,3 +223,171 @@ function started({ type, msgid, callSid, data }: Message): CallEvent {
 /** Builds a redirect command. With `queueCommand` the verbs are queued; otherwise they replace the current ones. */
 const redirect = (queueCommand: boolean, ...data: readonly Verb[]): string =>
   JSON.stringify({ type: "command", command: "redirect", queueCommand, data });
+
+// The jambonz messages that this adapter reads. Names are in snake case; any field may be missing.
+
+/** One message from the socket. */
+export interface Message {
+  readonly type: string;
+  /** `[A-Za-z0-9_-]`, at most 64 characters. */
+  readonly msgid: string;
+  readonly callSid: string;
+  readonly hook: string | null;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** Throws an error on a frame that is not a jambonz message. */
+function readMessage(frame: string): Message {
+  const message = record(JSON.parse(frame));
+  const { type, msgid, call_sid: callSid, hook } = message;
+  if (typeof type !== "string" || type === "") throw new Error("a message without type");
+  const name = (text: unknown) => (typeof text === "string" && /^[\w-]{1,64}$/.test(text) ? text : null);
+  const [id, call] = [name(msgid), name(callSid)];
+  if (id === null) throw new Error("a message without msgid");
+  if (call === null && type.startsWith("session:")) throw new Error("a session without call_sid");
+  return {
+    type,
+    msgid: id,
+    callSid: call ?? "",
+    hook: typeof hook === "string" ? hook : null,
+    data: record(message["data"]),
+  };
+}
+
+/** Returns the best transcript alternative and its language; null when there is no transcript. */
+function transcriptIn(
+  data: Readonly<Record<string, unknown>>,
+): { readonly words: string; readonly language: string | null } | null {
+  const speech = record(data["speech"]);
+  const [best] = Array.isArray(speech["alternatives"]) ? (speech["alternatives"] as unknown[]) : [];
+  const words = record(best)["transcript"];
+  if (typeof words !== "string" || words.trim() === "") return null;
+  const language = speech["language_code"];
+  return { words, language: typeof language === "string" && language !== "" ? language : null };
+}
+
+/** Returns the party from the user part of a SIP address in carrier notation: E.164 for a number, else `sip:`.
+ *  Returns null when withheld. */
+function personIn(user: unknown): string | null {
+  if (typeof user !== "string") return null;
+  const name = user.trim();
+  if (name === "" || /^(?:anonymous|restricted|unavailable|unknown|private)$/i.test(name)) return null;
+  const digits = name.replace(/[\s().-]/g, "");
+  if (/^\+[1-9]\d{4,14}$/.test(digits)) return digits;
+  // A complete international number without its plus sign. Shorter numbers are national ones or extensions.
+  if (/^[1-9]\d{9,14}$/.test(digits)) return `+${digits}`;
+  return name.startsWith("sip:") ? name : `sip:${name}`;
+}
+
+const record = (value: unknown): Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : {};
+
+// Builds the jambonz verbs (docs.jambonz.org/verbs) from the channel's configuration.
+
+export type Verb = { readonly verb: string; readonly [key: string]: unknown };
+
+const hooks = { turn: "/turn", partial: "/partial", dialed: "/dialed" } as const;
+const hangup: Verb = { verb: "hangup" };
+
+function jambonzVerbs(config: VoiceConfig) {
+  const listening = {
+    enable: true,
+    sticky: true,
+    input: ["speech", "digits"],
+    actionHook: hooks.turn,
+    partialResultHook: hooks.partial,
+    finishOnKey: "#",
+    minDigits: 1,
+    interDigitTimeout: config.digits.pause / 1000,
+    dtmfBargein: config.interruptible === "any" || config.interruptible === "dtmf",
+  };
+  const voice = (language: string) => synthesizer(config, language);
+  const ear = (language: string) => recognizer(config, language);
+  const beginning: readonly Verb[] = [
+    {
+      verb: "config",
+      notifyEvents: true,
+      synthesizer: voice(config.language),
+      recognizer: ear(config.language),
+      bargeIn: listening,
+    },
+  ];
+  const nothing: Verb = { verb: "config", notifyEvents: true };
+  return {
+    /** Hook names under which the background gather and `dial` send their requests. */
+    hooks,
+    /** The first verbs of a call: voice, recognizer and background gather. */
+    beginning,
+    /** A verb without effect that replaces the queue. An empty list would end an idle call. */
+    nothing,
+    hangup,
+    /** Verbs that replace the queue after an unanswered dial. */
+    untaken: config.hand_over?.no_answer === "agent" ? beginning : [nothing],
+    say: (id: string, text: string, language: string | null): Verb => ({
+      verb: "say",
+      id,
+      text,
+      ...(language === null ? {} : { synthesizer: voice(language) }),
+    }),
+    of(command: Exclude<Command, { kind: "say" } | { kind: "stop" }>): readonly Verb[] {
+      if (command.kind === "language") {
+        const { language } = command;
+        // A background gather keeps the language of its start, so a language change restarts it.
+        return [
+          { verb: "config", bargeIn: { enable: false } },
+          { verb: "config", synthesizer: voice(language), recognizer: ear(language), bargeIn: listening },
+        ];
+      }
+      return command.kind === "end" ? [hangup] : dialing(config, command.to);
+    },
+  };
+}
+
+/** Builds the verbs of a transfer. Recognition is off during the transfer. The response to the dial hook replaces
+ *  the verbs after `dial`; the final `hangup` runs only when the hook request fails. */
+function dialing(config: VoiceConfig, to: string | null): readonly Verb[] {
+  const numbers = config.hand_over?.dial ?? (to === null ? [] : [to]);
+  if (numbers.length === 0) return [hangup];
+  const target = numbers.map((one) =>
+    one.startsWith("sip:") ? { type: "sip", sipUri: one } : { type: "phone", number: one },
+  );
+  const callerId = config.hand_over?.caller_id;
+  return [
+    { verb: "config", bargeIn: { enable: false } },
+    {
+      verb: "dial",
+      actionHook: hooks.dialed,
+      answerOnBridge: true,
+      timeout: Math.round((config.hand_over?.timeout ?? 25_000) / 1000),
+      ...(callerId === undefined ? {} : { callerId }),
+      target,
+    },
+    hangup,
+  ];
+}
+
+/** `default` selects the vendor that is configured for the application in jambonz. */
+function synthesizer(config: VoiceConfig, language: string) {
+  const { tts_provider: vendor, voice } = spokenIn(config, language);
+  return { vendor: vendor?.toLowerCase() ?? "default", language, ...(voice === undefined ? {} : { voice }) };
+}
+
+function recognizer(config: VoiceConfig, language: string) {
+  const { transcription_provider: vendor, speech_model: model } = spokenIn(config, language);
+  return {
+    vendor: vendor?.toLowerCase() ?? "default",
+    language,
+    ...(model === undefined ? {} : { model }),
+    ...(config.hints.length === 0 ? {} : { hints: config.hints }),
+    ...(config.speech_timeout === "auto" ? {} : { asrTimeout: config.speech_timeout / 1000 }),
+  };
+}
+
+type Speech = Pick<VoiceConfig, "voice" | "tts_provider" | "transcription_provider" | "speech_model">;
+
+/** Returns the settings of an additional language, or the channel's defaults. */
+function spokenIn(config: VoiceConfig, language: string): Speech {
+  return config.languages.find(({ code }) => code === language) ?? config;
+}

@@ -6,10 +6,18 @@
 
 import { createHmac, randomUUID } from "node:crypto";
 import { type HttpRoute, sessionId } from "bridgehead/contract";
-import { sameText } from "../constant-time.ts";
-import { missedCall, untaken } from "../for-humans.ts";
-import type { CallEvent, Command, Dialect, DialectMaker, Front, Reading, Translator } from "./dialect.ts";
-import { hearing } from "./retell-transcript.ts";
+import * as z from "zod";
+import type { VoiceChannel } from "../engine/record.ts";
+import { missedCall, untaken } from "../engine/record.ts";
+import { sameText } from "../proof.ts";
+import {
+  type CallEvent,
+  type Command,
+  defineDialect,
+  type Reading,
+  type SocketSide,
+  type Translator,
+} from "./dialect.ts";
 
 /** Every frame contains the whole transcript with the timestamps of each word. */
 const maxFrameBytes = 4 * 1024 * 1024;
@@ -18,41 +26,42 @@ const skewMs = 5 * 60_000;
 /** Number of calls in the cache that distinguishes a reconnection from a new call. */
 const remembered = 10_000;
 
-export const retell: DialectMaker = (front): Dialect => {
-  const { secret = "", api_key: apiKey } = front.config.retell ?? {};
-  const seen = new Set<string>();
-  const firstTime = (call: string): boolean => {
-    if (seen.has(call)) return false;
-    seen.add(call);
-    const [oldest] = seen;
-    if (seen.size > remembered && oldest !== undefined) seen.delete(oldest);
-    return true;
-  };
-  return {
-    name: "retell",
-    can: {
-      greets: false,
-      stops: false,
-      reportsPlayback: false,
-      reportsSilence: true,
-      turnsEndSpeech: true,
-      transfer: "frame",
-    },
-    routes: apiKey === undefined ? [] : [callEnded(front, apiKey)],
-    socket: {
+const secret = (question: string) => z.string().min(1).describe(question).meta({ secret: true });
+
+export const retell = defineDialect({
+  name: "retell",
+  block: z
+    .strictObject({
+      secret: secret(
+        "Which secret does the URL contain that Retell connects to? wss://<public_url>/channels/<id>/llm/<secret>",
+      ),
+      api_key: secret("Which API key verifies the signatures of its webhooks?").optional(),
+    })
+    .describe("retell: how are requests of Retell authenticated?"),
+  can: { greets: false, stops: false, reportsSilence: true, turnsEndSpeech: true, transfer: "frame" },
+  create(voice, { secret: expected, api_key: apiKey }) {
+    const seen = new Set<string>();
+    const firstTime = (call: string): boolean => {
+      if (seen.has(call)) return false;
+      seen.add(call);
+      const [oldest] = seen;
+      if (seen.size > remembered && oldest !== undefined) seen.delete(oldest);
+      return true;
+    };
+    const socket: SocketSide = {
       paths: ["/llm/*/*", "/llm/*", "/llm"],
       maxFrameBytes,
       // Retell does not sign the websocket handshake. Its documentation recommends a secret in the URL.
       async authorize(request) {
         const given = addressedIn(request);
-        if (secret === "" || !sameText(secret, given.secret))
-          return new Response("forbidden\n", { status: 403 });
+        if (!sameText(expected, given.secret)) return new Response("forbidden\n", { status: 403 });
         return given.call === null ? new Response("no call\n", { status: 400 }) : null;
       },
       connect: (request) => translator(addressedIn(request).call ?? "", firstTime),
-    },
-  };
-};
+    };
+    return { socket, routes: apiKey === undefined ? [] : [callEnded(voice, apiKey)] };
+  },
+});
 
 /** Returns secret and call id from the URL. Retell appends `/{call_id}` to the configured URL, after its query if it
  *  has one: `/llm/<secret>/<call>`, `/llm?secret=<secret>/<call>`. URL builders produce
@@ -196,7 +205,7 @@ function translator(call: string, firstTime: (call: string) => boolean): Transla
 
 /** Handles Retell's webhook for call events. The header is signed with an API key: `v=<milliseconds>,d=<hex
  *  HMAC-SHA256 of body and time>`. */
-function callEnded(front: Front, apiKey: string): HttpRoute {
+function callEnded(voice: VoiceChannel, apiKey: string): HttpRoute {
   return {
     kind: "http",
     method: "POST",
@@ -207,14 +216,14 @@ function callEnded(front: Front, apiKey: string): HttpRoute {
       const [, time = "", digest = ""] =
         /^v=(\d{1,16}),d=([0-9a-f]{64})$/.exec(request.headers.get("x-retell-signature") ?? "") ?? [];
       const right = createHmac("sha256", apiKey).update(`${body}${time}`).digest("hex");
-      const fresh = time !== "" && Math.abs(front.channel.clock.now() - Number(time)) <= skewMs;
+      const fresh = time !== "" && Math.abs(voice.channel.clock.now() - Number(time)) <= skewMs;
       if (!fresh || !sameText(right, digest)) return new Response("forbidden\n", { status: 403 });
       const { event, call } = fieldsOf(parsed(body));
       const { call_id: id, disconnection_reason: reason } = fieldsOf(call);
-      if (event === "transfer_cancelled" && typeof id === "string") await untakenCall(front, id);
+      if (event === "transfer_cancelled" && typeof id === "string") await untakenCall(voice, id);
       if (event === "call_ended" && typeof id === "string") {
         const known = typeof reason === "string" && /^\w{1,40}$/.test(reason) ? reason : "";
-        await front.closed(
+        await voice.closed(
           id,
           known === "" || known === "user_hangup" ? "hung-up" : known.replaceAll("_", "-"),
         );
@@ -225,7 +234,7 @@ function callEnded(front: Front, apiKey: string): HttpRoute {
 }
 
 /** Reports an unanswered transfer, once for each call: Retell retries a webhook without a response. */
-async function untakenCall({ channel, config }: Front, call: string): Promise<void> {
+async function untakenCall({ channel, config }: VoiceChannel, call: string): Promise<void> {
   const facts = await channel.session(sessionId(call));
   if (facts === null || facts.handingOver === null) return;
   const [at, ours] = [channel.clock.now(), config.number ?? null];
@@ -239,3 +248,124 @@ function parsed(text: string): unknown {
     return null;
   }
 }
+
+// Finds the new text in Retell's transcript, which every frame repeats in full, and detects barge-in.
+
+interface Utterance {
+  readonly role: string;
+  readonly content: string;
+}
+
+/** One piece of our speech, as sent. */
+interface Piece {
+  readonly text: string;
+  readonly last: boolean;
+}
+
+export interface Hearing {
+  /** Handles an update frame: the caller speaks or pressed keys. */
+  updated(frame: Fields): readonly CallEvent[];
+  /** Handles a response request. `words`: the caller's new text since the last request; "" for noise; null for no
+   *  new text. */
+  asked(frame: Fields): { readonly events: readonly CallEvent[]; readonly words: string | null };
+  /** Records a piece of our speech. */
+  said(text: string, last: boolean): void;
+  /** Returns our speech since the caller's last utterance when none of it was played; else null. */
+  unheard(): readonly Piece[] | null;
+}
+
+/** Retell's placeholders for noise. */
+const noise = /\(unintelligible audio\)|\(inaudible speech\)/gi;
+
+function hearing(): Hearing {
+  /** The caller's utterance that was returned last: its index in the transcript, and its text then. */
+  let taken = { at: -1, words: "" };
+  let pieces: Piece[] = [];
+  let heard = "";
+  /** The part of the caller's last utterance that was already reported as partial text. */
+  let growing = "";
+  let keys = 0;
+
+  const pressed = (frame: Fields): readonly CallEvent[] => {
+    const all = listOf(frame["transcript_with_tool_calls"]).filter((one) => one["role"] === "dtmf");
+    const digits = all
+      .slice(keys)
+      .map(({ digit, content }) =>
+        typeof digit === "string" ? digit : typeof content === "string" ? content : "",
+      )
+      .join("")
+      .replace(/[^0-9*#]/g, "");
+    keys = Math.max(keys, all.length);
+    return digits === "" ? [] : [{ kind: "digits", digits }];
+  };
+  /** Returns an interruption event when the caller spoke before our speech finished. */
+  const cut = (all: readonly Utterance[], from: number): readonly CallEvent[] => {
+    const ours = pieces.map(({ text }) => text).join("");
+    heard = all
+      .slice(taken.at + 1, from)
+      .filter(({ role }) => role === "agent")
+      .map(({ content }) => content)
+      .join(" ");
+    // The transcript contains our text as spoken: figures and punctuation may differ slightly.
+    if (ours === "" || plain(heard).length >= plain(ours).length * 0.9) return [];
+    return [{ kind: "interrupted", heard }];
+  };
+  return {
+    updated(frame) {
+      const all = utterances(frame);
+      const from = trailing(all);
+      const words = wordsOf(all.slice(from));
+      if (from === all.length || words === "" || words === growing) return pressed(frame);
+      growing = words;
+      return [...pressed(frame), { kind: "partial", text: words }];
+    },
+    asked(frame) {
+      const all = utterances(frame);
+      const from = trailing(all);
+      const keysPressed = pressed(frame);
+      if (from === all.length) return { events: keysPressed, words: null };
+      const words = wordsOf(all.slice(from));
+      const before = taken;
+      // The caller continued the same utterance. Its earlier part was already returned.
+      const goesOn = from === before.at && before.words !== "" && words.startsWith(before.words);
+      const fresh = (goesOn ? words.slice(before.words.length) : words).trim();
+      if (from === before.at && !/[\p{L}\p{N}]/u.test(fresh)) {
+        heard = "";
+        return { events: keysPressed, words: null };
+      }
+      const events = [...keysPressed, ...cut(all, from)];
+      taken = { at: from, words };
+      pieces = [];
+      growing = words;
+      return { events, words: fresh };
+    },
+    said(text, last) {
+      pieces.push({ text, last });
+    },
+    unheard: () => (pieces.length > 0 && heard === "" ? pieces : null),
+  };
+}
+
+/** Returns the index of the caller's last utterances: after the last one of the agent. */
+function trailing(all: readonly Utterance[]): number {
+  return all.findLastIndex(({ role }) => role === "agent") + 1;
+}
+
+const wordsOf = (all: readonly Utterance[]): string =>
+  all
+    .map(({ content }) => content.replace(noise, " "))
+    .join(" ")
+    .replace(/\s+/g, " ")
+    .trim();
+
+const plain = (text: string): string => text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
+
+/** Returns the transcript entries of the agent and the caller, without others such as tool calls. */
+function utterances(frame: Fields): readonly Utterance[] {
+  return listOf(frame["transcript"]).flatMap(({ role, content }) =>
+    (role === "agent" || role === "user") && typeof content === "string" ? [{ role, content }] : [],
+  );
+}
+
+const listOf = (value: unknown): readonly Fields[] =>
+  Array.isArray(value) ? value.filter((one): one is Fields => typeof one === "object" && one !== null) : [];

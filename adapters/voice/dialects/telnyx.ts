@@ -2,48 +2,69 @@
 // Twilio's. Calls start with TeXML, and webhooks are signed with Ed25519. The websocket handshake is unsigned, so its
 // URL contains a token.
 
-import { type KeyObject, verify } from "node:crypto";
+import { createPublicKey, type KeyObject, verify } from "node:crypto";
+import * as z from "zod";
 import { type ConnectCall, callRoutes } from "../call-routes.ts";
 import type { VoiceConfig } from "../config.ts";
-import { type Params, socketUrl } from "../signature.ts";
-import { primary } from "../speech/index.ts";
-import { ed25519KeyOf } from "../telnyx-key.ts";
-import { callToken, readToken } from "../tokens.ts";
+import type { VoiceChannel } from "../engine/record.ts";
+import { callToken, type Params, readToken, socketUrl } from "../proof.ts";
+import { primary } from "../speech/phrases.ts";
 import { element } from "../twiml.ts";
-import type { DialectMaker, Front, Translator } from "./dialect.ts";
+import { defineDialect, type Translator } from "./dialect.ts";
 import { relayTranslator } from "./twilio.ts";
 
 /** Maximum age of a signed request, in milliseconds. */
 const skewMs = 5 * 60_000;
 
-export const telnyx: DialectMaker = (front) => {
-  const { channel, config } = front;
-  const { public_key: publicKeys = [], token_key: secret = "" } = config.telnyx ?? {};
-  const keys = [publicKeys].flat().map(ed25519KeyOf);
-  const admitted = (request: Request) => {
-    const { call, token } = passIn(request);
-    const ticket = secret === "" ? null : readToken([secret], token, call, channel.clock.now());
-    return { call, ticket };
-  };
-  return {
-    name: "telnyx",
-    can: { greets: true, stops: false, reportsPlayback: false, reportsSilence: false, transfer: "callback" },
-    socket: {
-      paths: ["/relay/*"],
-      authorize: async (request) =>
-        admitted(request).ticket === null ? new Response(null, { status: 403 }) : null,
-      connect: (request) => callTranslator(admitted(request)),
-    },
-    routes: callRoutes(front, {
-      verify: (request) => signedParams(front, keys, request),
-      connect: (call) => {
-        const token = callToken(secret, call.call, channel.clock.now());
-        const pass = `${Buffer.from(call.call).toString("base64url")}~${token}`;
-        return connectVerb(config, { ...call, url: socketUrl(channel.url(`/relay/${pass}`)) });
+const ed25519Key = z
+  .string()
+  .refine(
+    (text) => keyBytes(text) !== null,
+    "expected an Ed25519 public key: base64 of 32 bytes, as the Telnyx portal shows it",
+  );
+
+export const telnyx = defineDialect({
+  name: "telnyx",
+  block: z
+    .strictObject({
+      public_key: z
+        .union([ed25519Key, z.array(ed25519Key).min(1)])
+        .describe(
+          "Which public key (base64, Ed25519) verifies webhook signatures? A list during a rotation: each key is accepted.",
+        ),
+      token_key: z
+        .string()
+        .min(1)
+        .describe("From which secret are the tokens of calls derived? Choose a random one.")
+        .meta({ secret: true }),
+    })
+    .describe("telnyx: how are requests of Telnyx authenticated?"),
+  can: { greets: true, stops: false, reportsSilence: false, transfer: "callback" },
+  create(voice, { public_key: publicKeys, token_key: secret }) {
+    const { channel, config } = voice;
+    const keys = [publicKeys].flat().map(publicKeyOf);
+    const admitted = (request: Request) => {
+      const { call, token } = passIn(request);
+      return { call, ticket: readToken([secret], token, call, channel.clock.now()) };
+    };
+    return {
+      socket: {
+        paths: ["/relay/*"],
+        authorize: async (request) =>
+          admitted(request).ticket === null ? new Response(null, { status: 403 }) : null,
+        connect: (request) => callTranslator(admitted(request)),
       },
-    }),
-  };
-};
+      routes: callRoutes(voice, {
+        verify: (request) => signedParams(voice, keys, request),
+        connect: (call) => {
+          const token = callToken(secret, call.call, channel.clock.now());
+          const pass = `${Buffer.from(call.call).toString("base64url")}~${token}`;
+          return connectVerb(config, { ...call, url: socketUrl(channel.url(`/relay/${pass}`)) });
+        },
+      }),
+    };
+  },
+});
 
 /** Returns call id and token from the last path segment of the URL. */
 function passIn({ url }: Request): { readonly call: string; readonly token: string } {
@@ -125,7 +146,7 @@ function statusOf({ SessionStatus, CallStatus, Reason, reason = Reason }: Params
 /** Verifies a Telnyx signature (`telnyx-signature-ed25519` over time, `|` and the raw body) and its age. Returns the
  *  parameters under Twilio's names; null when the request is rejected. */
 async function signedParams(
-  { channel }: Pick<Front, "channel">,
+  { channel }: VoiceChannel,
   keys: readonly KeyObject[],
   request: Request,
 ): Promise<Params | null> {
@@ -142,4 +163,23 @@ async function signedParams(
     ...Object.fromEntries(new URLSearchParams(body.toString())),
   };
   return request.url.includes("/ended") ? { ...params, SessionStatus: statusOf(params) } : params;
+}
+
+/** DER prefix of an Ed25519 public key (RFC 8410); the 32 bytes of the key follow it. */
+const derPrefix = Buffer.from("302a300506032b6570032100", "hex");
+
+/** Returns the key's 32 bytes from base64, raw or in DER form. Returns null for any other text. */
+function keyBytes(text: string): Buffer | null {
+  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(text)) return null;
+  const bytes = Buffer.from(text, "base64");
+  if (bytes.length === 32) return bytes;
+  const isDer = bytes.length === 44 && bytes.subarray(0, 12).equals(derPrefix);
+  return isDer ? bytes.subarray(12) : null;
+}
+
+/** Throws an error for a text that is not an Ed25519 public key. */
+function publicKeyOf(text: string): KeyObject {
+  const bytes = keyBytes(text);
+  if (bytes === null) throw new Error("reading an Ed25519 public key: it is not base64 of 32 bytes");
+  return createPublicKey({ key: Buffer.concat([derPrefix, bytes]), format: "der", type: "spki" });
 }

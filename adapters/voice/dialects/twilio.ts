@@ -3,44 +3,44 @@
 
 import { type ConnectCall, callRoutes } from "../call-routes.ts";
 import type { VoiceConfig } from "../config.ts";
-import { partiesOf } from "../parties.ts";
-import { signedParams, socketUrl, upgradeIsSigned } from "../signature.ts";
-import { callToken, readToken } from "../tokens.ts";
+import { partiesOf } from "../engine/record.ts";
+import { callToken, readToken, signedParams, socketUrl, upgradeIsSigned } from "../proof.ts";
 import { element } from "../twiml.ts";
-import type { CallEvent, Command, DialectMaker, Translator } from "./dialect.ts";
-import { gatherDesk } from "./gather.ts";
+import { type CallEvent, type Command, defineDialect, type Translator } from "./dialect.ts";
+import { gatherRequests } from "./gather.ts";
 
-export const twilio: DialectMaker = (front) => {
-  const { channel, config } = front;
-  const secrets = config.auth_tokens ?? [];
-  const [secret = ""] = secrets;
-  const path = "/relay";
-  const turnByTurn = config.fallback === "gather" ? gatherDesk(front) : null;
-  return {
-    name: "twilio",
-    can: { greets: true, stops: false, reportsPlayback: true, reportsSilence: false, transfer: "callback" },
-    socket: {
-      paths: [path],
-      authorize: async (request) =>
-        upgradeIsSigned(front, secrets, path, request) ? null : new Response(null, { status: 403 }),
-      connect: () =>
-        relayTranslator((setup) =>
-          readToken(secrets, setup.customParameters?.token, setup.callSid ?? "", channel.clock.now()),
-        ),
-    },
-    routes: [
-      ...callRoutes(front, {
-        verify: (request, at) => signedParams(front, secrets, at, request),
+const path = "/relay";
+
+export const twilio = defineDialect({
+  name: "twilio",
+  needs: ["auth_tokens"],
+  supports: ["interrupt_sensitivity", "ignore_backchannel", "transcription_language"],
+  can: { greets: true, stops: false, reportsSilence: false, transfer: "callback" },
+  create(voice) {
+    const { channel, config } = voice;
+    const secrets = config.auth_tokens ?? [];
+    const [secret = ""] = secrets;
+    return {
+      socket: {
+        paths: [path],
+        authorize: async (request) =>
+          upgradeIsSigned(voice, secrets, path, request) ? null : new Response(null, { status: 403 }),
+        connect: () =>
+          relayTranslator((setup) =>
+            readToken(secrets, setup.customParameters?.token, setup.callSid ?? "", channel.clock.now()),
+          ),
+      },
+      routes: callRoutes(voice, {
+        verify: (request, at) => signedParams(voice, secrets, at, request),
         connect: (call) => {
           const token = callToken(secret, call.call, channel.clock.now());
           return connectVerb(config, { ...call, url: socketUrl(channel.url(path)), token });
         },
       }),
-      ...(turnByTurn ? [turnByTurn.route] : []),
-    ],
-    ...(turnByTurn ? { ear: turnByTurn.ear, close: turnByTurn.close } : {}),
-  };
-};
+      ...(config.fallback === "gather" ? { requests: gatherRequests(voice) } : {}),
+    };
+  },
+});
 
 /** Builds the Connect verb. Every attribute that matters is set explicitly, as documented by Twilio: its defaults
  *  have changed before. */

@@ -2,7 +2,8 @@
 // kept, how much was played, which utterances are questions, and when the call ends. Uses no sockets, timers or
 // database.
 
-import { isAcknowledgement, isBackchannel, isClosing, isGoodbye, limit } from "../speech/index.ts";
+import { limit } from "../speech/speakable.ts";
+import { isAcknowledgement, isBackchannel, isClosing, isGoodbye } from "../speech/utterances.ts";
 
 export interface Answer {
   readonly sentences: readonly string[];
@@ -28,123 +29,128 @@ export type Reaction =
   | { readonly kind: "leave" }
   | { readonly kind: "ask"; readonly heard: string | null };
 
-export interface Dialogue {
-  /** Records speech of the channel itself, such as a greeting. */
-  says(pieces: readonly string[]): void;
-  /** Records the question whether the caller is still there. An earlier offer stays valid. */
-  asksPresence(): void;
-  /** Handles the agent's reply and returns the pieces to speak now. The rest is kept until the caller requests it or
-   *  asks something else. */
-  answers(answer: Answer): readonly string[];
-  /** True when the reply ended with a goodbye and the caller said goodbye before it. The call ends after the reply. */
-  readonly over: boolean;
-  /** True when our last speech was a goodbye, independent of the caller's. */
-  readonly closing: boolean;
-  /** Handles a barge-in. `heard`: the text played until then; null when unknown. */
-  interrupted(heard: string | null): void;
-  /** Returns true for an utterance without meaning in this moment, which is not even buffered. */
-  ignores(text: string, moment: Moment): boolean;
-  /** Handles a complete utterance that was not ignored. */
-  hears(text: string): Reaction;
-  /** Called when the agent gets a message without an utterance (DTMF). Returns the played part of the previous
-   *  reply; null for all of it. */
-  asks(): string | null;
-}
-
 /** Maximum length in characters of the played text in the note to the agent. The end of the text is kept. */
 const longestHeard = 200;
 
-export function dialogue(): Dialogue {
+export class Dialogue {
   /** The pieces of our current or last speech, one for each sentence. */
-  let current: readonly string[] = [];
-  /** True when `current` is the agent's reply. The next message to the agent then reports how much of it was played. */
-  let answering = false;
-  let presence = false;
+  #current: readonly string[] = [];
+  /** True when `#current` is the agent's reply. The next message to the agent then reports how much of it was played. */
+  #answering = false;
+  #presence = false;
   /** Sentences of the reply that are not spoken yet, and the settings for offering them. */
-  let kept: readonly string[] = [];
-  let most = 1;
-  let offer: string | null = null;
-  /** Number of sentences of `current` that were played completely before a barge-in; null for all. */
-  let spoken: number | null = null;
+  #kept: readonly string[] = [];
+  #most = 1;
+  #offer: string | null = null;
+  /** Number of sentences of `#current` that were played completely before a barge-in; null for all. */
+  #spoken: number | null = null;
   /** The played part of the last reply, kept until the agent replies again. */
-  let note: string | null = null;
-  let closing = false;
-  let callerLeaves = false;
+  #note: string | null = null;
+  #closing = false;
+  #callerLeaves = false;
 
-  const say = (pieces: readonly string[]) => {
-    current = pieces;
-    spoken = null;
+  /** True when the reply ended with a goodbye and the caller said goodbye before it. The call ends after the reply. */
+  get over(): boolean {
+    return this.#closing && this.#callerLeaves;
+  }
+
+  /** True when our last speech was a goodbye, independent of the caller's. */
+  get closing(): boolean {
+    return this.#closing;
+  }
+
+  /** Records speech of the channel itself, such as a greeting. */
+  says(pieces: readonly string[]): void {
+    this.#say(pieces);
+    this.#answering = this.#closing = this.#presence = false;
+    this.#kept = [];
+  }
+
+  /** Records the question whether the caller is still there. An earlier offer stays valid. */
+  asksPresence(): void {
+    this.#presence = true;
+  }
+
+  /** Handles the agent's reply and returns the pieces to speak now. The rest is kept until the caller requests it or
+   *  asks something else. */
+  answers({ sentences, most, offer }: Answer): readonly string[] {
+    this.#most = most;
+    this.#offer = offer;
+    this.#answering = true;
+    this.#note = null;
+    this.#presence = false;
+    return this.#portion(sentences);
+  }
+
+  /** Handles a barge-in. `heard`: the text played until then; null when unknown. */
+  interrupted(heard: string | null): void {
+    const whole = heard === null ? 0 : wholeIn(heard, this.#current);
+    this.#spoken = whole < this.#current.length ? whole : null;
+    if (!this.#answering || this.#spoken === null) return;
+    const words = heard === null || heard.trim() === "" ? "nothing" : quoted([heard]);
+    this.#note = `${words} (interrupted)`;
+  }
+
+  /** Returns true for an utterance without meaning in this moment, which is not even buffered. */
+  ignores(text: string, { speaking, lastSentence, pending }: Moment): boolean {
+    const keeps = this.#kept.length > 0;
+    if (pending || (this.#presence && !keeps)) return isAcknowledgement(text);
+    if (!speaking)
+      return this.#spoken === null && !keeps && isBackchannel(text) && !isQuestion(this.#current);
+    if (lastSentence && isQuestion(this.#current)) return isBackchannel(text) && !keeps;
+    return isAcknowledgement(text);
+  }
+
+  /** Handles a complete utterance that was not ignored. */
+  hears(text: string): Reaction {
+    this.#presence = false;
+    const agrees = isAcknowledgement(text);
+    if (this.#closing && (agrees || isClosing(text))) return { kind: "leave" };
+    const left = this.#unheard();
+    // After a barge-in with a back-channel, speech resumes where playback stopped. A question that was cut off counts
+    // as answered.
+    const answered = left.length === 1 && isQuestion(left) && !isBackchannel(text);
+    if (agrees && !answered && left.length + this.#kept.length > 0) {
+      this.#note = null;
+      const pieces = this.#answering ? this.#portion([...left, ...this.#kept]) : this.#say(left);
+      return { kind: "speak", pieces };
+    }
+    this.#callerLeaves = isClosing(text);
+    return { kind: "ask", heard: this.#asked() };
+  }
+
+  /** Called when the agent gets a message without an utterance (DTMF). Returns the played part of the previous reply;
+   *  null for all of it. */
+  asks(): string | null {
+    this.#callerLeaves = false;
+    return this.#asked();
+  }
+
+  #say(pieces: readonly string[]): readonly string[] {
+    this.#current = pieces;
+    this.#spoken = null;
     return pieces;
-  };
-  const portion = (all: readonly string[]): readonly string[] => {
-    const { now, rest } = limit(all, most);
-    kept = offer === null ? [] : rest;
-    closing = rest.length === 0 && isGoodbye(now.at(-1) ?? "");
-    return say(kept.length === 0 || offer === null ? now : [...now, offer]);
-  };
-  const unheard = () => (spoken === null ? [] : current.slice(spoken).filter((piece) => piece !== offer));
-  const asked = (): string | null => {
-    const heard =
-      note ?? (answering && kept.length > 0 ? `${quoted(current)} (the rest was not spoken)` : null);
-    note = heard;
-    say([]);
-    [answering, kept, closing, presence] = [false, [], false, false];
-    return heard;
-  };
+  }
 
-  return {
-    get over() {
-      return closing && callerLeaves;
-    },
-    get closing() {
-      return closing;
-    },
-    says(pieces) {
-      say(pieces);
-      [answering, kept, closing, presence] = [false, [], false, false];
-    },
-    asksPresence() {
-      presence = true;
-    },
-    answers(answer) {
-      ({ most, offer } = answer);
-      [answering, note, presence] = [true, null, false];
-      return portion(answer.sentences);
-    },
-    interrupted(heard) {
-      const whole = heard === null ? 0 : wholeIn(heard, current);
-      spoken = whole < current.length ? whole : null;
-      if (!answering || spoken === null) return;
-      const words = heard === null || heard.trim() === "" ? "nothing" : quoted([heard]);
-      note = `${words} (interrupted)`;
-    },
-    ignores(text, { speaking, lastSentence, pending }) {
-      if (pending || (presence && kept.length === 0)) return isAcknowledgement(text);
-      if (!speaking)
-        return spoken === null && kept.length === 0 && isBackchannel(text) && !isQuestion(current);
-      if (lastSentence && isQuestion(current)) return isBackchannel(text) && kept.length === 0;
-      return isAcknowledgement(text);
-    },
-    hears(text) {
-      presence = false;
-      const agrees = isAcknowledgement(text);
-      if (closing && (agrees || isClosing(text))) return { kind: "leave" };
-      const left = unheard();
-      // After a barge-in with a back-channel, speech resumes where playback stopped. A question that was cut off counts
-      // as answered.
-      const answered = left.length === 1 && isQuestion(left) && !isBackchannel(text);
-      if (agrees && !answered && left.length + kept.length > 0) {
-        note = null;
-        return { kind: "speak", pieces: answering ? portion([...left, ...kept]) : say(left) };
-      }
-      callerLeaves = isClosing(text);
-      return { kind: "ask", heard: asked() };
-    },
-    asks() {
-      callerLeaves = false;
-      return asked();
-    },
-  };
+  #portion(all: readonly string[]): readonly string[] {
+    const { now, rest } = limit(all, this.#most);
+    this.#kept = this.#offer === null ? [] : rest;
+    this.#closing = rest.length === 0 && isGoodbye(now.at(-1) ?? "");
+    return this.#say(this.#kept.length === 0 || this.#offer === null ? now : [...now, this.#offer]);
+  }
+
+  #unheard(): readonly string[] {
+    if (this.#spoken === null) return [];
+    return this.#current.slice(this.#spoken).filter((piece) => piece !== this.#offer);
+  }
+
+  #asked(): string | null {
+    const partly = this.#answering && this.#kept.length > 0;
+    const heard = this.#note ?? (partly ? `${quoted(this.#current)} (the rest was not spoken)` : null);
+    this.says([]);
+    this.#note = heard;
+    return heard;
+  }
 }
 
 const isQuestion = (pieces: readonly string[]): boolean => /[?？]["”»)]*\s*$/u.test(pieces.at(-1) ?? "");

@@ -1,11 +1,36 @@
-// Ends a call from our side: speaks the last phrases, waits until they finish, stores the end, then sends the final
-// command.
+// What a call needs from its connection, and how it ends from our side.
 
-import type { Clock } from "bridgehead/contract";
-import type { Capabilities, Command } from "../dialects/dialect.ts";
+import type { Channel, SendOutcome, SessionFacts } from "bridgehead/contract";
+import type { VoiceConfig } from "../config.ts";
+import type { Capabilities, Command, StartEvent } from "../dialects/dialect.ts";
+import { handOverData } from "../twiml.ts";
 import type { CallRecord } from "./record.ts";
 import type { Speaker } from "./speaking.ts";
 
+export interface CallParts {
+  readonly channel: Channel;
+  readonly config: VoiceConfig;
+  readonly can: Capabilities;
+  readonly start: Pick<StartEvent, "call" | "language" | "resumed">;
+  readonly record: CallRecord;
+  /** The stored session, read after this connection was opened. */
+  readonly facts: SessionFacts | null;
+  /** The reason of the transfer that was in progress when the previous connection was lost; else null. */
+  readonly ringing: string | null;
+  /** True when another process has served this connection so far. */
+  readonly joins?: boolean;
+  readonly write: (command: Command) => Promise<void>;
+  /** Returns why speech cannot be delivered at this moment; null when it can. Default: it always can. */
+  readonly unready?: () => SendOutcome | null;
+  /** Aborts when the connection has ended. */
+  readonly over: AbortSignal;
+  /** Closes the connection with code 1000. */
+  readonly hangUp: () => void;
+  /** Reports a background error that ends the connection. */
+  readonly failed: (error: unknown) => void;
+}
+
+/** The last phrases of a call from our side, and what follows them. */
 export interface Farewell {
   /** `human`: the call is transferred to a human. `end`: the call ends. */
   readonly way: "human" | "end";
@@ -14,40 +39,43 @@ export interface Farewell {
   readonly words: readonly string[];
 }
 
-export interface LeavingParts {
-  readonly clock: Clock;
-  readonly can: Capabilities;
-  readonly record: CallRecord;
-  readonly speaker: Speaker;
-  /** A number or sip: address, for dialects that transfer by a command. */
-  readonly target: string | null;
-  /** Returns the data of the transfer for the provider, as JSON text. */
-  readonly data: (reason: string) => string;
-  readonly write: (command: Command) => Promise<void>;
-  /** Returns the duration of the call in milliseconds. */
-  readonly duration: () => number;
-  /** Called when the end of the call is stored. */
-  readonly ended: () => void;
+/** The end of a connection. `hungUp`: the call ended with it. */
+export interface Ending {
+  readonly reason: string;
+  readonly hungUp: boolean;
 }
 
-/** Resolves when all steps on our side are done. The state is stored before the command is sent. If the connection
- *  fails in between, the callback that follows still finds the transfer. */
-export async function leave(parts: LeavingParts, farewell: Farewell, signal: AbortSignal): Promise<void> {
-  const { speaker, record } = parts;
-  await speaker.speak(farewell.words);
+/** State of the call at its end. */
+export interface LastState {
+  readonly speaker: Speaker;
+  readonly language: string;
+  readonly durationMs: () => number;
+}
+
+/** Speaks the last phrases, waits until they finish, stores the end, then sends the final command. If the connection fails
+ *  in between, the callback that follows still finds the transfer. `ended` is called when the
+ *  end of the call is stored. */
+export async function leave(
+  { can, config, record, start, write }: CallParts,
+  { way, reason, words }: Farewell,
+  { speaker, language, durationMs }: LastState,
+  signal: AbortSignal,
+  ended: () => void,
+): Promise<void> {
+  await speaker.speak(words);
   await speaker.finished(signal);
   if (signal.aborted) return;
-  if (farewell.way === "human") {
-    await record.handingOver(farewell.reason);
-    await parts.write({ kind: "transfer", data: parts.data(farewell.reason), to: parts.target });
+  if (way === "human") {
+    await record.handingOver(reason);
+    const data = handOverData(start.call, reason, language);
+    await write({ kind: "transfer", data, to: config.hand_over?.dial?.[0] ?? null });
     // A provider that reports the result of the transfer still has the caller, so the call stays open.
-    if (parts.can.transfer !== "frame") return;
-    await record.closed("handed-over", parts.duration());
-    parts.ended();
-    return;
+    if (can.transfer !== "frame") return;
+    await record.closed("handed-over", durationMs());
+    return ended();
   }
-  if (farewell.reason === "no-answer") await record.missed("the agent did not answer");
-  await record.closed(farewell.reason, parts.duration());
-  parts.ended();
-  await parts.write({ kind: "end" });
+  if (reason === "no-answer") await record.missed("the agent did not answer");
+  await record.closed(reason, durationMs());
+  ended();
+  await write({ kind: "end" });
 }

@@ -6,34 +6,11 @@ import type { Command } from "../dialects/dialect.ts";
 /** The engine estimates playback from the speaking rate. Playback events from the provider correct the estimate. */
 export interface SpeakerParts {
   readonly clock: Clock;
-  /** Characters per second. */
-  readonly rate: number;
+  /** Characters per second. Null: the next event arrives after playback, so nothing is estimated. */
+  readonly rate: number | null;
   /** Returns the language of the text, when the message to the provider needs it; else null. */
   readonly language: () => string | null;
   readonly write: (command: Command) => Promise<void>;
-}
-
-export interface Speaker {
-  /** True while sent text is probably still being played. */
-  readonly busy: boolean;
-  /** True while the last piece is probably being played, or nothing is. */
-  readonly inLastPiece: boolean;
-  /** Number of pieces sent so far. */
-  readonly left: number;
-  /** Sends a piece. `last` closes the talk cycle; otherwise the next piece continues it. */
-  say(text: string, last: boolean): Promise<void>;
-  /** Sends pieces in one cycle. Returns "cut" as soon as the caller interrupts. */
-  speak(pieces: readonly string[]): Promise<"whole" | "cut">;
-  /** Closes an open cycle, so that the provider does not wait for more text. */
-  close(): Promise<void>;
-  /** Accounts for text that another component plays (the greeting in the start response). */
-  assume(text: string): void;
-  /** Handles a barge-in. */
-  interrupted(): Promise<void>;
-  /** Handles a playback event: our speech has started or stopped. */
-  playback(speaking: boolean): void;
-  /** Resolves when all text has been played, or the signal aborts. */
-  finished(signal: AbortSignal): Promise<void>;
 }
 
 /** Delay in milliseconds between sending text and the start of its playback. */
@@ -43,83 +20,108 @@ const estimateMs = 1000;
 /** Timeout of a "speaking" event from the provider: twice the estimated playback time plus this many milliseconds. */
 const doubtMs = 5000;
 
-export function speaker({ clock, rate, language, write }: SpeakerParts): Speaker {
-  let endsAt = 0;
-  let believedUntil = 0;
-  let speaking = false;
-  let open = false;
+export class Speaker {
+  readonly #parts: SpeakerParts;
+  #endsAt = 0;
+  #believedUntil = 0;
+  #speaking = false;
+  #open = false;
   /** Playback time of the last piece, in milliseconds. */
-  let lastMs = 0;
-  let cuts = 0;
-  let left = 0;
-  let changed = new AbortController();
+  #lastMs = 0;
+  #cuts = 0;
+  #left = 0;
+  /** Ends the sleep of `finished`, because the estimate has changed; null while nothing sleeps. */
+  #sleep: AbortController | null = null;
 
-  const moved = () => {
-    changed.abort("over"); // the reason avoids an Error with a stack trace for each abort
-    changed = new AbortController();
-  };
-  const lengthen = (text: string) => {
+  constructor(parts: SpeakerParts) {
+    this.#parts = parts;
+  }
+
+  /** True while sent text is probably still being played. */
+  get busy(): boolean {
+    return this.#remaining > 0;
+  }
+
+  /** True while the last piece is probably being played, or nothing is. */
+  get inLastPiece(): boolean {
+    return this.#endsAt - this.#parts.clock.monotonic() <= this.#lastMs + estimateMs;
+  }
+
+  /** Number of pieces sent so far. */
+  get left(): number {
+    return this.#left;
+  }
+
+  /** Sends a piece. `last` closes the talk cycle; otherwise the next piece continues it. */
+  async say(text: string, last: boolean): Promise<void> {
+    this.#open = !last;
+    this.assume(text);
+    const language = this.#parts.language();
+    await this.#parts.write({ kind: "say", text: last ? text : `${text} `, last, language });
+    this.#left++;
+  }
+
+  /** Sends pieces in one cycle. Returns "cut" as soon as the caller interrupts. */
+  async speak(pieces: readonly string[]): Promise<"whole" | "cut"> {
+    const before = this.#cuts;
+    for (const [index, piece] of pieces.entries()) {
+      if (this.#cuts !== before) return "cut";
+      await this.say(piece, index === pieces.length - 1);
+    }
+    return this.#cuts === before ? "whole" : "cut";
+  }
+
+  /** Closes an open cycle, so that the provider does not wait for more text. */
+  async close(): Promise<void> {
+    if (!this.#open) return;
+    this.#open = false;
+    await this.#parts.write({ kind: "say", text: "", last: true, language: this.#parts.language() });
+  }
+
+  /** Accounts for text that another component plays (the greeting in the start response). */
+  assume(text: string): void {
+    const { clock, rate } = this.#parts;
+    if (rate === null) return;
     const now = clock.monotonic();
     const lasts = (text.length / rate) * 1000;
-    lastMs = lasts;
-    endsAt = Math.max(now + leadMs, endsAt) + lasts;
-    believedUntil = Math.max(now, believedUntil) + 2 * lasts + doubtMs;
-    moved();
-  };
-  const remaining = () => {
-    const now = clock.monotonic();
-    return (speaking && now < believedUntil ? believedUntil : endsAt) - now;
-  };
-  const say = async (text: string, last: boolean) => {
-    open = !last;
-    lengthen(text);
-    await write({ kind: "say", text: last ? text : `${text} `, last, language: language() });
-    left++;
-  };
-  const close = async () => {
-    if (!open) return;
-    open = false;
-    await write({ kind: "say", text: "", last: true, language: language() });
-  };
+    this.#lastMs = lasts;
+    this.#endsAt = Math.max(now + leadMs, this.#endsAt) + lasts;
+    this.#believedUntil = Math.max(now, this.#believedUntil) + 2 * lasts + doubtMs;
+    this.#changed();
+  }
 
-  return {
-    get busy() {
-      return remaining() > 0;
-    },
-    get inLastPiece() {
-      return endsAt - clock.monotonic() <= lastMs + estimateMs;
-    },
-    get left() {
-      return left;
-    },
-    say,
-    async speak(pieces) {
-      const before = cuts;
-      for (const [index, piece] of pieces.entries()) {
-        if (cuts !== before) return "cut";
-        await say(piece, index === pieces.length - 1);
-      }
-      return cuts === before ? "whole" : "cut";
-    },
-    close,
-    assume: lengthen,
-    async interrupted() {
-      cuts++;
-      endsAt = 0;
-      speaking = false;
-      moved();
-      await close();
-    },
-    playback(now) {
-      speaking = now;
-      // The stop event may cross text that was just sent. The provider gets a moment to report the start of that text.
-      if (!now) endsAt = Math.min(endsAt, clock.monotonic() + leadMs);
-      moved();
-    },
-    async finished(signal) {
-      for (let ms = remaining(); ms > 0 && !signal.aborted; ms = remaining()) {
-        await clock.sleep(ms, AbortSignal.any([signal, changed.signal]));
-      }
-    },
-  };
+  /** Handles a barge-in. */
+  async interrupted(): Promise<void> {
+    this.#cuts++;
+    this.#endsAt = 0;
+    this.#speaking = false;
+    this.#changed();
+    await this.close();
+  }
+
+  /** Handles a playback event: our speech has started or stopped. */
+  playback(speaking: boolean): void {
+    this.#speaking = speaking;
+    // The stop event may cross text that was just sent. The provider gets a moment to report the start of that text.
+    if (!speaking) this.#endsAt = Math.min(this.#endsAt, this.#parts.clock.monotonic() + leadMs);
+    this.#changed();
+  }
+
+  /** Resolves when all text has been played, or the signal aborts. Two may wait at once. */
+  async finished(signal: AbortSignal): Promise<void> {
+    for (let ms = this.#remaining; ms > 0 && !signal.aborted; ms = this.#remaining) {
+      this.#sleep ??= new AbortController();
+      await this.#parts.clock.sleep(ms, AbortSignal.any([signal, this.#sleep.signal]));
+    }
+  }
+
+  get #remaining(): number {
+    const now = this.#parts.clock.monotonic();
+    return (this.#speaking && now < this.#believedUntil ? this.#believedUntil : this.#endsAt) - now;
+  }
+
+  #changed(): void {
+    this.#sleep?.abort("over");
+    this.#sleep = null;
+  }
 }

@@ -1,10 +1,11 @@
 // What an operator may write in a voice channel's block, and what the channel makes of it.
 
 import { describe, expect, it } from "vitest";
-import { config } from "../../../adapters/voice/config.ts";
-import { personOf } from "../../../adapters/voice/parties.ts";
-import { languageOf, wording } from "../../../adapters/voice/wording.ts";
+import { personOf } from "../../../adapters/voice/engine/record.ts";
+import voice from "../../../adapters/voice/index.ts";
+import { languageOf, wording } from "../../../adapters/voice/speech/phrases.ts";
 
+const { config } = voice;
 const tokens = { auth_tokens: ["secret"] };
 const problems = (block: object) =>
   config.safeParse(block).error?.issues.map(({ path, message }) => `${path.join(".")}: ${message}`) ?? [];

@@ -15,7 +15,8 @@ import {
   serveTest,
 } from "bridgehead/contract/testing";
 import voice from "../../../adapters/voice/index.ts";
-import { callToken } from "../../../adapters/voice/tokens.ts";
+import { callToken } from "../../../adapters/voice/proof.ts";
+import plainVoice from "./plain-dialect.ts";
 
 const person = "+15005550001";
 const ours = "+15005550006";
@@ -255,6 +256,24 @@ const telnyx: Dialect = {
   spoken: (frame) => (JSON.parse(frame) as { token?: string }).token ?? null,
 };
 
+// A dialect of another package, in a single file
+
+const line = (url: Address, key: string) => upgrade(new URL(`${url("/line").href}?secret=${key}`));
+
+const plain: Dialect = {
+  block: { plain: { secret } },
+  path: "/line",
+  requests: () => [],
+  begin: async (_adapter, url, call) => ({
+    request: line(url, secret),
+    opening: [json({ type: "start", call: call.replace(/[^\w-]/g, ""), from: person })],
+    say: (text) => [json({ type: "said", text })],
+  }),
+  good: (url) => line(url, secret),
+  forged: (url) => line(url, "another"),
+  spoken: (frame) => (JSON.parse(frame) as { text?: string }).text ?? null,
+};
+
 function harness(dialect: Dialect, more: Harness["lacks"] = {}): Harness {
   return { start: async () => peerOf(dialect), lacks: { ...lacks, ...more } };
 }
@@ -262,3 +281,4 @@ function harness(dialect: Dialect, more: Harness["lacks"] = {}): Harness {
 describeAdapter(voice, harness(retell));
 describeAdapter(voice, harness(jambonz, { http: "all of it goes over the socket" }));
 describeAdapter(voice, harness(telnyx));
+describeAdapter(plainVoice, harness(plain, { http: "all of it goes over the socket" }));

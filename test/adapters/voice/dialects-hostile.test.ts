@@ -3,12 +3,13 @@
 import { recordingChannel } from "bridgehead/contract/testing";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { DialectMaker, Front, Reading, Translator } from "../../../adapters/voice/dialects/dialect.ts";
+import type { Dialect, Reading, Translator } from "../../../adapters/voice/dialects/dialect.ts";
 import { jambonz } from "../../../adapters/voice/dialects/jambonz.ts";
 import { retell } from "../../../adapters/voice/dialects/retell.ts";
 import { telnyx } from "../../../adapters/voice/dialects/telnyx.ts";
+import { VoiceChannel } from "../../../adapters/voice/engine/record.ts";
 import voice from "../../../adapters/voice/index.ts";
-import { callToken } from "../../../adapters/voice/tokens.ts";
+import { callToken } from "../../../adapters/voice/proof.ts";
 
 const info = { call_sid: "c-1", direction: "inbound", from: "+15005550001", to: "+15005550006" };
 const speech = {
@@ -24,7 +25,7 @@ const said = [
 
 const dialects: readonly {
   readonly name: string;
-  readonly maker: DialectMaker;
+  readonly dialect: Dialect;
   readonly block: object;
   readonly address: () => string;
   readonly start: object;
@@ -32,7 +33,7 @@ const dialects: readonly {
 }[] = [
   {
     name: "jambonz",
-    maker: jambonz,
+    dialect: jambonz,
     block: { dialect: "jambonz", jambonz: { user: "u", password: "p" } },
     address: () => "/relay",
     start: { type: "session:new", msgid: "m1", call_sid: "c-1", data: info },
@@ -65,7 +66,7 @@ const dialects: readonly {
   },
   {
     name: "retell",
-    maker: retell,
+    dialect: retell,
     block: { dialect: "retell", retell: { secret: "s" } },
     address: () => "/llm/c-1?secret=s",
     start: {
@@ -85,7 +86,7 @@ const dialects: readonly {
   },
   {
     name: "telnyx",
-    maker: telnyx,
+    dialect: telnyx,
     block: {
       dialect: "telnyx",
       telnyx: { public_key: Buffer.alloc(32, 7).toString("base64"), token_key: "k" },
@@ -152,17 +153,13 @@ function well(reading: Reading): void {
   }
 }
 
-describe.each(dialects)("$name", ({ maker, block, address, start, frames }) => {
+describe.each(dialects)("$name", ({ dialect, block, address, start, frames }) => {
   const connect = (): Translator => {
     const channel = recordingChannel();
-    const front = {
-      channel,
-      config: voice.config.parse(block),
-      closed: async () => undefined,
-      greeting: () => null,
-    } as unknown as Front;
-    const { socket } = maker(front);
-    if (socket === null) throw new Error("no socket");
+    const config = voice.config.parse(block);
+    const own = (config as Readonly<Record<string, unknown>>)[dialect.name];
+    const { socket } = dialect.create(new VoiceChannel(channel, config), own);
+    if (socket === undefined) throw new Error("no socket");
     return socket.connect(new Request(`https://x.example/channels/v${address()}`));
   };
 

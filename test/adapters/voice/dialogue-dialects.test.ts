@@ -222,7 +222,10 @@ describe("behind gather (review 20)", () => {
     const rig = await openRig({ active: false, config: { dialect: "gather" }, phone: { pace: 1 } });
     const call = await rig.dial();
     expect(await call.over).toBe("hangup");
-    expect(call.spoken.map(({ text }) => text)).toEqual(["I am sorry, I cannot answer that right now."]);
+    expect(call.spoken.map(({ text }) => text)).toEqual([
+      "I am sorry, I cannot answer that right now.",
+      "Thank you for calling. Goodbye.",
+    ]);
     expect(rig.sessions("closed")).toMatchObject([{ reason: "no-answer" }]);
   });
 });

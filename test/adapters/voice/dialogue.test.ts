@@ -6,7 +6,7 @@ import {
   isBackchannel,
   isClosing,
   isGoodbye,
-} from "../../../adapters/voice/speech/index.ts";
+} from "../../../adapters/voice/speech/utterances.ts";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
 import { openRig, type Rig } from "./rig.ts";
 

@@ -51,7 +51,7 @@ test("the first question is asked with everything we rely on written out", async
   );
   expect(bodies[1]).toBe(
     '<?xml version="1.0" encoding="UTF-8"?><Response><Gather input="speech dtmf"' +
-      ' action="https://bridge.example/channels/line/gather?n=1&amp;q=0" method="POST" language="en-US"' +
+      ' action="https://bridge.example/channels/line/gather?n=1" method="POST" language="en-US"' +
       ' speechTimeout="auto" timeout="10" finishOnKey="#" actionOnEmptyResult="true" hints="R&amp;D">' +
       '<Say language="en-US">Hello there.</Say></Gather></Response>',
   );

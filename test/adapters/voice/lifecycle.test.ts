@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { WebSocket } from "ws";
-import { callToken } from "../../../adapters/voice/tokens.ts";
+import { callToken } from "../../../adapters/voice/proof.ts";
 import { postSigned, signature } from "../../../src/sandbox/twilio-webhooks.ts";
 import { authToken, caller, openRig, ours, publicUrl, type Rig } from "./rig.ts";
 

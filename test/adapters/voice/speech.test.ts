@@ -2,8 +2,14 @@
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { beginningOf, sentencesOf } from "../../../adapters/voice/engine/script.ts";
-import { limit, phrases, primary, sentences, speakable } from "../../../adapters/voice/speech/index.ts";
+import { phrases, primary } from "../../../adapters/voice/speech/phrases.ts";
+import {
+  beginningOf,
+  limit,
+  sentences,
+  sentencesOf,
+  speakable,
+} from "../../../adapters/voice/speech/speakable.ts";
 import { workedMs } from "../../real/cpu.ts";
 
 const languages = ["en", "de", "fr", "es", "it", "pt", "nl", "pl"];

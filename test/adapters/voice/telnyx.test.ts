@@ -3,7 +3,7 @@
 import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import { wallClock } from "bridgehead/contract/testing";
 import { describe, expect, it } from "vitest";
-import { config as voiceConfig } from "../../../adapters/voice/config.ts";
+import voice from "../../../adapters/voice/index.ts";
 import { type Frame, type Line, type Switchboard, story, switchboard } from "./switchboard.ts";
 
 const { publicKey, privateKey } = generateKeyPairSync("ed25519");
@@ -298,7 +298,7 @@ describe("a webhook that Telnyx did not sign", () => {
     ["empty", ""],
   ])("is not even set up with a key that is %s (review 24)", (_, key) => {
     for (const given of [key, [raw, key]]) {
-      const { error } = voiceConfig.safeParse({ ...block, telnyx: { ...block.telnyx, public_key: given } });
+      const { error } = voice.config.safeParse({ ...block, telnyx: { ...block.telnyx, public_key: given } });
       expect(error?.issues[0]?.path.slice(0, 2), JSON.stringify(given)).toEqual(["telnyx", "public_key"]);
     }
   });

@@ -1,7 +1,7 @@
 // TwiML as the text that Twilio gets: every attribute we rely on, spelled as it is documented.
 
 import { expect, test } from "vitest";
-import { callToken, readToken } from "../../../adapters/voice/tokens.ts";
+import { callToken, readToken } from "../../../adapters/voice/proof.ts";
 import { element, escapeXml } from "../../../adapters/voice/twiml.ts";
 import { readTwiml } from "../../../src/sandbox/call-flow.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";

@@ -3,10 +3,9 @@
 import { type Channel, type SessionFacts, type Socket, sessionId } from "bridgehead/contract";
 import type { VoiceConfig } from "../config.ts";
 import type { CallEvent, Capabilities, Command, StartEvent, Translator } from "../dialects/dialect.ts";
-import { personOf } from "../parties.ts";
-import { type Ending, type LiveCall, liveCall } from "./call.ts";
-import type { LiveCalls } from "./calls.ts";
-import { type CallRecord, callRecord } from "./record.ts";
+import { Call } from "./call.ts";
+import type { Ending } from "./leaving.ts";
+import { CallRecord, personOf } from "./record.ts";
 
 export interface ServingParts {
   readonly channel: Channel;
@@ -27,7 +26,7 @@ export async function serve(parts: ServingParts, socket: Socket, translator: Tra
   const start = await startOf(events, parts.channel, socket);
   if (start === null || start.ticket === null) return socket.close(forbidden, "no start");
   const person = personOf(start.person, start.call);
-  const record = callRecord(parts.channel, { ...start, ticket: start.ticket, person });
+  const record = new CallRecord(parts.channel, { ...start, ticket: start.ticket, person });
   const session = sessionId(start.call);
   const before = await parts.channel.session(session);
   // The call was transferred, and the provider missed our end command. Speech after the transfer must not reach this
@@ -64,7 +63,7 @@ async function live(
   const failed = (error: unknown) => {
     if (!over.aborted) failure.reject(error);
   };
-  const call = liveCall({
+  const call = new Call({
     ...parts,
     start,
     record,
@@ -122,7 +121,7 @@ async function startOf(
 }
 
 interface Talk {
-  readonly call: LiveCall;
+  readonly call: Call;
   readonly record: CallRecord;
   readonly start: StartEvent;
 }
@@ -141,7 +140,7 @@ async function converse(events: AsyncIterator<CallEvent>, { call, record, start 
 
 /** Ends the connection on a drain request. Never resolves when the connection closes first, so that its remaining
  *  events are handled. */
-async function drained(call: LiveCall, socket: Socket, over: AbortSignal): Promise<Ending> {
+async function drained(call: Call, socket: Socket, over: AbortSignal): Promise<Ending> {
   const { draining } = socket;
   await new Promise<void>((resolve) => {
     if (draining.aborted) resolve();
@@ -168,4 +167,55 @@ async function beat(
 
 async function sendAll(socket: Socket, frames: readonly string[]): Promise<void> {
   for (const frame of frames) await socket.send(frame);
+}
+
+interface Entry {
+  readonly call: Call;
+  /** Called when another connection of the same call has replaced this one. */
+  replace(): void;
+}
+
+/** Registry of the calls that are connected to this process over sockets. */
+export class LiveCalls {
+  readonly #entries = new Map<string, Entry>();
+  /** Number of connections of a call between `arriving` and `enter`. */
+  readonly #expected = new Map<string, number>();
+
+  find(call: string): Call | undefined {
+    return this.#entries.get(call)?.call;
+  }
+
+  /** Runs `stored`, which stores a new connection of the call. Until it returns, the previous connection reports no end,
+   *  because that could be mistaken for the end of the new one. */
+  async arriving<T>(call: string, stored: () => Promise<T | null>): Promise<T | null> {
+    this.#expect(call, 1);
+    let arrived = false;
+    try {
+      const found = await stored();
+      arrived = found !== null;
+      return found;
+    } finally {
+      if (!arrived) this.#expect(call, -1);
+    }
+  }
+
+  /** Registers a connection whose `arriving` returned a value. The previous connection is notified and reports no end any
+   *  more. */
+  enter(call: string, entry: Entry): void {
+    this.#expect(call, -1);
+    const former = this.#entries.get(call);
+    this.#entries.set(call, entry);
+    former?.replace();
+  }
+
+  /** Removes an entry. Returns false when another connection has replaced it or is being stored. */
+  leave(call: string, entry: Entry): boolean {
+    return this.#entries.get(call) === entry && this.#entries.delete(call) && !this.#expected.has(call);
+  }
+
+  #expect(call: string, more: 1 | -1): void {
+    const count = (this.#expected.get(call) ?? 0) + more;
+    if (count > 0) this.#expected.set(call, count);
+    else this.#expected.delete(call);
+  }
 }

@@ -1,9 +1,10 @@
 // Verifies X-Twilio-Signature over the public URL. That URL comes from the configuration and never from the request
 // (twilio.com/docs/usage/security).
 
+import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import type { RoutePath } from "bridgehead/contract";
 import { validateRequest } from "twilio/lib/webhooks/webhooks.js";
-import type { Front } from "./dialects/dialect.ts";
+import type { VoiceChannel } from "./engine/record.ts";
 
 /** The parameters of a request by name. The first value of a repeated name counts. */
 export type Params = Readonly<Record<string, string | undefined>>;
@@ -12,7 +13,7 @@ const header = "x-twilio-signature";
 
 /** Returns the parameters of a request that is signed with one of the secrets; else null. */
 export async function signedParams(
-  { channel }: Pick<Front, "channel">,
+  { channel }: Pick<VoiceChannel, "channel">,
   secrets: readonly string[],
   path: RoutePath,
   request: Request,
@@ -31,7 +32,7 @@ export async function signedParams(
 /** Returns whether a websocket upgrade request is signed. The signature covers the exact websocket URL without
  *  parameters. */
 export function upgradeIsSigned(
-  { channel }: Pick<Front, "channel">,
+  { channel }: Pick<VoiceChannel, "channel">,
   secrets: readonly string[],
   path: RoutePath,
   request: Request,
@@ -56,3 +57,41 @@ const firstOf = (params: URLSearchParams): Params => {
   for (const [key, value] of params) found[key] ??= value;
   return found;
 };
+
+// The token that binds a websocket to its call. It is created in the response to the call's webhook and expires after a
+// minute. It works once: its id becomes the id of the stored opening, which is unique.
+
+const holdsMs = 60_000;
+
+/** The token key is derived from the secret, so the secret signs no token directly. */
+const keyOf = (secret: string) => createHmac("sha256", secret).update("bridgehead call token").digest();
+const sign = (secret: string, what: string) =>
+  createHmac("sha256", keyOf(secret)).update(what).digest("base64url");
+
+/** Returns a URL-safe token for the call. `now` is in milliseconds. */
+export function callToken(secret: string, call: string, now: number): string {
+  const id = randomBytes(15).toString("base64url");
+  const until = Math.floor(now + holdsMs).toString(36);
+  return `${id}.${until}.${sign(secret, `${id}.${until}.${call}`)}`;
+}
+
+/** Returns the token's id. Returns null when the token has expired or no secret signed it for this call. */
+export function readToken(
+  secrets: readonly string[],
+  token: string | null | undefined,
+  call: string,
+  now: number,
+): string | null {
+  const [id = "", until = "", signature = ""] = (token ?? "").split(".");
+  const fits = secrets.some((secret) => sameText(sign(secret, `${id}.${until}.${call}`), signature));
+  return fits && id !== "" && now <= Number.parseInt(until, 36) ? id : null;
+}
+
+// Compares secrets in constant time, so that the response time reveals nothing about a partially correct guess.
+
+/** Returns whether both texts are equal. The duration is the same for all guesses of one length. */
+export function sameText(secret: string, given: string): boolean {
+  return timingSafeEqual(digest(secret), digest(given));
+}
+
+const digest = (text: string): Buffer => createHash("sha256").update(text).digest();

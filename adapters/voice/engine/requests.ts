@@ -1,0 +1,276 @@
+// Calls without a socket: the provider requests instructions, plays them and posts what the caller said. A request is held
+// until the engine has something to say, so that the same `Call` takes the turns as over a socket. The state that another
+// process needs is in the provider's next request.
+
+import { type Channel, externalId, type HttpRoute, type SendOutcome, sessionId } from "bridgehead/contract";
+import type { CallRequest, Command, Instructions, RequestSide, RequestState } from "../dialects/dialect.ts";
+import { Call } from "./call.ts";
+import { CallRecord, personOf, type VoiceChannel } from "./record.ts";
+
+/** Maximum time in milliseconds to hold a request. Twilio's timeout for a request is 15 s. */
+const longestHold = 9000;
+/** Message numbers start at a multiple of this for each opening of a call. The numbers of two openings never collide. */
+const perOpening = 1000;
+/** A call without any request for this time (milliseconds) is closed, even when its end was never reported. */
+const idleMs = 180_000;
+/** Time in milliseconds between the caller's last word and the end of recognition. */
+const recognitionMs = 1500;
+const unready: SendOutcome = {
+  kind: "deferred",
+  reason: "no request is waiting for it",
+  retryAfterMs: 250,
+};
+
+/** The calls of one channel that use requests. */
+export class RequestCalls {
+  readonly #voice: VoiceChannel;
+  readonly #side: RequestSide;
+  readonly #calls = new Map<string, RequestCall>();
+
+  constructor(voice: VoiceChannel, side: RequestSide) {
+    this.#voice = voice;
+    this.#side = side;
+  }
+
+  get route(): HttpRoute {
+    return {
+      kind: "http",
+      method: "POST",
+      path: this.#side.path,
+      handle: async (request) => {
+        const read = await this.#side.read(request);
+        if (read === null) return new Response(null, { status: 403 });
+        return this.#side.write(await this.#handle(read));
+      },
+    };
+  }
+
+  /** Returns undefined for a call that is not in this process. */
+  find(call: string): Call | undefined {
+    return this.#calls.get(call)?.call;
+  }
+
+  close(): void {
+    for (const one of this.#calls.values()) one.close();
+    this.#calls.clear();
+  }
+
+  async #handle(request: CallRequest): Promise<Instructions> {
+    let current = request.state === null ? undefined : this.#calls.get(request.call);
+    if (current === undefined) {
+      this.#calls.get(request.call)?.close();
+      current = await RequestCall.open(this.#voice, this.#side, request, (one) => {
+        if (this.#calls.get(request.call) === one) this.#calls.delete(request.call);
+      });
+      this.#calls.set(request.call, current);
+    } else current.take(request);
+    return current.instructions();
+  }
+}
+
+/** One call, from its first request to this process to its end. */
+class RequestCall {
+  readonly call: Call;
+  readonly #voice: VoiceChannel;
+  readonly #name: string;
+  readonly #gone: (one: RequestCall) => void;
+  readonly #over = new AbortController();
+  /** What was said since the last instructions. */
+  #pieces: string[] = [];
+  #final: (Command & { readonly kind: "transfer" | "end" }) | null = null;
+  #askedAt: number | null;
+  /** The request that is held; null while the provider plays instructions. */
+  #held: PromiseWithResolvers<Instructions> | null = null;
+  #hold = new AbortController();
+  #idle = new AbortController();
+  #failure: Error | null = null;
+  /** Number of store operations in progress. Instructions acknowledge a request, so they wait for the commit. */
+  #storing = 0;
+  /** The sentences of the last instructions, and when their playback began (clock milliseconds). */
+  #speech: { readonly pieces: readonly string[]; readonly at: number } = { pieces: [], at: 0 };
+
+  /** Stores a call that begins; continues one that another process has served. */
+  static async open(
+    voice: VoiceChannel,
+    side: RequestSide,
+    request: CallRequest,
+    gone: (one: RequestCall) => void,
+  ): Promise<RequestCall> {
+    const { channel } = voice;
+    const session = sessionId(request.call);
+    const from = personOf(request.person, request.call);
+    let facts = await channel.session(session);
+    const openings = facts?.openings ?? 0;
+    if (request.state === null) {
+      const id = externalId(`opened/${request.call}/gather${openings === 0 ? "" : `/${openings}`}`);
+      await channel.accept([{ kind: "session", id, session, state: "opened", from }]);
+      facts = await channel.session(session);
+    }
+    const state = request.state ?? { next: openings * perOpening + 1, askedAt: null };
+    const opened = new RequestCall(voice, side, request, state, facts, gone);
+    if (request.state === null)
+      opened.#run(opened.call.begin(request.greeting ?? voice.greeting(voice.config.language)));
+    else {
+      opened.#run(opened.call.join(state.askedAt));
+      opened.take(request);
+    }
+    return opened;
+  }
+
+  private constructor(
+    voice: VoiceChannel,
+    side: RequestSide,
+    request: CallRequest,
+    state: RequestState,
+    facts: Awaited<ReturnType<Channel["session"]>>,
+    gone: (one: RequestCall) => void,
+  ) {
+    const { channel, config } = voice;
+    this.#voice = voice;
+    this.#name = request.call;
+    this.#gone = gone;
+    this.#askedAt = state.askedAt;
+    const { call, person, ours } = request;
+    const counted = <T>(work: Promise<T>): Promise<T> => {
+      this.#storing++;
+      const done = () => {
+        this.#storing--;
+        this.#look();
+      };
+      return work.finally(done);
+    };
+    const store = {
+      clock: channel.clock,
+      accept: (...given: Parameters<Channel["accept"]>) => counted(channel.accept(...given)),
+      session: (id: Parameters<Channel["session"]>[0]) => counted(channel.session(id)),
+    };
+    const name = { call, ticket: "gather", person: personOf(person, call), ours, from: state.next };
+    this.call = new Call({
+      channel,
+      config,
+      can: side.can,
+      start: { call, language: null, resumed: false },
+      record: new CallRecord(store, name),
+      facts,
+      ringing: null,
+      joins: request.state !== null,
+      write: async (command) => this.#write(command),
+      unready: () => (this.#held === null ? unready : null),
+      over: this.#over.signal,
+      hangUp: () => this.close(),
+      failed: (error) => this.#failed(error),
+    });
+    this.call.number(state.next);
+  }
+
+  /** Passes a request to the engine. */
+  take({ event, state }: CallRequest): void {
+    if (event === null || event.kind === "start" || event.kind === "end") return;
+    if (state !== null) this.call.number(state.next);
+    if (event.kind !== "silence") this.#askedAt = this.#voice.channel.clock.now();
+    const heard = event.kind === "turn" ? this.#playedBefore(event.text) : null;
+    this.#run(
+      (async () => {
+        if (heard !== null) await this.call.handle({ kind: "interrupted", heard, estimated: true });
+        await this.call.handle(event);
+      })(),
+    );
+  }
+
+  /** Resolves when the engine has something to say, or the request was held for its maximum time. Rejects on an internal
+   *  error; the provider then uses its fallback. */
+  instructions(): Promise<Instructions> {
+    const { clock, log } = this.#voice.channel;
+    if (this.#failure !== null) return Promise.reject(this.#failure);
+    this.#idle.abort("over");
+    this.#idle = new AbortController();
+    this.#expire(this.#idle.signal).catch((error: unknown) =>
+      log.error({ call: this.#name, err: error }, "closing an idle call failed"),
+    );
+    // A repeated request replaces the one before it.
+    this.#respond();
+    this.#held = Promise.withResolvers();
+    this.#hold = new AbortController();
+    const { signal } = this.#hold;
+    void clock.sleep(longestHold, signal).then(() => (signal.aborted ? undefined : this.#respond()));
+    this.#look();
+    return this.#held.promise;
+  }
+
+  /** Ends the engine's work on this call in this process. */
+  close(): void {
+    this.#respond();
+    this.#idle.abort("over");
+    this.#over.abort("over");
+    this.#gone(this);
+    this.call.end(null).catch(() => undefined);
+  }
+
+  #write(command: Command): void {
+    if (command.kind === "end" || command.kind === "transfer") this.#final = command;
+    if (command.kind !== "say" || command.text === "") return this.#look();
+    // A filler that could not be played yet is enough.
+    const filler = !command.last && this.call.pending;
+    if (!filler || this.#pieces.length === 0) this.#pieces.push(command.text.trimEnd());
+    this.#look();
+  }
+
+  /** Responds to the held request when the engine's step is complete. All steps but store operations and timers are
+   *  microtasks. */
+  #look(): void {
+    setImmediate(() => {
+      if (this.#storing > 0 || this.#held === null) return;
+      if (this.#pieces.length > 0 || this.#final !== null || !this.call.pending) this.#respond();
+    });
+  }
+
+  #respond(): void {
+    const held = this.#held;
+    if (held === null) return;
+    this.#held = null;
+    this.#hold.abort("over");
+    const { pending } = this.call;
+    const now = this.#voice.channel.clock.now();
+    this.#askedAt = pending ? Math.min(this.#askedAt ?? now, now) : null; // the clock may step backward
+    const pieces = this.#pieces;
+    this.#pieces = [];
+    this.#speech = { pieces, at: now };
+    const step = this.#final?.kind ?? (pending ? "wait" : "listen");
+    const data = this.#final?.kind === "transfer" ? this.#final.data : null;
+    const state = { next: this.call.next, askedAt: this.#askedAt };
+    held.resolve({ call: this.#name, pieces, step, data, state });
+    if (this.#final !== null) this.close();
+  }
+
+  /** Estimates which sentences were played before the caller began to speak. Null: all of them. */
+  #playedBefore(text: string): string | null {
+    const { channel, config } = this.#voice;
+    const { pieces, at } = this.#speech;
+    const spokenFor = channel.clock.now() - at - recognitionMs;
+    let letters = (spokenFor * config.speaking_rate) / 1000 - text.length;
+    if (letters >= pieces.join("").length) return null;
+    const heard = pieces.filter((piece) => (letters -= piece.length) >= 0);
+    return heard.join(" ");
+  }
+
+  #run(work: Promise<void>): void {
+    work.catch((error: unknown) => this.#failed(error));
+  }
+
+  #failed(error: unknown): void {
+    if (this.#over.signal.aborted) return;
+    this.#failure = error instanceof Error ? error : new Error(String(error));
+    this.#held?.reject(this.#failure);
+    this.#held = null;
+    this.#hold.abort("over");
+    this.#voice.channel.log.error({ call: this.#name, err: error }, "a call without a socket failed");
+    this.close();
+  }
+
+  async #expire(signal: AbortSignal): Promise<void> {
+    await this.#voice.channel.clock.sleep(idleMs, signal);
+    if (signal.aborted) return;
+    this.close();
+    await this.#voice.closed(this.#name, "no-sign");
+  }
+}

@@ -1,0 +1,267 @@
+// The timers of a call: fillers while the agent prepares a reply, questions to a silent caller, debounce of utterances, and
+// the end of a row of DTMF digits. Each has at most one wait; a new one cancels it.
+
+import type { Clock } from "bridgehead/contract";
+import type { VoiceConfig } from "../config.ts";
+import type { Speaker } from "./speaking.ts";
+
+/** What the timers of one call share. */
+export interface TimerParts {
+  readonly clock: Clock;
+  readonly config: VoiceConfig;
+  readonly speaker: Speaker;
+  /** Reports a background error that ends the connection. */
+  readonly failed: (error: unknown) => void;
+}
+
+/** A wait that the next one replaces. */
+class Timer {
+  readonly #parts: TimerParts;
+  #current: AbortController | null = null;
+
+  constructor(parts: TimerParts) {
+    this.#parts = parts;
+  }
+
+  start(work: (signal: AbortSignal) => Promise<void>): void {
+    this.cancel();
+    this.#current = new AbortController();
+    work(this.#current.signal).catch(this.#parts.failed);
+  }
+
+  /** Runs the work after `ms` milliseconds. */
+  after(ms: number, work: () => Promise<void>): void {
+    this.start(async (signal) => {
+      await this.#parts.clock.sleep(ms, signal);
+      if (!signal.aborted) await work();
+    });
+  }
+
+  cancel(): void {
+    this.#current?.abort("over"); // the reason avoids an Error with a stack trace for each abort
+    this.#current = null;
+  }
+}
+
+/** Waits for the reply to a question: speaks fillers in rotation, and gives up after a timeout. */
+export class ReplyWait {
+  readonly #parts: TimerParts;
+  readonly #fillers: () => readonly string[];
+  readonly #giveUp: () => Promise<void>;
+  readonly #timer: Timer;
+  /** Continues over all questions of a call, so that consecutive waits use different fillers. */
+  #said = 0;
+
+  /** `giveUp` is called when no reply arrives before the timeout. */
+  constructor(parts: TimerParts, fillers: () => readonly string[], giveUp: () => Promise<void>) {
+    this.#parts = parts;
+    this.#fillers = fillers;
+    this.#giveUp = giveUp;
+    this.#timer = new Timer(parts);
+  }
+
+  /** Starts the wait for a reply and cancels the previous wait. `elapsed`: how long another process has waited, in
+   *  milliseconds. */
+  begin(elapsed = 0): void {
+    this.#timer.start((signal) => this.#wait(elapsed, signal));
+  }
+
+  /** Cancels the wait: the reply has arrived, or is no longer needed. */
+  end(): void {
+    this.#timer.cancel();
+  }
+
+  async #wait(elapsed: number, signal: AbortSignal): Promise<void> {
+    const { clock, config, speaker } = this.#parts;
+    const { first, second, every } = config.fillers;
+    const limit = config.give_up.after;
+    const began = clock.monotonic() - elapsed;
+    const passed = () => clock.monotonic() - began;
+    for (let due = first; ; due = due < second ? second : due + every) {
+      if (due < elapsed) continue;
+      await clock.sleep(Math.max(0, Math.min(due, limit) - passed()), signal);
+      if (signal.aborted) return;
+      if (passed() >= limit) return this.#giveUp();
+      // The cycle stays open: the reply follows in the same cycle and never interrupts a filler.
+      if (!speaker.busy) await speaker.say(this.#filler(), false);
+    }
+  }
+
+  #filler(): string {
+    const all = this.#fillers();
+    return all[this.#said++ % all.length] ?? "";
+  }
+}
+
+/** Handles a silent caller: asks `silence.asks` times whether the caller is there, then ends the call. */
+export class Silence {
+  readonly #parts: TimerParts;
+  readonly #question: (asked: number) => string;
+  readonly #isOver: () => boolean;
+  readonly #leave: () => Promise<void>;
+  readonly #timer: Timer;
+  #asked = 0;
+
+  /** `question` returns the phrase for the first, second ... question. `isOver`: after a goodbye a silent caller is not
+   *  asked. `leave` ends the call. */
+  constructor(
+    parts: TimerParts,
+    question: (asked: number) => string,
+    isOver: () => boolean,
+    leave: () => Promise<void>,
+  ) {
+    this.#parts = parts;
+    this.#question = question;
+    this.#isOver = isOver;
+    this.#leave = leave;
+    this.#timer = new Timer(parts);
+  }
+
+  /** Starts the timer; it runs from the end of our speech. */
+  watch(): void {
+    this.#timer.start((signal) => this.#look(signal));
+  }
+
+  rest(): void {
+    this.#timer.cancel();
+  }
+
+  /** Resets the counter, because the caller was active. */
+  heard(): void {
+    this.#asked = 0;
+  }
+
+  /** Handles a silence event from the provider. */
+  async noticed(): Promise<void> {
+    if (this.#isLast) return this.#leave();
+    await this.#parts.speaker.say(this.#question(this.#asked++), true);
+  }
+
+  get #isLast(): boolean {
+    return this.#isOver() || this.#asked >= this.#parts.config.silence.asks;
+  }
+
+  async #look(signal: AbortSignal): Promise<void> {
+    const { clock, config, speaker } = this.#parts;
+    for (;;) {
+      await speaker.finished(signal);
+      await clock.sleep(config.silence.after, signal);
+      if (signal.aborted) return;
+      if (speaker.busy) continue; // new speech started during the wait
+      const last = this.#isLast;
+      await this.noticed();
+      if (last) return;
+    }
+  }
+}
+
+/** Maximum length of a caller's message, in characters. */
+const longest = 2048;
+/** Maximum extension of the debounce time, as a multiple of it. */
+const prolonged = 4;
+
+/** Debounces the caller's utterances: those in quick succession become one message. */
+export class Utterances {
+  readonly #parts: TimerParts;
+  readonly #wait: number;
+  readonly #said: (text: string) => Promise<void>;
+  readonly #timer: Timer;
+  #texts: string[] = [];
+  #since = 0;
+
+  /** `wait`: the debounce time in milliseconds. `said` is called with one complete message. */
+  constructor(parts: TimerParts, wait: number, said: (text: string) => Promise<void>) {
+    this.#parts = parts;
+    this.#wait = wait;
+    this.#said = said;
+    this.#timer = new Timer(parts);
+  }
+
+  /** True while the buffer contains utterances. */
+  get pending(): boolean {
+    return this.#texts.length > 0;
+  }
+
+  /** Buffers an utterance after normalization. Returns false when it contains no letter or digit. Without a debounce
+   *  time the caller of this method flushes. */
+  add(text: string): boolean {
+    const clean = text
+      .replace(/\p{Cc}+/gu, " ")
+      .trim()
+      .slice(0, longest);
+    if (!/[\p{L}\p{N}]/u.test(clean)) return false;
+    const now = this.#parts.clock.monotonic();
+    if (!this.pending) this.#since = now;
+    this.#texts.push(clean);
+    const left = this.#since + prolonged * this.#wait - now;
+    if (this.#wait > 0) this.#timer.after(Math.max(0, Math.min(this.#wait, left)), () => this.flush());
+    return true;
+  }
+
+  /** Sends the buffered text immediately. */
+  async flush(): Promise<void> {
+    this.#timer.cancel();
+    const text = this.#texts.join(" ").slice(0, longest);
+    this.#texts = [];
+    if (text !== "") await this.#said(text);
+  }
+}
+
+const longestRow = 64;
+
+/** Collects DTMF digits. They may be a card number, so they are never logged. A sequence ends with `#` or a timeout. The
+ *  key for a human counts only as the whole sequence, so that numbers may contain it. When `as_message` is off, that key
+ *  takes effect immediately. */
+export class Keypad {
+  readonly #parts: TimerParts;
+  readonly #canHandOver: boolean;
+  readonly #human: () => Promise<void>;
+  readonly #entered: (keys: string) => Promise<void>;
+  readonly #timer: Timer;
+  #row = "";
+
+  /** `entered` is called with a complete sequence, without its final `#`. */
+  constructor(
+    parts: TimerParts,
+    canHandOver: boolean,
+    human: () => Promise<void>,
+    entered: (keys: string) => Promise<void>,
+  ) {
+    this.#parts = parts;
+    this.#canHandOver = canHandOver;
+    this.#human = human;
+    this.#entered = entered;
+    this.#timer = new Timer(parts);
+  }
+
+  press(keys: string): void {
+    for (const key of keys.replace(/[^0-9*#]/g, "")) this.#one(key);
+  }
+
+  /** Discards digits that were not entered yet. */
+  rest(): void {
+    this.#timer.cancel();
+    this.#row = "";
+  }
+
+  #one(key: string): void {
+    const { digits } = this.#parts.config;
+    const ends = key === "#" && !this.#isHuman(key);
+    if (!ends && this.#row.length < longestRow) this.#row += key;
+    const human = this.#isHuman(this.#row) && (!digits.as_message || key === "#");
+    if (ends || human) this.#end().catch(this.#parts.failed);
+    else this.#timer.after(digits.pause, () => this.#end());
+  }
+
+  async #end(): Promise<void> {
+    const keys = this.#row;
+    this.rest();
+    if (this.#isHuman(keys)) return this.#human();
+    if (keys !== "" && this.#parts.config.digits.as_message) await this.#entered(keys);
+  }
+
+  #isHuman(keys: string): boolean {
+    const { human } = this.#parts.config.digits;
+    return this.#canHandOver && human !== "" && keys === human;
+  }
+}
