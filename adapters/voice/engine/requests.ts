@@ -104,7 +104,9 @@ class RequestCall {
     if (request.state === null) {
       const id = externalId(`opened/${request.call}/gather${openings === 0 ? "" : `/${openings}`}`);
       await channel.accept([{ kind: "session", id, session, state: "opened", from }]);
-      facts = await channel.session(session);
+      const stored = await channel.session(session);
+      // After a greeting it is the caller's turn, also when an earlier question is unanswered.
+      facts = stored && { ...stored, pending: null };
     }
     const state = request.state ?? { next: openings * perOpening + 1, askedAt: null };
     const opened = new RequestCall(voice, side, request, state, facts, gone);

@@ -61,9 +61,12 @@ test("turn by turn: a call is not over because nothing is heard of it while huma
 test("turn by turn: a clock that was set back does not silence a waiting call", async () => {
   const rig = await openRig({ config: { dialect: "gather" } });
   await posted(rig, "/gather", {});
-  // Asked an hour after now.
+  void posted(rig, "/gather?n=1", { SpeechResult: "Where is it?" });
+  await rig.channel.until("the question", ({ messages }) => messages.length === 1);
+  rig.restart();
+  // Asked an hour after now, in another process.
   const since = (rig.clock.now() + 3_600_000).toString(36);
-  const waits = posted(rig, `/gather?n=1&f=0&t=${since}`, {});
+  const waits = posted(rig, `/gather?n=2&t=${since}`, {});
   await rig.clock.passes(2000);
   expect(await waits).toContain("One moment, please.");
 });
