@@ -50,6 +50,8 @@ export const exempt: Readonly<Record<string, readonly string[]>> = {
     "adapters/sms/smpp/encoding.ts#toAddress",
     "adapters/sms/telnyx/index.ts#publicKey",
     "adapters/sms/provider.ts#isLocal",
+    "adapters/voice/config.ts#voiceConfig",
+    "adapters/voice/config.ts#dialectOf",
     "adapters/voice/speech/phrases.ts",
   ],
   "reads or writes the store; its text is given on to functions that are tested": [
