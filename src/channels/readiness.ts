@@ -7,7 +7,7 @@ import type { Metrics } from "../ops/metrics.ts";
 import { whyNotAsk } from "../pipeline/channel-runtime.ts";
 import type { Agent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
-import { type ChannelOverview, overview, proveWritable } from "../store/tables/overview.ts";
+import { type ChannelOverview, overview, proveWritable } from "../store/operators/overview.ts";
 import type { Host } from "./host.ts";
 
 export interface ChannelReport {

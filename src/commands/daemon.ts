@@ -23,9 +23,9 @@ import { type TaskGroup, taskGroup } from "../ops/tasks.ts";
 import type { Timing } from "../ops/timing.ts";
 
 import { advanceGeneration, type Installation, installationWarning } from "../store/installation.ts";
+import { overview } from "../store/operators/overview.ts";
 import { answeredBefore, countHeld } from "../store/restored.ts";
 import { forget } from "../store/retention.ts";
-import { overview } from "../store/tables/overview.ts";
 import { type Io, problemLine } from "./io.ts";
 import { type ReloadOutcome, recordReload } from "./reload.ts";
 

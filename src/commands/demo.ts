@@ -33,7 +33,7 @@ import {
   support,
 } from "../sandbox/demo.ts";
 import type { Database } from "../store/driver.ts";
-import { messageFate, newestMessage } from "../store/tables/inbox.ts";
+import { messageFate, newestMessage } from "../store/operators/inbox.ts";
 import type { Io } from "./io.ts";
 import { exitCodes } from "./io.ts";
 

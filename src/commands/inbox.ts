@@ -2,8 +2,8 @@
 // `drop` closes messages that were held since a restore.
 
 import type { Database } from "../store/driver.ts";
+import { listEvents, readRaw, releaseEvent, showEvent } from "../store/operators/inbox.ts";
 import { answeredBefore, dropEvent, releaseHeld } from "../store/restored.ts";
-import { listEvents, readRaw, releaseEvent, showEvent } from "../store/tables/inbox.ts";
 import type { Io } from "./io.ts";
 import { exitCodes } from "./io.ts";
 import { table, when, withStore } from "./store.ts";

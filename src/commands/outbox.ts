@@ -2,7 +2,7 @@
 // parallel to the daemon, which reads a change at its next sweep.
 
 import type { Database } from "../store/driver.ts";
-import { dropDraft, listDrafts, resendDraft, showDraft } from "../store/tables/outbox.ts";
+import { dropDraft, listDrafts, resendDraft, showDraft } from "../store/operators/outbox.ts";
 import type { Io } from "./io.ts";
 import { exitCodes } from "./io.ts";
 import { table, when, withStore } from "./store.ts";

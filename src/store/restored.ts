@@ -5,8 +5,8 @@
 import type { Query } from "./driver.ts";
 import { type Direction, refreshLane } from "./lanes.ts";
 import { revokeLease } from "./leases.ts";
-import { releaseEvent } from "./tables/inbox.ts";
-import { dropDraft, resendDraft } from "./tables/outbox.ts";
+import { releaseEvent } from "./operators/inbox.ts";
+import { dropDraft, resendDraft } from "./operators/outbox.ts";
 import { allKnown } from "./tables/polls.ts";
 import { moves } from "./transitions.ts";
 

@@ -1,7 +1,7 @@
 // Whoever was not told gets nothing through, however it looks; nor does a machine that answers for somebody who was.
 
 import { expect, it } from "vitest";
-import { releaseEvent } from "../../src/store/tables/inbox.ts";
+import { releaseEvent } from "../../src/store/operators/inbox.ts";
 import { echoed } from "./echo.ts";
 import { colleague, customer, type Desk, type DeskOptions, dora, openDesk } from "./escalation-world.ts";
 import { eventually } from "./eventually.ts";

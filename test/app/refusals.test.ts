@@ -1,7 +1,7 @@
 // What is not answered, and what follows from it: machines, loops, caps, age, lists of senders, strangers, bounces.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { listEvents, releaseEvent } from "../../src/store/tables/inbox.ts";
+import { listEvents, releaseEvent } from "../../src/store/operators/inbox.ts";
 import { describeReal, need } from "../real/debian.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
 import type { ReceivedMail } from "../real/smtp-peer.ts";

@@ -1,8 +1,8 @@
 // What becomes of replies that the SMTP server does not simply take.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { listDrafts, resendDraft } from "../../src/store/tables/outbox.ts";
-import { overview } from "../../src/store/tables/overview.ts";
+import { listDrafts, resendDraft } from "../../src/store/operators/outbox.ts";
+import { overview } from "../../src/store/operators/overview.ts";
 import { describeReal, need } from "../real/debian.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
 import { startTcpProxy } from "../real/tcp-proxy.ts";

@@ -1,7 +1,7 @@
 // Mail that only a human can read: held with its reason, told to responders or humans, answered by nobody else.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { listEvents, releaseEvent } from "../../src/store/tables/inbox.ts";
+import { listEvents, releaseEvent } from "../../src/store/operators/inbox.ts";
 import { describeReal, need } from "../real/debian.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
 import { customer, type Desk, dora, emil, openDesk } from "./escalation-world.ts";

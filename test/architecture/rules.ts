@@ -197,6 +197,20 @@ const durations: Rule = (files) =>
         .map((match) => `${path}: ${match}: durations of the daemon are in src/ops/timing.ts`);
     });
 
+const mostFiles = 15;
+
+/** Returns the folders of src and adapters with more files than a reader can survey. */
+export const fullFolders: Rule = (files) => {
+  const counts = new Map<string, number>();
+  for (const { path } of files.filter(isCode)) {
+    const folder = path.slice(0, path.lastIndexOf("/"));
+    counts.set(folder, (counts.get(folder) ?? 0) + 1);
+  }
+  return [...counts]
+    .filter(([, count]) => count > mostFiles)
+    .map(([folder, count]) => `${folder}: ${count} files, at most ${mostFiles}`);
+};
+
 export const rules = {
   directions,
   packageHomes,

@@ -5,7 +5,7 @@ import { externalId, type Outbound, type SendOutcome } from "bridgehead/contract
 import { expect, it, onTestFinished } from "vitest";
 import type { FailpointName } from "../../src/ops/failpoints.ts";
 import { endLeases } from "../../src/store/leases.ts";
-import { attemptsOn } from "../../src/store/tables/outbox.ts";
+import { attemptsOn } from "../../src/store/operators/outbox.ts";
 import { type House, mail, openHouse, testClock } from "./house.ts";
 import { type Asked, cutting } from "./scripted-platform.ts";
 

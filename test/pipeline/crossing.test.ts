@@ -3,7 +3,7 @@
 import { type Attempt, externalId, type Outbound, type SendOutcome } from "bridgehead/contract";
 import { expect, it } from "vitest";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { attemptsOn, dropDraft } from "../../src/store/tables/outbox.ts";
+import { attemptsOn, dropDraft } from "../../src/store/operators/outbox.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
 import { type House, openHouse } from "./house.ts";
 import { watched } from "./rig.ts";

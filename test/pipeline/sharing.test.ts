@@ -3,7 +3,7 @@
 import { externalId, type MessageEvent } from "bridgehead/contract";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { migrate } from "../../src/store/migrate.ts";
-import { overview } from "../../src/store/tables/overview.ts";
+import { overview } from "../../src/store/operators/overview.ts";
 import { escalationsIn, raising } from "../escalation/raising.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";

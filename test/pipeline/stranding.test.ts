@@ -9,10 +9,10 @@ import { type JoinableRow, joinableTurn } from "../../src/pipeline/route/rows.ts
 import { recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { lockLane } from "../../src/store/lanes.ts";
+import { releaseEvent } from "../../src/store/operators/inbox.ts";
+import { dropDraft } from "../../src/store/operators/outbox.ts";
 import { enqueueDraft, insertReply, readDraft } from "../../src/store/tables/drafts.ts";
 import { storedEvents } from "../../src/store/tables/events.ts";
-import { releaseEvent } from "../../src/store/tables/inbox.ts";
-import { dropDraft } from "../../src/store/tables/outbox.ts";
 import { readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { describeReal } from "../real/debian.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";

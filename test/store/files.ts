@@ -3,11 +3,10 @@
 import { describe, expect, it } from "vitest";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate, migrations } from "../../src/store/migrate.ts";
+import { dropDraft, resendDraft } from "../../src/store/operators/outbox.ts";
 import { forget } from "../../src/store/retention.ts";
-
 import { settleEvent } from "../../src/store/tables/events.ts";
 import { filesOf, insertFiles, meantFiles, type ReadyFile, readFile } from "../../src/store/tables/files.ts";
-import { dropDraft, resendDraft } from "../../src/store/tables/outbox.ts";
 import {
   concludeDraft,
   concludeReply,

@@ -14,9 +14,9 @@ import {
   releaseLane,
 } from "../../src/store/lanes.ts";
 import { dropLease, endLeases, takeLease } from "../../src/store/leases.ts";
+import { attemptsOn } from "../../src/store/operators/outbox.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { insertReply } from "../../src/store/tables/drafts.ts";
-import { attemptsOn } from "../../src/store/tables/outbox.ts";
 import {
   countUnsent,
   endAttempt,

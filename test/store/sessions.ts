@@ -22,8 +22,8 @@ import {
 import type { Database } from "../../src/store/driver.ts";
 import { channelsWithDueLanes } from "../../src/store/lanes.ts";
 import { endLeases, takeLease } from "../../src/store/leases.ts";
+import { overview } from "../../src/store/operators/overview.ts";
 import { forget } from "../../src/store/retention.ts";
-import { overview } from "../../src/store/tables/overview.ts";
 import { readSession, type SessionRow } from "../../src/store/tables/sessions.ts";
 import { conversation, draft, fresh, leaseLanes, type NewPlace, stateOf, turn } from "./rig.ts";
 

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import type { AdapterDefinition } from "../index.ts";
-import { checks, exemption } from "./checks.ts";
+import { checks, exemption } from "./checks/index.ts";
 import type { Harness } from "./harness.ts";
 
 // Milliseconds. The harness's timeouts bound every wait inside a check; this limit ends only a harness that

@@ -1,7 +1,7 @@
 // bridgehead/contract/testing: the conformance suite for adapters, and helpers for their tests.
 
 export * from "./channel.ts";
-export * from "./checks.ts";
+export * from "./checks/index.ts";
 export * from "./clock.ts";
 export * from "./describe.ts";
 export * from "./files.ts";

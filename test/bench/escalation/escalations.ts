@@ -3,8 +3,8 @@
 
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { readAlarm } from "../../../src/escalation/alarm/stage.ts";
+import { overview } from "../../../src/store/operators/overview.ts";
 import { listEscalations } from "../../../src/store/tables/escalations.ts";
-import { overview } from "../../../src/store/tables/overview.ts";
 import { clock, sleep, sum, type Tally } from "../clock.ts";
 import { atMost, median, printFigure, printTally } from "../report.ts";
 import { groupMs, repeatMs, type Storm, startStorm } from "./storm.ts";

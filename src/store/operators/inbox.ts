@@ -1,9 +1,9 @@
 // Operator commands for events: list unanswered events, show one, release one.
 
 import { type Query, touch } from "../driver.ts";
+import { settleEventsOf } from "../tables/events.ts";
+import { reviveTurn } from "../tables/turns.ts";
 import { moves } from "../transitions.ts";
-import { settleEventsOf } from "./events.ts";
-import { reviveTurn } from "./turns.ts";
 
 export interface EventSummary {
   readonly id: number;

@@ -2,15 +2,15 @@
 // nothing running.
 
 import assert from "node:assert/strict";
-import type { Clock, MessageEvent, Route, SessionEvent, SocketRoute } from "../index.ts";
-import type { AcceptCall } from "./channel.ts";
-import { replyWith } from "./checks-compose.ts";
-import { wallClock } from "./clock.ts";
-import { noFiles } from "./files.ts";
-import type { Caller, SessionSample } from "./harness.ts";
-import { attempt, deadline, eventually, throughout, within } from "./patience.ts";
-import { type Check, graceMs, mark, outboundOf, present, type Rig, type Subject, withRig } from "./rig.ts";
-import { type Serving, serveTest } from "./socket.ts";
+import type { Clock, MessageEvent, Route, SessionEvent, SocketRoute } from "../../index.ts";
+import type { AcceptCall } from "../channel.ts";
+import { wallClock } from "../clock.ts";
+import { noFiles } from "../files.ts";
+import type { Caller, SessionSample } from "../harness.ts";
+import { attempt, deadline, eventually, throughout, within } from "../patience.ts";
+import { type Check, graceMs, mark, outboundOf, present, type Rig, type Subject, withRig } from "../rig.ts";
+import { type Serving, serveTest } from "../socket.ts";
+import { replyWith } from "./compose.ts";
 
 interface Call extends Serving {
   readonly caller: Caller;

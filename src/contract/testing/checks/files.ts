@@ -2,13 +2,13 @@
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import type { Attempt, Json } from "../index.ts";
-import { replyWith } from "./checks-compose.ts";
-import { type Letter, send, taken } from "./checks-send.ts";
-import { keptFiles } from "./files.ts";
-import type { TakenFile } from "./harness.ts";
-import { eventually, throughout } from "./patience.ts";
-import { type Check, makeRig, mark, outboundOf, present, type Rig, type Subject, withRig } from "./rig.ts";
+import type { Attempt, Json } from "../../index.ts";
+import { keptFiles } from "../files.ts";
+import type { TakenFile } from "../harness.ts";
+import { eventually, throughout } from "../patience.ts";
+import { type Check, makeRig, mark, outboundOf, present, type Rig, type Subject, withRig } from "../rig.ts";
+import { replyWith } from "./compose.ts";
+import { type Letter, send, taken } from "./send.ts";
 
 /** Contains every byte value, all kinds of line ends, and a last line without one. */
 const everyByte = Uint8Array.from({ length: 1024 }, (_, at) => at % 256);

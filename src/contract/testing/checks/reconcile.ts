@@ -1,11 +1,11 @@
 // Rules of the functions without side effects: `reconcile` and `probe`.
 
 import assert from "node:assert/strict";
-import type { ChannelStatus, PastAttempt, Verdict } from "../index.ts";
-import { compose, type Letter, taken } from "./checks-send.ts";
-import { noFiles } from "./files.ts";
-import { attempt, deadline, eventually } from "./patience.ts";
-import { type Check, outboundOf, present, type Rig, type Subject, withRig } from "./rig.ts";
+import type { ChannelStatus, PastAttempt, Verdict } from "../../index.ts";
+import { noFiles } from "../files.ts";
+import { attempt, deadline, eventually } from "../patience.ts";
+import { type Check, outboundOf, present, type Rig, type Subject, withRig } from "../rig.ts";
+import { compose, type Letter, taken } from "./send.ts";
 
 /** Returns the verdict on an attempt made an hour ago. A throw counts as "unsure", as in the core. */
 async function lookUp(rig: Rig, letter: Letter): Promise<Verdict> {

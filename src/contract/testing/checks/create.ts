@@ -1,11 +1,11 @@
 // Rules that apply before anything is sent or read: the definition, its configuration and its `create`.
 
 import assert from "node:assert/strict";
-import type { Adapter, Traits } from "../index.ts";
-import { recordingChannel } from "./channel.ts";
-import type { Ability, Harness } from "./harness.ts";
-import { type Check, makeRig, type Subject, withRig } from "./rig.ts";
-import { watchStillness } from "./stillness.ts";
+import type { Adapter, Traits } from "../../index.ts";
+import { recordingChannel } from "../channel.ts";
+import type { Ability, Harness } from "../harness.ts";
+import { type Check, makeRig, type Subject, withRig } from "../rig.ts";
+import { watchStillness } from "../stillness.ts";
 
 async function createIsStill(subject: Subject): Promise<void> {
   const peer = await subject.harness.start();

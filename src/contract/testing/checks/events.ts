@@ -1,10 +1,10 @@
 // Rules of every event that an adapter passes to `accept`, from any source.
 
 import assert from "node:assert/strict";
-import type { InboundEvent } from "../index.ts";
-import { within } from "./patience.ts";
-import { type Check, mark, type Rig, ready, type Subject, whileRunning, withRig } from "./rig.ts";
-import { serveTest } from "./socket.ts";
+import type { InboundEvent } from "../../index.ts";
+import { within } from "../patience.ts";
+import { type Check, mark, type Rig, ready, type Subject, whileRunning, withRig } from "../rig.ts";
+import { serveTest } from "../socket.ts";
 
 const named = (text: unknown): boolean => typeof text === "string" && text.trim() === text && text !== "";
 const dated = (date: unknown): boolean => date instanceof Date && !Number.isNaN(date.getTime());

@@ -1,12 +1,12 @@
 // Rules of `send`: its outcome matches what the peer received, wherever the connection can break.
 
 import assert from "node:assert/strict";
-import type { Attempt, Json, SendKey, SendOutcome } from "../index.ts";
-import { replyWith } from "./checks-compose.ts";
-import { noFiles } from "./files.ts";
-import type { Fault } from "./harness.ts";
-import { attempt as calling, deadline, eventually, throughout, within } from "./patience.ts";
-import { type Check, graceMs, mark, outboundOf, present, type Rig, type Subject, withRig } from "./rig.ts";
+import type { Attempt, Json, SendKey, SendOutcome } from "../../index.ts";
+import { noFiles } from "../files.ts";
+import type { Fault } from "../harness.ts";
+import { attempt as calling, deadline, eventually, throughout, within } from "../patience.ts";
+import { type Check, graceMs, mark, outboundOf, present, type Rig, type Subject, withRig } from "../rig.ts";
+import { replyWith } from "./compose.ts";
 
 export interface Letter {
   readonly draft: Json;

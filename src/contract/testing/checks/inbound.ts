@@ -2,9 +2,9 @@
 // messages.
 
 import assert from "node:assert/strict";
-import type { MessageEvent } from "../index.ts";
-import type { RecordingChannel } from "./channel.ts";
-import { eventually, throughout } from "./patience.ts";
+import type { MessageEvent } from "../../index.ts";
+import type { RecordingChannel } from "../channel.ts";
+import { eventually, throughout } from "../patience.ts";
 import {
   type Check,
   graceMs,
@@ -15,7 +15,7 @@ import {
   type Subject,
   whileRunning,
   withRig,
-} from "./rig.ts";
+} from "../rig.ts";
 
 const say = (rig: Rig, text: string) =>
   present(rig.peer.say?.bind(rig.peer), "the peer has no say()", "inbound")(text);

@@ -2,8 +2,8 @@
 
 import type { Query } from "../driver.ts";
 import { lockLane, refreshLane } from "../lanes.ts";
+import { resent, resumeRest } from "../tables/drafts.ts";
 import { moves } from "../transitions.ts";
-import { resent, resumeRest } from "./drafts.ts";
 
 export interface DraftSummary {
   readonly id: string;

@@ -2,10 +2,10 @@
 // rejected.
 
 import assert from "node:assert/strict";
-import type { HttpRoute, Route, SocketRoute } from "../index.ts";
-import type { RequestSample } from "./harness.ts";
-import { attempt, throughout, within } from "./patience.ts";
-import { type Check, mark, present, type Rig, type Subject, withRig } from "./rig.ts";
+import type { HttpRoute, Route, SocketRoute } from "../../index.ts";
+import type { RequestSample } from "../harness.ts";
+import { attempt, throughout, within } from "../patience.ts";
+import { type Check, mark, present, type Rig, type Subject, withRig } from "../rig.ts";
 
 interface Door {
   readonly sample: RequestSample;

@@ -2,8 +2,8 @@
 // index, so the cost does not grow with the history.
 
 import type { Query } from "../driver.ts";
-import { cappedEvents } from "./events.ts";
-import { wholeChannel } from "./pauses.ts";
+import { cappedEvents } from "../tables/events.ts";
+import { wholeChannel } from "../tables/pauses.ts";
 
 type Counts = { readonly [state: string]: number };
 

@@ -1,11 +1,20 @@
 // Rules of `compose`. Its drafts are stored, possibly sent by another process, and compared on a retry.
 
 import assert from "node:assert/strict";
-import { externalId, sendKey, threadToken } from "../ids.ts";
-import type { Reply } from "../index.ts";
-import { wallClock } from "./clock.ts";
-import { type Check, letters, makeRig, outboundOf, present, type Rig, type Subject, withRig } from "./rig.ts";
-import { watchStillness } from "./stillness.ts";
+import { externalId, sendKey, threadToken } from "../../ids.ts";
+import type { Reply } from "../../index.ts";
+import { wallClock } from "../clock.ts";
+import {
+  type Check,
+  letters,
+  makeRig,
+  outboundOf,
+  present,
+  type Rig,
+  type Subject,
+  withRig,
+} from "../rig.ts";
+import { watchStillness } from "../stillness.ts";
 
 /** Creates a reply with `text` to the peer's address, under a new key. */
 export function replyWith(rig: Rig, text: string): Reply {

@@ -1,16 +1,16 @@
 // Every rule of the contract that can be asserted from outside, by name.
 
-import { composeChecks } from "./checks-compose.ts";
-import { eventChecks } from "./checks-events.ts";
-import { fileChecks } from "./checks-files.ts";
-import { inboundChecks } from "./checks-inbound.ts";
-import { lookingChecks } from "./checks-looking.ts";
-import { makingChecks } from "./checks-making.ts";
-import { routeChecks } from "./checks-routes.ts";
-import { sendChecks } from "./checks-send.ts";
-import { sessionChecks } from "./checks-sessions.ts";
-import type { Harness } from "./harness.ts";
-import type { Check } from "./rig.ts";
+import type { Harness } from "../harness.ts";
+import type { Check } from "../rig.ts";
+import { composeChecks } from "./compose.ts";
+import { makingChecks } from "./create.ts";
+import { eventChecks } from "./events.ts";
+import { fileChecks } from "./files.ts";
+import { inboundChecks } from "./inbound.ts";
+import { lookingChecks } from "./reconcile.ts";
+import { routeChecks } from "./routes.ts";
+import { sendChecks } from "./send.ts";
+import { sessionChecks } from "./sessions.ts";
 
 /** The conformance suite as plain functions; `describeAdapter` turns them into tests. */
 export const checks: readonly Check[] = [
