@@ -2,6 +2,7 @@
 // prove that the matrix can fail.
 
 import { externalId, type InboundEvent } from "bridgehead/contract";
+import type { Query } from "../../src/store/driver.ts";
 import type { Invariant } from "./invariants.ts";
 import { atStart, type Defects, type Modules, type Plant, type Wraps, writingLater } from "./planting.ts";
 
@@ -52,6 +53,10 @@ const asking =
       createAgentClient: (real) => (options) => ({ ...real(options), ...change(altered) }),
     },
   });
+
+/** Binds a conversation as the daemon does. */
+const bind = (q: Query, conversation: string, platformId: string) =>
+  q.write("UPDATE conversations SET platform_id = $1 WHERE id = $2", platformId, conversation);
 
 export const defects: Defects<Invariant> = {
   "marks-first": {
@@ -142,6 +147,10 @@ export const defects: Defects<Invariant> = {
               return Promise.resolve(true);
             };
           },
+          bindAsking: () => async (q, turn, platformId) => {
+            await bind(q, turn.conversation, platformId);
+            return true;
+          },
           endAttempt:
             (real) =>
             async (q, subject, ...more) => {
@@ -182,26 +191,18 @@ export const defects: Defects<Invariant> = {
     by: ["asked-twice"],
     plant: (altered) => {
       const unwritten = new Map<string, string>();
-      let bind: Modules["src/store/tables/conversations.ts"]["bindPlatform"] | undefined;
       return {
-        "src/store/tables/conversations.ts": {
-          bindPlatform: (real) => {
-            bind = real;
-            return (_q, id, platformId) => {
-              altered();
-              unwritten.set(id, platformId);
-              return Promise.resolve();
-            };
-          },
-          readConversation: (real) => async (q, id) => {
-            const row = await real(q, id);
-            return { ...row, platform_id: row.platform_id ?? unwritten.get(id) ?? null };
+        "src/store/tables/turns.ts": {
+          bindAsking: () => (_q, turn, platformId) => {
+            altered();
+            unwritten.set(turn.conversation, platformId);
+            return Promise.resolve(true);
           },
         },
         "src/store/tables/drafts.ts": {
           insertReply: (real) => async (q, reply) => {
             const platformId = unwritten.get(reply.conversation);
-            if (platformId !== undefined) await bind?.(q, reply.conversation, platformId);
+            if (platformId !== undefined) await bind(q, reply.conversation, platformId);
             return real(q, reply);
           },
         },
