@@ -7,11 +7,13 @@ import type { ExternalId, MessageEvent, Party, SessionId, ThreadToken } from "br
 /** At most this many references are followed; genuine threads have no longer chains. */
 export const referenceLimit = 20;
 
+export interface References {
+  readonly answers: readonly ExternalId[];
+  readonly tokens: readonly ThreadToken[];
+}
+
 /** Returns the ids and tokens to look up by priority: In-Reply-To, References newest first, then tokens. */
-export function references(event: MessageEvent): {
-  answers: readonly ExternalId[];
-  tokens: readonly ThreadToken[];
-} {
+export function references(event: MessageEvent): References {
   if ("session" in event.thread) return { answers: [], tokens: [] };
   const unique = [...new Set(event.thread.answers)];
   return {

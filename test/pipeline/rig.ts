@@ -10,6 +10,7 @@ import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRules, ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { type Rate, rateOf } from "../../src/store/rates.ts";
+import type { EventRow } from "../../src/store/tables/events.ts";
 import { fresh, type NewPlace, sqlitePlace } from "../store/rig.ts";
 
 /** A store whose transitions are checked when the test ends. SQLite: its triggers are short. */
@@ -137,3 +138,19 @@ export function lineOf(
 
 export const receipt = (over: Partial<DeliveryEvent>): DeliveryEvent =>
   ({ kind: "delivery", id: "receipt", about: {}, state: "delivered", ...over }) as DeliveryEvent;
+
+/** A stored message event. */
+export const eventRow = (over: Partial<EventRow> = {}): EventRow => ({
+  id: 1,
+  channel: "c",
+  kind: "message",
+  state: "stored",
+  code: null,
+  reason: null,
+  body: "",
+  attempts: 0,
+  received_at: 1,
+  preferred: 0,
+  queue: null,
+  ...over,
+});

@@ -17,31 +17,20 @@ import {
   isLoop,
   isReply,
   type Message,
+  messageOf,
   partiesOf,
 } from "../../src/pipeline/route/decide.ts";
 import { noWrites } from "../../src/pipeline/route/rows.ts";
 import type { EventRow } from "../../src/store/tables/events.ts";
 import { mail } from "./house.ts";
-import { lineOf } from "./rig.ts";
+import { eventRow, lineOf } from "./rig.ts";
 
 const now = Date.now();
-const messageOf = (over: Partial<MessageEvent> = {}, row: Partial<EventRow> = {}): Message => ({
-  row: {
-    id: 1,
-    channel: "c",
-    kind: "message",
-    state: "stored",
-    code: null,
-    reason: null,
-    body: "",
-    attempts: 0,
-    received_at: now,
-    preferred: 0,
-    queue: "example.org",
-    ...row,
-  },
-  event: mail({ text: "hello", sentAt: new Date(now), ...over }),
-});
+const received = (over: Partial<MessageEvent> = {}, row: Partial<EventRow> = {}): Message =>
+  messageOf(
+    eventRow({ received_at: now, queue: "example.org", ...row }),
+    mail({ text: "hello", sentAt: new Date(now), ...over }),
+  );
 
 const unknown: Facts = {
   suppressed: null,
@@ -61,7 +50,7 @@ describe("the first decision", () => {
   const { rules: own } = lineOf();
 
   it("takes an ambiguous START as a keyword only for a suppressed address", () => {
-    const message = messageOf({ consent: { word: "start", ambiguous: true } });
+    const message = received({ consent: { word: "start", ambiguous: true } });
     expect(decideFirst(message, unknown, own)).toBeNull();
     expect(decideFirst(message, { ...unknown, suppressed: "STOP" }, own)?.kind).toBe("consent");
   });
@@ -69,13 +58,13 @@ describe("the first decision", () => {
   it("holds what may have been answered before a restore, until it is released", () => {
     const handledBefore = { by: "self", reason: "marked" } as const;
     const held = { kind: "settle", state: "held", code: "answered-before-restore", reason: "marked" };
-    expect(decideFirst(messageOf({ handledBefore }), unknown, own)).toEqual(held);
-    expect(decideFirst(messageOf({ handledBefore }, { code: "released" }), unknown, own)).toBeNull();
+    expect(decideFirst(received({ handledBefore }), unknown, own)).toEqual(held);
+    expect(decideFirst(received({ handledBefore }, { code: "released" }), unknown, own)).toBeNull();
     const refusal = { code: "list", reason: "a list" };
     const ignored = { kind: "settle", state: "ignored", ...refusal };
-    expect(decideFirst(messageOf({ handledBefore, refusal }), unknown, own)).toEqual(ignored);
+    expect(decideFirst(received({ handledBefore, refusal }), unknown, own)).toEqual(ignored);
     const sealed = { ...refusal, hold: true } as const;
-    expect(decideFirst(messageOf({ handledBefore, refusal: sealed }), unknown, own)).toEqual(held);
+    expect(decideFirst(received({ handledBefore, refusal: sealed }), unknown, own)).toEqual(held);
   });
 });
 
@@ -86,32 +75,32 @@ describe("the guards", () => {
   it("refuse machine mail before suppression counts, unless the message is released", () => {
     const refusal = { code: "auto-reply", reason: "a machine" };
     const refused = { kind: "settle", state: "ignored", ...refusal };
-    expect(decideGuards(messageOf({ refusal }), stop, line)).toEqual(refused);
-    expect(decideGuards(messageOf({ refusal }, { code: "released" }), stop, line)).toBeNull();
-    expect(decideGuards(messageOf(), stop, line)).toMatchObject({ state: "ignored", code: "suppressed" });
+    expect(decideGuards(received({ refusal }), stop, line)).toEqual(refused);
+    expect(decideGuards(received({ refusal }, { code: "released" }), stop, line)).toBeNull();
+    expect(decideGuards(received(), stop, line)).toMatchObject({ state: "ignored", code: "suppressed" });
   });
 
   it("apply no age limit to messages of a call and to messages for humans", () => {
     const old = { sentAt: new Date(now - 86_400_000) };
-    expect(decideGuards(messageOf(old), unknown, line)).toMatchObject({ code: "too-old" });
+    expect(decideGuards(received(old), unknown, line)).toMatchObject({ code: "too-old" });
     const thread = { session: sessionId("s") };
-    expect(decideGuards(messageOf({ ...old, thread }), stop, line)).toEqual({ kind: "words", session: "s" });
+    expect(decideGuards(received({ ...old, thread }), stop, line)).toEqual({ kind: "words", session: "s" });
     const forHumans = { subject: "voicemail" };
-    expect(decideGuards(messageOf({ ...old, forHumans }), stop, line)?.kind).toBe("humans");
+    expect(decideGuards(received({ ...old, forHumans }), stop, line)?.kind).toBe("humans");
   });
 
   it("hold what only a human can read, and ask nothing on a channel of notices", () => {
     const refusal = { code: "encrypted", reason: "sealed", hold: true } as const;
-    expect(decideGuards(messageOf({ refusal }), unknown, line)).toEqual({ kind: "hold", refusal });
+    expect(decideGuards(received({ refusal }), unknown, line)).toEqual({ kind: "hold", refusal });
     const notices = { ...line, traits: { ...line.traits, platform: null } };
-    expect(decideGuards(messageOf({ refusal }), unknown, notices)).toMatchObject({ code: "not-asked" });
+    expect(decideGuards(received({ refusal }), unknown, notices)).toMatchObject({ code: "not-asked" });
   });
 });
 
 describe("the turn", () => {
   it("is due after the debounce time, and at once for a released message", () => {
-    expect(decideTurn(messageOf(), unknown, rules, [])).toEqual({ kind: "ask", dueAt: now + 1000 });
-    const released = messageOf({}, { code: "released" });
+    expect(decideTurn(received(), unknown, rules, [])).toEqual({ kind: "ask", dueAt: now + 1000 });
+    const released = received({}, { code: "released" });
     const full = [use({ total: 10 })];
     expect(decideTurn(released, unknown, rules, full)).toEqual({ kind: "ask", dueAt: now });
   });
@@ -120,12 +109,12 @@ describe("the turn", () => {
     const last = { id: "t", question: "one", context: null, first_at: now - 3500 };
     const counts = [{ name: "sender", cap, count: 10 }] as const;
     const facts: Facts = { ...unknown, conversation: "k", last, counts };
-    expect(decideTurn(messageOf(), facts, rules, [])).toMatchObject({
+    expect(decideTurn(received(), facts, rules, [])).toMatchObject({
       kind: "join",
       extension: { turn: "t", question: "one\nhello", dueAt: now + 500 },
     });
     const long = { ...facts, last: { ...last, question: "a".repeat(19_999) } };
-    expect(decideTurn(messageOf(), long, rules, [])).toMatchObject({
+    expect(decideTurn(received(), long, rules, [])).toMatchObject({
       kind: "over",
       over: { code: "cap-sender" },
     });
@@ -133,11 +122,11 @@ describe("the turn", () => {
 
   it("waits for every cap of the channel that has no room, and counts turns of the same run", () => {
     const uses = [use({ total: 8, others: 4 }), use({ cap: { max: 100, per: 1000 } })];
-    const message = messageOf();
+    const message = received();
     expect(decideTurn(message, unknown, rules, uses).kind).toBe("ask");
     countTurn(uses, message.row);
     expect(decideTurn(message, unknown, rules, uses)).toEqual({ kind: "wait", waits: [{ cap, below: 9 }] });
-    const preferred = messageOf({}, { preferred: 1 });
+    const preferred = received({}, { preferred: 1 });
     expect(decideTurn(preferred, unknown, rules, uses).kind).toBe("ask");
     countTurn(uses, preferred.row);
     expect(decideTurn(preferred, unknown, rules, uses)).toEqual({
@@ -150,7 +139,7 @@ describe("the turn", () => {
     let ids = 0;
     const source = { id: () => `id${++ids}`, token: () => "token" };
     const writes = noWrites();
-    const message = messageOf({ subject: "Order", cc: [{ address: "B@example.org" }] });
+    const message = received({ subject: "Order", cc: [{ address: "B@example.org" }] });
     addTurn(writes, lineOf(), message, unknown, 5, source);
     addTurn(writes, lineOf(), message, { ...unknown, conversation: "k" }, 5, source);
     expect(writes.conversations).toMatchObject([{ id: "id1", person: "ada@example.org", firstDue: 5 }]);
@@ -164,9 +153,9 @@ describe("the turn", () => {
 
 describe("messages of one run", () => {
   it("depend on earlier ones with which they share an address", () => {
-    const earlier = new Set(partiesOf(messageOf({ cc: [{ address: "Cc@example.org" }] })));
+    const earlier = new Set(partiesOf(received({ cc: [{ address: "Cc@example.org" }] })));
     const from = (address: string, replyTo?: string) =>
-      messageOf({ from: { address }, ...(replyTo === undefined ? {} : { replyTo: { address: replyTo } }) });
+      received({ from: { address }, ...(replyTo === undefined ? {} : { replyTo: { address: replyTo } }) });
     expect(dependsOn(from("ADA@example.org"), earlier)).toBe(true);
     expect(dependsOn(from("cc@example.org"), earlier)).toBe(true);
     expect(dependsOn(from("x@example.org", "ada@example.org"), earlier)).toBe(true);
@@ -174,16 +163,19 @@ describe("messages of one run", () => {
   });
 
   it("are replies when they cite a message or carry a token", () => {
-    expect(isReply(messageOf())).toBe(false);
-    expect(isReply(messageOf({ thread: { answers: [externalId("a")] } }))).toBe(true);
-    expect(isReply(messageOf({ thread: { session: sessionId("s") } }))).toBe(false);
+    expect(isReply(received())).toBe(false);
+    expect(isReply(received({ thread: { answers: [externalId("a")] } }))).toBe(true);
+    expect(isReply(received({ thread: { session: sessionId("s") } }))).toBe(false);
   });
 });
 
 describe("keywords", () => {
   const consent = (word: "stop" | "start" | "help", late: number) => {
-    const { row, event } = messageOf({ sentAt: new Date(now - late) });
-    return contradiction({ row, event: { ...event, consent: { word } } }, standardTiming.route);
+    const message = received({ sentAt: new Date(now - late) });
+    return contradiction(
+      { ...message, event: { ...message.event, consent: { word } } },
+      standardTiming.route,
+    );
   };
 
   it("are replaced by a later opposite one only when they were found by a backfill", () => {

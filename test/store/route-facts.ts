@@ -4,31 +4,18 @@ import { channelId, externalId, threadToken } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
-import type { Facts, Message } from "../../src/pipeline/route/decide.ts";
+import { type Facts, type Message, messageOf } from "../../src/pipeline/route/decide.ts";
 import { loadConversations, loadFacts } from "../../src/pipeline/route/rows.ts";
 import type { Query } from "../../src/store/driver.ts";
 import { citeAll } from "../../src/store/tables/conversations.ts";
 import { capUse } from "../../src/store/tables/turns.ts";
-import { lineOf } from "../pipeline/rig.ts";
+import { eventRow, lineOf } from "../pipeline/rig.ts";
 import { addParticipant, conversation, fresh, type NewPlace, turn } from "./rig.ts";
 
 const minute = 60_000;
 
-const letter = (address: string, thread: { answers?: string[]; tokens?: string[] } = {}): Message => ({
-  row: {
-    id: 1,
-    channel: "c",
-    kind: "message",
-    state: "stored",
-    code: null,
-    reason: null,
-    body: "",
-    attempts: 0,
-    received_at: 1,
-    preferred: 0,
-    queue: null,
-  },
-  event: {
+const letter = (address: string, thread: { answers?: string[]; tokens?: string[] } = {}): Message =>
+  messageOf(eventRow(), {
     kind: "message",
     id: externalId("m"),
     from: { address },
@@ -39,8 +26,7 @@ const letter = (address: string, thread: { answers?: string[]; tokens?: string[]
       tokens: (thread.tokens ?? []).map(threadToken),
     },
     sentAt: new Date(1),
-  } as unknown as Message["event"],
-});
+  } as unknown as Message["event"]);
 
 async function factsOf(q: Query, message: Message, line: ChannelRuntime = lineOf()): Promise<Facts> {
   const loaded = await loadFacts(q, line, [message], standardTiming.route.ownAddress);

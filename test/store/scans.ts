@@ -17,7 +17,7 @@ import * as triggers from "../../src/escalation/trigger/rows.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { channelsToFetch } from "../../src/pipeline/fetch/rows.ts";
-import type { Facts, Message } from "../../src/pipeline/route/decide.ts";
+import { type Facts, type Message, messageOf } from "../../src/pipeline/route/decide.ts";
 import { loadConversations, loadFacts } from "../../src/pipeline/route/rows.ts";
 import { leaseDrafts } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
@@ -34,7 +34,7 @@ import * as contacts from "../../src/store/tables/responders.ts";
 import { giveLinks } from "../../src/store/tables/responders.ts";
 import { acquaintancesOf, transcriptsOf } from "../../src/store/tables/transcript.ts";
 import { leaseTurns } from "../../src/store/tables/turns.ts";
-import { lineOf } from "../pipeline/rig.ts";
+import { eventRow, lineOf } from "../pipeline/rig.ts";
 import { addTrigger } from "./escalation-rows.ts";
 import { contact, notice, opens } from "./escalations.ts";
 import { addParticipant, conversation, draft, fresh, type NewPlace, storeEvent, turn } from "./rig.ts";
@@ -229,15 +229,12 @@ async function plans(db: Database, work: (q: Query) => Promise<unknown>): Promis
 }
 
 const messageCiting = (id: string, row: number): Message =>
-  ({
-    row: { id: row, code: null },
-    event: {
-      id: `new${row}`,
-      from: { address: "a@example.org" },
-      to: [{ address: "us@example.com" }],
-      thread: { answers: [id], tokens: [`token${row}`] },
-    },
-  }) as unknown as Message;
+  messageOf(eventRow({ id: row }), {
+    id: `new${row}`,
+    from: { address: "a@example.org" },
+    to: [{ address: "us@example.com" }],
+    thread: { answers: [id], tokens: [`token${row}`] },
+  } as unknown as Message["event"]);
 
 export function describeScans(place: NewPlace): void {
   describe("scans", () => {

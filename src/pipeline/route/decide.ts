@@ -10,7 +10,14 @@ import {
   refuse,
   suppressedCode,
 } from "../../domain/guards.ts";
-import { answerTo, joinedContext, questionContext, questionText, references } from "../../domain/turn.ts";
+import {
+  answerTo,
+  joinedContext,
+  questionContext,
+  questionText,
+  type References,
+  references,
+} from "../../domain/turn.ts";
 import type { Timing } from "../../ops/timing.ts";
 import { answeredBefore } from "../../store/restored.ts";
 import { type AttachmentRow, type EventRow, exempt } from "../../store/tables/events.ts";
@@ -22,7 +29,16 @@ import type { Extension, JoinableRow, Writes } from "./rows.ts";
 export interface Message<Event extends StoredMessage = StoredMessage> {
   readonly row: EventRow;
   readonly event: Event;
+  /** Ids and tokens that it cites. */
+  readonly cites: References;
 }
+
+/** Creates the message of an event that was read from `row`. */
+export const messageOf = (row: EventRow, event: StoredMessage): Message => ({
+  row,
+  event,
+  cites: references(event),
+});
 
 export type ConsentMessage = Message<StoredMessage & { readonly consent: Consent }>;
 export type HumansMessage = Message<StoredMessage & { readonly forHumans: { readonly subject: string } }>;
@@ -66,18 +82,14 @@ export const partiesOf = ({ event }: Message): string[] =>
   );
 
 /** Returns the ids under which a later message may cite this one or its ancestors. */
-const citableIds = ({ event }: Message): string[] => [event.cited ?? event.id, ...references(event).answers];
+const citableIds = ({ event, cites }: Message): string[] => [event.cited ?? event.id, ...cites.answers];
 
 const isReleased = ({ row }: Message): boolean => row.code === "released";
 
 /** True when the message cites another one, so that it may be a responder's reply, and its conversation
  *  depends on all messages before it. Such a message is routed alone. */
-export function isReply({ event }: Message): boolean {
-  const { answers, tokens } = references(event);
-  return (
-    answers.length + tokens.length > 0 || ("ours" in event.thread && (event.thread.ours?.length ?? 0) > 0)
-  );
-}
+export const isReply = ({ event, cites: { answers, tokens } }: Message): boolean =>
+  answers.length + tokens.length > 0 || ("ours" in event.thread && (event.thread.ours?.length ?? 0) > 0);
 
 /** True when the earlier messages may change the facts about this one. They add their parties to
  *  conversations, count as turns of their senders, and may be keywords of consent. */
@@ -128,7 +140,7 @@ export function decideFirst(message: Message, facts: Facts, rules: Rules): Decis
   // An ambiguous START is a keyword only for an address that is suppressed.
   const isQuestion = event.consent?.ambiguous && event.consent.word === "start" && facts.suppressed === null;
   const consent = isQuestion ? undefined : event.consent;
-  if (consent) return { kind: "consent", message: { row, event: { ...event, consent } } };
+  if (consent) return { kind: "consent", message: { ...message, event: { ...event, consent } } };
   if (!event.handledBefore || isReleased(message)) return null;
   // The message's age counts from the restore and not from its first arrival, so `max_age` is not applied.
   const refusal = refuse(event, { ...rules, max_age: Number.POSITIVE_INFINITY }, row.received_at);
@@ -158,7 +170,7 @@ export function decideGuards(
   if (refusal?.hold) return { kind: "hold", refusal };
   if (refusal) return { kind: "settle", state: "ignored", code: refusal.code, reason: refusal.reason };
   const { forHumans } = event;
-  if (forHumans) return { kind: "humans", message: { row, event: { ...event, forHumans } } };
+  if (forHumans) return { kind: "humans", message: { ...message, event: { ...event, forHumans } } };
   if (facts.suppressed !== null && !isReleased(message) && !inCall) {
     const reason = `nothing may be sent to its sender: ${facts.suppressed}`;
     return { kind: "settle", state: "ignored", code: suppressedCode, reason };

@@ -2,7 +2,6 @@
 // messages at once.
 
 import type { Cap } from "../../domain/guards.ts";
-import { references } from "../../domain/turn.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Query, Value } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
@@ -156,8 +155,8 @@ export async function loadFacts(
 
 /** Adds the look-up of the conversations that the message references. Only conversations in which the sender
  *  takes part count: unrelated senders that reference the same id have conversations of their own with it. */
-function addReferences(parts: Parts, { event }: Message, perPerson: boolean): void {
-  const { answers, tokens } = references(event);
+function addReferences(parts: Parts, { event, cites }: Message, perPerson: boolean): void {
+  const { answers, tokens } = cites;
   if (perPerson || answers.length + tokens.length === 0) return;
   const sender = parts.param(event.from.address.toLowerCase());
   const newest = `(SELECT citations.conversation FROM citations WHERE citations.channel = $1 AND external_id = given.value
@@ -172,11 +171,11 @@ function addReferences(parts: Parts, { event }: Message, perPerson: boolean): vo
 }
 
 function factsOf(line: ChannelRuntime, message: Message, index: ReadonlyMap<string, readonly Fact[]>): Facts {
-  const { event, row } = message;
+  const { event, row, cites } = message;
   const all = (kind: string, key: string | number) => index.get(`${kind} ${keyOf(key)}`) ?? [];
   const valueOf = (kind: string, key: string) => all(kind, key)[0]?.value ?? null;
   const person = personOf(message);
-  const { answers, tokens } = references(event);
+  const { answers, tokens } = cites;
   const own = all("conversation", person);
   const via = own.find(({ extra }) => extra === keyOf(event.via ?? ""))?.value ?? null;
   const named = [

@@ -50,6 +50,7 @@ import {
   isRows,
   isUnderCap,
   type Message,
+  messageOf,
   partiesOf,
   type RowDecision,
   remember,
@@ -191,7 +192,9 @@ function parsed(row: EventRow): Message | null {
   try {
     const event = readBody(row.body);
     if (event.kind !== "message") return null;
-    return typeof event.from.address === "string" && typeof event.thread === "object" ? { row, event } : null;
+    return typeof event.from.address === "string" && typeof event.thread === "object"
+      ? messageOf(row, event)
+      : null;
   } catch {
     return null;
   }
