@@ -122,7 +122,7 @@ export async function openStore(
   try {
     if (file !== null) await copyIfOutdated(db, file, steps, clock, log);
     const applied = await migrate(db, steps);
-    if (applied.length > 0) log.info({ migrations: applied }, "the store's schema was brought up to date");
+    if (applied.length > 0) log.info({ migrations: applied }, "store schema migrated");
     // An SQLite store has one process, so all leases and sessions in it belong to a process that has ended.
     if (store.kind === "sqlite") {
       await db.tx(async (q) => {
@@ -154,7 +154,7 @@ async function copyIfOutdated(
   const schema = await schemaVersion(db);
   if (schema === 0 || schema >= steps.length) return;
   const copy = copyBeforeMigration(file, schema, stampOf(clock.now()));
-  log.info({ copy, schema }, "the store was copied before its migration");
+  log.info({ copy, schema }, "store copied before migration");
 }
 
 /** Resolves when every channel has been started. Channels may still be connecting. */
@@ -281,7 +281,7 @@ export async function startApp(options: AppOptions): Promise<App> {
   async function reconsider(): Promise<void> {
     if (config.escalation === null) return;
     await db.tx(reconsiderEscalations).catch((error: unknown) => {
-      log.warn({ err: error }, "open escalations go on by the new policy at their next steps only");
+      log.warn({ err: error }, "open escalations use the new policy from their next step on");
     });
   }
 
@@ -289,7 +289,7 @@ export async function startApp(options: AppOptions): Promise<App> {
   async function leave(): Promise<void> {
     await db
       .tx((q) => dropLease(q, nodeLease(node), node))
-      .catch((error: unknown) => log.warn({ err: error }, "saying goodbye to the other nodes failed"));
+      .catch((error: unknown) => log.warn({ err: error }, "releasing the node lease failed"));
   }
 
   return {

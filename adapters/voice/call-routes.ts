@@ -50,7 +50,7 @@ export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRo
     async handle(request) {
       const params = await flow.verify(request, path);
       if (params === null) {
-        channel.log.warn({ path }, "a request without a valid signature was refused");
+        channel.log.warn({ path }, "request rejected: unauthorized, invalid signature");
         return new Response(null, { status: 403 });
       }
       return answer(params);
@@ -141,7 +141,7 @@ function callDesk(voice: VoiceChannel, flow: CallFlow): CallDesk {
     const facts = await factsOf(params);
     const tries = Math.max(Number(params.n ?? 0) || 0, (facts?.openings ?? 1) - 1);
     const code = params.ErrorCode ?? "";
-    channel.log.warn({ call: callOf(params), code, tries }, "a call lost its connection to us");
+    channel.log.warn({ call: callOf(params), code, tries }, "call connection lost");
     // The last stored state decides, whether or not the frame that followed it was sent.
     if (facts?.state === "closed") return twiml(hangUp);
     if (facts && facts.handingOver !== null && tries < config.resume.times)
@@ -180,7 +180,7 @@ function callDesk(voice: VoiceChannel, flow: CallFlow): CallDesk {
       const words = wording(config, config.language);
       const status = params.DialCallStatus ?? "";
       if (status === "completed" || status === "answered") return over(params, "handed-over", hangUp);
-      channel.log.warn({ call: callOf(params), status }, "nobody took a call that was handed over");
+      channel.log.warn({ call: callOf(params), status }, "call transfer not answered");
       const wish = config.hand_over?.no_answer ?? "end";
       // When the agent connection was lost, `agent` is not possible. The call goes to voicemail.
       const next = wish === "agent" && params.r === "lost" ? "voicemail" : wish;

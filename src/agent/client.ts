@@ -53,7 +53,7 @@ export interface AgentClientOptions {
 /** Creates the client. Opens no connection before the first call. Throws when `url` is not an address. */
 export function createAgentClient({ log, ...options }: AgentClientOptions): AgentClient {
   const dropped: Dropped = (record, field) =>
-    log.warn({ record, field }, "the platform sent a field of the wrong type; it is ignored");
+    log.warn({ record, field }, "platform response field ignored: wrong type");
   const skillDropped = once(dropped);
   const client = createClient({ ...options, dropped, tries: 1 });
   const { agents, conversations, webhooks } = client;

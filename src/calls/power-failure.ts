@@ -3,7 +3,7 @@
 //
 // | row | what happens before it is on disk | after a power failure without it |
 // | --- | --- | --- |
-// | message of the caller, its turn | the question is asked; the adapter's `accept` still waits | unknown; nobody was told that it is stored |
+// | message of the caller, its turn | the question is asked; the adapter's `accept` still waits | unknown; it was not acknowledged |
 // | first attempt to ask it (`asking`) | the question is asked | the turn is `waiting`: dropped here, never asked twice |
 // | answer, its reply and draft | the reply is spoken | the turn is `asking`: looked up, its reply is not spoken |
 // | attempt to speak the reply (`sending`), its outcome | the reply is spoken | the draft is `queued`: not spoken again |

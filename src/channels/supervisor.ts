@@ -99,7 +99,7 @@ async function renew(one: Supervised, reader: Reader, life: AbortSignal): Promis
     const token = await tryLease(one, reader.lease);
     if (token === reader.token) renewedAt = one.clock.monotonic();
     else if (token !== "failed" || one.clock.monotonic() - renewedAt > lease - renewal) {
-      one.log.warn({ channel: one.channel }, "the channel's lease is lost");
+      one.log.warn({ channel: one.channel }, "channel lease lost");
       return;
     }
   }

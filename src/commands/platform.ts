@@ -52,7 +52,7 @@ async function serve(options: PlatformOptions, io: Io): Promise<number> {
     clock,
     journal: isJournal(io.env["JOURNAL_STREAM"], 2),
   });
-  io.onCrash((error) => log.error({ err: error }, "uncaught exception (a defect)"));
+  io.onCrash((error) => log.error({ err: error }, "uncaught exception"));
   const platform = await startPlatform({
     file: resolve(io.cwd, options.database),
     listen: options.listen,
@@ -62,7 +62,7 @@ async function serve(options: PlatformOptions, io: Io): Promise<number> {
     ...(options.publicUrl === undefined ? {} : { publicUrl: options.publicUrl }),
     allowPrivateWebhooks: options.allowPrivateWebhooks ?? false,
   });
-  log.info({ url: platform.url }, "the platform listens");
+  log.info({ url: platform.url }, "platform listening");
   await new Promise<void>((stop) => {
     if (io.signal.aborted) stop();
     io.signal.addEventListener("abort", () => stop(), { once: true });

@@ -42,7 +42,7 @@ export async function run(
     journal: isJournal(io.env["JOURNAL_STREAM"], 2),
   });
   log.setSecrets(secretValues(config));
-  io.onCrash((error) => log.error({ err: error }, "uncaught exception (a defect)"));
+  io.onCrash((error) => log.error({ err: error }, "uncaught exception"));
   for (const warning of loaded.warnings)
     log.warn({ key: warning.key, line: warning.line, fix: warning.fix }, warning.message);
 
@@ -73,7 +73,7 @@ export async function run(
     log.info({ url, admin_url: listener.adminUrl }, "listening for http");
     // Without a listener SIGHUP would end the process, and the wait for the store may take long.
     io.onHangup(() => {
-      if (!app) log.warn({}, "the configuration was not reloaded: the daemon is still starting");
+      if (!app) log.warn({}, "configuration reload rejected: the daemon is still starting");
     });
     const store = await reachStore(config, { clock, log, timing, notifier, signal: io.signal });
     if (!store) return exitCodes.ok;
@@ -154,7 +154,7 @@ export async function embeddedPlatform(config: Config, clock: Clock, log: Log): 
     log,
     rate: { requests: rate.requests, perSeconds: rate.per / 1000 },
   });
-  log.info({ url: platform.url }, "the embedded platform listens");
+  log.info({ url: platform.url }, "embedded platform listening");
   return platform;
 }
 
@@ -185,7 +185,7 @@ export async function reachStore(
     } catch (error) {
       if (!isUnreachable(error)) throw error;
       const again = jitter(pause);
-      log.warn({ err: error, again_in_ms: again }, "the store cannot be reached yet");
+      log.warn({ err: error, again_in_ms: again }, "store unreachable: retrying");
       await Promise.all([notifier.extend(again + storeAttempt), notifier.status("waiting for the store")]);
       await clock.sleep(again, signal);
     }

@@ -86,7 +86,7 @@ export class Scheduler {
       this.#doubtful = this.#doubtful.filter((one) => !released.has(one));
       return true;
     } catch (error) {
-      this.#log.error({ err: error }, "the sweep failed");
+      this.#log.error({ err: error }, "scheduler sweep failed");
       return false;
     }
   }

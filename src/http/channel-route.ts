@@ -49,7 +49,7 @@ export async function serveRoute(
   } catch (error) {
     // A client that disconnected within its body gets no response, and its request had no effect.
     if (incoming.destroyed && !incoming.complete) return plain(400, "incomplete");
-    log.error({ channel: id, path, err: error }, "a webhook failed");
+    log.error({ channel: id, path, err: error }, "webhook failed");
     return plain(503, "unavailable", { "retry-after": "10" });
   }
 }

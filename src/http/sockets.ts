@@ -147,7 +147,7 @@ export function createSockets(
     count: () => count,
     upgrade(incoming, connection, head) {
       letIn(incoming, connection, head).catch((error: unknown) => {
-        log.error({ err: error }, "an upgrade failed");
+        log.error({ err: error }, "websocket upgrade failed");
         connection.destroy();
       });
     },
@@ -169,7 +169,7 @@ export function createSockets(
       await within(done, timing.closeFrame * 2);
       for (const one of these.filter((one) => all.has(one))) {
         one.live.terminate();
-        log.warn({ path: one.path }, "a socket's work does not end");
+        log.warn({ path: one.path }, "socket handler does not end");
       }
     },
   };
@@ -267,13 +267,13 @@ async function askAdapter(knock: Knock, options: UpgradeOptions, ms: number): Pr
   const answered = new AbortController();
   const late = clock.sleep(ms, answered.signal).then(() => {
     if (answered.signal.aborted) return null;
-    log.error({ channel: knock.channel, path: knock.path, ms }, "authorizing a socket takes too long");
+    log.error({ channel: knock.channel, path: knock.path, ms }, "websocket authorization timeout");
     return unavailable();
   });
   try {
     return await Promise.race([knock.route.authorize(knock.request), late]);
   } catch (error) {
-    log.error({ channel: knock.channel, path: knock.path, err: error }, "authorizing a socket failed");
+    log.error({ channel: knock.channel, path: knock.path, err: error }, "websocket authorization failed");
     return unavailable();
   } finally {
     answered.abort();

@@ -41,7 +41,7 @@ export function createNotifier(
       execFile(command, assignments, options, (error) => {
         if (error !== null && !complained) {
           complained = true;
-          log.warn({ err: error }, "systemd cannot be notified");
+          log.warn({ err: error }, "notifying systemd failed");
         }
         resolve();
       });
@@ -115,7 +115,7 @@ export async function runWatchdog(options: WatchdogOptions, signal: AbortSignal)
       await ask(AbortSignal.any([signal, AbortSignal.timeout(maxProbeAgeMs)]));
       answeredAt.set(name, asked);
     } catch (error) {
-      if (!signal.aborted) log.error({ err: error, probe: name }, "a probe of the watchdog failed");
+      if (!signal.aborted) log.error({ err: error, probe: name }, "watchdog probe failed");
     } finally {
       probing.delete(name);
     }
@@ -135,8 +135,8 @@ export async function runWatchdog(options: WatchdogOptions, signal: AbortSignal)
     const why = reason(lag);
     if (why === "") await options.feed();
     if (why !== silent) {
-      if (why === "") log.info({}, "the watchdog is fed again");
-      else log.error({ reason: why }, "the watchdog is not fed");
+      if (why === "") log.info({}, "watchdog notified again");
+      else log.error({ reason: why }, "watchdog not notified");
       silent = why;
     }
     const before = clock.monotonic();

@@ -50,9 +50,9 @@ export function createAgent(options: {
 
   function note(next: string | null): void {
     if (next !== null && problem === null)
-      log.error({ agent: name, reason: next }, "the platform refuses this agent's calls");
+      log.error({ agent: name, reason: next }, "platform rejects the agent's requests");
     if (next === null && problem !== null)
-      log.info({ agent: name }, "the platform accepts this agent's calls again");
+      log.info({ agent: name }, "platform accepts the agent's requests again");
     problem = next;
   }
 
@@ -69,7 +69,7 @@ export function createAgent(options: {
         failpoint("settings.commit", "before", { agent: name });
       });
       failpoint("settings.commit", "after", { agent: name });
-      log.info({ agent: name, status: next.status }, "the agent's settings changed");
+      log.info({ agent: name, status: next.status }, "agent settings changed");
     }
     settings = next;
     options.changed();

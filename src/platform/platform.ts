@@ -145,8 +145,8 @@ function createApp(
   app.notFound((c) => fail(c, notFound));
   app.onError((error, c) => {
     if (c.req.raw.signal.aborted || isGone(c.env.incoming))
-      log.info({ error }, "whoever asked the embedded platform went away");
-    else log.error({ error }, "the embedded platform failed a request");
+      log.info({ error }, "embedded platform: the client closed the connection");
+    else log.error({ error }, "embedded platform request failed");
     return fail(c, internalError);
   });
   return app;

@@ -17,8 +17,8 @@ async function change(world: World, fields: object, agent: Partial<AgentRecord> 
     const skill = record.skills.find((one) => one.systemName === "EMAIL");
     if (skill) Object.assign(skill, fields);
   });
-  const seen = world.log.filter((line) => line.message === "the agent's settings changed").length;
-  const changes = () => world.log.filter((line) => line.message === "the agent's settings changed").length;
+  const seen = world.log.filter((line) => line.message === "agent settings changed").length;
+  const changes = () => world.log.filter((line) => line.message === "agent settings changed").length;
   await eventually(() => expect(changes()).toBe(seen + 1));
 }
 

@@ -33,7 +33,7 @@ it("says so, asks systemd for more time, and ends when it is asked to", async ()
   const url = `postgres://nobody@127.0.0.1:${await freePort()}/nothing`;
   const reaching = reachStore({ store: { kind: "postgres", url } }, given);
   await expect.poll(() => seen.extended.length).toBeGreaterThanOrEqual(2);
-  expect(new Set(seen.warnings)).toEqual(new Set(["the store cannot be reached yet"]));
+  expect(new Set(seen.warnings)).toEqual(new Set(["store unreachable: retrying"]));
   expect(new Set(seen.status)).toEqual(new Set(["waiting for the store"]));
   expect(Math.min(...seen.extended)).toBeGreaterThan(30_000);
   abort.abort();

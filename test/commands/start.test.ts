@@ -82,7 +82,7 @@ store: sqlite:store.db
     },
     async learns() {
       const daemon = await place.daemon();
-      const known = () => daemon.lines.some(({ message }) => message === "the agent's settings changed");
+      const known = () => daemon.lines.some(({ message }) => message === "agent settings changed");
       await expect.poll(known).toBe(true);
       return daemon;
     },

@@ -90,7 +90,7 @@ describe("a channel's webhook", () => {
     const url = await start([echo({ handle: () => Promise.reject(new Error("store is full")) })]);
     const answer = await post(`${url}/channels/sms/inbound`);
     expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, "10"]);
-    expect(entries.find(({ message }) => message === "a webhook failed")).toMatchObject({
+    expect(entries.find(({ message }) => message === "webhook failed")).toMatchObject({
       channel: "sms",
       path: "/inbound",
     });

@@ -337,7 +337,7 @@ describe("going down", () => {
     wire.pause();
     await door.listener.close(100);
     expect(door.lines).toContainEqual(
-      expect.objectContaining({ message: "a socket's work does not end", path: "/channels/voice/relay" }),
+      expect.objectContaining({ message: "socket handler does not end", path: "/channels/voice/relay" }),
     );
   });
 

@@ -161,7 +161,7 @@ it("answers 503 when authorizing fails or takes too long, and tells the adapter 
   expect(await door.refusal("/channels/voice/slow")).toBe(503);
   await expect.poll(() => late?.aborted).toBe(true);
   expect(door.lines.map(({ message }) => message)).toEqual(
-    expect.arrayContaining(["authorizing a socket failed", "authorizing a socket takes too long"]),
+    expect.arrayContaining(["websocket authorization failed", "websocket authorization timeout"]),
   );
 });
 

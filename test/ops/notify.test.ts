@@ -52,7 +52,7 @@ describe("the notifier", () => {
     const notifier = createNotifier({ NOTIFY_SOCKET: "/run/x" }, log, undefined, join(folder, "absent"));
     await notifier.status("a");
     await notifier.status("b");
-    expect(said).toEqual(["systemd cannot be notified"]);
+    expect(said).toEqual(["notifying systemd failed"]);
   });
 
   it.each([

@@ -83,14 +83,14 @@ describe("the watchdog", () => {
     answers = false;
     await looks(1);
     forward(unhurried.probe + 1);
-    await expect.poll(() => seen.said).toContain("the watchdog is not fed the store does not answer");
+    await expect.poll(() => seen.said).toContain("watchdog not notified the store does not answer");
     const starved = seen.fed;
     await looks(3);
     expect(seen.fed).toBe(starved);
     answers = true;
     await feedings(seen, 2);
     await stop();
-    expect(seen.said.at(-1)).toBe("the watchdog is fed again");
+    expect(seen.said.at(-1)).toBe("watchdog notified again");
   });
 
   it("is not fed while a probe hangs", async () => {
@@ -100,7 +100,7 @@ describe("the watchdog", () => {
     });
     await looks(1);
     forward(unhurried.probe + 1);
-    await expect.poll(() => seen.said).toEqual(["the watchdog is not fed the listener does not answer"]);
+    await expect.poll(() => seen.said).toEqual(["watchdog not notified the listener does not answer"]);
     await stop();
   });
 
@@ -127,14 +127,14 @@ describe("the watchdog", () => {
     expect(seen.said).toEqual([]);
     await front.close();
     forward(unhurried.probe + 1);
-    const starved = "the watchdog is not fed the listener does not answer";
+    const starved = "watchdog not notified the listener does not answer";
     await expect.poll(() => seen.said).toContain(starved);
     // Something has the port and says nothing.
     const mute = createServer().listen(Number(new URL(front.url).port), "127.0.0.1");
     await once(mute, "listening");
     await once(mute, "connection");
     await looks(3);
-    expect(seen.said).not.toContain("the watchdog is fed again");
+    expect(seen.said).not.toContain("watchdog notified again");
     await stop();
     mute.close();
   });
@@ -144,7 +144,7 @@ describe("the watchdog", () => {
     const { seen, stop } = start({ stuck: () => stuck });
     await feedings(seen, 1);
     stuck.push("support-mail");
-    await expect.poll(() => seen.said).toEqual(["the watchdog is not fed stuck: support-mail"]);
+    await expect.poll(() => seen.said).toEqual(["watchdog not notified stuck: support-mail"]);
     await stop();
   });
 
@@ -152,9 +152,9 @@ describe("the watchdog", () => {
     const { seen, stop, forward } = start({ timing: { ...unhurried, lag: 50 } });
     await feedings(seen, 2);
     forward(150);
-    await expect.poll(() => seen.said[0]).toBe("the watchdog is not fed the event loop was blocked");
+    await expect.poll(() => seen.said[0]).toBe("watchdog not notified the event loop was blocked");
     await feedings(seen, 1);
     await stop();
-    expect(seen.said.at(-1)).toBe("the watchdog is fed again");
+    expect(seen.said.at(-1)).toBe("watchdog notified again");
   });
 });

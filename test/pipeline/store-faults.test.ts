@@ -136,5 +136,5 @@ it("looks once a second at a store that is gone, and says so each time", async (
     tries -= 1;
     clock.forward(1000);
   }
-  expect(heard.lines.filter((text) => text === "the sweep failed")).toHaveLength(3);
+  expect(heard.lines.filter((text) => text === "scheduler sweep failed")).toHaveLength(3);
 });

@@ -207,7 +207,7 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
   }
 
   function refused({ uid, mail, code, reason }: Unread, head: Envelope | null): Understood {
-    core.log.warn({ uid, size: mail.size, code }, "a mail is kept unread");
+    core.log.warn({ uid, size: mail.size, code }, "mail not accepted: kept unread for a retry");
     return { kind: "events", uid, events: [unread(arrival(mail), head, { code, reason }, mail.raw)] };
   }
 

@@ -214,7 +214,7 @@ export async function originOf(
 ): Promise<Origin> {
   const mailbox = openMailbox(client);
   const uidValidity = validityOf(client);
-  if (uidValidity === "0") channel.log.warn({}, "the server gives no usable UIDVALIDITY");
+  if (uidValidity === "0") channel.log.warn({}, "imap server returned no usable UIDVALIDITY");
   const now = channel.clock.now();
   const before = committed === null ? null : readPosition(committed);
   const uid = await lastUid(client);
@@ -227,7 +227,7 @@ export async function originOf(
     return { position: { ...end, since }, rescanSince: since, isNew: true };
   }
   if (before.mailbox !== mailbox.path) {
-    channel.log.warn({}, "another mailbox is configured; reading starts at its end");
+    channel.log.warn({}, "mailbox changed: reading starts at its end");
     const since = now - history;
     return { position: { ...end, since }, rescanSince: history > 0 ? since : null, isNew: true };
   }

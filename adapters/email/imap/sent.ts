@@ -86,8 +86,7 @@ export function sentFolder(options: SentFolderOptions): SentFolder {
 
   async function append(client: ImapFlow, open: boolean, messageId: string, bytes: Buffer, again: boolean) {
     if (!open) {
-      if (!missing)
-        log.warn({ folder: options.folder }, "there is no folder for sent mail; copies are not kept");
+      if (!missing) log.warn({ folder: options.folder }, "no Sent folder: copies of sent mail are not filed");
       missing = true;
       return;
     }
@@ -104,11 +103,11 @@ export function sentFolder(options: SentFolderOptions): SentFolder {
       if (missing) return;
       const waiting = queue.reduce((sum, entry) => sum + entry.size, bytes.length);
       if (queue.length >= pendingLimit || waiting > pendingBytes) {
-        log.warn({ pending: queue.length }, "a copy of sent mail is left out; too many are waiting");
+        log.warn({ pending: queue.length }, "filing a copy of sent mail skipped: queue full");
         return;
       }
       const giveUp = (error: unknown) =>
-        log.warn({ reason: brief(error) }, "a copy of sent mail could not be filed");
+        log.warn({ reason: brief(error) }, "filing a copy of sent mail failed");
       const retry = () =>
         add((client, open) => append(client, open, messageId, bytes, true), bytes.length, giveUp);
       add((client, open) => append(client, open, messageId, bytes, false), bytes.length, retry);
@@ -130,7 +129,7 @@ export function sentFolder(options: SentFolderOptions): SentFolder {
       );
       await Promise.race([idle, late]);
       if (queue.length > 0)
-        log.warn({ pending: queue.length }, "copies of sent mail were not filed before the end");
+        log.warn({ pending: queue.length }, "filing copies of sent mail: shutdown timeout");
       queue.length = 0;
     },
   };

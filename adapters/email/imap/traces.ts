@@ -163,7 +163,7 @@ export type Mark = (client: ImapFlow, uids: readonly number[], own: string) => P
 export function marker(settings: EmailConfig["mark"], log: Log): Mark {
   let complained = false;
   const complain = (reason: string) => {
-    if (!complained) log.warn({ with: settings.with, reason }, "handled mail could not be marked");
+    if (!complained) log.warn({ with: settings.with, reason }, "marking handled mail failed");
     complained = true;
   };
   return async (client, uids, own) => {

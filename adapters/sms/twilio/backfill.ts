@@ -95,7 +95,8 @@ export function backfill(
         isAnswered(message) ? { ...text, handledBefore: { by: "other" as const, reason: answered } } : text,
       );
     }
-    if (texts.length > 0) channel.log.info({ texts: texts.length }, "texts were missed by the webhook");
+    if (texts.length > 0)
+      channel.log.info({ texts: texts.length }, "backfill found texts that no webhook delivered");
     await hear({ texts, statuses: [] }, cursorOf(place));
   }
 

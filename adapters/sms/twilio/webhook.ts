@@ -26,7 +26,7 @@ export function doors(
 
   async function proven(path: RoutePath, request: Request): Promise<{ form: Form; body: Uint8Array } | null> {
     const refuse = (reason: string) => {
-      channel.log.warn({ path, reason }, "a webhook is refused");
+      channel.log.warn({ path, reason }, "webhook rejected");
       return null;
     };
     const signature =
@@ -108,6 +108,6 @@ function proofLog(log: Log): (path: string, proof: Proof) => void {
     const what = `${proof.key} ${proof.url}`;
     if (told.get(path) === what) return;
     told.set(path, what);
-    log.info({ path, key: proof.key, url: proof.url }, "a signature holds");
+    log.info({ path, key: proof.key, url: proof.url }, "request accepted: valid signature");
   };
 }

@@ -162,7 +162,7 @@ export class Call {
       case "problem":
         return this.#parts.channel.log.warn(
           { call: this.#parts.start.call, problem: event.text },
-          "the provider complains",
+          "provider reported an error",
         );
     }
   }
@@ -335,7 +335,7 @@ export class Call {
       this.#closed = true;
       return record.closed("handed-over", this.#duration);
     }
-    channel.log.warn({ call: start.call, outcome }, "nobody took a call that was handed over");
+    channel.log.warn({ call: start.call, outcome }, "call transfer not answered");
     await record.missed(untaken);
     if (outcome === "gone") return;
     this.#leaving = null;

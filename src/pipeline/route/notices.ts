@@ -242,17 +242,17 @@ export async function applyConsent(
   const known = facts.session ?? facts.conversation;
   const { outdated, notices } = await loadConsent(q, line, message, known, deps.timing.route);
   if (outdated) {
-    deps.log.info({ channel, event: row.id, code }, "a person's word that came late is outdated");
+    deps.log.info({ channel, event: row.id, code }, "opt-out keyword ignored: outdated");
     return settleEvent(q, row.id, { state: "ignored", code, reason: "the person has said otherwise since" });
   }
   if (word === "stop")
     await suppress(q, channel, event.from.address, `the person said STOP (event ${row.id})`);
   if (word === "start") await lift(q, channel, event.from.address);
-  deps.log.info({ channel, event: row.id, code }, "a person's word on being written to");
+  deps.log.info({ channel, event: row.id, code }, "opt-out keyword applied");
   const conversation = answer === undefined || !line.outbound ? null : await place();
   if (answer !== undefined && conversation !== null) {
     if (isLoop(line.rules.caps.sender, notices))
-      deps.log.warn({ channel, event: row.id, code }, "not answered: a loop is assumed");
+      deps.log.warn({ channel, event: row.id, code }, "message not answered: loop limit");
     else {
       const address = confirmationTo(event);
       await insertNotice(q, deps.clock, { channel, conversation, address, text: answer, forced: true });

@@ -41,7 +41,7 @@ export function createRoster(
     return store.agents.made().flatMap((row) => {
       if (fromFiles.some(({ id }) => id === row.id)) return [];
       const agent = madeAgent(row, first.organization);
-      if (!agent) log.error({ agent: row.name }, "an agent of the platform's file cannot be read");
+      if (!agent) log.error({ agent: row.name }, "reading an agent of the platform's file failed");
       return agent ?? [];
     });
   }
@@ -67,7 +67,7 @@ export function createRoster(
     const now = definitions();
     if (now !== known) {
       load();
-      log.info({ agents: agents.size }, "the agents were read again");
+      log.info({ agents: agents.size }, "agents reloaded");
     }
     known = now;
     seen = version;

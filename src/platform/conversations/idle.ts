@@ -142,7 +142,7 @@ async function judge(
         const verdict = await verdictOn(agent, transcript(store, conversation), { clock, signal: until });
         if (verdict !== null) verdicts.set(conversation.id, verdict);
       } catch (error) {
-        log.warn({ err: error, conversation: conversation.id }, "a dialog could not be scored");
+        log.warn({ err: error, conversation: conversation.id }, "scoring a dialog failed");
       }
     }
   };

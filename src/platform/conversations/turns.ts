@@ -162,7 +162,7 @@ export function createTurns(
         escalate(store, clock.now(), { agent, conversation, questionId, escalation });
         const { topic, recipients } = escalation;
         const channels = recipients.map(({ channel }) => channel);
-        log.info({ conversation: conversation.id, topic, channels }, "a conversation was escalated");
+        log.info({ conversation: conversation.id, topic, channels }, "conversation escalated");
       }
       fire(store, clock.now(), "each_message", conversation);
       return answered;
@@ -181,7 +181,7 @@ export function createTurns(
       const { question } = asked;
       if (question.open) {
         const answering = answer(asked)
-          .catch((error: unknown) => log.warn({ error }, "a question could not be answered"))
+          .catch((error: unknown) => log.warn({ error }, "answering a question failed"))
           .finally(() => later.delete(answering));
         later.add(answering);
       }
@@ -210,7 +210,7 @@ export function createTurns(
         })[0];
         if (!found) continue;
         await answer({ ...found, question, none: null }).catch((error: unknown) =>
-          log.warn({ error }, "a question left open could not be answered"),
+          log.warn({ error }, "answering an open question failed"),
         );
       }
     },

@@ -58,7 +58,7 @@ export function startDelivering(
     try {
       await deliver(due);
     } catch (error) {
-      log.error({ err: error }, "a webhook's outcome could not be written");
+      log.error({ err: error }, "recording a webhook outcome failed");
     }
     busy.delete(due.webhook_id);
   }
@@ -72,8 +72,7 @@ export function startDelivering(
     // 410 Gone: the receiver asks to stop, so no retry follows.
     const over = ok || wait === undefined || outcome.status === 410;
     const state = ok ? "delivered" : over ? "failed" : "pending";
-    if (!ok)
-      log.warn({ webhook: due.webhook_id, delivery: due.id, ...outcome, attempts }, "a webhook failed");
+    if (!ok) log.warn({ webhook: due.webhook_id, delivery: due.id, ...outcome, attempts }, "webhook failed");
     await store.commits.write(() =>
       store.webhooks.conclude(due.id, {
         state,

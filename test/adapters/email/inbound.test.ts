@@ -185,9 +185,7 @@ describeReal("reading a mailbox", missing, () => {
     await arrived(channel, 3);
     await dovecot.deliver(box, mail(4));
     await arrived(channel, 4);
-    expect(channel.logged.filter((line) => line.message === "handled mail could not be marked")).toHaveLength(
-      1,
-    );
+    expect(channel.logged.filter((line) => line.message === "marking handled mail failed")).toHaveLength(1);
   });
 
   it("publishes a point before and after marks", async () => {

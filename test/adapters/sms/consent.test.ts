@@ -1,4 +1,4 @@
-// Which messages are a person's word on being written to, and which only look like it.
+// Which messages are opt-out keyword applied, and which only look like it.
 
 import { describe, expect, it } from "vitest";
 import { languages, consentOf as meaningOf, type Words } from "../../../adapters/sms/consent.ts";

@@ -86,7 +86,7 @@ describe("the keys", () => {
       expect((await post("/inbound", request)).status).toBe(200);
     }
     expect((await post("/inbound", signed(`${base}/inbound`, form, { key: "third" }))).status).toBe(403);
-    const told = channel.logged.filter(({ message }) => message === "a signature holds");
+    const told = channel.logged.filter(({ message }) => message === "request accepted: valid signature");
     expect(told.map(({ fields }) => fields["key"])).toEqual([0, 1]);
     const log = JSON.stringify(channel.logged);
     for (const secret of [...keys, "third", person, "hi"]) expect(log).not.toContain(`"${secret}"`);
