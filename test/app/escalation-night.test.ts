@@ -8,7 +8,7 @@ import { eventually } from "./eventually.ts";
 const [berta, nora, owen] = ["+12025550161", "+12025550162", "+12025550163"];
 
 /** Berta works by day in Berlin, Nora by day in New York, Owen always but when he sleeps. */
-const people = {
+const responders = {
   berta: { sms: berta, time_zone: "Europe/Berlin", hours: ["08:00-18:00"] },
   nora: { sms: nora, time_zone: "America/New_York", hours: ["08:00-18:00"], away: ["2026-10-25"] },
   owen: { sms: owen, time_zone: "Europe/Berlin", away: ["22:00-06:00"] },
@@ -17,7 +17,7 @@ const people = {
 const berlin = { notify: ["berta"], repeat: "30m", next: "60m" };
 const escalation = {
   ...policy,
-  people,
+  responders,
   tiers: [berlin, { notify: ["nora"], repeat: "1h", next: "2h" }],
   fallback: { notify: ["chief"], repeat: "4h" },
 };

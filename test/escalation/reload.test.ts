@@ -105,9 +105,9 @@ it.concurrent("who waits for a text is told by mail when there are no texts any 
   await waiting(desk);
   await reload(desk, (file) => {
     withoutTexts(file);
-    const people = { dora: { ...dora, sms: undefined }, emil: { ...emil, sms: undefined }, chief };
+    const responders = { dora: { ...dora, sms: undefined }, emil: { ...emil, sms: undefined }, chief };
     const tiers = [{ notify: ["dora"], repeat: "0s", next: "24h" }];
-    file.escalation = { ...policy, people, tiers };
+    file.escalation = { ...policy, responders, tiers };
   });
   const notice = await desk.mailTo(dora.email);
   await desk.write({
