@@ -216,6 +216,7 @@ export function partiesOf(call: {
 export class VoiceChannel {
   readonly channel: Channel;
   readonly config: VoiceConfig;
+  #ended: (call: string) => void = () => undefined;
 
   constructor(channel: Channel, config: VoiceConfig) {
     this.channel = channel;
@@ -229,9 +230,15 @@ export class VoiceChannel {
     return configuredGreeting(this.config, language) ?? (spoken === "" ? null : spoken);
   }
 
+  /** `ended` is called when a callback of the provider reports the end of a call, before that is stored. */
+  onEnd(ended: (call: string) => void): void {
+    this.#ended = ended;
+  }
+
   /** Stores that the call has ended. Repeated invocations have no effect, and neither does one for a call that was
    *  never opened. */
   async closed(call: string, reason: string): Promise<void> {
+    this.#ended(call);
     const session = sessionId(call);
     const facts = await this.channel.session(session);
     if (facts === null || facts.state === "closed") return;

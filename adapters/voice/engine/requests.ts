@@ -26,10 +26,14 @@ export class RequestCalls {
   readonly #voice: VoiceChannel;
   readonly #side: RequestSide;
   readonly #calls = new Map<string, RequestCall>();
+  /** Calls whose stored state is being loaded. A repeated request waits for the first one. */
+  readonly #opening = new Map<string, Promise<RequestCall>>();
+  #closed = false;
 
   constructor(voice: VoiceChannel, side: RequestSide) {
     this.#voice = voice;
     this.#side = side;
+    voice.onEnd((call) => this.#calls.get(call)?.close());
   }
 
   get route(): HttpRoute {
@@ -51,20 +55,33 @@ export class RequestCalls {
   }
 
   close(): void {
+    this.#closed = true;
     for (const one of this.#calls.values()) one.close();
     this.#calls.clear();
   }
 
   async #handle(request: CallRequest): Promise<Instructions> {
-    let current = request.state === null ? undefined : this.#calls.get(request.call);
-    if (current === undefined) {
-      this.#calls.get(request.call)?.close();
-      current = await RequestCall.open(this.#voice, this.#side, request, (one) => {
-        if (this.#calls.get(request.call) === one) this.#calls.delete(request.call);
-      });
-      this.#calls.set(request.call, current);
-    } else current.take(request);
-    return current.instructions();
+    const { call } = request;
+    for (let opening = this.#opening.get(call); opening; opening = this.#opening.get(call))
+      await opening.catch(() => undefined);
+    const known = this.#calls.get(call);
+    if (known?.continues(request)) {
+      known.take(request);
+      return known.instructions();
+    }
+    known?.close();
+    const gone = (one: RequestCall) => {
+      if (this.#calls.get(call) === one) this.#calls.delete(call);
+    };
+    const opening = RequestCall.open(this.#voice, this.#side, request, gone)
+      .then((opened) => {
+        this.#calls.set(call, opened);
+        if (this.#closed) opened.close();
+        return opened;
+      })
+      .finally(() => this.#opening.delete(call));
+    this.#opening.set(call, opening);
+    return (await opening).instructions();
   }
 }
 
@@ -105,9 +122,10 @@ class RequestCall {
       const id = externalId(`opened/${request.call}/gather${openings === 0 ? "" : `/${openings}`}`);
       await channel.accept([{ kind: "session", id, session, state: "opened", from }]);
       const stored = await channel.session(session);
-      // After a greeting it is the caller's turn, also when an earlier question is unanswered.
-      facts = stored && { ...stored, pending: null };
+      facts = stored;
     }
+    // It is the caller's turn, also when an earlier question is unanswered.
+    if (facts !== null && (request.state?.askedAt ?? null) === null) facts = { ...facts, pending: null };
     const state = request.state ?? { next: openings * perOpening + 1, askedAt: null };
     const opened = new RequestCall(voice, side, request, state, facts, gone);
     if (request.state === null)
@@ -159,10 +177,20 @@ class RequestCall {
       write: async (command) => this.#write(command),
       unready: () => (this.#held === null ? unready : null),
       over: this.#over.signal,
-      hangUp: () => this.close(),
+      // The last command waits for the next request, or for the end of the call.
+      hangUp: () => (this.#final === null ? this.close() : undefined),
       failed: (error) => this.#failed(error),
     });
     this.call.number(state.next);
+  }
+
+  /** Returns false when another process has served the call since, or when the request repeats an earlier one. The
+   *  call is then opened again from stored state. */
+  continues({ state }: CallRequest): boolean {
+    if (state === null || state.next !== this.call.next) return false;
+    // The reply, or the goodbye after a give-up, may have become due since the last response.
+    const due = this.#pieces.length > 0 || this.#final !== null || this.#failure !== null;
+    return due || (state.askedAt !== null) === this.call.pending;
   }
 
   /** Passes a request to the engine. */
@@ -184,6 +212,13 @@ class RequestCall {
   instructions(): Promise<Instructions> {
     const { clock, log } = this.#voice.channel;
     if (this.#failure !== null) return Promise.reject(this.#failure);
+    if (this.#over.signal.aborted) {
+      // The adapter was closed meanwhile. The next process handles the next request.
+      this.#held = Promise.withResolvers();
+      const { promise } = this.#held;
+      this.#respond();
+      return promise;
+    }
     this.#idle.abort("over");
     this.#idle = new AbortController();
     this.#expire(this.#idle.signal).catch((error: unknown) =>
