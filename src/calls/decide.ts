@@ -46,7 +46,7 @@ export function planEnd({ isBound, turns }: OpenTurns): DropPlan & { readonly ca
   };
 }
 
-/** Plans a new message of the caller. Turns in `debounce` were not asked, so the new turn asks their text and
+/** Plans a new message of the caller. Turns in `join` were not asked, so the new turn asks their text and
  *  takes over their messages. Turns that were asked are dropped, because their answers would be late and
  *  answer an outdated question. */
 export function planMessage({

@@ -26,8 +26,8 @@ import { composeAnswer } from "../compose/stage.ts";
 import type { Asking, Decision, Outcome } from "./decide.ts";
 
 /** Records the attempt at the crossing. When the same work has just opened the platform's conversation, its
- *  recorded attempt continues with the question, and the conversation is stored. Returns false, with nothing written, when the turn changed after it was
- *  claimed. */
+ *  recorded attempt continues with the question, and the conversation is stored. Returns false, with nothing
+ *  written, when the turn changed after it was claimed. */
 export async function recordAttempt(q: Query, asking: Asking): Promise<boolean> {
   const { lease, turn, node, attempt } = asking;
   await guardLease(q, lease);

@@ -80,7 +80,7 @@ test("two first requests of a call at a new process open it once", async () => {
   const rig = await begun();
   await rig.adapter.close?.(AbortSignal.timeout(60_000));
   rig.restart();
-  const { session } = rig.channel;
+  const session = rig.channel.session.bind(rig.channel);
   const loading = Promise.withResolvers<void>();
   rig.channel.session = async (id) => {
     await loading.promise;
