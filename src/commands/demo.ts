@@ -245,12 +245,12 @@ const aborted = (signal: AbortSignal): Promise<void> =>
 /** The stages in the order in which a message passes them. Each requires the earlier ones, except
  *  `opened` and the stages that an optional step skips. */
 const stages = [
-  ["event.commit", "accepted   what came is on disk"],
-  ["ask.record", "calling    the platform; written down first"],
+  ["event.commit", "accepted   the message is in the store and acknowledged"],
+  ["ask.record", "calling    the attempt is recorded; the platform is called"],
   ["open.commit", "opened     a conversation on the platform"],
-  ["answer.commit", "answered   the agent's reply is on disk, dressed for its channel and queued"],
-  ["send.record", "sending    written down first"],
-  ["outcome.commit", "sent       and noted"],
+  ["answer.commit", "answered   the reply is stored, composed and queued"],
+  ["send.record", "sending    the attempt is recorded; the message is transmitted"],
+  ["outcome.commit", "sent       the outcome is recorded"],
 ] as const;
 
 interface Screen {

@@ -30,7 +30,8 @@ it("plays a mail, a text and a call, and ends well", async () => {
   expect(out).toMatch(/< \(text\) [^]*E27 bulbs/);
   expect(out).toMatch(/\(calls [^]*\(speaks\) Lumen Lamps, hello![^]*\(speaks\) .*30 days/);
   const [mail = "", text = "", call = ""] = out.split(/\n> \((?:text|calls)/);
-  for (const act of [mail, text, call]) expect(act).toMatch(/accepted[^]*calling[^]*sent {7}and noted/);
+  for (const act of [mail, text, call])
+    expect(act).toMatch(/accepted[^]*calling[^]*sent {7}the outcome is recorded/);
   expect(out).toContain("The call is over: hung-up.");
   // A complaint is handed over: the colleague is notified, and the answer reaches the customer (review 30).
   const [agent = "", notification = "", relayed = ""] = out
@@ -83,7 +84,7 @@ async function prompt(onTestFinished: (after: () => Promise<void>) => void) {
 it("acknowledges every line that is typed, and never hangs (review 30)", async ({ onTestFinished }) => {
   const { type, end } = await prompt(onTestFinished);
   await type("/colleague hello", /was not notified of anything/);
-  const answered = /\n {2} *\d+ ms {2}sent {7}and noted\n[^]*\n< /;
+  const answered = /\n {2} *\d+ ms {2}sent {7}the outcome is recorded\n[^]*\n< /;
   await type("/sms Which bulbs fit?", answered);
   await type("/sms STOP", /No answer: the person said STOP\.\n/);
   await type("/sms Are you there?", /No answer: .*STOP/);
@@ -94,7 +95,7 @@ it("acknowledges every line that is typed, and never hangs (review 30)", async (
   for (let mail = 1; mail <= 8; mail += 1) {
     const shown = await type(
       `Question ${mail}: how long does delivery take?`,
-      /sent {7}and noted\n[^]*\n< |No answer: .*\n/,
+      /sent {7}the outcome is recorded\n[^]*\n< |No answer: .*\n/,
     );
     if (shown.includes("No answer: ")) capped += 1;
   }
@@ -111,7 +112,7 @@ it("prints the stages of every message in their order (review 30)", async ({ onT
   const { type, end } = await prompt(onTestFinished);
   const order = ["accepted", "calling", "opened", "answered", "sending", "sent"];
   for (const line of ["How long does delivery take?", "/sms Which bulbs fit?", "/sms And how bright?"]) {
-    const shown = await type(line, /sent {7}and noted\n[^]*\n< /);
+    const shown = await type(line, /sent {7}the outcome is recorded\n[^]*\n< /);
     const stages = [...shown.matchAll(/^ +(\d+) ms {2}(\w+)/gm)].map(([, at, name]) => ({
       at: Number(at),
       name: name ?? "",
@@ -120,7 +121,7 @@ it("prints the stages of every message in their order (review 30)", async ({ onT
     expect(names).toEqual(order.filter((name) => name !== "opened" || names.includes("opened")));
     expect(stages.map(({ at }) => at)).toEqual(stages.map(({ at }) => at).sort((a, b) => a - b));
     // The answer comes after what led to it.
-    expect(shown.indexOf("\n< ")).toBeGreaterThan(shown.indexOf("and noted"));
+    expect(shown.indexOf("\n< ")).toBeGreaterThan(shown.indexOf("the outcome is recorded"));
   }
   expect(await end()).toBe(0);
 });
