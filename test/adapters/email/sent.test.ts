@@ -73,16 +73,14 @@ describeReal("the Sent folder", missing, () => {
   it("changes nothing about the outcome when it is missing or away", async () => {
     const { channel, send } = open({ sent_folder: "Nowhere" });
     expect(await send("gone1")).toMatchObject({ kind: "sent" });
-    await channel.until("told", (c) =>
-      c.logged.some((line) => line.message.includes("no folder for sent mail")),
-    );
+    await channel.until("told", (c) => c.logged.some((line) => line.message.includes("no Sent folder")));
     expect(await send("gone2")).toMatchObject({ kind: "sent" });
     const proxy = await startTcpProxy(dovecot.port);
     proxy.refuse();
     const away = open({ sent_folder: "auto" }, proxy.port);
     expect(await away.send("gone3")).toMatchObject({ kind: "sent" });
     await away.channel.until("told", (c) =>
-      c.logged.some((line) => line.message.includes("could not be filed")),
+      c.logged.some((line) => line.message === "filing a copy of sent mail failed"),
     );
     expect(await away.look("gone3")).toMatchObject({ kind: "unsure", lookAgainAfterMs: 60_000 });
     await proxy.close();
