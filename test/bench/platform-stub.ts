@@ -24,10 +24,11 @@ export function createPlatform(answer: string): PlatformStub {
   let conversations = 0;
   let asked = 0;
   let delay = 0;
-  const answerTo = (path: string): object => {
+  const answerTo = (method: string, path: string): object => {
     if (path.startsWith("/external/agents/")) return agent;
     if (path === "/external/conversations/start") return { conversationId: `c-${++conversations}` };
-    asked += 1;
+    // Conversations are polled after five minutes, which is no question.
+    if (method === "POST") asked += 1;
     return {
       id: `m-${asked}`,
       message: answer,
@@ -45,7 +46,7 @@ export function createPlatform(answer: string): PlatformStub {
     serve(request, response) {
       request.resume();
       request.on("end", () => {
-        const answer = () => answerJson(response, 200, answerTo(request.url ?? ""));
+        const answer = () => answerJson(response, 200, answerTo(request.method ?? "", request.url ?? ""));
         if (delay > 0) setTimeout(answer, delay);
         else answer();
       });
