@@ -11,7 +11,7 @@ import { describeReal, need } from "../../real/debian.ts";
 import type { Dovecot } from "../../real/dovecot.ts";
 import { freePort } from "../../real/ports.ts";
 import { mail, type Settings, settingsFor, supervise } from "./core.ts";
-import { arrived, type Mailboxes, ready, startMailboxes, subjects } from "./mailboxes.ts";
+import { arrived, before, type Mailboxes, ready, startMailboxes, subjects } from "./mailboxes.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
@@ -170,7 +170,7 @@ describeReal("hostile mail", missing, () => {
   });
 
   it("cites the same surrogate for the same mail without an id", async () => {
-    const { channel, box } = boxes.open();
+    const { channel, box } = boxes.open({}, {}, before());
     await ready(channel);
     await dovecot.deliver(box, mail("x", { "Message-ID": "" }));
     await arrived(channel, 1);

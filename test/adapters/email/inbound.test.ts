@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../../real/debian.ts";
 import type { Dovecot } from "../../real/dovecot.ts";
 import { mail } from "./core.ts";
-import { arrived, type Mailboxes, ready, startMailboxes, subjects } from "./mailboxes.ts";
+import { arrived, before, type Mailboxes, ready, startMailboxes, subjects } from "./mailboxes.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
@@ -106,7 +106,7 @@ describeReal("reading a mailbox", missing, () => {
   });
 
   it("brings nothing twice when the mailbox counts anew", async () => {
-    const { channel, box } = open();
+    const { channel, box } = open({}, {}, before());
     await ready(channel);
     for (const n of [1, 2, 3]) await dovecot.deliver(box, mail(n));
     await arrived(channel, 3);

@@ -59,7 +59,12 @@ export async function startMailboxes(
   };
 }
 
-/** Arrival times are whole seconds: what a test delivered just before must not count as new. */
+/** The `since` of a channel that has been configured for a while. For mailboxes without older mail. */
+export const before = () => recordingChannel({ since: new Date(Date.now() - 30_000) });
+
+/** Arrival times are whole seconds: what a test delivered just before must not count as new. A mail delivered
+ *  within this second counts as old in a rescan, so tests that change UIDVALIDITY open the channel with
+ *  `before`. */
 const nextSecond = () => new Date(Math.floor(Date.now() / 1000) * 1000 + 1000);
 
 export const ready = (channel: RecordingChannel) =>
