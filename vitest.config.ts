@@ -1,11 +1,18 @@
 import { defineConfig } from "vitest/config";
 
+const long = "test/**/*.long.test.ts";
+
 export default defineConfig({
   resolve: { conditions: ["source"] },
   // Not "import": the workers would hand it to Node, and a require() would get modules meant for import.
   ssr: { resolve: { conditions: ["source", "node", "default"] } },
   test: {
-    include: ["test/**/*.test.ts"],
+    // Two lanes: `npm test`, and `npm run test:crash` for what kills many processes, cuts the power, needs a browser or
+    // takes minutes.
+    projects: [
+      { extends: true, test: { name: "short", include: ["test/**/*.test.ts"], exclude: [long] } },
+      { extends: true, test: { name: "long", include: [long] } },
+    ],
     reporters: ["default", "./test/closing-line.ts"],
     pool: "forks",
     maxWorkers: 2,

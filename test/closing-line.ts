@@ -1,6 +1,7 @@
 // A vitest reporter that ends a run with one line of counts, for people and for machines; and the run fails when tests
 // were skipped where none may be.
 
+import { appendFileSync } from "node:fs";
 import type { Reporter, TestModule, TestResult } from "vitest/node";
 
 /** `12 passed, 0 failed, 1 skipped`. A file that could not even be loaded counts as one failure. */
@@ -22,7 +23,11 @@ export default function closingLineReporter(): Reporter {
         process.stdout.write("tests were skipped, and BRIDGEHEAD_REQUIRE_ALL=1 allows none\n");
         process.exitCode = 1;
       }
-      process.stdout.write(`${closingLine(states, broken)}\n`);
+      const line = closingLine(states, broken);
+      process.stdout.write(`${line}\n`);
+      // `.ci/run` adds up the lanes.
+      const counts = process.env["BRIDGEHEAD_COUNTS"];
+      if (counts) appendFileSync(counts, `${line}\n`);
     },
   };
 }

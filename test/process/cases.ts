@@ -103,6 +103,21 @@ export const doubleDeaths: readonly Case[] = [
   life(held, { deaths: ["send.cross:after:1", "reconcile.commit:after:1"], holds: "in flight" }),
 ];
 
+interface Dies {
+  readonly story: { readonly deaths: readonly string[] };
+}
+
+/** One case for each failpoint: the process dies once, after its first hit. */
+export function firstOfEach<T extends Dies>(all: readonly T[]): T[] {
+  const chosen = new Map<string, T>();
+  for (const one of all) {
+    const [death = "", second] = one.story.deaths;
+    const point = /^(.*):after:1$/.exec(death)?.[1];
+    if (point !== undefined && second === undefined && !chosen.has(point)) chosen.set(point, one);
+  }
+  return [...chosen.values()];
+}
+
 /** The case of that name; throws when there is none. */
 export function caseNamed(name: string): Case {
   const found = cases.find((one) => one.name === name);

@@ -1,29 +1,6 @@
-// Death before and after every durable step, and what is left of it after the next start.
+// The process dies at every failpoint once, and is started again.
 
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { describeReal, need } from "../real/debian.ts";
-import { cases } from "./cases.ts";
-import { tell } from "./story.ts";
-import { openPlace, startWorld, type World } from "./world.ts";
+import { cases, firstOfEach } from "./cases.ts";
+import { matrix } from "./matrix.ts";
 
-const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
-const users = cases.map((_, index) => `m${index}`);
-
-describeReal("the daemon, killed and started again", missing, () => {
-  let world: World;
-  beforeAll(async () => {
-    world = await startWorld(users);
-  });
-  afterAll(() => world?.close());
-
-  for (const [index, { name, place: options, story }] of cases.entries()) {
-    it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
-      const place = await openPlace(world, { user: users[index] ?? "", ...options });
-      try {
-        expect(await tell(place, story)).toEqual([]);
-      } finally {
-        await place.close();
-      }
-    });
-  }
-});
+matrix(firstOfEach(cases));

@@ -1,25 +1,7 @@
-// Texts: death before and after every durable step, and what is left of it after the next start.
+// The process dies at every failpoint of texts once, and is started again.
 
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type LinesWorld, openPlace, startLinesWorld } from "./lines-world.ts";
+import { firstOfEach } from "./cases.ts";
 import { textCases } from "./text-cases.ts";
-import { tellTexts } from "./text-story.ts";
+import { matrixOfTexts } from "./texts.ts";
 
-describe("the daemon of texts, killed and started again", () => {
-  let world: LinesWorld;
-  beforeAll(async () => {
-    world = await startLinesWorld();
-  });
-  afterAll(() => world?.close());
-
-  for (const [index, { name, place: options, story }] of textCases.entries()) {
-    it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
-      const place = await openPlace(world, options);
-      try {
-        expect(await tellTexts(place, index, story)).toEqual([]);
-      } finally {
-        await place.close();
-      }
-    });
-  }
-});
+matrixOfTexts(firstOfEach(textCases));
