@@ -29,7 +29,7 @@ import { composeStage } from "./pipeline/compose/stage.ts";
 import { fetchStage } from "./pipeline/fetch/stage.ts";
 import { routeStage } from "./pipeline/route/stage.ts";
 import { sendStage } from "./pipeline/send/stage.ts";
-import type { Agent } from "./pipeline/settings.ts";
+import type { RunningAgent } from "./pipeline/settings.ts";
 import { copyBeforeMigration, stampOf } from "./store/backup.ts";
 import type { Database } from "./store/driver.ts";
 import { type Installation, identifyInstallation, installationWarning } from "./store/installation.ts";
@@ -47,7 +47,7 @@ export interface App {
   readonly scheduler: Scheduler;
   readonly host: Host;
   /** The running agents. A reload replaces the map. */
-  readonly agents: ReadonlyMap<string, Agent>;
+  readonly agents: ReadonlyMap<string, RunningAgent>;
   /** Null when the configuration has no responders. */
   readonly policy: Policy | null;
   /** What the listener serves under /platform/ and /escalations/. */

@@ -5,7 +5,7 @@ import { globSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { importsOf, type SourceFile } from "./architecture/imports.ts";
-import { fullFolders, rules } from "./architecture/rules.ts";
+import { fullFolders, repeatedTypes, rules } from "./architecture/rules.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const files: readonly SourceFile[] = globSync("{src,adapters,test}/**/*.ts", { cwd: root }).map((path) => ({
@@ -214,6 +214,14 @@ describe("this repository keeps", () => {
     const planted = Array.from({ length: 16 }, (_, n) => ({ path: `src/a/${n}.ts`, text: "" }));
     expect(fullFolders(planted)).toEqual(["src/a: 16 files, at most 15"]);
     expect(fullFolders(planted.slice(1))).toEqual([]);
+  });
+
+  it("each type name for one type", () => {
+    expect(repeatedTypes(files)).toEqual([]);
+    const text = "export interface Entry {}\n";
+    expect(repeatedTypes(["src/a.ts", "adapters/b.ts", "test/c.ts"].map((path) => ({ path, text })))).toEqual(
+      ["Entry is declared in src/a.ts and adapters/b.ts: give each type its own name"],
+    );
   });
 
   // 150 is the goal of the code rules. With at most 380 files it needs 50,000 lines of source instead of 67,000.

@@ -15,7 +15,7 @@ import type { EmailConfig } from "./config.ts";
 import type { Listed } from "./imap/mailbox.ts";
 import { surrogateId } from "./parse/headers.ts";
 import { deliveries } from "./parse/machine/bounce.ts";
-import { classify, type Finding } from "./parse/machine/classify.ts";
+import { classify, type MachineFinding } from "./parse/machine/classify.ts";
 import type { Mail, MailAttachment, Mailbox, SenderAuth } from "./parse/mail.ts";
 import { sealedInFiles } from "./parse/mime.ts";
 import { type Author, authorOf, type Identity, identity } from "./parties.ts";
@@ -26,7 +26,7 @@ export type EventConfig = Pick<
   "accept_lists" | "attachments" | "bcc" | "contact_forms" | "robots" | "sender_auth"
 >;
 
-export interface Reading {
+export interface EventContext {
   readonly config: EventConfig;
   readonly self: Identity;
 }
@@ -81,7 +81,7 @@ export function eventsOf(mail: Mail, auth: SenderAuth | null, request: EventRequ
 }
 
 /** Converts a parsed message into events. Pure. */
-export function understand(reading: Reading, arrival: Arrival, parsed: Parsed): Understanding {
+export function understand(reading: EventContext, arrival: Arrival, parsed: Parsed): Understanding {
   const { config, self } = reading;
   const { mail, auth, raw } = parsed;
   const author = authorOf(config, self, mail, auth);
@@ -114,7 +114,10 @@ export function understand(reading: Reading, arrival: Arrival, parsed: Parsed): 
 
 /** Returns the first refusal that applies: classification, then the sender check, then content that a
  *  human has to read. */
-function refusalOf(finding: Exclude<Finding, { kind: "bounce" }>, checked: Refusal | null): Refusal | null {
+function refusalOf(
+  finding: Exclude<MachineFinding, { kind: "bounce" }>,
+  checked: Refusal | null,
+): Refusal | null {
   if (finding.kind === "person") return checked;
   const { code, reason } = finding;
   if (finding.kind === "held") return checked ?? { code, reason, hold: true };
@@ -122,7 +125,7 @@ function refusalOf(finding: Exclude<Finding, { kind: "bounce" }>, checked: Refus
 }
 
 function messageOf(
-  { config, self }: Reading,
+  { config, self }: EventContext,
   arrival: Arrival,
   { mail, raw, omitted, truncated }: Parsed,
   { author, replyTo, others, verified }: Author,

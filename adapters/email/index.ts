@@ -20,7 +20,7 @@ import { sharedParser } from "./parse/parser.ts";
 import { type Identity, identity } from "./parties.ts";
 import { probe } from "./probe.ts";
 import { mailbox, mailboxOf, providerOf } from "./providers.ts";
-import { compose, type Draft, readDraft } from "./smtp/compose.ts";
+import { compose, type EmailDraft, readDraft } from "./smtp/compose.ts";
 import { prepare } from "./smtp/markdown.ts";
 import { type SmtpOptions, SmtpPool, sender } from "./smtp/send.ts";
 
@@ -36,7 +36,7 @@ export default defineAdapter({
   address: mailbox,
   exclusive: (settings) => [mailboxOf(settings.imap)],
   review,
-  create(channel, settings): Adapter<Draft> {
+  create(channel, settings): Adapter<EmailDraft> {
     const self = identity(settings.address ?? settings.imap.user, settings.aliases);
     const state = new Health(channel);
     const tokens = grants((grant) =>
@@ -123,7 +123,7 @@ export interface OutboundParts {
 
 /** Opens no connection until the first send. `close` ends the connections that sending has opened. */
 export function outbound({ channel, config, self, health, pool, folder }: OutboundParts): {
-  readonly outbound: Outbound<Draft>;
+  readonly outbound: Outbound<EmailDraft>;
   close(signal: AbortSignal): Promise<void>;
 } {
   const filing = filingOf(config);
@@ -133,7 +133,7 @@ export function outbound({ channel, config, self, health, pool, folder }: Outbou
       attachmentLimit: config.attachments.max_sent_bytes,
       prepare: (markdown, signal) => prepare(channel.clock, markdown, signal),
       compose: (reply) => compose(config, self, reply),
-      ...countedSends<Draft>(pool.connections, (draft, attempt) => send(readDraft(draft), attempt)),
+      ...countedSends<EmailDraft>(pool.connections, (draft, attempt) => send(readDraft(draft), attempt)),
       recipients: (draft) => {
         const { to, cc } = readDraft(draft);
         return [...to, ...cc].map(({ address }) => address);
@@ -160,7 +160,7 @@ function copier(
   config: EmailConfig,
   filing: Filing,
   folder: SentFolder,
-): (draft: Draft, bytes: Buffer) => void {
+): (draft: EmailDraft, bytes: Buffer) => void {
   // A folder that the configuration names gets copies even when the provider files its own copies
   // elsewhere.
   const wanted = config.sent_folder === "auto" ? !filing.byProvider : config.sent_folder !== "none";

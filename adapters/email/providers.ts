@@ -4,7 +4,7 @@ import type { ExclusiveResource } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
 import { asciiAddress } from "./parse/headers.ts";
 
-export interface Provider {
+export interface EmailProvider {
   /** True when the provider files every message we send in the Sent folder. */
   readonly filesSent: boolean;
   /** True when the provider keeps our Message-ID. Only then does its absence from Sent prove that the
@@ -17,7 +17,7 @@ export interface Provider {
   readonly connections: number;
 }
 
-const unknownProvider: Provider = {
+const unknownProvider: EmailProvider = {
   filesSent: false,
   keepsMessageId: true,
   idleLimit: null,
@@ -26,7 +26,7 @@ const unknownProvider: Provider = {
 
 // Sources: Google and Apple document that SMTP submission files the copy; Microsoft: "SMTP AUTH client submission"
 // stores in Sent Items and replaces Message-IDs; idle limits as EmailEngine uses them; Microsoft: "SMTP AUTH: three concurrent connections".
-const table: readonly (readonly [RegExp, Partial<Provider>])[] = [
+const table: readonly (readonly [RegExp, Partial<EmailProvider>])[] = [
   [/(^|\.)(gmail|googlemail)\.com$/, { filesSent: true, keepsMessageId: true }],
   [
     /(^|\.)(office365|outlook|hotmail|live)\.com$|(^|\.)outlook\.office\.com$/,
@@ -41,7 +41,7 @@ const table: readonly (readonly [RegExp, Partial<Provider>])[] = [
 ];
 
 /** Never fails: an unknown host counts as an ordinary server that files no copies. */
-export function providerOf(host: string): Provider {
+export function providerOf(host: string): EmailProvider {
   const name = host.toLowerCase();
   return { ...unknownProvider, ...table.find(([pattern]) => pattern.test(name))?.[1] };
 }

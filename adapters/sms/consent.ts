@@ -3,7 +3,7 @@
 
 import type { Consent } from "bridgehead/contract";
 
-export interface Words {
+export interface ConsentWords {
   /** Languages whose keywords count. The English keywords are those of the carriers and of the FCC. */
   readonly languages: readonly Language[];
   /** Countries whose business terms (`terms`) also count. Default: the country of the number that
@@ -150,7 +150,11 @@ export interface Meaning {
 /** Returns the consent that the whole message expresses; null: an ordinary message. Ignores case,
  *  accents, spaces, punctuation and quotation marks. `countries` are those of the number that received
  *  the message; several share a calling code. */
-export function consentOf(body: string, words: Words, countries: readonly string[] = []): Meaning | null {
+export function consentOf(
+  body: string,
+  words: ConsentWords,
+  countries: readonly string[] = [],
+): Meaning | null {
   // No keyword is this long. The check avoids normalizing long messages.
   const text = body.trim();
   if (text.length > 100) return null;
@@ -168,9 +172,9 @@ export function consentOf(body: string, words: Words, countries: readonly string
 }
 
 /** Cache of the keyword map for each channel configuration; every inbound text is looked up in it. */
-const made = new WeakMap<Words, ReadonlyMap<string, Consent["word"]>>();
+const made = new WeakMap<ConsentWords, ReadonlyMap<string, Consent["word"]>>();
 
-function meanings(words: Words): ReadonlyMap<string, Consent["word"]> {
+function meanings(words: ConsentWords): ReadonlyMap<string, Consent["word"]> {
   const known = made.get(words);
   if (known) return known;
   const meaning = new Map<string, Consent["word"]>();
@@ -190,10 +194,10 @@ interface Term {
   readonly word: "stop" | "start";
 }
 
-const madeTerms = new WeakMap<Words, ReadonlyMap<string, readonly Term[]>>();
+const madeTerms = new WeakMap<ConsentWords, ReadonlyMap<string, readonly Term[]>>();
 
 /** Returns the business terms by normalized text. One term may belong to several languages. */
-function meaningsOfTerms(words: Words): ReadonlyMap<string, readonly Term[]> {
+function meaningsOfTerms(words: ConsentWords): ReadonlyMap<string, readonly Term[]> {
   const known = madeTerms.get(words);
   if (known) return known;
   const found = new Map<string, Term[]>();

@@ -13,7 +13,7 @@ import { blockOf, config, definitionOf, review, type SmsConfig } from "./config.
 import { compose, readDraft } from "./draft.ts";
 import { eventOfStatus, eventOfText } from "./events.ts";
 import { canonicalNumber } from "./numbers.ts";
-import type { Door, Heard, ProviderParts, TextDraft } from "./provider.ts";
+import type { Heard, ProviderParts, TextDraft, WebhookEndpoint } from "./provider.ts";
 import { segmentsOf } from "./text/segments.ts";
 
 export default defineAdapter({
@@ -105,7 +105,7 @@ function hearing(channel: Channel, settings: SmsConfig): ProviderParts["hear"] {
 
 /** Handles a webhook request. The response is the acknowledgement: it is sent after the commit and never
  *  waits for further processing. */
-function routeOf(door: Door, hear: (heard: Heard) => Promise<unknown>): HttpRoute {
+function routeOf(door: WebhookEndpoint, hear: (heard: Heard) => Promise<unknown>): HttpRoute {
   return {
     kind: "http",
     method: "POST",

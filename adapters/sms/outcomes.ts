@@ -35,7 +35,7 @@ export type TextClass =
   | "ambiguous";
 
 /** The provider's error, in text that identifies no person. */
-export interface Refusal {
+export interface ProviderRefusal {
   readonly code: string;
   readonly reason: string;
   readonly retryAfterMs?: number | undefined;
@@ -53,7 +53,10 @@ export function classes<Code extends number | string>(
 }
 
 /** Returns the send outcome for an error of this class. An unknown class (null) refuses only this draft. */
-export function outcomeOf(kind: TextClass | null, { code, reason, retryAfterMs }: Refusal): SendOutcome {
+export function outcomeOf(
+  kind: TextClass | null,
+  { code, reason, retryAfterMs }: ProviderRefusal,
+): SendOutcome {
   const again = (ms: number) => ({ retryAfterMs: retryAfterMs ?? ms });
   const told = retryAfterMs === undefined ? {} : { retryAfterMs };
   switch (kind) {
@@ -86,7 +89,7 @@ export function outcomeOf(kind: TextClass | null, { code, reason, retryAfterMs }
 }
 
 /** Returns the channel status that follows from an error; null: the channel is unaffected. */
-export function statusOf(kind: TextClass | null, { code, reason }: Refusal): ChannelStatus | null {
+export function statusOf(kind: TextClass | null, { code, reason }: ProviderRefusal): ChannelStatus | null {
   if (kind === "login") return { state: "unauthorized", code, reason };
   if (kind === "account" || kind === "set-up" || kind === "reach") return { state: "degraded", code, reason };
   return null;
@@ -128,7 +131,7 @@ const longestMs = 5 * 60_000;
 const verdictMs = 10_000;
 const account = "*";
 
-interface Closed {
+interface ClosedSender {
   reason: string;
   kind: "account" | "set-up";
   /** Start of the pause, in milliseconds of the channel's clock. */
@@ -143,7 +146,7 @@ interface Closed {
 export class SenderPauses {
   readonly #clock: Pick<Clock, "now">;
   readonly #health: Health;
-  readonly #closed = new Map<string, Closed>();
+  readonly #closed = new Map<string, ClosedSender>();
 
   constructor(clock: Pick<Clock, "now">, health: Health) {
     this.#clock = clock;

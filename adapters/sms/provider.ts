@@ -33,7 +33,7 @@ export interface Provider {
     readonly bySegment?: true;
   };
   /** For providers that send webhooks: one endpoint for each URL they post to. */
-  readonly doors?: readonly Door[];
+  readonly doors?: readonly WebhookEndpoint[];
   /** `Inbound.run` of the contract, for providers with their own connection (SMPP) or a list from which
    *  missed messages are backfilled. */
   run?(cursor: Cursor | null, signal: AbortSignal): Promise<void>;
@@ -87,7 +87,7 @@ export interface ProviderParts {
 }
 
 /** One webhook URL that the provider posts to. */
-export interface Door {
+export interface WebhookEndpoint {
   readonly path: RoutePath;
   /** Verifies and parses one request, whose body is unread. Null: verification failed, and the response
    *  is 403. Must not throw for any content of an unverified request. */

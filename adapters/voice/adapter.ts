@@ -13,7 +13,7 @@ import type { Dialect, SocketSide } from "./dialects/dialect.ts";
 import { VoiceChannel } from "./engine/record.ts";
 import { RequestCalls } from "./engine/requests.ts";
 import { LiveCalls, serve } from "./engine/socket.ts";
-import { type Draft, outbound } from "./outbound.ts";
+import { outbound, type VoiceDraft } from "./outbound.ts";
 import { callable, placedCalls } from "./placing.ts";
 
 export { type CallFlow, callRoutes } from "./call-routes.ts";
@@ -55,7 +55,7 @@ export function voiceAdapter({
   });
 }
 
-function create(dialect: Dialect, channel: Channel, settings: VoiceConfig): Adapter<Draft> {
+function create(dialect: Dialect, channel: Channel, settings: VoiceConfig): Adapter<VoiceDraft> {
   const voice = new VoiceChannel(channel, settings);
   const block = (settings as Readonly<Record<string, unknown>>)[dialect.name];
   const { socket, requests, routes = [] } = dialect.create(voice, block);

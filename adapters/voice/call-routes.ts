@@ -43,7 +43,7 @@ const pauseSeconds = 3;
 export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRoute[] {
   const { channel, config } = voice;
   const desk = callDesk(voice, flow);
-  const route = (method: "GET" | "POST", path: RoutePath, answer: Answer): HttpRoute => ({
+  const route = (method: "GET" | "POST", path: RoutePath, answer: RouteHandler): HttpRoute => ({
     kind: "http",
     method,
     path,
@@ -75,12 +75,12 @@ export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRo
   ];
 }
 
-type Answer = (params: Params) => Promise<Response> | Response;
+type RouteHandler = (params: Params) => Promise<Response> | Response;
 interface CallDesk {
-  readonly started: Answer;
-  readonly ended: Answer;
-  readonly dialed: Answer;
-  readonly voicemail: Answer;
+  readonly started: RouteHandler;
+  readonly ended: RouteHandler;
+  readonly dialed: RouteHandler;
+  readonly voicemail: RouteHandler;
 }
 
 function callDesk(voice: VoiceChannel, flow: CallFlow): CallDesk {

@@ -19,8 +19,8 @@ export function outbound(
   channel: Channel,
   find: (call: string) => Call | undefined,
   calls: PlacedCalls | null,
-): Outbound<Draft> {
-  const speak = async (draft: Speech, attempt: Attempt): Promise<SendOutcome> => {
+): Outbound<VoiceDraft> {
+  const speak = async (draft: SpeechDraft, attempt: Attempt): Promise<SendOutcome> => {
     const live = find(draft.session);
     if (live) return live.answer(draft, attempt);
     const facts = await channel.session(sessionId(draft.session));
@@ -49,7 +49,7 @@ export function outbound(
 
 /** Reconciles an attempt. Speech cannot be verified later; an outbound call is in the provider's list. */
 const lookingIn =
-  (calls: PlacedCalls): NonNullable<Outbound<Draft>["reconcile"]> =>
+  (calls: PlacedCalls): NonNullable<Outbound<VoiceDraft>["reconcile"]> =>
   async (stored, attempt, signal) => {
     const draft = readDraft(stored);
     return draft.kind === "speech" ? { kind: "unsure" } : calls.find(draft, attempt, signal);
@@ -59,7 +59,7 @@ const lookingIn =
 
 /** `speech`: the agent's text for a live call. It is converted to speakable text on sending, when the call's
  *  language is known. `call`: an outbound call that starts with the text as its greeting. */
-export type Draft =
+export type VoiceDraft =
   | {
       readonly kind: "speech";
       readonly session: string;
@@ -77,7 +77,7 @@ export type Draft =
     };
 
 /** Composes drafts from a reply. Signature and introduction are not spoken. */
-function compose(reply: Reply): readonly Draft[] {
+function compose(reply: Reply): readonly VoiceDraft[] {
   const { session, answers, text } = reply;
   const then = reply.handOver ? { handOver: true as const } : {};
   if (session !== null) return [{ kind: "speech", session, answers, text, ...then }];
@@ -85,10 +85,10 @@ function compose(reply: Reply): readonly Draft[] {
   return [{ kind: "call", to: to?.address ?? "", text, wanted: reply.kind === "opening" }];
 }
 
-export type Speech = Draft & { readonly kind: "speech" };
-export type Placing = Draft & { readonly kind: "call" };
+export type SpeechDraft = VoiceDraft & { readonly kind: "speech" };
+export type Placing = VoiceDraft & { readonly kind: "call" };
 
 /** Reads a draft from its stored JSON. */
-function readDraft(stored: Json): Draft {
-  return stored as unknown as Draft;
+function readDraft(stored: Json): VoiceDraft {
+  return stored as unknown as VoiceDraft;
 }

@@ -59,7 +59,7 @@ export function placedCalls(channel: Channel, config: VoiceConfig): PlacedCalls 
   const login = key ? `${key.sid}:${key.secret}` : `${account}:${token}`;
   if (account === undefined || number === undefined || (key ?? token) === undefined) return null;
   const base = `${config.api_url.replace(/\/$/, "")}/2010-04-01/Accounts/${account}`;
-  const ask = (request: Omit<ExchangeRequest, "login">) => exchange({ ...request, login });
+  const ask = (request: Omit<PlacingRequest, "login">) => exchange({ ...request, login });
   // Maps call SIDs to send keys, to exclude the calls of other drafts. The map is empty after a restart; an unknown
   // call counts as this draft's.
   const keys = new Map<string, SendKey>();
@@ -143,7 +143,7 @@ function creation(
 /** Error codes for a recipient that cannot be reached: invalid, not dialable, blocked. */
 const unreachable = new Set([13223, 13224, 13225, 13226, 13227, 21211, 21214, 21216, 21217]);
 
-function outcomeOf({ status, body, retryAfter }: ExchangeAnswer): SendOutcome {
+function outcomeOf({ status, body, retryAfter }: PlacingAnswer): SendOutcome {
   const { sid, code } = (body ?? {}) as { sid?: unknown; code?: unknown };
   const named = `${status}${typeof code === "number" ? `/${code}` : ""}`;
   const reason = `the interface answered ${named}`;
@@ -175,7 +175,7 @@ const refusal = (code: string, reason: string, scope: "draft" | "recipient"): Se
 // One HTTP request to a provider's API through Node's own client, which exposes the moment before the first byte is
 // sent. An error before that moment means "not sent"; after it the outcome is unknown.
 
-export interface ExchangeRequest {
+export interface PlacingRequest {
   readonly method: "GET" | "POST";
   readonly url: URL;
   /** `user:password` for Basic authentication. */
@@ -187,7 +187,7 @@ export interface ExchangeRequest {
   readonly crossing?: () => Promise<void>;
 }
 
-export interface ExchangeAnswer {
+export interface PlacingAnswer {
   readonly status: number;
   /** Retry-After of the response, in seconds. */
   readonly retryAfter: number | null;
@@ -199,7 +199,7 @@ const timeoutMs = 30_000;
 const largest = 4_000_000;
 
 /** Resolves with any status; redirects are returned and not followed. Rejects when no complete response arrives. */
-function exchange({ method, url, login, form, signal, crossing }: ExchangeRequest): Promise<ExchangeAnswer> {
+function exchange({ method, url, login, form, signal, crossing }: PlacingRequest): Promise<PlacingAnswer> {
   const safe = url.protocol === "https:";
   const body = form?.toString();
   const headers = {
@@ -236,7 +236,7 @@ function exchange({ method, url, login, form, signal, crossing }: ExchangeReques
   });
 }
 
-async function readAnswer(response: IncomingMessage): Promise<ExchangeAnswer> {
+async function readAnswer(response: IncomingMessage): Promise<PlacingAnswer> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {

@@ -1,16 +1,16 @@
 // The interface of the platform client to the pipeline: one function for each operation, and one result
-// type for all. Everything except `PastQuestion` and `Call` can be serialized as JSON, so that it can be
+// type for all. Everything except `PastQuestion` and `EffectOptions` can be serialized as JSON, so that it can be
 // stored with its turn.
 
 import type { CallResult } from "../client/index.ts";
 import type { Trigger } from "../wire/webhook.ts";
-import type { Part, ReadCall } from "./messages.ts";
+import type { MessageRange, ReadCall } from "./messages.ts";
 
 export { type CallResult, stopped } from "../client/index.ts";
 export type { ReadCall } from "./messages.ts";
 
 /** The options of a call that has an effect. */
-export interface Call {
+export interface EffectOptions {
   /** Aborts at the end of the lease or on shutdown. The client has its own timeout for each request. */
   readonly signal: AbortSignal;
   /** Called when a connection is available for the request that can have the effect, before its first
@@ -24,30 +24,30 @@ export interface AgentClient {
   /** Returns the agent of the key, with the settings of its channels. */
   describe(signal: AbortSignal): Promise<CallResult<AgentSettings>>;
   /** Opens a conversation through the start call: the platform may message the person itself. */
-  start(request: StartRequest, call: Call): Promise<CallResult<Started>>;
+  start(request: StartRequest, call: EffectOptions): Promise<CallResult<StartedConversation>>;
   /** Opens a conversation without a platform channel: finds or creates the user, then creates the
    *  conversation. */
-  create(request: CreateRequest, call: Call): Promise<CallResult<Started>>;
+  create(request: CreateRequest, call: EffectOptions): Promise<CallResult<StartedConversation>>;
   /** Returns the conversations of the user with this foreign key, in the platform's order. Empty when no
    *  such user exists. */
   findConversations(fkId: string, signal: AbortSignal): Promise<CallResult<readonly string[]>>;
   /** Sends one question. There is no idempotency key: after `unknown`, search for the question before a
    *  retry. */
-  ask(conversationId: string, question: Question, call: Call): Promise<CallResult<Answer>>;
+  ask(conversationId: string, question: Question, call: EffectOptions): Promise<CallResult<Answer>>;
   /** Checks whether the question was stored, and returns its answer. Reads only. */
-  lookUp(conversationId: string, question: PastQuestion, call: ReadCall): Promise<CallResult<Found>>;
+  lookUp(conversationId: string, question: PastQuestion, call: ReadCall): Promise<CallResult<LookUp>>;
   /** Returns who answers in this conversation: the agent or a human. */
   mode(conversationId: string, signal: AbortSignal): Promise<CallResult<"ai" | "manual">>;
   /** Sets who answers from now on. Idempotent. */
-  setMode(conversationId: string, mode: "ai" | "manual", call: Call): Promise<CallResult<null>>;
+  setMode(conversationId: string, mode: "ai" | "manual", call: EffectOptions): Promise<CallResult<null>>;
   /** Stores a human's reply; only in manual mode. Returns the message's id. */
-  say(conversationId: string, text: string, call: Call): Promise<CallResult<string>>;
+  say(conversationId: string, text: string, call: EffectOptions): Promise<CallResult<string>>;
   /** Returns the id of a human's reply of unknown outcome, or null when it was not stored. Reads only. */
   findSaid(conversationId: string, words: PastQuestion, call: ReadCall): Promise<CallResult<string | null>>;
   /** Returns the messages of the conversation from about the `from`th on, as far as they can be read. */
   read(conversationId: string, from: number, call: ReadCall): Promise<PlatformMessages>;
   /** Registers a webhook. There is no idempotency key: after `unknown`, check `registered` first. */
-  register(webhook: NewWebhook, call: Call): Promise<CallResult<Registered>>;
+  register(webhook: NewWebhook, call: EffectOptions): Promise<CallResult<Registered>>;
   /** Returns the registered webhooks, with ids if the platform returns them. `deferred`: the platform
    *  may not support the list. */
   registered(signal: AbortSignal): Promise<CallResult<readonly ListedWebhook[]>>;
@@ -59,7 +59,7 @@ export interface AgentClient {
   close(): Promise<void>;
 }
 
-export type Started = { readonly conversationId: string };
+export type StartedConversation = { readonly conversationId: string };
 
 /** The agent's settings that the daemon uses. A channel is null when the agent has no such skill. */
 export type AgentSettings = {
@@ -186,7 +186,9 @@ export type PlatformMessage = {
 };
 
 /** Consecutive messages, oldest first, from position `start` (the first message has 0) up to `end`. */
-export type PlatformMessages = Omit<Part, "messages"> & { readonly messages: readonly PlatformMessage[] };
+export type PlatformMessages = Omit<MessageRange, "messages"> & {
+  readonly messages: readonly PlatformMessage[];
+};
 
 /** A question whose outcome is unknown. */
 export interface PastQuestion {
@@ -203,7 +205,7 @@ export type Answer = {
   readonly text: string | null;
 };
 
-export type Found =
+export type LookUp =
   | { readonly state: "answered"; readonly answer: Answer }
   | { readonly state: "pending"; readonly questionId: string }
   | { readonly state: "absent" };

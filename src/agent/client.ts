@@ -13,12 +13,12 @@ import { emailSkill, escalationSkill, smsSkill } from "../wire/skill.ts";
 import type {
   AgentClient,
   AgentSettings,
-  Call,
   CallResult,
   ChannelSettings,
   CreateRequest,
+  EffectOptions,
   EscalationSettings,
-  Found,
+  LookUp,
   PastQuestion,
 } from "./calls.ts";
 import {
@@ -26,7 +26,7 @@ import {
   findQuestion,
   findWords,
   isCertain,
-  type Part,
+  type MessageRange,
   platformMessages,
   readBack,
   readFrom,
@@ -139,7 +139,7 @@ export function createAgentClient({ log, ...options }: AgentClientOptions): Agen
 }
 
 /** The question was not stored, unless it is one of the messages that exceed the size limit. */
-function certain(found: Found, { skipped }: Part, { text }: PastQuestion): CallResult<Found> {
+function certain(found: LookUp, { skipped }: MessageRange, { text }: PastQuestion): CallResult<LookUp> {
   if (found.state !== "absent" || skipped === 0 || text.length < shortText)
     return { kind: "ok", value: found };
   return { kind: "unknown", reason: `${skipped} messages of the conversation are too long to be read` };
@@ -148,7 +148,7 @@ function certain(found: Found, { skipped }: Part, { text }: PastQuestion): CallR
 /** A question up to this number of characters cannot make its message exceed the size limit. */
 const shortText = 250_000;
 
-const crossed = (call: Call) => ({ signal: call.signal, crossing: () => call.crossing() });
+const crossed = (call: EffectOptions) => ({ signal: call.signal, crossing: () => call.crossing() });
 
 function conversationBody(conversationUserId: string, { title, conversationContext }: CreateRequest) {
   return {

@@ -5,10 +5,10 @@
 
 import type { CallResult, Conversations, Message } from "../client/index.ts";
 import { normalizeWhitespace } from "../domain/turn.ts";
-import type { Answer, Found, PastQuestion, PlatformMessage } from "./calls.ts";
+import type { Answer, LookUp, PastQuestion, PlatformMessage } from "./calls.ts";
 
 /** Finds the user's newest message with this text that belongs to no earlier turn, and its answer. */
-export function findQuestion(messages: readonly Message[], question: PastQuestion): Found {
+export function findQuestion(messages: readonly Message[], question: PastQuestion): LookUp {
   const ordered = inOrder(messages);
   const index = ordered.findLastIndex((message) => isQuestion(message, question));
   const asked = ordered[index];
@@ -118,7 +118,7 @@ export interface ReadCall {
 }
 
 /** Consecutive messages in the platform's order, oldest first. */
-export interface Part {
+export interface MessageRange {
   readonly messages: readonly Message[];
   /** Positions in the conversation, from 0: of the first message, and after the last. */
   readonly start: number;
@@ -135,7 +135,7 @@ const pageSize = 64;
 /** A page that is too large is read in this number of parts. */
 const split = 8;
 
-interface Block extends Part {
+interface PageOfMessages extends MessageRange {
   /** Number of messages of a page. The platform may allow fewer than requested. */
   readonly size: number;
   readonly hasNext: boolean;
@@ -157,7 +157,7 @@ class PageReader {
 
   /** Requests the block of `size` messages at `start`, a multiple of it. The platform may return another
    *  range. */
-  async block(start: number, size: number): Promise<Block> {
+  async block(start: number, size: number): Promise<PageOfMessages> {
     const nothing = { messages: [], start, end: start, skipped: 0, size, hasNext: false, total: 0 };
     if (this.#asked && !(await this.#call.more()))
       return { ...nothing, failure: { kind: "deferred", reason: "the platform's rate is used up" } };
@@ -177,7 +177,7 @@ class PageReader {
     return { messages, start: at, end: at + count, skipped, failure: null, size: used, hasNext, total };
   }
 
-  async #inParts(start: number, size: number): Promise<Block> {
+  async #inParts(start: number, size: number): Promise<PageOfMessages> {
     const part = size % split === 0 ? size / split : 1;
     let read = await this.block(start, part);
     while (read.failure === null && read.hasNext && read.end < start + size) {
@@ -190,7 +190,7 @@ class PageReader {
 }
 
 /** Joins two adjacent or overlapping parts. */
-function joined(first: Part, second: Part): Part {
+function joined(first: MessageRange, second: MessageRange): MessageRange {
   const known = new Set(first.messages.map(({ id }) => id));
   return {
     messages: [...first.messages, ...second.messages.filter(({ id }) => !known.has(id))],
@@ -203,13 +203,18 @@ function joined(first: Part, second: Part): Part {
 
 /** Reads from the page with the message at `from` to the end. A platform without paging returns all
  *  messages, from 0. */
-export async function readFrom(pages: Pages, id: string, from: number, call: ReadCall): Promise<Part> {
+export async function readFrom(
+  pages: Pages,
+  id: string,
+  from: number,
+  call: ReadCall,
+): Promise<MessageRange> {
   const reader = new PageReader(pages, id, call);
   return readOn(reader, await reader.block(from - (from % pageSize), pageSize));
 }
 
-async function readOn(reader: PageReader, first: Block): Promise<Part> {
-  let read: Part = first;
+async function readOn(reader: PageReader, first: PageOfMessages): Promise<MessageRange> {
+  let read: MessageRange = first;
   for (let block = first; block.failure === null && block.hasNext; ) {
     const next = await reader.block(block.end - (block.end % block.size), block.size);
     // The platform returned the same page again.
@@ -227,7 +232,7 @@ export async function readBack(
   id: string,
   call: ReadCall,
   enough: (messages: readonly Message[]) => boolean,
-): Promise<Part> {
+): Promise<MessageRange> {
   const reader = new PageReader(pages, id, call);
   const first = await reader.block(0, pageSize);
   if (first.failure !== null || !first.hasNext) return first;

@@ -7,7 +7,7 @@ import { createAgentClient } from "../agent/index.ts";
 import type { Config } from "../config/index.ts";
 import type { RateReserve } from "../engine/rate-reserve.ts";
 import type { Timing } from "../ops/timing.ts";
-import { type Agent, createAgent } from "../pipeline/settings.ts";
+import { createAgent, type RunningAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
 
 /** Polls of conversations per channel (stage watch) that run in parallel to its questions. */
@@ -23,8 +23,8 @@ function connectionsOf(name: string, { channels }: Pick<Config, "channels">): nu
   return own.reduce((sum, { core }) => sum + core.concurrency + looksPerChannel, requestsOfAgent);
 }
 
-export interface Agents {
-  running(): ReadonlyMap<string, Agent>;
+export interface RunningAgents {
+  running(): ReadonlyMap<string, RunningAgent>;
   /** Builds new and changed agents without changing the running ones. Rejects when one cannot be built. */
   prepare(config: Config): Promise<NextAgents>;
   /** Closes all agents. */
@@ -32,7 +32,7 @@ export interface Agents {
 }
 
 export interface NextAgents {
-  agent(name: string): Agent | undefined;
+  agent(name: string): RunningAgent | undefined;
   /** Names of running agents that will be replaced or removed. */
   readonly replaced: readonly string[];
   /** Starts the new agents and stops the settings polling of the replaced ones. Call the result with a
@@ -41,8 +41,8 @@ export interface NextAgents {
   discard(): Promise<void>;
 }
 
-interface Entry {
-  readonly agent: Agent;
+interface AgentEntry {
+  readonly agent: RunningAgent;
   readonly digest: string;
   readonly abort: AbortController;
   ended: Promise<void>;
@@ -57,13 +57,13 @@ export function createAgents(options: {
   readonly timing: Timing;
   /** Called when an agent's settings changed. */
   changed(): void;
-}): Agents {
+}): RunningAgents {
   const { db, clock, log, timing } = options;
-  let entries = new Map<string, Entry>();
-  let agents = new Map<string, Agent>();
+  let entries = new Map<string, AgentEntry>();
+  let agents = new Map<string, RunningAgent>();
   const closing = new Set<Promise<void>>();
 
-  async function build(name: string, config: Config): Promise<Entry> {
+  async function build(name: string, config: Config): Promise<AgentEntry> {
     const block = config.agents[name];
     if (!block) throw new Error(`starting agent ${name}: it is not configured`);
     const organizationKey = config.platform.organization_key;
@@ -103,7 +103,7 @@ export function createAgents(options: {
     };
   }
 
-  const end = async (gone: readonly Entry[], unused: Promise<unknown>): Promise<void> => {
+  const end = async (gone: readonly AgentEntry[], unused: Promise<unknown>): Promise<void> => {
     await Promise.allSettled([unused, ...gone.map(({ ended }) => ended)]);
     await Promise.allSettled(gone.map(({ agent }) => agent.client.close()));
   };
@@ -111,8 +111,8 @@ export function createAgents(options: {
   return {
     running: () => agents,
     async prepare(config) {
-      const next = new Map<string, Entry>();
-      const built: Entry[] = [];
+      const next = new Map<string, AgentEntry>();
+      const built: AgentEntry[] = [];
       const discard = async () => void (await Promise.all(built.map(({ agent }) => agent.client.close())));
       try {
         for (const [name, block] of Object.entries(config.agents)) {

@@ -16,7 +16,7 @@ import {
 } from "bridgehead/contract";
 import type { Scheduler } from "../engine/scheduler.ts";
 import type { Timing } from "../ops/timing.ts";
-import { accept, type Reader } from "../pipeline/accept/stage.ts";
+import { accept, type ReaderLease } from "../pipeline/accept/stage.ts";
 import type { Database, Query } from "../store/driver.ts";
 import type { Installation } from "../store/installation.ts";
 import { readSecret, writeSecret } from "../store/secrets.ts";
@@ -54,7 +54,7 @@ export function createChannel(options: {
   /** The platform's current facts about the agent on this channel. */
   agent(): AgentFacts | null;
   /** The lease under which this process currently reads the channel. */
-  reader(): Reader | null;
+  reader(): ReaderLease | null;
 }): Channel {
   const { id, scheduler, db, clock, node, state } = options;
   const log = inChannel(options.log, id);

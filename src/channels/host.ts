@@ -6,10 +6,10 @@ import type { Adapter, ChannelStatus, Clock, Log, Route } from "bridgehead/contr
 import type { ChannelConfig } from "../config/index.ts";
 import type { Scheduler } from "../engine/scheduler.ts";
 import type { Timing } from "../ops/timing.ts";
-import type { Reader } from "../pipeline/accept/stage.ts";
+import type { ReaderLease } from "../pipeline/accept/stage.ts";
 import { agentFacts, type ChannelRuntime } from "../pipeline/channel-runtime.ts";
-import type { Escalation } from "../pipeline/escalation.ts";
-import type { Agent } from "../pipeline/settings.ts";
+import type { EscalationHooks } from "../pipeline/escalation.ts";
+import type { RunningAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
 import type { Installation } from "../store/installation.ts";
 import { ensureChannel } from "../store/tables/events.ts";
@@ -35,7 +35,7 @@ export interface Host {
    *  when they have been started. */
   prepare(
     configs: readonly ChannelConfig[],
-    agentOf: (name: string) => Agent | undefined,
+    agentOf: (name: string) => RunningAgent | undefined,
   ): Promise<() => Promise<void>>;
   running(): readonly RunningChannel[];
   /** The channel runtimes for the pipeline. */
@@ -46,7 +46,7 @@ export interface Host {
   close(): Promise<void>;
 }
 
-interface Entry {
+interface ChannelEntry {
   readonly channel: RunningChannel;
   readonly digest: string;
   readonly line: ChannelRuntime;
@@ -68,13 +68,13 @@ export function createHost(options: {
   readonly timing: Timing;
   publicUrl(): string;
   /** Escalation handling for every channel. Absent only when the host runs without an app. */
-  readonly escalation?: Escalation;
+  readonly escalation?: EscalationHooks;
   /** Closes the sockets of a removed channel's routes. Resolves when no adapter serves one of them any
    *  more. */
   retire?(routes: readonly Route[]): Promise<void>;
 }): Host {
   const timing = options.timing.channels;
-  const entries = new Map<string, Entry>();
+  const entries = new Map<string, ChannelEntry>();
   const lines = new Map<string, ChannelRuntime>();
   const closing = new Set<Promise<void>>();
   const close = async (adapter: Adapter): Promise<void> => {
@@ -83,10 +83,10 @@ export function createHost(options: {
     });
   };
 
-  function build(config: ChannelConfig, agent: Agent): Entry {
+  function build(config: ChannelConfig, agent: RunningAgent): ChannelEntry {
     const { clock, db, node } = options;
     const log = options.log;
-    let reader: Reader | null = null;
+    let reader: ReaderLease | null = null;
     const builtAt = clock.monotonic();
     const state: ChannelState = {
       status: { state: "connecting" },
@@ -177,7 +177,7 @@ export function createHost(options: {
 
   /** Resolves when the channel reads no more. Its replies may still be in progress; the adapter is
    *  closed after them. */
-  async function end(entry: Entry): Promise<void> {
+  async function end(entry: ChannelEntry): Promise<void> {
     entry.abort.abort();
     await entry.ended();
     const { routes = [] } = entry.channel.adapter;
@@ -190,7 +190,7 @@ export function createHost(options: {
 
   /** The pipeline uses the new channel at once. Reading starts when the old channel has stopped, because
    *  both use one lease. */
-  async function exchange(id: string, next: Entry | null): Promise<void> {
+  async function exchange(id: string, next: ChannelEntry | null): Promise<void> {
     const old = entries.get(id);
     if (next) {
       entries.set(id, next);
@@ -206,7 +206,7 @@ export function createHost(options: {
   return {
     async prepare(configs, agentOf) {
       const wanted = configs.filter((config) => config.core.enabled);
-      const built = new Map<string, Entry>();
+      const built = new Map<string, ChannelEntry>();
       try {
         for (const config of wanted) {
           const agent = agentOf(config.core.agent);
@@ -266,12 +266,12 @@ const afterFall = (error: unknown): ChannelStatus => ({
   reason: error instanceof Error ? error.message : String(error),
 });
 
-const agentNumbers = new WeakMap<Agent, number>();
+const agentNumbers = new WeakMap<RunningAgent, number>();
 let nextAgentNumber = 1;
 
 /** Hash of everything that a channel was built from. A reload replaces the channel only when this
  *  differs. */
-function digest(config: ChannelConfig, agent: Agent): string {
+function digest(config: ChannelConfig, agent: RunningAgent): string {
   let number = agentNumbers.get(agent);
   if (number === undefined) {
     number = nextAgentNumber++;

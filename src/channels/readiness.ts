@@ -5,7 +5,7 @@ import type { ChannelStatus, Clock } from "bridgehead/contract";
 import type { Scheduler } from "../engine/scheduler.ts";
 import type { Metrics } from "../ops/metrics.ts";
 import { whyNotAsk } from "../pipeline/channel-runtime.ts";
-import type { Agent } from "../pipeline/settings.ts";
+import type { RunningAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
 import { type ChannelOverview, overview, proveWritable } from "../store/operators/overview.ts";
 import type { Host } from "./host.ts";
@@ -31,7 +31,7 @@ export interface ChannelReport {
 }
 
 /** Returns one report per channel, in the configuration's order. */
-export function reportChannels(host: Host, agents: ReadonlyMap<string, Agent>): ChannelReport[] {
+export function reportChannels(host: Host, agents: ReadonlyMap<string, RunningAgent>): ChannelReport[] {
   return host.running().map(({ config, state, failures, standby }) => {
     const line = host.lines().get(config.id);
     const refused = agents.get(config.core.agent)?.problem() ?? null;
@@ -145,7 +145,7 @@ export function defineGauges(
     readonly db: Database;
     readonly scheduler: Scheduler;
     readonly host: Host;
-    readonly agents: ReadonlyMap<string, Agent>;
+    readonly agents: ReadonlyMap<string, RunningAgent>;
   },
   clock: Clock,
 ): void {

@@ -5,7 +5,7 @@ import type { Clock, Inbound, Log } from "bridgehead/contract";
 import { cursor } from "bridgehead/contract";
 import { jitter } from "../ops/clock.ts";
 import type { Timing } from "../ops/timing.ts";
-import type { Reader } from "../pipeline/accept/stage.ts";
+import type { ReaderLease } from "../pipeline/accept/stage.ts";
 import type { Database } from "../store/driver.ts";
 import { dropLease, takeLease } from "../store/leases.ts";
 import { readCursor } from "../store/tables/events.ts";
@@ -19,7 +19,7 @@ export interface Supervised {
   readonly node: string;
   readonly timing: Timing["channels"];
   /** Sets the lease under which accept() may write the cursor; null without a lease. */
-  setReader(reader: Reader | null): void;
+  setReader(reader: ReaderLease | null): void;
   /** True when the adapter has reported `ready` since the run started. */
   isReady(): boolean;
   /** Called in every iteration. The watchdog uses it to detect a stuck supervisor. */
@@ -67,7 +67,7 @@ async function tryLease(one: Supervised, lease: string): Promise<number | "held"
   }
 }
 
-async function runOnce(one: Supervised, reader: Reader, signal: AbortSignal): Promise<unknown> {
+async function runOnce(one: Supervised, reader: ReaderLease, signal: AbortSignal): Promise<unknown> {
   const stop = new AbortController();
   const life = AbortSignal.any([signal, stop.signal]);
   one.setReader(reader);
@@ -89,7 +89,7 @@ async function runOnce(one: Supervised, reader: Reader, signal: AbortSignal): Pr
 
 /** Renews the lease regularly. Ends when the lease is lost, also according to this
  *  process's own clock. */
-async function renew(one: Supervised, reader: Reader, life: AbortSignal): Promise<void> {
+async function renew(one: Supervised, reader: ReaderLease, life: AbortSignal): Promise<void> {
   const { lease, renewal } = one.timing;
   let renewedAt = one.clock.monotonic();
   for (;;) {

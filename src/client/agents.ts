@@ -7,7 +7,7 @@ import { agent, agentFile, escalation, statistic } from "../wire/agent.ts";
 import { platformUser, user, userSearch } from "../wire/conversation.ts";
 import type { Page } from "../wire/record.ts";
 import { accepted, delivery, webhook } from "../wire/webhook.ts";
-import type { BodyOf, Caller, Line, QueryOf } from "./caller.ts";
+import type { BodyOf, OperationCaller, OperationFields, QueryOf } from "./caller.ts";
 import type { CallResult } from "./exchange.ts";
 import type {
   Agent,
@@ -61,22 +61,25 @@ export interface Agents {
 
 const ofAgent = { method: "GET", key: "agent", mayBeMissing: true } as const;
 const organizations = { ...ofAgent, key: "organization" } as const;
-const getLine: Line<"getAgent"> = { ...ofAgent, path: "/external/agents/by-api-key" };
-const usersLine: Line<"listAgentUsers"> = { ...ofAgent, path: "/external/agents/users" };
-const adminsLine: Line<"listAdminUsers"> = { ...ofAgent, path: "/external/agents/admin-users" };
-const statisticLine: Line<"getStatistic"> = { ...ofAgent, path: "/external/agents/statistic" };
-const escalationsLine: Line<"listEscalations"> = {
+const getLine: OperationFields<"getAgent"> = { ...ofAgent, path: "/external/agents/by-api-key" };
+const usersLine: OperationFields<"listAgentUsers"> = { ...ofAgent, path: "/external/agents/users" };
+const adminsLine: OperationFields<"listAdminUsers"> = { ...ofAgent, path: "/external/agents/admin-users" };
+const statisticLine: OperationFields<"getStatistic"> = { ...ofAgent, path: "/external/agents/statistic" };
+const escalationsLine: OperationFields<"listEscalations"> = {
   ...ofAgent,
   path: "/external/agents/escalations",
   mayBeMissing: false,
 };
-const usersOfLine: Line<"listUsersOfAgent"> = { ...organizations, path: "/external/agents/{id}/users" };
-const platformUsersLine: Line<"listPlatformUsers"> = {
+const usersOfLine: OperationFields<"listUsersOfAgent"> = {
+  ...organizations,
+  path: "/external/agents/{id}/users",
+};
+const platformUsersLine: OperationFields<"listPlatformUsers"> = {
   ...organizations,
   path: "/external/agents/{id}/platform-users",
 };
 
-export function agentsOf({ call, json }: Caller): Agents {
+export function agentsOf({ call, json }: OperationCaller): Agents {
   const record = json(one(agent.read));
   const people = json(pageOf(user.read));
   const colleagues = json(pageOf(platformUser.read));
@@ -107,18 +110,22 @@ export interface Users {
   delete(id: string, options?: CallOptions): Promise<CallResult<void>>;
 }
 
-const createLine: Line<"createUser"> = {
+const createLine: OperationFields<"createUser"> = {
   method: "POST",
   path: "/external/users",
   key: "agent",
   mayBeMissing: false,
 };
 const named = { key: "agent", mayBeMissing: true } as const;
-const searchLine: Line<"searchUser"> = { ...named, method: "GET", path: "/external/users/search" };
-const userLine: Line<"getUser"> = { ...named, method: "GET", path: "/external/users/{id}" };
-const deleteLine: Line<"deleteUser"> = { ...named, method: "DELETE", path: "/external/users/{id}" };
+const searchLine: OperationFields<"searchUser"> = { ...named, method: "GET", path: "/external/users/search" };
+const userLine: OperationFields<"getUser"> = { ...named, method: "GET", path: "/external/users/{id}" };
+const deleteLine: OperationFields<"deleteUser"> = {
+  ...named,
+  method: "DELETE",
+  path: "/external/users/{id}",
+};
 
-export function usersOf({ call, json }: Caller): Users {
+export function usersOf({ call, json }: OperationCaller): Users {
   const record = json(one(user.read));
   const found = json(one(userSearch.read));
   return {
@@ -167,33 +174,49 @@ export interface Files {
 
 const unnamed = { key: "agent", mayBeMissing: false } as const;
 const ofFile = "/external/agent-files/{id}";
-const uploadLine: Line<"uploadFile"> = { ...unnamed, method: "POST", path: "/external/agent-files/upload" };
-const filesLine: Line<"listFiles"> = { ...unnamed, method: "GET", path: "/external/agent-files/by-api-key" };
-const contentLine: Line<"getFileContent"> = { ...named, method: "GET", path: `${ofFile}/content` };
-const assistantLine: Line<"addFileToAssistant"> = {
+const uploadLine: OperationFields<"uploadFile"> = {
+  ...unnamed,
+  method: "POST",
+  path: "/external/agent-files/upload",
+};
+const filesLine: OperationFields<"listFiles"> = {
+  ...unnamed,
+  method: "GET",
+  path: "/external/agent-files/by-api-key",
+};
+const contentLine: OperationFields<"getFileContent"> = { ...named, method: "GET", path: `${ofFile}/content` };
+const assistantLine: OperationFields<"addFileToAssistant"> = {
   ...named,
   method: "PUT",
   path: `${ofFile}/add-to-assistant`,
 };
-const storeLine: Line<"addFileToVectorStore"> = {
+const storeLine: OperationFields<"addFileToVectorStore"> = {
   ...named,
   method: "PUT",
   path: `${ofFile}/add-to-vector-store`,
 };
-const storeAsyncLine: Line<"addFileToVectorStoreAsync"> = {
+const storeAsyncLine: OperationFields<"addFileToVectorStoreAsync"> = {
   ...named,
   method: "PUT",
   path: `${ofFile}/add-to-vector-store/async`,
 };
-const removeLine: Line<"removeFileFromVectorStore"> = {
+const removeLine: OperationFields<"removeFileFromVectorStore"> = {
   ...named,
   method: "DELETE",
   path: `${ofFile}/delete-from-vector-store`,
 };
-const deleteFileLine: Line<"deleteFile"> = { ...named, method: "DELETE", path: `${ofFile}/delete` };
-const deleteManyLine: Line<"deleteFiles"> = { ...unnamed, method: "DELETE", path: "/external/agent-files" };
+const deleteFileLine: OperationFields<"deleteFile"> = {
+  ...named,
+  method: "DELETE",
+  path: `${ofFile}/delete`,
+};
+const deleteManyLine: OperationFields<"deleteFiles"> = {
+  ...unnamed,
+  method: "DELETE",
+  path: "/external/agent-files",
+};
 
-export function filesOf({ call, json }: Caller): Files {
+export function filesOf({ call, json }: OperationCaller): Files {
   const record = json(one(agentFile.read));
   const page = json(pageOf(agentFile.read));
   const bytes = { form: "bytes", read: (body: Uint8Array) => body } as const;
@@ -234,7 +257,7 @@ async function formOf({ fileName, bytes, mediaType, autoAddToVectorStore }: Uplo
   return { type, bytes: new Uint8Array(await encoded.arrayBuffer()) };
 }
 
-type Accepted = { readonly id: string };
+type AcceptedRecord = { readonly id: string };
 
 export interface Webhooks {
   /** POST /external/agents/webhooks: registers a webhook. Only this response contains the secret that
@@ -252,25 +275,29 @@ export interface Webhooks {
     options?: CallOptions,
   ): Promise<CallResult<Page<Delivery>>>;
   /** POST /external/agents/webhooks/{id}/fire: sends a delivery for a conversation now. */
-  fire(id: string, conversationId: string, options?: CallOptions): Promise<CallResult<Accepted>>;
+  fire(id: string, conversationId: string, options?: CallOptions): Promise<CallResult<AcceptedRecord>>;
   /** POST /external/agents/webhooks/deliveries/{id}/resend. */
-  resend(deliveryId: string, options?: CallOptions): Promise<CallResult<Accepted>>;
+  resend(deliveryId: string, options?: CallOptions): Promise<CallResult<AcceptedRecord>>;
 }
 
 const webhooks = "/external/agents/webhooks";
 const ofWebhook = "/external/agents/webhooks/{id}";
-const registerLine: Line<"registerWebhook"> = { ...unnamed, method: "POST", path: webhooks };
-const webhooksLine: Line<"listWebhooks"> = { ...unnamed, method: "GET", path: webhooks };
-const unregisterLine: Line<"deleteWebhook"> = { ...named, method: "DELETE", path: ofWebhook };
-const deliveriesLine: Line<"listDeliveries"> = { ...named, method: "GET", path: `${ofWebhook}/deliveries` };
-const fireLine: Line<"fireWebhook"> = { ...named, method: "POST", path: `${ofWebhook}/fire` };
-const resendLine: Line<"resendDelivery"> = {
+const registerLine: OperationFields<"registerWebhook"> = { ...unnamed, method: "POST", path: webhooks };
+const webhooksLine: OperationFields<"listWebhooks"> = { ...unnamed, method: "GET", path: webhooks };
+const unregisterLine: OperationFields<"deleteWebhook"> = { ...named, method: "DELETE", path: ofWebhook };
+const deliveriesLine: OperationFields<"listDeliveries"> = {
+  ...named,
+  method: "GET",
+  path: `${ofWebhook}/deliveries`,
+};
+const fireLine: OperationFields<"fireWebhook"> = { ...named, method: "POST", path: `${ofWebhook}/fire` };
+const resendLine: OperationFields<"resendDelivery"> = {
   ...named,
   method: "POST",
   path: "/external/agents/webhooks/deliveries/{id}/resend",
 };
 
-export function webhooksOf({ call, json }: Caller): Webhooks {
+export function webhooksOf({ call, json }: OperationCaller): Webhooks {
   const record = json(one(webhook.read));
   const page = json(pageOf(webhook.read));
   const log = json(pageOf(delivery.read));

@@ -10,7 +10,7 @@ import { failureDetails, failureReason, notFound, once, type Reading } from "../
 import { type CallResult, type Exchange, exchange, stopped } from "./exchange.ts";
 import type { CallOptions, ClientOptions } from "./options.ts";
 import { tryUpTo } from "./rate.ts";
-import { type ListReader, ListSplitter, type Reader, type SplitList } from "./reading.ts";
+import { type BodyReader, type ListReader, ListSplitter, type SplitList } from "./reading.ts";
 
 // Imports only the pool: all of undici would take a third of an idle daemon's own memory.
 
@@ -38,25 +38,25 @@ interface Request<T> {
   readonly names?: { readonly [name: string]: string };
   readonly query?: { readonly [name: string]: string | number | undefined } | undefined;
   readonly body?: object | undefined;
-  readonly form?: Form;
-  readonly answer: Content<T>;
+  readonly form?: FormBody;
+  readonly answer: BodyContent<T>;
 }
 /** A body that is not JSON. */
-interface Form {
+interface FormBody {
   readonly type: string;
   readonly bytes: Uint8Array;
 }
 
-export interface Caller {
+export interface OperationCaller {
   readonly call: <T>(
     line: AnyLine,
     request: Request<T>,
     options: CallOptions | undefined,
   ) => Promise<CallResult<T>>;
   /** The response is JSON, parsed by `reader`. Each dropped field is reported once. */
-  readonly json: <T>(reader: Reader<T>) => Content<T>;
+  readonly json: <T>(reader: BodyReader<T>) => BodyContent<T>;
   /** The response is a JSON list in the first of the named fields. Its items are parsed one at a time. */
-  readonly list: <T>(names: readonly string[], reader: ListReader<T>) => Content<T>;
+  readonly list: <T>(names: readonly string[], reader: ListReader<T>) => BodyContent<T>;
   /** Changes the maximum number of concurrent requests; further requests are queued. */
   setConnections(count: number): void;
   close(): Promise<void>;
@@ -65,7 +65,7 @@ export interface Caller {
 /** Creates a caller. Opens no connection before the first call. Throws when `url` is not an address. */
 export function createCaller(
   options: ClientOptions & { readonly url: string; readonly clock: Clock },
-): Caller {
+): OperationCaller {
   const { clock, rate } = options;
   const base = new URL(options.url);
   const prefix = base.pathname.replace(/\/+$/, "");
@@ -90,7 +90,7 @@ export function createCaller(
   async function send<T>(
     { method, mayBeMissing }: AnyLine,
     { answer }: Request<T>,
-    sent: { readonly path: string; readonly headers: Headers; readonly body?: string | Uint8Array },
+    sent: { readonly path: string; readonly headers: RequestHeaders; readonly body?: string | Uint8Array },
     { signal = never, crossing, timeoutMs = options.timeoutMs }: CallOptions,
   ): Promise<CallResult<T>> {
     if (rate && !(await rate.turn(signal))) return { kind: "deferred", reason: stopped };
@@ -143,7 +143,7 @@ export function createCaller(
   };
 }
 
-type Headers = { readonly [name: string]: string };
+type RequestHeaders = { readonly [name: string]: string };
 
 /** Returns the headers of a request for the credential that it needs (External API 5) and the type of
  *  its body. Undefined when that credential is not configured. */
@@ -154,23 +154,23 @@ function headersUnder(options: ClientOptions) {
     agent: headers("agent-secret-key", options.agentKey),
     organization: headers("organization-secret-key", options.organizationKey),
   };
-  return (key: "agent" | "organization", type: string | undefined): Headers | undefined => {
+  return (key: "agent" | "organization", type: string | undefined): RequestHeaders | undefined => {
     const without = plain[key];
     return without && type ? { ...without, "content-type": type } : without;
   };
 }
 
-type Table = typeof operations;
+type OperationTable = typeof operations;
 /** The names of the interface's operations in its description. */
-export type OperationId = keyof Table;
+export type OperationId = keyof OperationTable;
 
 /** The fields of the table for one operation. A wrong path or method does not compile. */
-export interface Line<Id extends OperationId> {
-  readonly method: Table[Id]["method"];
-  readonly path: Table[Id]["path"];
-  readonly key: Table[Id]["key"];
+export interface OperationFields<Id extends OperationId> {
+  readonly method: OperationTable[Id]["method"];
+  readonly path: OperationTable[Id]["path"];
+  readonly key: OperationTable[Id]["key"];
   /** True when the interface's own 404 means that an object named by the request does not exist. */
-  readonly mayBeMissing: 404 extends Table[Id]["errors"][number] ? true : false;
+  readonly mayBeMissing: 404 extends OperationTable[Id]["errors"][number] ? true : false;
 }
 
 /** An entry of any operation. */
@@ -182,22 +182,26 @@ export interface AnyLine {
 }
 
 /** The operation's request body, as a caller writes it. */
-export type BodyOf<Id extends OperationId> = Table[Id] extends { readonly body: infer B extends z.ZodType }
+export type BodyOf<Id extends OperationId> = OperationTable[Id] extends {
+  readonly body: infer B extends z.ZodType;
+}
   ? z.input<B>
   : never;
 
 /** The operation's query parameters. Omitted or undefined ones are not sent. */
-export type QueryOf<Id extends OperationId> = Table[Id] extends { readonly query: infer Q extends z.ZodType }
+export type QueryOf<Id extends OperationId> = OperationTable[Id] extends {
+  readonly query: infer Q extends z.ZodType;
+}
   ? z.input<Q>
   : never;
 
-type Query = { readonly [name: string]: string | number | undefined };
+type QueryParameters = { readonly [name: string]: string | number | undefined };
 
 /** Returns path and query of one request. Null when an id is invalid, because it would change the path. */
 function addressOf(
   path: string,
   names: { readonly [name: string]: string } = {},
-  query: Query = {},
+  query: QueryParameters = {},
 ): string | null {
   for (const value of Object.values(names)) if (value === "" || value === "." || value === "..") return null;
   const full = path.includes("{")
@@ -228,14 +232,14 @@ interface Expectation<T> {
   readonly now: number;
   /** The request names an object that may not exist. */
   readonly mayBeMissing: boolean;
-  readonly answer: Content<T>;
+  readonly answer: BodyContent<T>;
   /** Set for content of the form `list`. */
   readonly splitter?: ListSplitter | undefined;
 }
 
 /** The content of a successful response: JSON, a JSON list parsed item by item as it arrives, the bytes
  *  of a document, or nothing that is read. */
-export type Content<T> =
+export type BodyContent<T> =
   | { readonly form: "json"; readonly read: (body: unknown) => Reading<T> }
   | {
       readonly form: "list";

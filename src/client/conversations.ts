@@ -4,7 +4,7 @@
 import { downloadUrl, uploadUrl } from "../wire/agent.ts";
 import { conversation, conversationState, message, responseOn, startResponse } from "../wire/conversation.ts";
 import type { Page } from "../wire/record.ts";
-import type { BodyOf, Caller, Line, QueryOf } from "./caller.ts";
+import type { BodyOf, OperationCaller, OperationFields, QueryOf } from "./caller.ts";
 import type { CallResult } from "./exchange.ts";
 import type {
   CallOptions,
@@ -86,7 +86,7 @@ export interface Conversations {
 }
 
 const own = { key: "agent" } as const;
-const startLine: Line<"startConversation"> = {
+const startLine: OperationFields<"startConversation"> = {
   ...own,
   method: "POST",
   path: "/external/conversations/start",
@@ -97,43 +97,53 @@ const all = "/external/conversations";
 const each = "/external/conversations/{id}";
 const said = "/external/conversations/{id}/messages";
 
-const createLine: Line<"createConversation"> = { ...named, method: "POST", path: all };
-const listLine: Line<"listConversations"> = { ...own, method: "GET", path: all, mayBeMissing: false };
-const deleteLine: Line<"deleteConversations"> = { ...own, method: "DELETE", path: all, mayBeMissing: false };
-const statesLine: Line<"listConversationStates"> = {
+const createLine: OperationFields<"createConversation"> = { ...named, method: "POST", path: all };
+const listLine: OperationFields<"listConversations"> = {
+  ...own,
+  method: "GET",
+  path: all,
+  mayBeMissing: false,
+};
+const deleteLine: OperationFields<"deleteConversations"> = {
+  ...own,
+  method: "DELETE",
+  path: all,
+  mayBeMissing: false,
+};
+const statesLine: OperationFields<"listConversationStates"> = {
   ...own,
   method: "GET",
   path: "/external/conversations/states",
   mayBeMissing: false,
 };
-const getLine: Line<"getConversation"> = { ...named, method: "GET", path: each };
-const updateLine: Line<"updateConversation"> = { ...named, method: "PUT", path: each };
-const modeLine: Line<"setConversationMode"> = { ...named, method: "PUT", path: `${each}/mode` };
-const sendLine: Line<"sendMessage"> = { ...named, method: "POST", path: said };
-const messagesLine: Line<"listMessages"> = { ...named, method: "GET", path: said };
-const asyncLine: Line<"sendMessageAsync"> = { ...named, method: "POST", path: `${said}/async` };
-const responseLine: Line<"getResponse"> = {
+const getLine: OperationFields<"getConversation"> = { ...named, method: "GET", path: each };
+const updateLine: OperationFields<"updateConversation"> = { ...named, method: "PUT", path: each };
+const modeLine: OperationFields<"setConversationMode"> = { ...named, method: "PUT", path: `${each}/mode` };
+const sendLine: OperationFields<"sendMessage"> = { ...named, method: "POST", path: said };
+const messagesLine: OperationFields<"listMessages"> = { ...named, method: "GET", path: said };
+const asyncLine: OperationFields<"sendMessageAsync"> = { ...named, method: "POST", path: `${said}/async` };
+const responseLine: OperationFields<"getResponse"> = {
   ...named,
   method: "GET",
   path: `${said}/{messageId}/response-on`,
 };
-const manualLine: Line<"sendManualMessage"> = {
+const manualLine: OperationFields<"sendManualMessage"> = {
   ...named,
   method: "POST",
   path: `${each}/send-manual-message`,
 };
-const uploadUrlLine: Line<"createUploadUrl"> = {
+const uploadUrlLine: OperationFields<"createUploadUrl"> = {
   ...named,
   method: "POST",
   path: `${each}/message-files/upload-url`,
 };
-const fileUrlLine: Line<"getMessageFileUrl"> = {
+const fileUrlLine: OperationFields<"getMessageFileUrl"> = {
   ...named,
   method: "GET",
   path: `${each}/message-files/{fileId}/signed-url`,
 };
 
-export function conversationsOf({ call, json, list: listOf }: Caller): Conversations {
+export function conversationsOf({ call, json, list: listOf }: OperationCaller): Conversations {
   const started = json(one(startResponse.read));
   const record = json(one(conversation.read));
   const page = json(pageOf(conversation.read));

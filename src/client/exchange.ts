@@ -90,7 +90,7 @@ export type Exchange =
     }
   | { readonly kind: "failed"; readonly crossed: boolean; readonly reason: string };
 
-type Headers = { readonly [name: string]: string | string[] | undefined };
+type ResponseHeaders = { readonly [name: string]: string | string[] | undefined };
 
 /** The queue bounds the requests under way: each occupies it until it is settled. The pool is as large
  *  as the queue. Its own queue only covers the moment in which a connection becomes reusable, because a
@@ -209,7 +209,11 @@ class ExchangeState implements Dispatcher.DispatchHandler {
     this.limit(this.#outgoing.timeoutMs, `no answer within ${this.#outgoing.timeoutMs} ms`);
   }
 
-  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: ResponseHeaders,
+  ): void {
     if (status < 200) return;
     this.#status = status;
     const retryAfter = headers["retry-after"];

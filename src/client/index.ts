@@ -14,15 +14,15 @@ import {
 } from "./agents.ts";
 import { createCaller } from "./caller.ts";
 import { type Conversations, conversationsOf } from "./conversations.ts";
-import type { ClientOptions, Place } from "./options.ts";
+import type { ClientOptions, PlatformAddress } from "./options.ts";
 
 export type { Agents, Files, Upload, Users, Webhooks } from "./agents.ts";
 export type { BodyOf, OperationId, QueryOf } from "./caller.ts";
 export type { Conversations } from "./conversations.ts";
 export { CallFailure, type CallResult, mapped, stopped } from "./exchange.ts";
 export type * from "./options.ts";
-export type { CallOptions, ClientOptions, Place, Region } from "./options.ts";
-export { createRate, type Rate, type RateOptions } from "./rate.ts";
+export type { CallOptions, ClientOptions, PlatformAddress, Region } from "./options.ts";
+export { createRate, type RateLimiter, type RateOptions } from "./rate.ts";
 export { items, pages } from "./reading.ts";
 
 /** The client. Every operation returns a `CallResult`; none throws. */
@@ -40,7 +40,7 @@ export interface Client {
 
 /** Creates a client. Opens no connection before the first call. Throws when the address is invalid, or
  *  the region has no address. */
-export function createClient(options: ClientOptions & Place): Client {
+export function createClient(options: ClientOptions & PlatformAddress): Client {
   const { clock = systemClock } = options;
   const caller = createCaller({ ...options, clock, url: baseOf(options) });
   return {
@@ -54,7 +54,7 @@ export function createClient(options: ClientOptions & Place): Client {
   };
 }
 
-function baseOf(place: Place): string {
+function baseOf(place: PlatformAddress): string {
   if ("url" in place) return place.url;
   const url = place.urls[place.region];
   if (url === undefined) throw new TypeError(`no address is given for the region ${place.region}`);

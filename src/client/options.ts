@@ -16,7 +16,7 @@ import type {
 } from "../wire/conversation.ts";
 import type { Dropped } from "../wire/record.ts";
 import type { delivery, webhook } from "../wire/webhook.ts";
-import type { Rate } from "./rate.ts";
+import type { RateLimiter } from "./rate.ts";
 
 /** The regions of the service (External API 1). Each has its own base address, which you know from your
  *  contract. */
@@ -24,7 +24,7 @@ export type Region = "us" | "eu";
 
 /** The location of the platform: its base address, with or without a path (operations live under its
  *  `/external/`), or the addresses by region and the selected region. */
-export type Place =
+export type PlatformAddress =
   | { readonly url: string }
   | { readonly region: Region; readonly urls: { readonly [region in Region]?: string } };
 
@@ -47,7 +47,7 @@ export interface ClientOptions {
   readonly tries?: number;
   /** Rate limiter: requests wait for their turn. Without it they are sent at once, and a 429 response
    *  reports an excess. */
-  readonly rate?: Rate;
+  readonly rate?: RateLimiter;
   /** Called once for each field that had a wrong type and was dropped. */
   readonly dropped?: Dropped;
   /** Default: the system clock. */
@@ -65,29 +65,29 @@ export interface CallOptions {
   readonly crossing?: () => void | Promise<void>;
 }
 
-type Read<R extends { readonly read: z.ZodType }> = z.output<R["read"]>;
+type ReadOf<R extends { readonly read: z.ZodType }> = z.output<R["read"]>;
 
 /** External API 2.4. */
-export type Agent = Read<typeof agent>;
+export type Agent = ReadOf<typeof agent>;
 /** External API 2.2. */
-export type User = Read<typeof user>;
-export type UserSearch = Read<typeof userSearch>;
+export type User = ReadOf<typeof user>;
+export type UserSearch = ReadOf<typeof userSearch>;
 /** External API 2.3. */
-export type PlatformUser = Read<typeof platformUser>;
+export type PlatformUser = ReadOf<typeof platformUser>;
 /** External API 2.7. */
-export type Statistic = Read<typeof statistic>;
+export type Statistic = ReadOf<typeof statistic>;
 /** A past escalation. */
-export type Escalation = Read<typeof escalation>;
-export type Started = Read<typeof startResponse>;
-export type Conversation = Read<typeof conversation>;
-export type ConversationState = Read<typeof conversationState>;
+export type Escalation = ReadOf<typeof escalation>;
+export type Started = ReadOf<typeof startResponse>;
+export type Conversation = ReadOf<typeof conversation>;
+export type ConversationState = ReadOf<typeof conversationState>;
 /** The status of a message that was sent asynchronously. */
-export type Response = Read<typeof responseOn>;
-export type UploadUrl = Read<typeof uploadUrl>;
-export type DownloadUrl = Read<typeof downloadUrl>;
-export type AgentFile = Read<typeof agentFile>;
-export type Webhook = Read<typeof webhook>;
+export type Response = ReadOf<typeof responseOn>;
+export type UploadUrl = ReadOf<typeof uploadUrl>;
+export type DownloadUrl = ReadOf<typeof downloadUrl>;
+export type AgentFile = ReadOf<typeof agentFile>;
+export type Webhook = ReadOf<typeof webhook>;
 /** An entry of a webhook's delivery log. */
-export type Delivery = Read<typeof delivery>;
+export type Delivery = ReadOf<typeof delivery>;
 export type { Message } from "../wire/conversation.ts";
 export type { Page } from "../wire/record.ts";

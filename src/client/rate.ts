@@ -7,7 +7,7 @@ import type { Clock } from "bridgehead/contract";
 import { jitter, systemClock } from "../ops/clock.ts";
 import type { CallResult } from "./exchange.ts";
 
-export interface Rate {
+export interface RateLimiter {
   /** Resolves to true when a request may be sent, in the order of the calls. Resolves to false when the
    *  signal aborts first. */
   turn(signal: AbortSignal): Promise<boolean>;
@@ -28,7 +28,7 @@ export interface RateOptions {
 
 /** Creates a rate limiter. Share one between all clients of an organization. Throws when the burst
  *  leaves no requests to spread. */
-export function createRate(options: RateOptions = {}): Rate {
+export function createRate(options: RateOptions = {}): RateLimiter {
   const { requests = 1000, perSeconds = 60, clock = systemClock } = options;
   const burst = options.burst ?? Math.max(1, Math.floor(requests / 10));
   if (burst < 1 || burst >= requests)

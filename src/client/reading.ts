@@ -6,17 +6,17 @@ import { type Message, message } from "../wire/conversation.ts";
 import { type Dropped, type Page, type Reading, read, record } from "../wire/record.ts";
 import { CallFailure, type CallResult } from "./exchange.ts";
 
-export type Reader<T> = (body: unknown, dropped: Dropped) => Reading<T>;
+export type BodyReader<T> = (body: unknown, dropped: Dropped) => Reading<T>;
 
 /** Parses one record. */
 export const one =
-  <S extends z.ZodType>(schema: S): Reader<z.output<S>> =>
+  <S extends z.ZodType>(schema: S): BodyReader<z.output<S>> =>
   (body, dropped) =>
     read(schema, body, dropped);
 
 /** Parses a page of records (External API 2.1). A bare array counts as the only page. Missing numbers of
  *  the envelope default to those of an only page. */
-export function pageOf<S extends z.ZodType>(item: S): Reader<Page<z.output<S>>> {
+export function pageOf<S extends z.ZodType>(item: S): BodyReader<Page<z.output<S>>> {
   let schema: ReturnType<typeof envelopeOf<S>> | undefined;
   return (body, dropped) => {
     schema ??= envelopeOf(item);

@@ -45,7 +45,7 @@ export async function run(options: { readonly once?: boolean }, io: Io): Promise
   const customer = await startCustomer({ password, out: io.out, arrived: screen.arrived });
   const daemon = await startDaemon(customer, password, io);
   customer.reach(daemon.url);
-  const stage: Stage = { io, customer, db: daemon.db, screen };
+  const stage: DemoStage = { io, customer, db: daemon.db, screen };
   const unless = (doing: Promise<unknown>) => Promise.race([doing, aborted(io.signal)]);
 
   io.out(`A mailbox (${support}), a number (${numbers.support}), an agent and this daemon are running.`);
@@ -63,7 +63,7 @@ export async function run(options: { readonly once?: boolean }, io: Io): Promise
   return exitCodes.ok;
 }
 
-interface Stage {
+interface DemoStage {
   readonly io: Io;
   readonly customer: DemoCustomer;
   readonly db: Database;
@@ -124,7 +124,7 @@ async function startDaemon(customer: DemoCustomer, password: string, io: Io) {
 }
 
 /** Plays the scenario for runs without a terminal. */
-async function play(stage: Stage): Promise<void> {
+async function play(stage: DemoStage): Promise<void> {
   const { io, customer } = stage;
   const acts = [
     () => text(stage, firstText),
@@ -138,7 +138,7 @@ async function play(stage: Stage): Promise<void> {
 
 /** Plays a complaint that the agent hands over: the responder is notified, replies, and the reply
  *  reaches the customer. */
-async function escalate(stage: Stage): Promise<void> {
+async function escalate(stage: DemoStage): Promise<void> {
   const { customer } = stage;
   await mail(stage, `Re: ${firstMail.subject}`, complaint);
   if (!(await arrives(stage, responder, 0))) return;
@@ -151,7 +151,7 @@ const help = `A line is the customer's next mail. /sms hello sends a text; /call
 escalated to a colleague, for whom you answer with /colleague hello. Ctrl-C ends.`;
 
 /** Each line of standard input becomes a mail, a text, speech in a call, or the responder's reply. */
-async function converse(stage: Stage): Promise<void> {
+async function converse(stage: DemoStage): Promise<void> {
   const { io, customer } = stage;
   io.out(`${help}\nAny SMTP client reaches ${support} on port ${customer.mailServer.smtpPort}.`);
   const lines = createInterface({ input: io.input ?? process.stdin, terminal: false });
@@ -162,7 +162,7 @@ async function converse(stage: Stage): Promise<void> {
   }
 }
 
-async function act(line: string, stage: Stage): Promise<void> {
+async function act(line: string, stage: DemoStage): Promise<void> {
   const { io, customer } = stage;
   const [, command = "", rest = ""] = /^(?:\/(\w+)|sms:)\s*(.*)$/.exec(line) ?? [];
   if (line === "") return;
@@ -175,20 +175,20 @@ async function act(line: string, stage: Stage): Promise<void> {
   io.out(help);
 }
 
-const mail = (stage: Stage, subject: string, body: string): Promise<void> =>
+const mail = (stage: DemoStage, subject: string, body: string): Promise<void> =>
   followed(stage, "support-mail", person, () => stage.customer.mail(subject, body));
 
-const text = (stage: Stage, body: string): Promise<void> =>
+const text = (stage: DemoStage, body: string): Promise<void> =>
   followed(stage, "support-sms", numbers.customer, () => stage.customer.text(body));
 
-const colleague = async (stage: Stage, body: string): Promise<void> => {
+const colleague = async (stage: DemoStage, body: string): Promise<void> => {
   if (stage.customer.received(responder) === 0)
     return stage.io.out("The colleague was not notified of anything yet: write a complaint first.");
   await followed(stage, "support-mail", responder, () => stage.customer.respond(body));
 };
 
 /** The answer arrives while its stages are printed, because it is spoken as it is generated. */
-async function say({ customer, screen }: Stage, words: string): Promise<void> {
+async function say({ customer, screen }: DemoStage, words: string): Promise<void> {
   try {
     await screen.follow(() => customer.say(words));
   } finally {
@@ -202,7 +202,7 @@ const patienceMs = 60_000;
 /** Sends a message and prints its result. Messages that arrive in the same time are shown after its
  *  stages. Always terminates, after `patienceMs` at the latest. */
 async function followed(
-  { io, db, screen }: Stage,
+  { io, db, screen }: DemoStage,
   channel: string,
   sender: string,
   doing: () => Promise<void>,
@@ -229,7 +229,7 @@ async function followed(
 }
 
 /** Waits for one more mail to the address. Returns false on a timeout or abort. */
-async function arrives({ io, customer }: Stage, address: string, before: number): Promise<boolean> {
+async function arrives({ io, customer }: DemoStage, address: string, before: number): Promise<boolean> {
   const until = systemClock.monotonic() + patienceMs;
   while (customer.received(address) <= before && systemClock.monotonic() < until && !io.signal.aborted)
     await systemClock.sleep(pollMs, io.signal);

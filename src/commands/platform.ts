@@ -12,7 +12,7 @@ import type { Io } from "./io.ts";
 import { exitCodes } from "./io.ts";
 import { table } from "./store.ts";
 
-export interface PlatformOptions extends AgentOptions {
+export interface PlatformCommandOptions extends AgentOptions {
   readonly what?: "agent";
   readonly config?: string;
   readonly listen: { readonly host: string; readonly port: number };
@@ -20,7 +20,7 @@ export interface PlatformOptions extends AgentOptions {
   readonly allowPrivateWebhooks?: boolean;
 }
 
-export async function run(options: PlatformOptions, io: Io): Promise<number> {
+export async function run(options: PlatformCommandOptions, io: Io): Promise<number> {
   const { newerFile } = await import("../platform/index.ts");
   try {
     return await (options.what === "agent" ? administer(options, io) : serve(options, io));
@@ -31,7 +31,7 @@ export async function run(options: PlatformOptions, io: Io): Promise<number> {
   }
 }
 
-async function serve(options: PlatformOptions, io: Io): Promise<number> {
+async function serve(options: PlatformCommandOptions, io: Io): Promise<number> {
   if (options.config === undefined) {
     io.err("platform needs --config, a file of agents");
     return exitCodes.usage;

@@ -6,7 +6,7 @@ import type { AgentSettings } from "../agent/calls.ts";
 import { loadAdapter } from "../channels/loader.ts";
 import { loadPolicy } from "../config/index.ts";
 import type { About, Cause, Contact, Policy, Way } from "../domain/policy.ts";
-import { forecast, type Look, type Spared } from "../domain/policy.ts";
+import { forecast, type PolicyStep, type Spared } from "../domain/policy.ts";
 import { escalationsFor } from "../escalation/webhook/recipients.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { readSettings } from "../store/tables/agents.ts";
@@ -25,7 +25,7 @@ export interface PolicyOptions {
   readonly json?: boolean;
 }
 
-type Loaded = Extract<Awaited<ReturnType<typeof loadPolicy>>, { ok: true }>;
+type ReadPolicy = Extract<Awaited<ReturnType<typeof loadPolicy>>, { ok: true }>;
 
 export async function run(options: PolicyOptions, io: Io): Promise<number> {
   const at = options.at === undefined ? clock.now() : instant(options.at);
@@ -71,7 +71,7 @@ function instant(text: string): number | null {
  *  when that is impossible. */
 function aboutOf(
   { topic, agent, channel, cause }: PolicyOptions,
-  { agents, channels }: Loaded,
+  { agents, channels }: ReadPolicy,
 ): About | string {
   if (agent !== undefined && !agents.includes(agent))
     return `there is no agent ${agent}: the file has ${agents.join(", ") || "none"}`;
@@ -89,7 +89,7 @@ function notEscalated({ causes }: Policy, { cause }: About): string | null {
 }
 
 /** Returns the recipients of the agent's own ESCALATION skill, as the daemon last read them. */
-async function recipientsOf(loaded: Loaded, policy: Policy, about: About, io: Io): Promise<Recipients> {
+async function recipientsOf(loaded: ReadPolicy, policy: Policy, about: About, io: Io): Promise<Recipients> {
   if (!policy.agentRecipients) return { known: true, list: [] };
   const reasons: string[] = [];
   let settings: AgentSettings | null = null;
@@ -114,10 +114,10 @@ async function recipientsOf(loaded: Loaded, policy: Policy, about: About, io: Io
 
 /** The recipients of the agent's own ESCALATION skill. */
 export type Recipients =
-  | { readonly known: true; readonly list: readonly Recipient[] }
+  | { readonly known: true; readonly list: readonly TestRecipient[] }
   | { readonly known: false; readonly reason: string };
 
-interface Recipient {
+interface TestRecipient {
   readonly topic: string;
   readonly way: Way;
   readonly address: string;
@@ -129,7 +129,7 @@ export interface Told {
   readonly at: number;
   readonly policy: Policy;
   readonly recipients: Recipients;
-  readonly looks: readonly Look[];
+  readonly looks: readonly PolicyStep[];
   /** False when the forecast has more steps than are shown. */
   readonly complete: boolean;
 }
@@ -145,7 +145,11 @@ export function forecastText(told: Told): string {
   return [...lines, ...(complete ? [] : ["and so on: too many times to list"])].join("\n");
 }
 
-function lookLines(look: Look, before: Look | undefined, { at, policy }: Told): readonly string[] {
+function lookLines(
+  look: PolicyStep,
+  before: PolicyStep | undefined,
+  { at, policy }: Told,
+): readonly string[] {
   const again = look.tier !== null && before?.tier === look.tier;
   return [
     `+${spell(look.at - at)}  ${when(look.at)} UTC  ${title(look, again, policy)}`,
@@ -165,7 +169,7 @@ function recipientLines({ policy, recipients }: Told): readonly string[] {
   });
 }
 
-function title({ tier, notify }: Look, again: boolean, { fallback }: Policy): string {
+function title({ tier, notify }: PolicyStep, again: boolean, { fallback }: Policy): string {
   if (tier === null)
     return fallback.repeat === 0
       ? "fallback, once"

@@ -85,7 +85,7 @@ export async function run(options: StartOptions, io: Io): Promise<number> {
 }
 
 type Wanted = StartOptions & { readonly address: string; readonly agent: string };
-type Platform = NonNullable<AdapterDefinition["traits"]["platform"]>;
+type PlatformTraits = NonNullable<AdapterDefinition["traits"]["platform"]>;
 
 function addressFor(adapter: AdapterDefinition, text: string): string | null {
   return adapter.address ? adapter.address(text) : text.trim() || null;
@@ -105,7 +105,7 @@ const introductions = {
   voice: "",
 } as const;
 
-async function whyNot(db: Database, wanted: Wanted, platform: Platform): Promise<string | null> {
+async function whyNot(db: Database, wanted: Wanted, platform: PlatformTraits): Promise<string | null> {
   const { channel, address, agent } = wanted;
   const { suppressed, row } = await db.read(async (q) => ({
     suppressed: await suppression(q, channel, address),
@@ -132,7 +132,7 @@ async function whyNot(db: Database, wanted: Wanted, platform: Platform): Promise
 /** Starts the conversation, or returns the one that was already started with the same text. Two runs of
  *  one command start one conversation, also when they run at the same time, and when the first was
  *  killed after its commit. */
-function write(db: Database, wanted: Wanted, platform: Platform): Promise<Begun | Repeated> {
+function write(db: Database, wanted: Wanted, platform: PlatformTraits): Promise<Begun | Repeated> {
   const { channel, agent, address, name, subject, introduction, context, again } = wanted;
   const opening = {
     introduction: introduction ?? null,

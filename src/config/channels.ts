@@ -4,14 +4,14 @@
 import type { AdapterDefinition, Remark, Surroundings } from "bridgehead/contract";
 import * as z from "zod";
 import type { Path } from "./document.ts";
-import { explain, type Finding } from "./explain.ts";
+import { explain, type SchemaFinding } from "./explain.ts";
 import type { ChannelConfig } from "./index.ts";
 import { shapeOf } from "./json-schema.ts";
 import { type Block, block, literalSecrets, plainConnections } from "./rules.ts";
 import { coreChannel } from "./schema/channel.ts";
 
 export type Adapters = ReadonlyMap<string, AdapterDefinition>;
-export type Read = Pick<ChannelConfig, "adapter" | "settings">;
+export type ReadChannel = Pick<ChannelConfig, "adapter" | "settings">;
 
 const coreKeys = Object.keys(coreChannel.shape);
 
@@ -25,9 +25,9 @@ const settable = z.strictObject(
 export async function findAdapters(
   root: Block,
   load: (name: string) => Promise<AdapterDefinition>,
-): Promise<{ adapters: Adapters; findings: readonly Finding[] }> {
+): Promise<{ adapters: Adapters; findings: readonly SchemaFinding[] }> {
   const adapters = new Map<string, AdapterDefinition>();
-  const findings: Finding[] = [];
+  const findings: SchemaFinding[] = [];
   for (const [id, value] of Object.entries(block(root["channels"]))) {
     const name = block(value)["adapter"];
     if (typeof name !== "string" || name === "") continue; // reported by the schema
@@ -80,8 +80,8 @@ const isBlock = (value: unknown): value is Block =>
  *  resolved. */
 export function remarksOn(
   root: Block,
-  read: ReadonlyMap<string, Read>,
-): { readonly errors: readonly Finding[]; readonly warnings: readonly Finding[] } {
+  read: ReadonlyMap<string, ReadChannel>,
+): { readonly errors: readonly SchemaFinding[]; readonly warnings: readonly SchemaFinding[] } {
   const http = block(root["http"]);
   const url = http["public_url"];
   const around: Surroundings = {
@@ -99,7 +99,7 @@ export function remarksOn(
           return { severity, finding: { path: at, of, message, fix } };
         }),
   );
-  const of = (wanted: Remark["severity"]): readonly Finding[] => {
+  const of = (wanted: Remark["severity"]): readonly SchemaFinding[] => {
     const found = remarks.filter(({ severity }) => severity === wanted).map(({ finding }) => finding);
     return [...new Map(found.map((finding) => [finding.path.join("\0"), finding])).values()];
   };
@@ -112,9 +112,9 @@ export function readSettings(
   root: Block,
   raw: Block,
   adapters: Adapters,
-): { read: ReadonlyMap<string, Read>; findings: readonly Finding[] } {
-  const read = new Map<string, Read>();
-  const findings: Finding[] = [];
+): { read: ReadonlyMap<string, ReadChannel>; findings: readonly SchemaFinding[] } {
+  const read = new Map<string, ReadChannel>();
+  const findings: SchemaFinding[] = [];
   for (const [id, adapter] of adapters) {
     const base: Path = ["channels", id];
     const input = ownKeys(block(root["channels"])[id]);

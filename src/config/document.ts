@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import type { AdapterDefinition } from "bridgehead/contract";
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from "yaml";
-import type { Finding } from "./explain.ts";
+import type { SchemaFinding } from "./explain.ts";
 import type { Problem, StoreConfig } from "./index.ts";
 import { type Resolved, resolveReferences } from "./secrets.ts";
 
@@ -15,7 +15,7 @@ export interface Place {
   readonly line: number;
   readonly column: number;
 }
-export interface Fault extends Place {
+export interface ConfigFault extends Place {
   readonly key: string;
   readonly message: string;
   readonly fix: string;
@@ -24,7 +24,7 @@ export interface Fault extends Place {
 }
 export interface Document {
   readonly value: unknown;
-  readonly faults: readonly Fault[];
+  readonly faults: readonly ConfigFault[];
   /** Returns the position of a key or of its value. For a key that is not in the file, returns that of
    *  the nearest enclosing key. */
   locate(path: Path, of: "key" | "value"): Place;
@@ -73,7 +73,7 @@ function readDocument(text: string): Document {
     const { line, col } = lines.linePos(offset);
     return { line: Math.max(1, line), column: Math.max(1, col) };
   };
-  const faults: Fault[] = document.errors.map((error) => {
+  const faults: ConfigFault[] = document.errors.map((error) => {
     const at = place(error.pos[0]);
     const twice = error.code === "DUPLICATE_KEY";
     if (error.code === "MULTIPLE_DOCS") return { ...at, ...secondDocument };
@@ -150,8 +150,8 @@ export interface Opened {
   readonly folder: string;
   readonly document: Document;
   /** Converts YAML errors to problems with positions. */
-  readonly told: (faults: readonly Fault[]) => Problem[];
-  readonly located: (findings: readonly Finding[]) => Problem[];
+  readonly told: (faults: readonly ConfigFault[]) => Problem[];
+  readonly located: (findings: readonly SchemaFinding[]) => Problem[];
   /** Resolves every reference in a value. */
   readonly resolve: (raw: unknown) => Resolved;
 }
@@ -193,9 +193,9 @@ export async function openFile(
 
 /** An unresolved reference is reported once; findings about the type of its value are dropped. */
 export function withoutUnresolved(
-  findings: readonly Finding[],
-  unresolved: readonly Finding[],
-): readonly Finding[] {
+  findings: readonly SchemaFinding[],
+  unresolved: readonly SchemaFinding[],
+): readonly SchemaFinding[] {
   const missing = new Set(unresolved.map((finding) => finding.path.join("\0")));
   return findings.filter((finding) => !missing.has(finding.path.join("\0")));
 }

@@ -7,19 +7,19 @@ import { type Person, type Policy, type RouteOfPolicy, type Tier, type Way, ways
 import { hostOf, isAllowed, isLocalName, isPublic } from "../ops/address.ts";
 import type { Adapters } from "./channels.ts";
 import type { Path } from "./document.ts";
-import { type Finding, findingAt } from "./explain.ts";
+import { findingAt, type SchemaFinding } from "./explain.ts";
 import { knownKeys, shapeOf } from "./json-schema.ts";
 import { nearest } from "./nearest.ts";
 import { type Block, block } from "./rules.ts";
 import type { EscalationFile } from "./schema/escalation.ts";
 
-type Kind = "email" | "sms";
+type CarrierKind = "email" | "sms";
 
 interface Routing {
   readonly responders: Block;
   /** The channel that carries a kind; null: none; undefined: unknown because of an error that is
    *  reported elsewhere. */
-  readonly carriers: Readonly<Record<Kind, string | null | undefined>>;
+  readonly carriers: Readonly<Record<CarrierKind, string | null | undefined>>;
   readonly channels: Block;
   readonly adapters: Adapters;
 }
@@ -28,7 +28,7 @@ const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? val
 const texts = (value: unknown): readonly string[] => list(value).filter((one) => typeof one === "string");
 
 /** `root`: the file with its references resolved. Values with a wrong type are left to the schema. */
-export function brokenEscalation(root: Block, adapters: Adapters): readonly Finding[] {
+export function brokenEscalation(root: Block, adapters: Adapters): readonly SchemaFinding[] {
   if (root["escalation"] === undefined) return [];
   const own = block(root["escalation"]);
   const channels = block(root["channels"]);
@@ -57,7 +57,7 @@ export function brokenEscalation(root: Block, adapters: Adapters): readonly Find
 /** Warns when the mail channel for responders does not authenticate senders. Responders reply by mail,
  *  and their text is sent to customers. Without the check, anyone who has seen a notification can write
  *  in a responder's name. Only a warning: `off` is a decision that an operator may take. */
-export function unauthenticatedResponders(root: Block, adapters: Adapters): readonly Finding[] {
+export function unauthenticatedResponders(root: Block, adapters: Adapters): readonly SchemaFinding[] {
   const people = Object.values(block(block(root["escalation"])["responders"]));
   if (!people.some((person) => block(person)["email"] !== undefined)) return [];
   const channels = block(root["channels"]);
@@ -78,7 +78,12 @@ export function unauthenticatedResponders(root: Block, adapters: Adapters): read
   ];
 }
 
-function carrierOf(kind: Kind, own: Block, channels: Block, adapters: Adapters): string | null | undefined {
+function carrierOf(
+  kind: CarrierKind,
+  own: Block,
+  channels: Block,
+  adapters: Adapters,
+): string | null | undefined {
   const named = block(own["via"])[kind];
   if (named !== undefined)
     return typeof named === "string" && wrongVia(kind, own, channels, adapters).length === 0
@@ -90,7 +95,12 @@ function carrierOf(kind: Kind, own: Block, channels: Block, adapters: Adapters):
   return running.every((id) => adapters.has(id)) ? null : undefined;
 }
 
-function wrongVia(kind: Kind, own: Block, channels: Block, adapters: Adapters): readonly Finding[] {
+function wrongVia(
+  kind: CarrierKind,
+  own: Block,
+  channels: Block,
+  adapters: Adapters,
+): readonly SchemaFinding[] {
   const name = block(own["via"])[kind];
   if (typeof name !== "string") return [];
   const path = ["via", kind];
@@ -108,9 +118,9 @@ function wrongVia(kind: Kind, own: Block, channels: Block, adapters: Adapters): 
   ];
 }
 
-const words: Readonly<Record<Kind, string>> = { email: "mail", sms: "texts" };
+const words: Readonly<Record<CarrierKind, string>> = { email: "mail", sms: "texts" };
 
-function unknownName(path: Path, what: string, name: string, known: readonly string[]): Finding {
+function unknownName(path: Path, what: string, name: string, known: readonly string[]): SchemaFinding {
   const guess = nearest(name, known);
   const fix =
     guess === undefined
@@ -119,10 +129,10 @@ function unknownName(path: Path, what: string, name: string, known: readonly str
   return findingAt(path, `names ${what} that is not defined: ${name}`, fix);
 }
 
-function wrongPerson(id: string, own: Block, scope: Routing): readonly Finding[] {
+function wrongPerson(id: string, own: Block, scope: Routing): readonly SchemaFinding[] {
   const person = block(scope.responders[id]);
   const path = ["responders", id];
-  const findings: Finding[] = [];
+  const findings: SchemaFinding[] = [];
   for (const key of ["hours", "away"] as const)
     if (list(person[key]).length > 0 && person["time_zone"] === undefined) {
       findings.push(
@@ -163,7 +173,7 @@ function wrongPerson(id: string, own: Block, scope: Routing): readonly Finding[]
 
 /** Reports a responder's address that no channel can reach: the notification that the operator expects
  *  is never sent. */
-const unusedAddresses = ({ responders, carriers }: Routing): readonly Finding[] =>
+const unusedAddresses = ({ responders, carriers }: Routing): readonly SchemaFinding[] =>
   Object.entries(responders).flatMap(([id, person]) =>
     (["email", "sms"] as const)
       .filter((kind) => typeof block(person)[kind] === "string" && carriers[kind] === null)
@@ -189,7 +199,7 @@ function readerOf(address: string, { channels, adapters }: Routing): string | un
   });
 }
 
-function wrongWebhook(text: unknown, path: Path, own: Block): readonly Finding[] {
+function wrongWebhook(text: unknown, path: Path, own: Block): readonly SchemaFinding[] {
   const url = URL.parse(typeof text === "string" ? text : "");
   if (!url || isAllowed(hostOf(url), texts(own["allow_private"]))) return [];
   if (url.protocol === "http:") {
@@ -209,8 +219,8 @@ function wrongWebhook(text: unknown, path: Path, own: Block): readonly Finding[]
 /** Judges by the text alone. The address behind a host name is checked at each request. */
 const isPrivate = (host: string): boolean => (isIP(host) === 0 ? isLocalName(host) : !isPublic(host));
 
-function wrongRoute(route: Block, path: Path, root: Block, scope: Routing): readonly Finding[] {
-  const names = (key: "agents" | "channels", what: string): readonly Finding[] => {
+function wrongRoute(route: Block, path: Path, root: Block, scope: Routing): readonly SchemaFinding[] {
+  const names = (key: "agents" | "channels", what: string): readonly SchemaFinding[] => {
     const known = Object.keys(block(root[key]));
     return list(route[key]).flatMap((name, index) =>
       typeof name !== "string" || known.includes(name)
@@ -225,13 +235,13 @@ function wrongRoute(route: Block, path: Path, root: Block, scope: Routing): read
   ];
 }
 
-const wrongTiers = (tiers: unknown, path: Path, scope: Routing): readonly Finding[] =>
+const wrongTiers = (tiers: unknown, path: Path, scope: Routing): readonly SchemaFinding[] =>
   list(tiers).flatMap((tier, index) => wrongTier(block(tier), [...path, index], scope));
 
 /** Validates a tier, or the fallback. */
-function wrongTier(tier: Block, path: Path, scope: Routing): readonly Finding[] {
+function wrongTier(tier: Block, path: Path, scope: Routing): readonly SchemaFinding[] {
   const by = tier["by"] === undefined ? null : texts(tier["by"]);
-  return list(tier["notify"]).flatMap((id, index): readonly Finding[] => {
+  return list(tier["notify"]).flatMap((id, index): readonly SchemaFinding[] => {
     if (typeof id !== "string") return [];
     const here = [...path, "notify", index];
     if (!Object.hasOwn(scope.responders, id))
@@ -241,7 +251,7 @@ function wrongTier(tier: Block, path: Path, scope: Routing): readonly Finding[] 
   });
 }
 
-function unreachable(id: string, path: Path, scope: Routing): readonly Finding[] {
+function unreachable(id: string, path: Path, scope: Routing): readonly SchemaFinding[] {
   const problems = ways.map((way) => wrongWay(id, way, path, scope));
   if (problems.some((found) => found.length === 0)) return [];
   return [
@@ -255,7 +265,7 @@ function unreachable(id: string, path: Path, scope: Routing): readonly Finding[]
 
 /** Warns when the only way to every responder is a channel for customers: when that channel fails, its own alert is not
  *  delivered. */
-export function silentFailures(root: Block, adapters: Adapters): readonly Finding[] {
+export function silentFailures(root: Block, adapters: Adapters): readonly SchemaFinding[] {
   const own = block(root["escalation"]);
   const channels = block(root["channels"]);
   const people = Object.values(block(own["responders"])).map(block);
@@ -273,7 +283,12 @@ export function silentFailures(root: Block, adapters: Adapters): readonly Findin
 }
 
 /** Returns the reasons why the responder cannot be notified in this way. */
-function wrongWay(id: string, way: Way, path: Path, { responders, carriers }: Routing): readonly Finding[] {
+function wrongWay(
+  id: string,
+  way: Way,
+  path: Path,
+  { responders, carriers }: Routing,
+): readonly SchemaFinding[] {
   if (block(responders[id])[way] === undefined)
     return [
       findingAt(

@@ -6,7 +6,7 @@ import { descriptionAt, knownKeys, type Shape, unitAt } from "./json-schema.ts";
 import { nearest } from "./nearest.ts";
 
 /** A problem at a path whose position in the file is not resolved yet. */
-export interface Finding {
+export interface SchemaFinding {
   readonly path: Path;
   readonly of: "key" | "value";
   readonly message: string;
@@ -19,11 +19,11 @@ export const findingAt = (
   message: string,
   fix: string,
   of: "key" | "value" = "value",
-): Finding => ({ path, of, message, fix });
+): SchemaFinding => ({ path, of, message, fix });
 
 type Issue = z.core.$ZodIssue;
 
-export interface Scope {
+export interface ExplainScope {
   /** The parsed input. */
   readonly input: unknown;
   readonly shape: Shape;
@@ -32,10 +32,10 @@ export interface Scope {
 }
 
 /** One issue may yield several findings: an object can have many unknown keys. */
-export function explain(issue: Issue, scope: Scope): readonly Finding[] {
+export function explain(issue: Issue, scope: ExplainScope): readonly SchemaFinding[] {
   const path = issue.path.map((step) => (typeof step === "number" ? step : String(step)));
   const describe = descriptionAt(scope.shape, path);
-  const at = (message: string, fix: string, of: "key" | "value" = "value"): readonly Finding[] => [
+  const at = (message: string, fix: string, of: "key" | "value" = "value"): readonly SchemaFinding[] => [
     { path, of, message, fix },
   ];
   switch (issue.code) {
@@ -98,7 +98,7 @@ function unitRemedy(unit: string, given: unknown): string | undefined {
   return `give it a unit: ${shown.slice(0, -1).join(", ")} or ${shown.at(-1)}`;
 }
 
-function unknownKey(key: string, path: Path, scope: Scope): Finding {
+function unknownKey(key: string, path: Path, scope: ExplainScope): SchemaFinding {
   const known = [...knownKeys(scope.shape, path), ...(path.length === 0 ? (scope.otherKeys ?? []) : [])];
   const guess = nearest(key, known);
   const fix = guess === undefined ? `remove it; known here: ${known.join(", ")}` : `did you mean ${guess}?`;

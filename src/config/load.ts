@@ -6,7 +6,14 @@ import { resolve } from "node:path";
 import { type AdapterDefinition, channelId } from "bridgehead/contract";
 import * as z from "zod";
 import type { Policy } from "../domain/policy.ts";
-import { type Adapters, findAdapters, type Read, readSettings, remarksOn, withDefaults } from "./channels.ts";
+import {
+  type Adapters,
+  findAdapters,
+  type ReadChannel,
+  readSettings,
+  remarksOn,
+  withDefaults,
+} from "./channels.ts";
 import {
   databasePath,
   inOrder,
@@ -17,7 +24,7 @@ import {
   withoutUnresolved,
 } from "./document.ts";
 import { brokenEscalation, policyOf, silentFailures, unauthenticatedResponders } from "./escalation.ts";
-import { explain, type Finding, findingAt } from "./explain.ts";
+import { explain, findingAt, type SchemaFinding } from "./explain.ts";
 import type { Config, CoreChannel, Problem, StoreConfig } from "./index.ts";
 import { shapeOf } from "./json-schema.ts";
 import { nearest } from "./nearest.ts";
@@ -97,7 +104,7 @@ export async function loadConfig(path: string, options: LoadOptions): Promise<Lo
   return { ok: true, config, warnings };
 }
 
-function rules(raw: Block, resolved: Block, adapters: Adapters): readonly Finding[] {
+function rules(raw: Block, resolved: Block, adapters: Adapters): readonly SchemaFinding[] {
   const embedded = block(resolved["platform"])["url"] === "embedded";
   const own = { platform: raw["platform"], agents: raw["agents"] };
   const shape = shapeOf(fileSchema);
@@ -113,7 +120,7 @@ function rules(raw: Block, resolved: Block, adapters: Adapters): readonly Findin
   ];
 }
 
-function assemble(file: string, folder: string, data: File, read: ReadonlyMap<string, Read>): Config {
+function assemble(file: string, folder: string, data: File, read: ReadonlyMap<string, ReadChannel>): Config {
   const { embedded } = data.platform;
   const channels = Object.entries(data.channels).flatMap(([id, core]) => {
     const own = read.get(id);
@@ -145,7 +152,7 @@ const adminAddress = (port: number): { host: string; port: number } => ({
 });
 
 /** Adds defaults that depend on other keys. */
-function complete(core: File["channels"][string], read: ReadonlyMap<string, Read>): CoreChannel {
+function complete(core: File["channels"][string], read: ReadonlyMap<string, ReadChannel>): CoreChannel {
   const on_new_message = core.on_new_message ?? (core.debounce > 0 ? "drop" : "send");
   if (!core.notify) return { ...core, on_new_message };
   const { channel, to } = core.notify;
@@ -307,7 +314,7 @@ function readPart<T extends z.ZodType>(
 
 /** Reports a file without keys, and a misspelled key that the command needs: the command would use its default, and
  *  work on another store. */
-function wrongRoot(root: unknown, wanted: readonly string[]): Finding | null {
+function wrongRoot(root: unknown, wanted: readonly string[]): SchemaFinding | null {
   const keys = Object.keys(block(root));
   if (keys.length === 0) return findingAt([], "is not a configuration: it has no keys", "name another file");
   const known = Object.keys(fileSchema.shape);

@@ -4,7 +4,7 @@ import { dirname, join, resolve } from "node:path";
 import type { AdapterDefinition, ExclusiveResource } from "bridgehead/contract";
 import { webhookChannel } from "../domain/policy.ts";
 import type { Path } from "./document.ts";
-import { type Finding, findingAt } from "./explain.ts";
+import { findingAt, type SchemaFinding } from "./explain.ts";
 import { type Shape, secretPaths } from "./json-schema.ts";
 import { nearest } from "./nearest.ts";
 import { defaultStore } from "./schema/file.ts";
@@ -20,13 +20,13 @@ export function block(value: unknown): Block {
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 
 /** Reports a channel with the name of the implicit webhook channel, which is reserved in the store. */
-export function takenNames(root: Block): readonly Finding[] {
+export function takenNames(root: Block): readonly SchemaFinding[] {
   if (!Object.hasOwn(block(root["channels"]), webhookChannel)) return [];
   const message = "is the name of the channel that carries the webhooks of escalations";
   return [findingAt(["channels", webhookChannel], message, "give this channel another name", "key")];
 }
 
-export function undefinedAgents(root: Block): readonly Finding[] {
+export function undefinedAgents(root: Block): readonly SchemaFinding[] {
   const agents = Object.keys(block(root["agents"]));
   return Object.entries(block(root["channels"])).flatMap(([id, channel]) => {
     const agent = block(channel)["agent"];
@@ -56,13 +56,13 @@ function resourcesOf(channel: {
 export function sharedResources(
   root: Block,
   read: ReadonlyMap<string, { readonly adapter: AdapterDefinition; readonly settings: unknown }>,
-): readonly Finding[] {
+): readonly SchemaFinding[] {
   const channels = block(root["channels"]);
   const owners = new Map<string, string>();
   return Object.keys(channels).flatMap((id) => {
     const channel = read.get(id);
     if (channel === undefined || block(channels[id])["enabled"] === false) return [];
-    return resourcesOf(channel).flatMap((resource): Finding[] => {
+    return resourcesOf(channel).flatMap((resource): SchemaFinding[] => {
       const owner = owners.get(resource.id);
       if (owner === id) return [];
       owners.set(resource.id, owner ?? id);
@@ -79,13 +79,13 @@ export function sharedResources(
 export function unreachableNotify(
   root: Block,
   adapters: ReadonlyMap<string, AdapterDefinition>,
-): readonly Finding[] {
+): readonly SchemaFinding[] {
   const channels = block(root["channels"]);
   return Object.entries(channels).flatMap(([id, channel]) => {
     const notify = block(block(channel)["notify"]);
     const name = notify["channel"];
     if (typeof name !== "string") return [];
-    const at = (key: readonly (string | number)[], message: string, fix: string): Finding =>
+    const at = (key: readonly (string | number)[], message: string, fix: string): SchemaFinding =>
       findingAt(["channels", id, "notify", ...key], message, fix);
     if (!Object.hasOwn(channels, name)) {
       const guess = nearest(name, Object.keys(channels));
@@ -111,7 +111,7 @@ export function unreachableNotify(
 
 /** Reports plain text secrets, which end up in backups, tickets and shared screens. The embedded
  *  platform's keys are exempt, because they grant no other access. */
-export function literalSecrets(raw: unknown, shape: Shape, base: Path): readonly Finding[] {
+export function literalSecrets(raw: unknown, shape: Shape, base: Path): readonly SchemaFinding[] {
   return secretPaths(shape, raw).flatMap((path) => {
     const text = path.reduce<unknown>(
       (value, step) => (value as Record<string | number, unknown>)[step],
@@ -124,7 +124,7 @@ export function literalSecrets(raw: unknown, shape: Shape, base: Path): readonly
 }
 
 /** Reports a password in the store's URL, unless it is a reference. */
-export function literalStorePassword(root: Block): readonly Finding[] {
+export function literalStorePassword(root: Block): readonly SchemaFinding[] {
   const match = /^postgres(?:ql)?:\/\/[^/@:]*:(.*)@/.exec(textOf(root["store"]));
   if (match?.[1] === undefined || match[1] === "" || isReference(match[1])) return [];
   const fix = "write postgres://user:${env:PGPASSWORD}@host/database";
@@ -132,7 +132,7 @@ export function literalStorePassword(root: Block): readonly Finding[] {
 }
 
 /** Reports `tls: none`, which sends a password unencrypted. Loopback addresses are exempt. */
-export function plainConnections(value: unknown, path: Path): readonly Finding[] {
+export function plainConnections(value: unknown, path: Path): readonly SchemaFinding[] {
   if (Array.isArray(value)) return value.flatMap((item, index) => plainConnections(item, [...path, index]));
   const here = block(value);
   const inner = Object.entries(here).flatMap(([key, deeper]) => plainConnections(deeper, [...path, key]));
@@ -143,14 +143,14 @@ export function plainConnections(value: unknown, path: Path): readonly Finding[]
 
 /** Warns about a key sent over http, which can be read in transit. Only a warning: the network may be
  *  private. */
-export function plainPlatform(root: Block): readonly Finding[] {
+export function plainPlatform(root: Block): readonly SchemaFinding[] {
   const url = URL.parse(textOf(block(root["platform"])["url"]));
   if (url?.protocol !== "http:" || isLoopback(url.hostname)) return [];
   return [findingAt(["platform", "url"], "sends the agents' keys unencrypted", "use https")];
 }
 
 /** Reports a path in the platform's URL, because the client adds the API's own path. */
-export function pathInPlatform(root: Block): readonly Finding[] {
+export function pathInPlatform(root: Block): readonly SchemaFinding[] {
   const text = textOf(block(root["platform"])["url"]);
   const [, base, path] = /^(https?:\/\/[^/]+(?:\/.*?)??)((?:\/api)?\/external(?:\/.*)?)$/.exec(text) ?? [];
   if (base === undefined || path === undefined) return [];
@@ -173,7 +173,7 @@ function listenerOf(root: Block, key: (typeof listenKeys)[number]): { host: stri
 
 /** Warns about non-loopback addresses, because both listeners use plain http. Only a warning: it may be
  *  correct in a container, or with a proxy on another machine. */
-export function wideListeners(root: Block): readonly Finding[] {
+export function wideListeners(root: Block): readonly SchemaFinding[] {
   return listenKeys.flatMap((key) => {
     const at = listenerOf(root, key);
     if (at === null || isLoopback(at.host)) return [];
@@ -192,7 +192,7 @@ export function wideListeners(root: Block): readonly Finding[] {
 }
 
 /** The admin listener needs a port of its own. */
-export function sameListener(root: Block): readonly Finding[] {
+export function sameListener(root: Block): readonly SchemaFinding[] {
   const [open, admin] = listenKeys.map((key) => listenerOf(root, key));
   if (!admin || admin.port === "0" || admin.port !== (open?.port ?? "8025")) return [];
   return [
@@ -209,7 +209,7 @@ export function wrongStorePath(
   root: Block,
   folder: string,
   exists: (path: string) => boolean,
-): readonly Finding[] {
+): readonly SchemaFinding[] {
   const text = root["store"] === undefined ? defaultStore : textOf(root["store"]);
   const [, file = ":memory:"] = /^sqlite:(.+)$/.exec(text) ?? [];
   if (file === ":memory:") return [];

@@ -4,7 +4,7 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Path } from "./document.ts";
-import type { Finding } from "./explain.ts";
+import type { SchemaFinding } from "./explain.ts";
 import { nearest } from "./nearest.ts";
 
 export interface Sources {
@@ -17,8 +17,8 @@ export interface Sources {
 
 export interface Resolved {
   readonly value: unknown;
-  readonly problems: readonly Finding[];
-  readonly warnings: readonly Finding[];
+  readonly problems: readonly SchemaFinding[];
+  readonly warnings: readonly SchemaFinding[];
 }
 
 const reference = /\$\$\{|\$\{([^{}]*)\}/g;
@@ -31,8 +31,8 @@ export function isReference(text: string): boolean {
 
 /** Replaces every reference in every string. An unresolved reference becomes a problem at its position. */
 export function resolveReferences(raw: unknown, sources: Sources): Resolved {
-  const problems: Finding[] = [];
-  const warnings: Finding[] = [];
+  const problems: SchemaFinding[] = [];
+  const warnings: SchemaFinding[] = [];
   const walk = (value: unknown, path: Path): unknown => {
     if (typeof value === "string") {
       return value.replace(reference, (_whole, body?: string) => {
@@ -56,9 +56,9 @@ export function resolveReferences(raw: unknown, sources: Sources): Resolved {
 }
 
 type Advice = { readonly message: string; readonly fix: string };
-type Found = { readonly text: string; readonly warning?: Advice } | Advice;
+type FoundSecret = { readonly text: string; readonly warning?: Advice } | Advice;
 
-function lookUp(body: string, sources: Sources): Found {
+function lookUp(body: string, sources: Sources): FoundSecret {
   const cut = body.indexOf(":");
   const kind = cut < 0 ? "" : body.slice(0, cut).trim();
   const rest = body.slice(cut + 1).trim();
@@ -79,7 +79,7 @@ function lookUp(body: string, sources: Sources): Found {
   };
 }
 
-function fromEnvironment(name: string, { env }: Sources): Found {
+function fromEnvironment(name: string, { env }: Sources): FoundSecret {
   const text = env[name];
   if (text === undefined) {
     return {
@@ -92,7 +92,7 @@ function fromEnvironment(name: string, { env }: Sources): Found {
   return { text };
 }
 
-function fromCredential(name: string, { credentialsDirectory }: Sources): Found {
+function fromCredential(name: string, { credentialsDirectory }: Sources): FoundSecret {
   const fix = `write it to /etc/bridgehead/secrets/${name} and restart the service, or add LoadCredential=${name}:/path/to/its/file to the unit`;
   if (!/^[A-Za-z0-9_.-]+$/.test(name) || /^\.+$/.test(name)) {
     return {
@@ -119,7 +119,7 @@ function fromCredential(name: string, { credentialsDirectory }: Sources): Found 
 /** The unit loads a whole folder under this id; systemd names its files `<id>_<file>` (systemd.exec(5)). */
 const folderId = "secrets";
 
-function fromFile(path: string): Found {
+function fromFile(path: string): FoundSecret {
   let text: string;
   let open: boolean;
   try {

@@ -238,7 +238,7 @@ function once(contacts: readonly Contact[]): readonly Contact[] {
 }
 
 /** One step of the policy: responders are notified, or a tier is skipped. */
-export interface Look {
+export interface PolicyStep {
   /** Epoch ms. */
   readonly at: number;
   /** Counted from 0; null: the fallback. */
@@ -263,9 +263,9 @@ export function forecast(
   policy: Policy,
   about: About,
   openedAt: number,
-): { readonly looks: readonly Look[]; readonly complete: boolean } {
+): { readonly looks: readonly PolicyStep[]; readonly complete: boolean } {
   const tiers = tiersFor(policy, about);
-  const looks: Look[] = [];
+  const looks: PolicyStep[] = [];
   let progress = begin(openedAt);
   let next: number | null = openedAt;
   while (next !== null && looks.length < mostLooks) {

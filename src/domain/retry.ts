@@ -18,12 +18,12 @@ const sendSchedules: Readonly<Record<Pace, readonly number[]>> = {
   mail: [30 * second, 5 * minute, 15 * minute, hour, 2 * hour, 4 * hour],
 };
 
-type Cause = "unreachable" | "login" | "rate" | "set-up";
+type FailureCause = "unreachable" | "login" | "rate" | "set-up";
 
 /** Pause of a sender or a channel by number of consecutive failures. Each pause ends with one attempt,
  *  so a short one costs one connection. A rejected login is retried less often, because mail providers
  *  lock accounts for it. */
-const pauseSchedules: Readonly<Record<Pace, Readonly<Record<Cause, readonly number[]>>>> = {
+const pauseSchedules: Readonly<Record<Pace, Readonly<Record<FailureCause, readonly number[]>>>> = {
   phone: {
     unreachable: [second, 2 * second, 4 * second, 8 * second, 15 * second],
     login: [5 * second, 10 * second, 20 * second, 30 * second],
@@ -48,7 +48,7 @@ const at = (schedule: readonly number[], index: number): number =>
 /** Returns the delay of a deferred draft after its `attempts`-th attempt. */
 export const sendDelay = (pace: Pace, attempts: number): number => at(sendSchedules[pace], attempts - 1);
 /** Returns the pause of a sender or a channel after the `failures`-th consecutive failure. */
-export const pauseDelay = (pace: Pace, cause: Cause, failures: number): number =>
+export const pauseDelay = (pace: Pace, cause: FailureCause, failures: number): number =>
   at(pauseSchedules[pace][cause], failures - 1);
 /** Returns the delay of a deferred question after its `attempts`-th attempt. */
 export const askDelay = (attempts: number): number => at(askSchedule, attempts - 1);

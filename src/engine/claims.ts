@@ -6,7 +6,7 @@ import type { Query } from "../store/driver.ts";
 import type { Claimed, Stage } from "./stage.ts";
 
 /** One piece of work with the stage that claimed it. */
-export interface Piece {
+export interface ClaimedWork {
   readonly stage: Stage;
   readonly claimed: Claimed;
 }
@@ -42,7 +42,7 @@ export class Claims {
 
   /** Claims what can start now, and occupies its capacity. Checks all stages (`everything`), or those whose
    *  work became due (`q.touched`) or exceeded the capacity before. Fills `pieces`. */
-  async claim(q: Query, everything: boolean, pieces: Piece[]): Promise<void> {
+  async claim(q: Query, everything: boolean, pieces: ClaimedWork[]): Promise<void> {
     for (const stage of this.#stages) {
       const channels = await this.#candidates(q, stage, everything);
       if (channels.length > 0) await this.#claimFairly(q, stage, channels, pieces);
@@ -65,7 +65,7 @@ export class Claims {
 
   /** Claims in fair order: the channel with the oldest claim is first, and each gets a small share in turn.
    *  This keeps one channel with a long queue from using up the platform's rate limit. */
-  async #claimFairly(q: Query, stage: Stage, channels: string[], pieces: Piece[]): Promise<void> {
+  async #claimFairly(q: Query, stage: Stage, channels: string[], pieces: ClaimedWork[]): Promise<void> {
     const last = (channel: string) => this.#served.get(keyOf(stage, channel)) ?? 0;
     let waiting = channels.sort((a, b) => last(a) - last(b));
     while (waiting.length > 0) {
@@ -95,7 +95,13 @@ export class Claims {
   }
 
   /** Claims in a savepoint: an error in one channel does not stop the claims of others. */
-  async #claimSome(q: Query, stage: Stage, channel: string, room: number, pieces: Piece[]): Promise<number> {
+  async #claimSome(
+    q: Query,
+    stage: Stage,
+    channel: string,
+    room: number,
+    pieces: ClaimedWork[],
+  ): Promise<number> {
     try {
       const found = await q.savepoint(() => stage.claim(q, channel, room));
       for (const claimed of found) {

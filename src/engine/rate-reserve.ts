@@ -13,7 +13,7 @@ export interface RateGrant {
   readonly waitMs: number;
 }
 
-interface Waiting {
+interface WaitingDraw {
   readonly count: number;
   readonly maxWaitMs: number;
   resolve(grant: RateGrant): void;
@@ -28,7 +28,7 @@ export class RateReserve {
   readonly #timing: Timing["rate"];
   /** Monotonic milliseconds from which each drawn request may be made, ascending. */
   #drawn: number[] = [];
-  #waiting: Waiting[] = [];
+  #waiting: WaitingDraw[] = [];
   #isDrawing = false;
   /** Monotonic milliseconds, as seen at the last draw: from when the next request may be made, and when it
    *  would be on schedule. */
@@ -123,7 +123,7 @@ export class RateReserve {
   }
 
   /** Takes the requests from memory; `taken` is false when there are too few, or they are too late. */
-  #grant({ count, maxWaitMs }: Waiting): RateGrant {
+  #grant({ count, maxWaitMs }: WaitingDraw): RateGrant {
     const now = this.#clock.monotonic();
     this.#expire(now);
     // Requests beyond the burst are charged, although they exceed the limit at that moment.
@@ -156,7 +156,7 @@ export class RateReserve {
 
   /** Answers calls that the requests in memory cover: an earlier draw may have brought enough. Returns the
    *  others, in order. */
-  #unserved(waiting: readonly Waiting[]): readonly Waiting[] {
+  #unserved(waiting: readonly WaitingDraw[]): readonly WaitingDraw[] {
     for (const [at, one] of waiting.entries()) {
       const grant = one.count > 0 ? this.#grant(one) : null;
       if (!grant?.taken) return waiting.slice(at);
@@ -167,7 +167,7 @@ export class RateReserve {
 
   /** Draws for these calls and answers them in order. Returns false when the reserve was discarded while
    *  the draw ran. */
-  async #draw(served: readonly Waiting[]): Promise<boolean> {
+  async #draw(served: readonly WaitingDraw[]): Promise<boolean> {
     const generation = this.#generation;
     const before = this.#clock.monotonic();
     this.#expire(before);

@@ -2,7 +2,7 @@
 // deadline of its lease.
 
 import type { Clock } from "bridgehead/contract";
-import { every, type Scope, scopeUnder, systemClock } from "../ops/clock.ts";
+import { every, type SignalScope, scopeUnder, systemClock } from "../ops/clock.ts";
 import type { Claimed } from "./stage.ts";
 
 /** Reason of the abort at a shutdown. The work is retried by the next process. */
@@ -11,9 +11,9 @@ const cancelled = "cancelled";
 /** Reason of the abort at the deadline of the lease. */
 export const overdue = Object.assign(new Error("the lease of this work is over"), { name: "TimeoutError" });
 
-interface Work {
+interface RunningWork {
   readonly claimed: Claimed;
-  readonly scope: Scope;
+  readonly scope: SignalScope;
   readonly done: Promise<void>;
   /** Monotonic milliseconds of this machine. A step of the wall clock aborts no work; a crossing still checks
    *  both clocks. */
@@ -21,7 +21,7 @@ interface Work {
 }
 
 export class Running {
-  readonly #works = new Set<Work>();
+  readonly #works = new Set<RunningWork>();
   #stopChecks: (() => void) | null = null;
   readonly #checkMs: number;
 
@@ -39,7 +39,12 @@ export class Running {
   start(claimed: Claimed, work: (signal: AbortSignal) => Promise<void>): void {
     const scope = scopeUnder();
     const { promise, resolve } = Promise.withResolvers<void>();
-    const entry: Work = { claimed, scope, done: promise, deadline: systemClock.monotonic() + claimed.left() };
+    const entry: RunningWork = {
+      claimed,
+      scope,
+      done: promise,
+      deadline: systemClock.monotonic() + claimed.left(),
+    };
     this.#works.add(entry);
     this.#stopChecks ??= every(this.#checkMs, () => this.#checkDeadlines());
     const end = () => {

@@ -6,7 +6,7 @@ import type { Clock, Log } from "bridgehead/contract";
 import type { Timing } from "../ops/timing.ts";
 import type { Database, Query } from "../store/driver.ts";
 import { LeaseLost } from "../store/lanes.ts";
-import { Claims, type Piece } from "./claims.ts";
+import { type ClaimedWork, Claims } from "./claims.ts";
 import { Running } from "./running.ts";
 import { type Claimed, type Stage, type TransactionalStage, type Transition, whenever } from "./stage.ts";
 
@@ -139,10 +139,10 @@ export class Scheduler {
   }
 
   async #commit<T>(write: (q: Query) => Promise<T>, waking: boolean, hurried = false): Promise<T> {
-    let pieces: Piece[] = [];
+    let pieces: ClaimedWork[] = [];
     let callbacks: (() => void)[] = [];
     let isBegun = false;
-    const start = (which: readonly Piece[]) => {
+    const start = (which: readonly ClaimedWork[]) => {
       for (const { stage, claimed } of which)
         this.#running.start(claimed, (signal) => this.#perform(stage, claimed, signal));
     };
@@ -199,7 +199,7 @@ export class Scheduler {
   async #follow(
     q: Query,
     everything: boolean,
-    pieces: Piece[],
+    pieces: ClaimedWork[],
     callbacks: (() => void)[],
     discard: () => void,
   ): Promise<boolean> {

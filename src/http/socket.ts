@@ -159,7 +159,7 @@ function bucket({ framesPerSecond, frameBurst }: SocketBounds, clock: Clock): ()
   };
 }
 
-type Frame = string | Uint8Array;
+type SocketFrame = string | Uint8Array;
 
 /** Limits of queued bytes and frames before reading pauses. */
 export interface UnreadBounds {
@@ -169,18 +169,18 @@ export interface UnreadBounds {
 
 /** Applies back-pressure: above the limits the connection is not read, so the sender has to wait. */
 function unread(ws: WebSocket, { unreadBytes, unreadFrames }: UnreadBounds) {
-  let frames: { readonly frame: Frame; readonly size: number }[] = [];
+  let frames: { readonly frame: SocketFrame; readonly size: number }[] = [];
   let size = 0;
   let ended = false;
   let pauses = 0;
-  const readers: ((result: IteratorResult<Frame, undefined>) => void)[] = [];
+  const readers: ((result: IteratorResult<SocketFrame, undefined>) => void)[] = [];
   const relax = (): void => {
     if (ws.isPaused && frames.length <= unreadFrames / 2 && size <= unreadBytes / 2) ws.resume();
   };
   return {
     /** Number of pauses so far, including the current one. */
     paused: () => ({ now: ws.isPaused, times: pauses }),
-    push(frame: Frame, bytes: number): void {
+    push(frame: SocketFrame, bytes: number): void {
       if (ended) return;
       const reader = readers.shift();
       if (reader) return reader({ done: false, value: frame });
@@ -191,7 +191,7 @@ function unread(ws: WebSocket, { unreadBytes, unreadFrames }: UnreadBounds) {
         ws.pause();
       }
     },
-    next(): Promise<IteratorResult<Frame, undefined>> {
+    next(): Promise<IteratorResult<SocketFrame, undefined>> {
       const first = frames.shift();
       if (first) {
         size -= first.size;

@@ -43,7 +43,7 @@ export interface Sockets {
   end(talkMs: number, routes?: readonly Route[]): Promise<void>;
 }
 
-interface Served {
+interface ServedSocket {
   readonly route: SocketRoute;
   readonly path: string;
   readonly live: LiveSocket;
@@ -61,8 +61,8 @@ export function createSockets(
   timing: Timing["http"],
 ): Sockets {
   const { clock, log } = options;
-  const all = new Set<Served>();
-  const ending = new WeakSet<Served>();
+  const all = new Set<ServedSocket>();
+  const ending = new WeakSet<ServedSocket>();
   let count = 0;
   let refusing = false;
 
@@ -91,7 +91,7 @@ export function createSockets(
 
   function keep(knock: Knock, live: LiveSocket, began: number): void {
     const { route, path } = knock;
-    const served: Served = { route, path, live, done: serve(knock, live, () => ending.has(served)) };
+    const served: ServedSocket = { route, path, live, done: serve(knock, live, () => ending.has(served)) };
     all.add(served);
     void served.done.then(async () => {
       all.delete(served);

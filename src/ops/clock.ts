@@ -85,7 +85,7 @@ export function jitter(ms: number, share = 0.2): number {
 }
 
 /** A signal with an owner, who ends it. */
-export interface Scope {
+export interface SignalScope {
   /** Aborts with the parent, or when `abort` is called. */
   readonly signal: AbortSignal;
   abort(reason?: unknown): void;
@@ -100,7 +100,7 @@ const timeIsUp = new DOMException("the time is up", "TimeoutError");
 const releases = new WeakMap<AbortSignal, (() => void)[]>();
 
 /** Starts a piece of work, under `parent` if there is one. */
-export function scopeUnder(parent?: AbortSignal): Scope {
+export function scopeUnder(parent?: AbortSignal): SignalScope {
   const own = new AbortController();
   const inside: (() => void)[] = [];
   releases.set(own.signal, inside);

@@ -6,7 +6,7 @@ import type { Clock, Log } from "bridgehead/contract";
 import { jitter } from "./clock.ts";
 import type { Timing } from "./timing.ts";
 
-export interface Policy {
+export interface RestartPolicy {
   /** always: also restart a task that returns. on-failure: restart only a task that throws. never: no
    *  restart. */
   readonly restart: "always" | "on-failure" | "never";
@@ -19,12 +19,12 @@ export interface TaskError {
 
 export interface TaskGroup {
   /** Starts `run` now. Its signal aborts when the group stops this task. */
-  start(name: string, run: (signal: AbortSignal) => Promise<void>, policy?: Policy): void;
+  start(name: string, run: (signal: AbortSignal) => Promise<void>, policy?: RestartPolicy): void;
   /** Stops all tasks, the newest first, each after the previous one has ended. Never rejects. */
   stop(): Promise<readonly TaskError[]>;
 }
 
-interface Task {
+interface RunningTask {
   readonly abort: AbortController;
   readonly ended: Promise<void>;
 }
@@ -38,14 +38,14 @@ export function taskGroup(
     timing,
   }: { clock: Clock; log: Log; timing: Pick<Timing["health"], "taskRestart" | "taskRestartLongest"> },
 ): TaskGroup {
-  const tasks: Task[] = [];
+  const tasks: RunningTask[] = [];
   const errors: TaskError[] = [];
   let stopping: Promise<readonly TaskError[]> | undefined;
 
   async function keepRunning(
     name: string,
     run: (signal: AbortSignal) => Promise<void>,
-    policy: Policy,
+    policy: RestartPolicy,
     signal: AbortSignal,
   ) {
     const { taskRestart: shortest, taskRestartLongest: longest } = timing;

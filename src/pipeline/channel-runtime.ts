@@ -5,7 +5,7 @@ import type { AgentClient, AgentSettings, ChannelSettings } from "../agent/calls
 import type { Cap, Rules } from "../domain/guards.ts";
 import { scopeUnder } from "../ops/clock.ts";
 import type { Timing } from "../ops/timing.ts";
-import type { Escalation } from "./escalation.ts";
+import type { EscalationHooks } from "./escalation.ts";
 
 export interface ChannelRules extends Rules {
   readonly opening: "start" | "create";
@@ -48,7 +48,7 @@ export interface ChannelRuntime {
   address(text: string): string | null;
   /** Never null in the daemon, with or without an escalation policy. Null for a `Line` that is built
    *  without an app. */
-  escalation(): Escalation | null;
+  escalation(): EscalationHooks | null;
   /** True after the start until the channel has finished its backfill. A STOP that arrived during the
    *  outage is thus applied before replies that became due in it. */
   catchingUp(): boolean;

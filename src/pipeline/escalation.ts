@@ -36,7 +36,7 @@ export interface EscalationTrigger {
   readonly said?: string;
 }
 
-export interface Escalation {
+export interface EscalationHooks {
   /** Opens or extends the escalation that responders are notified of. Deduplicates by key. Without a
    *  policy it stores nothing. */
   open(q: Query, trigger: EscalationTrigger): Promise<void>;

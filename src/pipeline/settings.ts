@@ -12,7 +12,7 @@ import type { Timing } from "../ops/timing.ts";
 import type { Database } from "../store/driver.ts";
 import { readSettings, writeSettings } from "../store/tables/agents.ts";
 
-export interface Agent {
+export interface RunningAgent {
   readonly name: string;
   readonly client: AgentClient;
   settings(): AgentSettings | null;
@@ -40,7 +40,7 @@ export function createAgent(options: {
   readonly timing: Timing;
   /** Called when the settings changed: channels that could not ask may be able to now. */
   changed(): void;
-}): Agent {
+}): RunningAgent {
   const { name, client, db, clock, log } = options;
   const { call, settingsRetry, settingsPause } = options.timing.agents;
   let settings: AgentSettings | null = null;

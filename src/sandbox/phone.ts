@@ -37,7 +37,7 @@ export interface Dialing {
 }
 
 /** A request that the fake Twilio made during the call. */
-export interface CallRequest {
+export interface PhoneRequest {
   readonly url: string;
   readonly form: TwilioForm;
   readonly posted: Posted;
@@ -56,7 +56,7 @@ export interface PhoneCall {
   /** Executed verbs in order. Append-only. */
   readonly verbs: readonly TwimlVerb[];
   /** Every posted form and its response. Append-only. */
-  readonly requests: readonly CallRequest[];
+  readonly requests: readonly PhoneRequest[];
   /** Errors that Twilio's debugger would show: invalid XML or frames, unreachable URLs. Append-only. */
   readonly complaints: readonly string[];
   /** Number of websocket connections. */
@@ -124,7 +124,7 @@ function begin(options: PhoneOptions, dialing: Dialing): PhoneCall {
   const changes = createChanges();
   const hanging = new AbortController();
   const sid = dialing.callSid ?? newSid("CA");
-  const requests: CallRequest[] = [];
+  const requests: PhoneRequest[] = [];
   const complaints: string[] = [];
   const line: RunningCall = {
     options,

@@ -30,7 +30,7 @@ interface Beside {
   readonly generation: number;
 }
 
-interface Row {
+interface InstallationRow {
   readonly id: string;
   readonly number: number;
   readonly cause: InstallationCause | "gone";
@@ -45,7 +45,7 @@ export async function identifyInstallation(db: Database, file: string | null): P
   const beside = file === null ? null : readBeside(file);
   const { installation, generation } = await db.tx(async (q) => {
     await q.all("SELECT pg_advisory_xact_lock(7262) -- only: postgres\n SELECT 1 -- only: sqlite");
-    const rows = await q.all<Row>(
+    const rows = await q.all<InstallationRow>(
       "SELECT id, number, cause, table_id, since FROM installations ORDER BY number",
     );
     const tableId = await tableIdentity(db, q);
@@ -92,7 +92,7 @@ export function installationWarning({ cause }: Installation): string | null {
 const besidePath = (file: string): string => `${file}-installation`;
 
 function causeOf(found: {
-  readonly rows: readonly Row[];
+  readonly rows: readonly InstallationRow[];
   readonly beside: Beside | null;
   readonly besideExpected: boolean;
   readonly isBackup: boolean;
@@ -115,7 +115,7 @@ function causeOf(found: {
 async function begin(
   q: Query,
   cause: InstallationCause,
-  rows: readonly Row[],
+  rows: readonly InstallationRow[],
   beside: Beside | null,
   tableId: number | null,
 ): Promise<void> {
@@ -134,7 +134,7 @@ async function begin(
 }
 
 async function current(q: Query, changed: boolean): Promise<Installation> {
-  const rows = await q.all<Row>(
+  const rows = await q.all<InstallationRow>(
     "SELECT id, number, cause, table_id, since FROM installations ORDER BY number",
   );
   const last = rows.at(-1);

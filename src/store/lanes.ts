@@ -17,7 +17,7 @@ export interface Lease {
 }
 
 /** Lanes that may not be leased: those of some senders, or all except those of live calls. */
-export interface Closed {
+export interface ClosedLanes {
   readonly all: boolean;
   readonly senders: readonly string[];
 }
@@ -163,7 +163,7 @@ async function freeLanes<T>(
   );
 }
 
-const nothingClosed: Closed = { all: false, senders: [] };
+const nothingClosed: ClosedLanes = { all: false, senders: [] };
 const noHead: HeadColumns = { columns: "lanes.conversation" };
 
 /** Returns channels with a due lane that is not leased and not pinned to another node. Iterates over the
@@ -200,7 +200,7 @@ export interface Claim {
   readonly leaseMs: number;
   readonly limit: number;
   /** Default: none. */
-  readonly closed?: Closed;
+  readonly closed?: ClosedLanes;
 }
 
 /** A leased lane with its head; null when it has none. */
@@ -267,7 +267,7 @@ async function leaseRows(
 
 /** Returns a condition on lanes; its parameters start at $`first`. Lanes of live calls are pinned to a
  *  node and stay available, because pauses concern the placing of calls and the sending of texts only. */
-function openOnly({ all, senders }: Closed, first: number): string {
+function openOnly({ all, senders }: ClosedLanes, first: number): string {
   if (all) return " AND lanes.node IS NOT NULL";
   if (senders.length === 0) return "";
   return ` AND (lanes.node IS NOT NULL OR lanes.sender NOT IN (${senders.map((_, at) => `$${at + first}`).join(", ")}))`;
@@ -315,7 +315,7 @@ export async function releaseLane(q: Query, lease: Lease, direction: Direction):
 }
 
 /** A lease in memory. */
-interface Entry {
+interface HeldLease {
   /** Null after the holder gave up without an outcome. */
   readonly holder: string | null;
   readonly token: number;
@@ -326,7 +326,7 @@ interface Entry {
 /** The leases of a store that one process owns (SQLite), by lane. All of them end with the process: work that a crash
  *  interrupted is recognized by the state of its turn or draft. Every change reverts with its transaction (`Query.onRollback`). */
 export class LaneLeases {
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, HeldLease>();
   /** The leased lanes of a channel in one direction, by group. */
   readonly #groups = new Map<string, Set<string>>();
   readonly #now: () => number;
@@ -374,13 +374,13 @@ export class LaneLeases {
     if (entry?.token === token) this.#set(q, lane, group, { ...entry, holder: null });
   }
 
-  #set(q: Query, lane: string, group: string, entry: Entry | undefined): void {
+  #set(q: Query, lane: string, group: string, entry: HeldLease | undefined): void {
     const before = this.#entries.get(lane);
     this.#put(lane, group, entry);
     q.onRollback(() => this.#put(lane, group, before));
   }
 
-  #put(lane: string, group: string, entry: Entry | undefined): void {
+  #put(lane: string, group: string, entry: HeldLease | undefined): void {
     if (entry === undefined) {
       this.#entries.delete(lane);
       this.#groups.get(group)?.delete(lane);

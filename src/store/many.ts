@@ -8,7 +8,7 @@ import type { Query, Value } from "./driver.ts";
 const mostRows = 32;
 
 /** One statement with the values of its rows: `q.run(sql, ...values)`. */
-export type Statement = readonly [sql: string, values: readonly Value[]];
+export type BoundStatement = readonly [sql: string, values: readonly Value[]];
 
 /** Returns a function that distributes rows over statements of 32, 16, 8 ... 1 rows, in their order. Only
  *  these sizes occur, so that both drivers prepare few texts. `row` is the template of one row, with `?`
@@ -17,7 +17,7 @@ export function manyRows(
   head: string,
   row: string,
   tail = "",
-): (rows: readonly (readonly Value[])[]) => readonly Statement[] {
+): (rows: readonly (readonly Value[])[]) => readonly BoundStatement[] {
   const texts = new Map<number, string>();
   const textFor = (count: number): string => {
     let text = texts.get(count);
@@ -30,7 +30,7 @@ export function manyRows(
     return text;
   };
   return (rows) => {
-    const statements: Statement[] = [];
+    const statements: BoundStatement[] = [];
     for (let at = 0; at < rows.length; ) {
       const count = Math.min(mostRows, 2 ** Math.floor(Math.log2(rows.length - at)));
       statements.push([textFor(count), rows.slice(at, at + count).flat()]);

@@ -20,7 +20,7 @@ interface Queued extends Sent {
 }
 
 /** A connection in use, with the reason why it must not be reused. */
-interface Line {
+interface PostgresConnection {
   readonly query: Query;
   /** Queues BEGIN or SET. */
   post(sql: string): void;
@@ -52,7 +52,7 @@ function lineOn(
   client: ClientBase,
   queryMs: number,
   { interrupt, saving = false }: { interrupt?: (error: unknown) => void; saving?: boolean } = {},
-): Line {
+): PostgresConnection {
   let depth = 0;
   let lost: Error | undefined;
   let failed: unknown;

@@ -13,7 +13,7 @@ import { damaged, isDamage } from "./sqlite/damaged.ts";
 import { maintain, openWriter } from "./sqlite/file.ts";
 import type { WalOptions } from "./sqlite/wal.ts";
 
-interface Prepared {
+interface CachedStatement {
   readonly statement: Sqlite.Statement;
   /** What tells that an execution has written: the number of rows that it changed or returned (`rows`), or the
    *  execution itself (`always`: a change of the schema). */
@@ -22,7 +22,7 @@ interface Prepared {
    *  only. */
   inOrder(values: readonly Value[]): Value[];
 }
-type Prepare = (sql: string) => Prepared;
+type Prepare = (sql: string) => CachedStatement;
 
 /** A statement that changes nothing unless it changes a row. */
 const changesRows = /^\s*(?:INSERT|UPDATE|DELETE|WITH)\b/;
@@ -32,7 +32,7 @@ const changesRows = /^\s*(?:INSERT|UPDATE|DELETE|WITH)\b/;
  *  indexed column may decide which partial index applies. SQLite would then prepare the statement again
  *  for each new value, which costs more than running it. */
 function cachedStatements(db: Sqlite.Database, now: () => number): Prepare {
-  const statements = new Map<string, Prepared>();
+  const statements = new Map<string, CachedStatement>();
   return (sql) => {
     let prepared = statements.get(sql);
     if (!prepared) {

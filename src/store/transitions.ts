@@ -5,11 +5,11 @@ import { machines } from "../domain/states.ts";
 
 type Machines = typeof machines;
 export type Table = keyof Machines;
-export type State<T extends Table> = keyof Machines[T] & string;
+export type StateOf<T extends Table> = keyof Machines[T] & string;
 /** The states that may be followed by `To`. */
-type Before<T extends Table, To extends State<T>> = {
-  [From in State<T>]: To extends Nexts<Machines[T][From]> ? From : never;
-}[State<T>];
+type Before<T extends Table, To extends StateOf<T>> = {
+  [From in StateOf<T>]: To extends Nexts<Machines[T][From]> ? From : never;
+}[StateOf<T>];
 type Nexts<Followers> = Followers extends readonly (infer Next)[] ? Next : never;
 
 /** A row was about to be written into a state that may not follow its own. A defect; nothing was written. */
@@ -31,7 +31,7 @@ interface Move<From> {
 }
 
 /** Returns an UPDATE of the state. Callers may append RETURNING. */
-export function moves<T extends Table, To extends State<T>>(
+export function moves<T extends Table, To extends StateOf<T>>(
   table: T,
   to: To,
   { set, where, from, again }: Move<Before<T, To>>,
@@ -45,15 +45,15 @@ export function moves<T extends Table, To extends State<T>>(
 export function movesToAny<T extends Table>(
   table: T,
   move: Pick<Move<never>, "set" | "where" | "again">,
-): Readonly<Record<State<T>, string>> {
+): Readonly<Record<StateOf<T>, string>> {
   const followed = new Set<string>(Object.values<readonly string[]>(machines[table]).flat());
-  const states = (Object.keys(machines[table]) as State<T>[]).filter((state) => followed.has(state));
-  return Object.fromEntries(states.map((to) => [to, moves(table, to, move)])) as Record<State<T>, string>;
+  const states = (Object.keys(machines[table]) as StateOf<T>[]).filter((state) => followed.has(state));
+  return Object.fromEntries(states.map((to) => [to, moves(table, to, move)])) as Record<StateOf<T>, string>;
 }
 
 /** Returns an assignment that changes the state where it may change and `when` holds, beside others that apply in any
  *  case. */
-export function stateWhere<T extends Table>(table: T, to: State<T>, when?: string): string {
+export function stateWhere<T extends Table>(table: T, to: StateOf<T>, when?: string): string {
   const may = oneOf(before(table, to));
   return `state = CASE WHEN ${when === undefined ? may : `${when} AND ${may}`} THEN '${to}' ELSE state END`;
 }

@@ -11,10 +11,10 @@ const status = z.enum(["active", "inactive"]);
 /** Seconds between an answer and its sending; null counts as 0. */
 const delay = z.number().min(0).max(3600).nullable();
 
-type Fields = { readonly [name: string]: z.ZodType };
+type SkillFields = { readonly [name: string]: z.ZodType };
 
 /** One skill: the base fields, the fields that the interface also requires, and the optional ones. */
-function skillOf<Name extends string, Promises extends Fields, May extends Fields>(
+function skillOf<Name extends string, Promises extends SkillFields, May extends SkillFields>(
   name: Name,
   promises: Promises,
   may: May,

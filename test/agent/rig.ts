@@ -5,8 +5,8 @@ import type { ReadCall } from "../../src/agent/calls.ts";
 import {
   type AgentClient,
   type AgentClientOptions,
-  type Call,
   createAgentClient,
+  type EffectOptions,
 } from "../../src/agent/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { type FaultServer, startFaultServer } from "./fault-server.ts";
@@ -19,7 +19,7 @@ export interface Rig {
   /** Reads as many pages as there are. */
   readonly reading: ReadCall;
   /** A call that counts its crossings. */
-  readonly effect: (signal?: AbortSignal) => Call & { readonly crossings: () => number };
+  readonly effect: (signal?: AbortSignal) => EffectOptions & { readonly crossings: () => number };
 }
 
 export async function startRig(timeoutMs = 60_000): Promise<Rig> {

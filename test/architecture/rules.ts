@@ -224,3 +224,16 @@ export const rules = {
   stateWrites,
   durations,
 } as const;
+
+/** Type names that two source files declare. */
+export function repeatedTypes(files: readonly SourceFile[]): string[] {
+  const declaredIn = new Map<string, string[]>();
+  for (const { path, text } of files) {
+    if (!/^(?:src|adapters)[/]/.test(path) || path.endsWith(".d.ts")) continue;
+    for (const [, name = ""] of text.matchAll(/^(?:export )?(?:interface|type|class|enum) (\w+)/gm))
+      declaredIn.set(name, [...(declaredIn.get(name) ?? []), path]);
+  }
+  return [...declaredIn]
+    .filter(([, paths]) => paths.length > 1)
+    .map(([name, paths]) => `${name} is declared in ${paths.join(" and ")}: give each type its own name`);
+}

@@ -4,7 +4,7 @@ import { causes, type Policy } from "../../src/domain/policy.ts";
 import { createEscalation } from "../../src/escalation/trigger/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
-import type { Escalation } from "../../src/pipeline/escalation.ts";
+import type { EscalationHooks } from "../../src/pipeline/escalation.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { addTargets } from "../../src/store/tables/responders.ts";
 import { clock, listen } from "../pipeline/rig.ts";
@@ -34,7 +34,7 @@ export function raising(over: Partial<Policy> = {}): (line: ChannelRuntime) => C
   const lines = new Map<string, ChannelRuntime>();
   const { log } = listen();
   const policy = policyOf(over);
-  const escalation: Escalation = createEscalation({
+  const escalation: EscalationHooks = createEscalation({
     policy: () => policy,
     lines: () => lines,
     clock,

@@ -3,7 +3,7 @@
 import { externalId, type MessageEvent, type Reply, sendKey, threadToken } from "bridgehead/contract";
 import { Element } from "domhandler";
 import type { Mail } from "../../adapters/email/parse/mail.ts";
-import type { Part } from "../../adapters/email/parse/mime.ts";
+import type { MimePart } from "../../adapters/email/parse/mime.ts";
 import type { Details } from "../../src/escalation/notify/text.ts";
 
 export type Given = (...given: readonly unknown[]) => unknown;
@@ -77,7 +77,7 @@ export function mailWith(text: string): Mail {
   };
 }
 
-export function partWith(text: string, mediaType: string): Part {
+export function partWith(text: string, mediaType: string): MimePart {
   const part = {
     headers: [{ name: "content-type", value: mediaType }],
     mediaType,

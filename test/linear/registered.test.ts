@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL("../../", import.meta.url));
 
 /** Parameters that may carry text from outside. */
 const textual =
-  /\b(?:string|String|Uint8Array|unknown|Mail|MessageEvent|Reply|Matter|Form|Part|Element|HeaderField|Instructions|Json|Entry|Error)\b/;
+  /\b(?:string|String|Uint8Array|unknown|Mail|MessageEvent|Reply|Matter|FormFields|MimePart|Element|HeaderField|Instructions|SpeechInstructions|Json|Entry|Error)\b/;
 const declared =
   /^export (?:async )?(?:function\*? (\w+)(?:<[^(]*>)?|const (\w+)(?:: [^=]+)? = (?:async )?)\(((?:[^()]|\([^()]*\))*)\)/gm;
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { Answer } from "../../src/agent/calls.ts";
 import { leaseDeadline } from "../../src/engine/running.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
-import type { Asking, Decision } from "../../src/pipeline/ask/decide.ts";
+import type { AskDecision, Asking } from "../../src/pipeline/ask/decide.ts";
 import { write } from "../../src/pipeline/ask/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { LeaseLost } from "../../src/store/lanes.ts";
@@ -15,29 +15,29 @@ import { readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { conversation, headTurn, leaseLanes, turn } from "../store/rig.ts";
 import { clock, lineOf, listen, reserveOf, watched } from "./rig.ts";
 
-const answered = (answer: Answer): Decision => ({ kind: "answered", answer, rendered: null });
-const retry = (outcome: "deferred" | "refused", reason: string, delay: number, penalty = 0): Decision => ({
+const answered = (answer: Answer): AskDecision => ({ kind: "answered", answer, rendered: null });
+const retry = (outcome: "deferred" | "refused", reason: string, delay: number, penalty = 0): AskDecision => ({
   kind: "retry",
   outcome,
   reason,
   delay,
   penalty,
 });
-const unknown = (reason: string, questionId: string | null = null): Decision => ({
+const unknown = (reason: string, questionId: string | null = null): AskDecision => ({
   kind: "unknown",
   reason,
   delay: 0,
   questionId,
   penalty: 0,
 });
-const failed = (reason: string): Decision => ({
+const failed = (reason: string): AskDecision => ({
   kind: "failed",
   outcome: "refused",
   reason,
   questionId: null,
 });
-const gone = (reason: string): Decision => ({ kind: "gone", reason });
-const bound = (platformId: string): Decision => ({ kind: "bound", platformId, adopted: false });
+const gone = (reason: string): AskDecision => ({ kind: "gone", reason });
+const bound = (platformId: string): AskDecision => ({ kind: "bound", platformId, adopted: false });
 
 /** Claims the turn as stage ask does, and records the attempt when it is a fresh one. */
 async function claim(db: Database, on_permanent_failure: "continue" | "block" = "continue"): Promise<Asking> {

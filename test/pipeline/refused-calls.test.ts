@@ -2,15 +2,15 @@
 
 import { expect, it, onTestFinished } from "vitest";
 import { standardTiming } from "../../src/ops/timing.ts";
-import { type Agent, createAgent } from "../../src/pipeline/settings.ts";
+import { createAgent, type RunningAgent } from "../../src/pipeline/settings.ts";
 import { type House, openHouse } from "./house.ts";
 import { listen } from "./rig.ts";
 import { refusing, type ScriptedPlatform, startPlatform } from "./scripted-platform.ts";
 
 /** A house whose agent reads its settings from the platform, seldom, as the daemon's does. */
-async function withAgent(): Promise<{ house: House; agent: Agent; platform: ScriptedPlatform }> {
+async function withAgent(): Promise<{ house: House; agent: RunningAgent; platform: ScriptedPlatform }> {
   const platform = await startPlatform();
-  let agent: Agent | null = null;
+  let agent: RunningAgent | null = null;
   const house = await openHouse({
     platform,
     line: (line) => ({

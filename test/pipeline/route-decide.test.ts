@@ -14,9 +14,9 @@ import {
   decideTurn,
   dependsOn,
   type Facts,
+  type Incoming,
   isLoop,
   isReply,
-  type Message,
   messageOf,
   partiesOf,
 } from "../../src/pipeline/route/decide.ts";
@@ -26,7 +26,7 @@ import { mail } from "./house.ts";
 import { eventRow, lineOf } from "./rig.ts";
 
 const now = Date.now();
-const received = (over: Partial<MessageEvent> = {}, row: Partial<EventRow> = {}): Message =>
+const received = (over: Partial<MessageEvent> = {}, row: Partial<EventRow> = {}): Incoming =>
   messageOf(
     eventRow({ received_at: now, queue: "example.org", ...row }),
     mail({ text: "hello", sentAt: new Date(now), ...over }),

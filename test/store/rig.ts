@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { onTestFailed, onTestFinished } from "vitest";
 import { insertEvents, type NewEvent } from "../../src/pipeline/accept/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { type Closed, type Direction, type Lease, leaseHeads } from "../../src/store/lanes.ts";
+import { type ClosedLanes, type Direction, type Lease, leaseHeads } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
@@ -230,7 +230,7 @@ export async function leaseLanes(
   holder: string,
   leaseMs: number,
   limit: number,
-  closed?: Closed,
+  closed?: ClosedLanes,
 ): Promise<Lease[]> {
   const claim = { channel, holder, leaseMs, limit, ...(closed && { closed }) };
   const held = await leaseHeads(q, direction, claim, { columns: "lanes.conversation" });

@@ -4,7 +4,7 @@ import { channelId, externalId, threadToken } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
-import { type Facts, type Message, messageOf } from "../../src/pipeline/route/decide.ts";
+import { type Facts, type Incoming, messageOf } from "../../src/pipeline/route/decide.ts";
 import { loadConversations, loadFacts } from "../../src/pipeline/route/rows.ts";
 import type { Query } from "../../src/store/driver.ts";
 import { citeAll } from "../../src/store/tables/conversations.ts";
@@ -14,7 +14,7 @@ import { addParticipant, conversation, fresh, type NewPlace, turn } from "./rig.
 
 const minute = 60_000;
 
-const letter = (address: string, thread: { answers?: string[]; tokens?: string[] } = {}): Message =>
+const letter = (address: string, thread: { answers?: string[]; tokens?: string[] } = {}): Incoming =>
   messageOf(eventRow(), {
     kind: "message",
     id: externalId("m"),
@@ -26,9 +26,9 @@ const letter = (address: string, thread: { answers?: string[]; tokens?: string[]
       tokens: (thread.tokens ?? []).map(threadToken),
     },
     sentAt: new Date(1),
-  } as unknown as Message["event"]);
+  } as unknown as Incoming["event"]);
 
-async function factsOf(q: Query, message: Message, line: ChannelRuntime = lineOf()): Promise<Facts> {
+async function factsOf(q: Query, message: Incoming, line: ChannelRuntime = lineOf()): Promise<Facts> {
   const loaded = await loadFacts(q, line, [message], standardTiming.route.ownAddress);
   await loadConversations(q, line, loaded, [message]);
   const facts = loaded.get(message);

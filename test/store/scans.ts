@@ -17,7 +17,7 @@ import * as triggers from "../../src/escalation/trigger/rows.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { channelsToFetch } from "../../src/pipeline/fetch/rows.ts";
-import { type Facts, type Message, messageOf } from "../../src/pipeline/route/decide.ts";
+import { type Facts, type Incoming, messageOf } from "../../src/pipeline/route/decide.ts";
 import { loadConversations, loadFacts } from "../../src/pipeline/route/rows.ts";
 import { leaseDrafts } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
@@ -228,13 +228,13 @@ async function plans(db: Database, work: (q: Query) => Promise<unknown>): Promis
   });
 }
 
-const messageCiting = (id: string, row: number): Message =>
+const messageCiting = (id: string, row: number): Incoming =>
   messageOf(eventRow({ id: row }), {
     id: `new${row}`,
     from: { address: "a@example.org" },
     to: [{ address: "us@example.com" }],
     thread: { answers: [id], tokens: [`token${row}`] },
-  } as unknown as Message["event"]);
+  } as unknown as Incoming["event"]);
 
 export function describeScans(place: NewPlace): void {
   describe("scans", () => {
@@ -326,7 +326,7 @@ export function describeScans(place: NewPlace): void {
 
     it("are none for the cap of a conversation: the channel's other turns are not read", async () => {
       const db = await withHistory(place);
-      const message = { row: { code: null } } as Message;
+      const message = { row: { code: null } } as Incoming;
       const facts = new Map([
         [message, { conversation: "k7", unbound: false, counts: [] } as unknown as Facts],
       ]);

@@ -6,7 +6,7 @@ import { ImapFlow } from "imapflow";
 import type { EmailConfig } from "../config.ts";
 import type { AccessToken, TokenSource } from "../oauth.ts";
 
-export interface Connection {
+export interface ImapConnection {
   readonly client: ImapFlow;
   /** Epoch ms at which the login's token expires and the server may close the connection; null with a
    *  password. */
@@ -27,7 +27,10 @@ const framing = 1_000_000;
 
 /** Connects and logs in; stops early when the signal aborts. Rejects with errors of imapflow or of the
  *  token endpoint. */
-export async function openConnection(options: ConnectionOptions, signal: AbortSignal): Promise<Connection> {
+export async function openConnection(
+  options: ConnectionOptions,
+  signal: AbortSignal,
+): Promise<ImapConnection> {
   const { imap } = options;
   const token = (await options.tokens?.get()) ?? null;
   try {
@@ -45,7 +48,7 @@ async function attempt(
   { imap, maxSource }: ConnectionOptions,
   token: AccessToken | null,
   signal: AbortSignal,
-): Promise<Connection> {
+): Promise<ImapConnection> {
   const ca = await privateCa(imap.ca);
   const client = new ImapFlow({
     host: imap.host,

@@ -27,7 +27,7 @@ import {
   list,
   listOnly,
   listWithSource,
-  type Progress,
+  type ReadProgress,
   sources,
 } from "./mailbox.ts";
 import { readPartly } from "./oversized.ts";
@@ -326,7 +326,7 @@ export interface Sweeper {
   readonly core: Core;
   readonly client: ImapFlow;
   readonly intake: Intake;
-  readonly progress: Progress;
+  readonly progress: ReadProgress;
 }
 
 /** `announced`: the number of new messages the server announced, null when unknown. Resolves with the

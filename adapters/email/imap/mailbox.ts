@@ -257,7 +257,7 @@ export async function lastUid(client: ImapFlow): Promise<number> {
   return (await list(client, 1)).at(-1)?.uid ?? 0;
 }
 
-export interface Progress {
+export interface ReadProgress {
   /** The position as of the last returned cursor. */
   readonly position: Position;
   /** True while settled messages follow an open one. A listing from the position on then returns them
@@ -271,7 +271,7 @@ export interface Progress {
 
 /** Starts at a committed position. A message to retry blocks the cursor; later messages are still
  *  settled, and are not accepted twice. */
-export function progress(start: Position): Progress {
+export function progress(start: Position): ReadProgress {
   let position = start;
   /** Settled UIDs above the position, with a gap below them. */
   const settled = new Set<number>();

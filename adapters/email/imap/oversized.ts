@@ -25,7 +25,7 @@ const maxNodes = 2000;
 const maxParts = 100;
 const maxDepth = 40;
 
-interface Wanted {
+interface WantedPart {
   readonly node: MessageStructureObject;
   /** The section to fetch: `2.1`, `3.HEADER`, or `TEXT` for a message without parts. */
   readonly key: string;
@@ -82,7 +82,7 @@ const isText = (node: MessageStructureObject): boolean =>
 /** Selects the text first, then the attachments that fit the budget, in order. */
 function choose(structure: MessageStructureObject, budget: number) {
   const leaves = leavesOf(structure);
-  const wanted: Wanted[] = [];
+  const wanted: WantedPart[] = [];
   const omitted: Omitted[] = [];
   let left = budget;
   let truncated = false;

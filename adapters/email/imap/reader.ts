@@ -5,7 +5,7 @@ import type { Channel, Clock, Cursor, ExternalId, Health } from "bridgehead/cont
 import type { ImapFlow } from "imapflow";
 import type { Parser } from "../parse/parser.ts";
 import { brief, statusOf } from "../status.ts";
-import { type Connection, type ConnectionOptions, openConnection } from "./connection.ts";
+import { type ConnectionOptions, type ImapConnection, openConnection } from "./connection.ts";
 import { type Core, type IntakeOptions, intake, rescan, type Sweeper, sweep } from "./intake.ts";
 import { lastUid, openMailbox, originOf, progress, validityOf } from "./mailbox.ts";
 import { type Backlog, type TracesOptions, tracesOf } from "./traces.ts";
@@ -67,7 +67,7 @@ export function reader(
 /** Resolves with the last committed cursor when the login is about to expire; throws when the connection
  *  fails. */
 async function oneConnection(
-  options: ReaderOptions & Pick<Reading, "read" | "backlogs">,
+  options: ReaderOptions & Pick<ReadLoop, "read" | "backlogs">,
   looks: Map<ExternalId, number>,
   cursor: Cursor | null,
   signal: AbortSignal,
@@ -113,8 +113,8 @@ async function oneConnection(
   }
 }
 
-interface Reading extends Omit<ReaderOptions, "connection">, Pick<IntakeOptions, "read"> {
-  readonly connection: Connection;
+interface ReadLoop extends Omit<ReaderOptions, "connection">, Pick<IntakeOptions, "read"> {
+  readonly connection: ImapConnection;
   readonly cursor: Cursor | null;
   readonly interval: number;
   readonly looks: Map<ExternalId, number>;
@@ -126,7 +126,7 @@ interface Reading extends Omit<ReaderOptions, "connection">, Pick<IntakeOptions,
 }
 
 /** Runs the loop: sweep, idle, wait for the next wake-up. */
-async function readOn(options: Reading): Promise<Cursor | null> {
+async function readOn(options: ReadLoop): Promise<Cursor | null> {
   const { channel, signal, proven, interval } = options;
   const { client, loginEndsAt } = options.connection;
   const { clock } = channel;

@@ -6,9 +6,9 @@ import { channel as point } from "node:diagnostics_channel";
 import { type Clock, externalId, type Log, type PastAttempt, type Verdict } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
 import type { Identity } from "../parties.ts";
-import type { Draft } from "../smtp/compose.ts";
+import type { EmailDraft } from "../smtp/compose.ts";
 import { brief } from "../status.ts";
-import { type Connection, type ConnectionOptions, openConnection } from "./connection.ts";
+import { type ConnectionOptions, type ImapConnection, openConnection } from "./connection.ts";
 import { arrivedSince, headerFields, openMailbox } from "./mailbox.ts";
 
 /** `{ phase: "before" | "after", messageId }` around each copy that is filed. */
@@ -40,19 +40,20 @@ const pendingBytes = 32_000_000;
 const idleMs = 10_000;
 const patience = 60_000;
 
-type Job = (client: ImapFlow, open: boolean) => Promise<void>;
+type SentJob = (client: ImapFlow, open: boolean) => Promise<void>;
 
 /** Opens no connection until the first request. */
 export function sentFolder(options: SentFolderOptions): SentFolder {
   const { log } = options;
-  const queue: { readonly job: Job; readonly size: number; readonly fail: (error: unknown) => void }[] = [];
+  const queue: { readonly job: SentJob; readonly size: number; readonly fail: (error: unknown) => void }[] =
+    [];
   let working = false;
   let poke: () => void = () => {};
   let closing = false;
   let idle = Promise.resolve();
   let missing = false;
 
-  function add(job: Job, size: number, fail: (error: unknown) => void): void {
+  function add(job: SentJob, size: number, fail: (error: unknown) => void): void {
     queue.push({ job, size, fail });
     poke();
     if (!working) idle = work();
@@ -60,7 +61,7 @@ export function sentFolder(options: SentFolderOptions): SentFolder {
 
   async function work(): Promise<void> {
     working = true;
-    let connection: Connection | null = null;
+    let connection: ImapConnection | null = null;
     while (queue.length > 0) {
       const next = queue.shift();
       try {
@@ -118,7 +119,8 @@ export function sentFolder(options: SentFolderOptions): SentFolder {
       }),
     answered: (since, self) =>
       new Promise((resolve, reject) => {
-        const job: Job = async (client, open) => resolve(open ? await cited(client, since, self) : new Set());
+        const job: SentJob = async (client, open) =>
+          resolve(open ? await cited(client, since, self) : new Set());
         add(job, 0, reject);
       }),
     async close(signal) {
@@ -136,7 +138,7 @@ export function sentFolder(options: SentFolderOptions): SentFolder {
 }
 
 /** Returns a connection with the Sent folder selected, or with none when the server has no such folder. */
-async function connect(options: SentFolderOptions): Promise<Connection> {
+async function connect(options: SentFolderOptions): Promise<ImapConnection> {
   const connection = await openConnection(options.connection, AbortSignal.timeout(patience));
   try {
     const path = options.folder === "auto" ? await specialFolder(connection.client) : options.folder;
@@ -207,7 +209,7 @@ export async function reconcile(
   folder: SentFolder,
   filing: Filing,
   clock: Clock,
-  draft: Draft,
+  draft: EmailDraft,
   attempt: PastAttempt,
   signal: AbortSignal,
 ): Promise<Verdict> {

@@ -13,7 +13,7 @@ import {
 } from "./headers.ts";
 import { htmlToText } from "./html/text.ts";
 import type { Mail, MailAttachment } from "./mail.ts";
-import type { Part } from "./mime.ts";
+import type { MimePart } from "./mime.ts";
 import { isForwardLine } from "./quotes/lines.ts";
 import { forwardPrefixes, replyPrefixes } from "./quotes/phrases.ts";
 import type { TrimOptions } from "./quotes/trim.ts";
@@ -29,21 +29,21 @@ export interface Body {
   readonly markers: readonly string[];
   readonly attachments: readonly MailAttachment[];
   /** Messages attached inline, which a mail client shows as text. */
-  readonly carried: readonly Part[];
+  readonly carried: readonly MimePart[];
   /** True when the HTML shows coloured answers inside a quoted message. */
   readonly inlineAnswers: boolean;
 }
 
 interface Pieces {
   readonly options: TrimOptions;
-  readonly texts: Reading[];
+  readonly texts: PartText[];
   readonly markers: Set<string>;
   readonly attachments: MailAttachment[];
-  readonly carried: Part[];
+  readonly carried: MimePart[];
 }
 
 /** The text of one part, and how it was read. */
-interface Reading {
+interface PartText {
   readonly text: string;
   readonly html: boolean;
   readonly inlineAnswers: boolean;
@@ -51,7 +51,7 @@ interface Reading {
 
 /** Walks the tree in order and reads one part of each set of alternatives. `options`: what the message
  *  answers. */
-export function bodyOf(root: Part, options: TrimOptions): Body {
+export function bodyOf(root: MimePart, options: TrimOptions): Body {
   const pieces: Pieces = { options, texts: [], markers: new Set(), attachments: [], carried: [] };
   collect(root, pieces, false);
   const texts = pieces.texts.filter((piece) => piece.text !== "");
@@ -65,13 +65,13 @@ export function bodyOf(root: Part, options: TrimOptions): Body {
   };
 }
 
-const joined = (texts: readonly Reading[]) =>
+const joined = (texts: readonly PartText[]) =>
   texts
     .map((piece) => piece.text)
     .filter((piece) => piece !== "")
     .join("\n\n");
 
-function collect(part: Part, pieces: Pieces, related: boolean): void {
+function collect(part: MimePart, pieces: Pieces, related: boolean): void {
   if (part.multipart === "alternative") return collectAlternative(part, pieces, related);
   if (part.multipart !== null) {
     for (const child of part.children) collect(child, pieces, related || part.multipart === "related");
@@ -89,9 +89,9 @@ function collect(part: Part, pieces: Pieces, related: boolean): void {
 /** HTML is preferred, because it distinguishes quotes and hidden text. Plain text is used when the HTML
  *  has no text, and when both have the same text: the sender's own line breaks and columns are then
  *  better than a conversion. */
-function collectAlternative(part: Part, pieces: Pieces, related: boolean): void {
+function collectAlternative(part: MimePart, pieces: Pieces, related: boolean): void {
   const before = pieces.texts.length;
-  const found = part.children.map((child): Reading => {
+  const found = part.children.map((child): PartText => {
     const own: Pieces = { ...pieces, texts: [] };
     collect(child, own, related);
     return {
@@ -125,9 +125,9 @@ const unquoted = (text: string) =>
     .filter((line) => !/^\s{0,10}>/.test(line))
     .join("\n");
 
-const hasHtml = (part: Part): boolean => part.mediaType === "text/html" || part.children.some(hasHtml);
+const hasHtml = (part: MimePart): boolean => part.mediaType === "text/html" || part.children.some(hasHtml);
 
-const isText = (part: Part) =>
+const isText = (part: MimePart) =>
   (part.mediaType === "text/plain" || part.mediaType === "text/html" || part.mediaType === "text/enriched") &&
   part.disposition !== "attachment" &&
   !(
@@ -139,10 +139,10 @@ const isText = (part: Part) =>
   );
 
 /** Apple Mail sends text files as "inline" with a name. A body has no name, or one that a gateway added. */
-const isNamedFile = (part: Part) =>
+const isNamedFile = (part: MimePart) =>
   /\.(?:txt|log|csv|md|json|xml|conf|cfg|ini|yaml|yml|diff|patch)$/i.test(part.fileName ?? "");
 
-function decoded(part: Part): string {
+function decoded(part: MimePart): string {
   return decodeText(
     part.content.subarray(0, maxPartBytes),
     part.parameters["charset"] ?? charsetInHtml(part),
@@ -150,33 +150,33 @@ function decoded(part: Part): string {
 }
 
 /** HTML may declare its charset in its own head element. */
-function charsetInHtml(part: Part): string | null {
+function charsetInHtml(part: MimePart): string | null {
   if (part.mediaType !== "text/html") return null;
   const head = Buffer.from(part.content.subarray(0, 2000)).toString("latin1");
   return /charset\s{0,3}=\s{0,3}["']?([\w.:-]{2,40})/i.exec(head)?.[1] ?? null;
 }
 
-function readingOf(part: Part, options: TrimOptions): Reading {
+function readingOf(part: MimePart, options: TrimOptions): PartText {
   const text = decoded(part);
   if (part.mediaType === "text/html") return { ...htmlToText(text, options), html: true };
   return { text: plainTextOf(part, text), html: false, inlineAnswers: false };
 }
 
-function plainTextOf(part: Part, text: string): string {
+function plainTextOf(part: MimePart, text: string): string {
   if (part.mediaType === "text/enriched") return cleanText(text.replace(/<[^<>\n]{1,60}>/g, "")).trim();
   const { format, delsp } = part.parameters;
   const whole = format?.toLowerCase() === "flowed" ? unflow(text, delsp?.toLowerCase() === "yes") : text;
   return cleanText(whole).replace(/^\n+/, "").trimEnd();
 }
 
-function addMarkers(part: Part, pieces: Pieces): void {
+function addMarkers(part: MimePart, pieces: Pieces): void {
   const bytes = Buffer.from(part.content.buffer, part.content.byteOffset, part.content.byteLength);
   if (!bytes.includes("[ref:bh-")) return;
   for (const marker of findMarkers(bytes.subarray(0, maxPartBytes).toString("latin1")))
     pieces.markers.add(marker);
 }
 
-function addAttachment(part: Part, pieces: Pieces, related: boolean): void {
+function addAttachment(part: MimePart, pieces: Pieces, related: boolean): void {
   if (pieces.attachments.length >= maxAttachments) return;
   const mediaType = /^[\w.+-]{1,80}\/[\w.+-]{1,120}$/.test(part.mediaType)
     ? part.mediaType

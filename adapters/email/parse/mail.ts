@@ -137,7 +137,7 @@ export type ParseResult =
 export type ReadResult = { readonly ok: true; readonly understanding: Understanding } | Unparsed;
 
 /** A request from the host to the worker. */
-export interface Job {
+export interface ParseJob {
   readonly id: number;
   readonly raw: Uint8Array;
   readonly context: ParseContext;
@@ -146,7 +146,7 @@ export interface Job {
 }
 
 /** A response from the worker to the host. */
-export type Answer =
+export type ParseResponse =
   /** Sent once, when the thread has loaded its code. */
   | { readonly id: 0; readonly kind: "ready" }
   /** The message is parsed, and its sender is being checked. */

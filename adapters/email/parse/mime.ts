@@ -17,7 +17,7 @@ export interface HeaderField {
   readonly value: string;
 }
 
-export interface Part {
+export interface MimePart {
   readonly headers: readonly HeaderField[];
   /** Lower case, without parameters. */
   readonly mediaType: string;
@@ -31,7 +31,7 @@ export interface Part {
   readonly contentId: string | null;
   /** The bytes of a leaf, with the transfer encoding decoded. */
   readonly content: Uint8Array;
-  readonly children: readonly Part[];
+  readonly children: readonly MimePart[];
 }
 
 /** postal-mime's internal node. Its published types omit these fields, so tests verify them for the
@@ -58,7 +58,7 @@ interface Builder {
 }
 
 /** Reads the tree. Throws an error when the message exceeds the limits. */
-export async function readTree(raw: Uint8Array): Promise<Part> {
+export async function readTree(raw: Uint8Array): Promise<MimePart> {
   const builder = new PostalMime(limits) as unknown as Builder;
   const { root } = builder;
   if (root === undefined) throw new Error("the MIME parser built no tree");
@@ -73,7 +73,7 @@ function setUp(this: Node, encoding: string): void {
   this.contentDecoder = decoderFor(encoding);
 }
 
-function toPart(node: Node): Part {
+function toPart(node: Node): MimePart {
   const { value, params } = node.contentType.parsed;
   const fileName = node.contentDisposition.parsed.params["filename"] ?? params["name"] ?? null;
   // A multipart without any boundary is read as plain text.
@@ -92,7 +92,7 @@ function toPart(node: Node): Part {
 }
 
 /** Yields every part in document order, the root first. */
-export function* walk(part: Part): Generator<Part> {
+export function* walk(part: MimePart): Generator<MimePart> {
   yield part;
   for (const child of part.children) yield* walk(child);
 }
@@ -171,10 +171,10 @@ const maxRecipients = 200;
 /** Bytes of a report or of a returned message that are read. */
 const maxBytes = 200_000;
 
-type Fields = ReadonlyMap<string, string>;
+type MimeFields = ReadonlyMap<string, string>;
 
 /** Returns the report in a message, or null when it has none. */
-export function reportOf(root: Part): DeliveryReport | null {
+export function reportOf(root: MimePart): DeliveryReport | null {
   const parts = [...walk(root)];
   const status = parts.find((part) => /^message\/(?:global-)?delivery-status$/.test(part.mediaType));
   const receipt = parts.find((part) =>
@@ -201,7 +201,7 @@ export function reportOf(root: Part): DeliveryReport | null {
   };
 }
 
-function recipientOf(fields: Fields): DeliveryReport["recipients"][number][] {
+function recipientOf(fields: MimeFields): DeliveryReport["recipients"][number][] {
   const final =
     fields.get("final-recipient") ?? fields.get("original-recipient") ?? fields.get("original-rcpt-to");
   if (final === undefined) return [];
@@ -223,13 +223,13 @@ function addressIn(value: string): string {
   return cleanAddress(value.slice(value.indexOf(";") + 1).trim());
 }
 
-function envelopeIdOf(groups: readonly Fields[]): string | null {
+function envelopeIdOf(groups: readonly MimeFields[]): string | null {
   const id = groups.map((fields) => fields.get("original-envelope-id")).find((value) => value !== undefined);
   return id === undefined ? null : cleanLine(id, 200);
 }
 
 /** Returns the Message-IDs of the returned message, from a complete copy or from its header. */
-function returnedIds(parts: readonly Part[]): string[] {
+function returnedIds(parts: readonly MimePart[]): string[] {
   return parts
     .filter((part) =>
       /^(?:message\/(?:rfc822|global|rfc822-headers|global-headers)|text\/rfc822-headers)$/.test(
@@ -249,7 +249,7 @@ const latin = (bytes: Uint8Array) =>
   Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, maxBytes)).toString("latin1");
 
 /** Returns groups of `Name: value` fields separated by blank lines; the first field of a name counts. */
-function fieldGroups(text: string, max = maxRecipients + 1): Fields[] {
+function fieldGroups(text: string, max = maxRecipients + 1): MimeFields[] {
   const groups: Map<string, string>[] = [new Map()];
   let last = "";
   for (const line of text.split("\n")) {
@@ -274,7 +274,7 @@ function fieldGroups(text: string, max = maxRecipients + 1): Fields[] {
 /** Returns METHOD of the first calendar part in lower case (RFC 5546), "" when it has none, null without
  *  a calendar part. A calendar file attached to a text counts as an ordinary file; calendar programs
  *  send theirs as an alternative of the text. */
-export function calendarMethodOf(root: Part, text: string): string | null {
+export function calendarMethodOf(root: MimePart, text: string): string | null {
   for (const part of walk(root)) {
     if (part.disposition === "attachment" && text.trim() !== "") continue;
     const isCalendar =
@@ -289,7 +289,7 @@ export function calendarMethodOf(root: Part, text: string): string | null {
 }
 
 /** `text` is the author's new text: an armored PGP message in a quote is ignored. */
-export function sealedIn(root: Part, text: string): Sealed | null {
+export function sealedIn(root: MimePart, text: string): Sealed | null {
   for (const part of walk(root)) {
     const found = sealedPart(part);
     if (found !== null) return found;
@@ -313,7 +313,7 @@ const rights: Sealed = {
   reason: "the message is encrypted with Microsoft Purview (rpmsg) and cannot be read",
 };
 
-function sealedPart(part: Part): Sealed | null {
+function sealedPart(part: MimePart): Sealed | null {
   const { mediaType } = part;
   const name = (part.fileName ?? "").toLowerCase();
   const isUntyped = mediaType === "application/octet-stream";
@@ -350,12 +350,12 @@ export function sealedInFiles(
  *  certificates. Other S/MIME content counts as encrypted. */
 const signedData = "06092a864886f70d010702";
 
-function smime(part: Part): Sealed | null {
+function smime(part: MimePart): Sealed | null {
   const type = (part.parameters["smime-type"] ?? "").toLowerCase();
   if (type === "certs-only") return null;
   const signed = Buffer.from(part.content.subarray(0, 64)).toString("hex").includes(signedData);
   return type === "signed-data" || type === "compressed-data" || (type === "" && signed) ? opaque : encrypted;
 }
 
-const headOf = ({ content }: Part, bytes: number): string =>
+const headOf = ({ content }: MimePart, bytes: number): string =>
   Buffer.from(content.subarray(0, bytes)).toString("latin1");

@@ -4,7 +4,7 @@
 import { Worker } from "node:worker_threads";
 import type { Clock } from "bridgehead/contract";
 import type { EventRequest } from "../events.ts";
-import type { Answer, Job, ParseContext, ParseResult, ReadResult } from "./mail.ts";
+import type { ParseContext, ParseJob, ParseResponse, ParseResult, ReadResult } from "./mail.ts";
 
 export interface ParserOptions {
   /** Timeout for one message in wall-clock ms. Default 5000. */
@@ -16,7 +16,7 @@ export interface ParserOptions {
   readonly clock: Clock;
 }
 
-interface Task extends Omit<Job, "id"> {
+interface ParseTask extends Omit<ParseJob, "id"> {
   readonly settle: (result: ParseResult | ReadResult) => void;
   readonly fail: (error: Error) => void;
   /** True when the message was in a worker that failed together with others. It is retried alone, to
@@ -43,9 +43,9 @@ const workerFile = import.meta.url.endsWith(".ts") ? source : new URL(source.hre
 /** One worker thread and its queue of messages. It starts with the first message and ends when idle. */
 export class Parser {
   readonly #limits: Required<ParserOptions>;
-  readonly #waiting: Task[] = [];
-  readonly #working = new Map<number, Task>();
-  readonly #outbox: Job[] = [];
+  readonly #waiting: ParseTask[] = [];
+  readonly #working = new Map<number, ParseTask>();
+  readonly #outbox: ParseJob[] = [];
   #aheadBytes = 0;
   #lastId = 0;
   #worker: Worker | null = null;
@@ -73,7 +73,7 @@ export class Parser {
     return this.#submit<ReadResult>({ raw, context, request }, signal);
   }
 
-  #submit<Result>(job: Omit<Job, "id">, signal: AbortSignal | undefined): Promise<Result> {
+  #submit<Result>(job: Omit<ParseJob, "id">, signal: AbortSignal | undefined): Promise<Result> {
     return new Promise((resolve, reject) => {
       if (this.#closed) throw new Error("parse mail: the parser is closed");
       signal?.throwIfAborted();
@@ -83,7 +83,7 @@ export class Parser {
         reject(signal?.reason as Error);
       };
       const done = () => signal?.removeEventListener("abort", abort);
-      const task: Task = {
+      const task: ParseTask = {
         ...job,
         settle: (result) => {
           done();
@@ -123,11 +123,11 @@ export class Parser {
     if (this.#working.size > 0) this.#worker?.ref();
   }
 
-  #isFull(next: Task): boolean {
+  #isFull(next: ParseTask): boolean {
     return this.#working.size >= maxAhead || this.#aheadBytes + next.raw.byteLength > maxAheadBytes;
   }
 
-  #give(task: Task): void {
+  #give(task: ParseTask): void {
     const fresh = this.#worker === null;
     if (fresh) this.#start();
     const idle = this.#working.size === 0;
@@ -166,7 +166,7 @@ export class Parser {
         stackSizeMb: 4,
       },
     });
-    worker.on("message", (answer: Answer) => this.#take(worker, answer));
+    worker.on("message", (answer: ParseResponse) => this.#take(worker, answer));
     worker.on("error", (error: NodeJS.ErrnoException) => {
       const memory = error.code === "ERR_WORKER_OUT_OF_MEMORY";
       this.#broken(worker, memory ? "too-big-in-memory" : "malformed", error.message.slice(0, 300));
@@ -176,7 +176,7 @@ export class Parser {
     void this.#watch(worker);
   }
 
-  #take(worker: Worker, answer: Answer): void {
+  #take(worker: Worker, answer: ParseResponse): void {
     if (worker !== this.#worker) return;
     if (answer.kind === "ready") {
       this.#startNextClock();

@@ -22,12 +22,12 @@ import {
   withoutPlus,
 } from "./headers.ts";
 import { htmlToText } from "./html/text.ts";
-import type { Answer, Job, Mail, ParseResult, ReadResult, SenderAuth } from "./mail.ts";
+import type { Mail, ParseJob, ParseResponse, ParseResult, ReadResult, SenderAuth } from "./mail.ts";
 import {
   calendarMethodOf,
   type HeaderField,
   headerOf,
-  type Part,
+  type MimePart,
   readTree,
   reportOf,
   sealedIn,
@@ -41,13 +41,13 @@ let last: Promise<void> = Promise.resolve();
 
 // Other threads only import functions of this file.
 if (workerData === "mail-parser") {
-  parentPort?.on("message", (jobs: readonly Job[]) => {
+  parentPort?.on("message", (jobs: readonly ParseJob[]) => {
     for (const job of jobs) last = last.then(() => work(job));
   });
   post({ id: 0, kind: "ready" });
 }
 
-async function work(job: Job): Promise<void> {
+async function work(job: ParseJob): Promise<void> {
   const { id, raw, context } = job;
   try {
     const mail = await readMail(raw, context.own ?? []);
@@ -60,7 +60,7 @@ async function work(job: Job): Promise<void> {
 }
 
 /** The caller does not wait for this function, because DNS responses can be slow. */
-async function judge(job: Job, mail: Mail): Promise<void> {
+async function judge(job: ParseJob, mail: Mail): Promise<void> {
   try {
     respond(job, mail, await authenticate(mail, job.raw, job.context.senderAuth));
   } catch (error) {
@@ -68,7 +68,7 @@ async function judge(job: Job, mail: Mail): Promise<void> {
   }
 }
 
-function respond({ id, request }: Job, mail: Mail, auth: SenderAuth | null): void {
+function respond({ id, request }: ParseJob, mail: Mail, auth: SenderAuth | null): void {
   const result: ParseResult | ReadResult =
     request === null ? { ok: true, mail, auth } : { ok: true, understanding: eventsOf(mail, auth, request) };
   post({ id, kind: "done", result }, transferable(mail));
@@ -79,7 +79,7 @@ function fail(id: number, error: unknown): void {
   post({ id, kind: "done", result: { ok: false, code: "malformed", reason } });
 }
 
-function post(answer: Answer, transfer: readonly ArrayBuffer[] = []): void {
+function post(answer: ParseResponse, transfer: readonly ArrayBuffer[] = []): void {
   parentPort?.postMessage(answer, transfer);
 }
 
@@ -155,7 +155,7 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
 }
 
 type Head = Pick<Mail, "subject" | "inReplyTo" | "references" | "from" | "to" | "cc" | "deliveredTo"> & {
-  readonly root: Part;
+  readonly root: MimePart;
 };
 
 /** Determines what the message answers. It answers one of our messages when it names a Message-ID that
@@ -189,7 +189,7 @@ function hasToken({ to, cc, deliveredTo }: Head, own: ReadonlySet<string>): bool
 }
 
 /** Searches the bytes of the text parts; the marker is ASCII and survives most encodings. */
-function hasMarker(root: Part): boolean {
+function hasMarker(root: MimePart): boolean {
   for (const part of walk(root)) {
     if (!part.mediaType.startsWith("text/")) continue;
     const bytes = Buffer.from(part.content.buffer, part.content.byteOffset, part.content.byteLength);
@@ -246,7 +246,7 @@ function deliveredTo(headers: readonly HeaderField[]): string[] {
 }
 
 /** Returns the charset of the text, which is the best guess for raw headers. */
-function charsetHint(root: Part): string | null {
+function charsetHint(root: MimePart): string | null {
   for (const part of walk(root)) {
     const charset = part.parameters["charset"];
     if (charset !== undefined) return charset;
@@ -256,7 +256,7 @@ function charsetHint(root: Part): string | null {
 
 /** Returns the text of attached messages: sender, subject and text below a line that announces the
  *  forward. */
-async function carriedText(parts: readonly Part[]) {
+async function carriedText(parts: readonly MimePart[]) {
   const texts: string[] = [];
   let forwarded: Mail["forwarded"] = null;
   for (const part of parts.slice(0, maxCarriedMails)) {
@@ -283,7 +283,7 @@ export interface Identified {
   readonly date: string | null;
   readonly from: readonly string[];
   readonly subject: string;
-  readonly root: Part;
+  readonly root: MimePart;
 }
 
 /** Returns the SHA-256 digest in hex. Runs in time linear in the size of the message. */
@@ -317,9 +317,9 @@ function letters(text: string): string {
 
 /** Returns the author's text. Of alternatives it uses the plain one, which lists keep when they remove
  *  HTML. */
-function textIn(part: Part): string {
+function textIn(part: MimePart): string {
   const texts: string[] = [];
-  const collect = (one: Part): void => {
+  const collect = (one: MimePart): void => {
     if (texts.length >= maxParts) return;
     if (one.multipart === "alternative") {
       const plain = one.children.find(
@@ -334,17 +334,18 @@ function textIn(part: Part): string {
   return texts.join("\n");
 }
 
-function decodedText(part: Part): string {
+function decodedText(part: MimePart): string {
   const text = decodeText(part.content.subarray(0, maxPartBytes), part.parameters["charset"] ?? null);
   return part.mediaType === "text/html" ? htmlToText(text, { relation: "forward" }).text : text;
 }
 
-const isText = (part: Part): boolean =>
+const isText = (part: MimePart): boolean =>
   (part.mediaType === "text/plain" || part.mediaType === "text/html") &&
   part.disposition !== "attachment" &&
   part.fileName === null;
 
-const leaves = (part: Part): Part[] => (part.multipart === null ? [part] : part.children.flatMap(leaves));
+const leaves = (part: MimePart): MimePart[] =>
+  part.multipart === null ? [part] : part.children.flatMap(leaves);
 
 const footerLines = 25;
 const maxFooters = 3;

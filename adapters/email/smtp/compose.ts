@@ -18,7 +18,7 @@ import { escapeHtml, type Rendered, readRendered, renderMarkdown, renderPlain } 
 const referenceLimit = 20;
 
 /** Implements `Outbound.compose`. */
-export function compose(config: EmailConfig, self: Identity, reply: Reply): readonly Draft[] {
+export function compose(config: EmailConfig, self: Identity, reply: Reply): readonly EmailDraft[] {
   const to = reply.to.map(named);
   const ours = (party: Party) => self.isOwn(party.address) || to.some((one) => one.address === party.address);
   const answers = reply.answers !== null && isCitable(reply.answers) ? reply.answers : null;
@@ -71,7 +71,7 @@ function isCitable(id: string): boolean {
   return /^<[^<>\s]{1,900}>$/.test(id) && !id.endsWith(surrogateEnd);
 }
 
-function automaticOf(reply: Reply): Draft["automatic"] {
+function automaticOf(reply: Reply): EmailDraft["automatic"] {
   if (reply.byHuman) return "no";
   return reply.kind === "notice" || reply.answers === null ? "auto-generated" : "auto-replied";
 }
@@ -125,7 +125,7 @@ function named(party: Party): { address: string; name: string } {
  *  Both are sent as `application/octet-stream` and so arrive unchanged. */
 const unencodable = /^(?:message|multipart)\//i;
 
-function fileOf({ name, mediaType, size, ref }: ReplyAttachment): Draft["attachments"][number] {
+function fileOf({ name, mediaType, size, ref }: ReplyAttachment): EmailDraft["attachments"][number] {
   const plain = /^[\w.+-]{1,80}\/[\w.+-]{1,120}$/.test(mediaType) && !unencodable.test(mediaType);
   return {
     name: cleanFileName(name, "attachment"),
@@ -171,10 +171,10 @@ type Plain<T> = T extends (infer Item)[]
     ? { readonly [Key in keyof T]: Plain<T[Key]> }
     : T;
 
-export type Draft = Plain<z.output<typeof schema>>;
+export type EmailDraft = Plain<z.output<typeof schema>>;
 
 /** Throws an error on any format that this version did not write. */
-export function readDraft(stored: unknown): Draft {
+export function readDraft(stored: unknown): EmailDraft {
   const parsed = schema.safeParse(stored);
   if (!parsed.success) throw new Error(`reading a stored draft failed: ${parsed.error.message}`);
   return parsed.data;
@@ -184,7 +184,7 @@ export function readDraft(stored: unknown): Draft {
 const streamedLength = 20_000;
 
 /** The message has CRLF line ends. `files`: the bytes of the draft's attachments, in their order. */
-export async function messageBytes(draft: Draft, files: readonly Uint8Array[] = []): Promise<Buffer> {
+export async function messageBytes(draft: EmailDraft, files: readonly Uint8Array[] = []): Promise<Buffer> {
   const root = compiled(draft, files);
   const isShort = draft.attachments.length === 0 && draft.text.length + draft.html.length <= streamedLength;
   if (!isShort) return root.build();
@@ -212,7 +212,7 @@ function encoded(content: string, encoding: string | false): string {
   return encoding === "base64" ? wrapBase64(base64(content)) : content;
 }
 
-function compiled(draft: Draft, files: readonly Uint8Array[]): MimeNode {
+function compiled(draft: EmailDraft, files: readonly Uint8Array[]): MimeNode {
   const composer = new MailComposer({
     from: mailbox(draft.from),
     to: draft.to.map(mailbox),
@@ -248,7 +248,7 @@ function compiled(draft: Draft, files: readonly Uint8Array[]): MimeNode {
   return composer.compile();
 }
 
-function mailbox(party: Draft["from"]): { name: string; address: string } {
+function mailbox(party: EmailDraft["from"]): { name: string; address: string } {
   return { name: clean(party.name, 200), address: clean(party.address, 320) };
 }
 

@@ -128,17 +128,17 @@ export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (sign) => names[sign] ?? sign);
 }
 
-interface Block {
+interface MarkdownBlock {
   readonly token: Token;
-  readonly inside: readonly Block[];
+  readonly inside: readonly MarkdownBlock[];
 }
 
 /** markdown-it limits the depth of blocks (`maxNesting`), so recursion over them is safe. */
-function treeOf(tokens: readonly Token[]): readonly Block[] {
-  const root: Block[] = [];
+function treeOf(tokens: readonly Token[]): readonly MarkdownBlock[] {
+  const root: MarkdownBlock[] = [];
   const open = [root];
   for (const token of tokens) {
-    const inside: Block[] = [];
+    const inside: MarkdownBlock[] = [];
     if (token.nesting >= 0) open.at(-1)?.push({ token, inside });
     if (token.nesting > 0) open.push(inside);
     if (token.nesting < 0) open.pop();
@@ -146,11 +146,11 @@ function treeOf(tokens: readonly Token[]): readonly Block[] {
   return root;
 }
 
-function blocks(all: readonly Block[]): string {
+function blocks(all: readonly MarkdownBlock[]): string {
   return all.map(block).join("");
 }
 
-function block({ token, inside }: Block): string {
+function block({ token, inside }: MarkdownBlock): string {
   switch (token.type) {
     case "heading_open":
     case "paragraph_open":
@@ -176,7 +176,7 @@ function block({ token, inside }: Block): string {
   }
 }
 
-function list(token: Token, items: readonly Block[]): string {
+function list(token: Token, items: readonly MarkdownBlock[]): string {
   const first = Number(token.attrGet("start") ?? 1);
   const ordered = token.type === "ordered_list_open";
   return items

@@ -11,17 +11,19 @@ import { privateCa } from "../imap/connection.ts";
 import { isTokenFailure, type TokenSource } from "../oauth.ts";
 import { asciiAddress } from "../parse/headers.ts";
 import { isLogin, outcomeOf, type SmtpFailure, statusOf } from "../status.ts";
-import { type Draft, messageBytes } from "./compose.ts";
+import { type EmailDraft, messageBytes } from "./compose.ts";
 
 export interface SenderOptions {
   readonly pool: SmtpPool;
   readonly health: Health;
   /** Called with the message's bytes after the server accepted it. Must not throw. */
-  readonly sent: (draft: Draft, bytes: Buffer) => void;
+  readonly sent: (draft: EmailDraft, bytes: Buffer) => void;
 }
 
 /** Implements `Outbound.send`, with the parsed draft. */
-export function sender(options: SenderOptions): (draft: Draft, attempt: Attempt) => Promise<SendOutcome> {
+export function sender(
+  options: SenderOptions,
+): (draft: EmailDraft, attempt: Attempt) => Promise<SendOutcome> {
   const { pool, health } = options;
   let loginFailures = 0;
 
@@ -55,7 +57,7 @@ interface Once {
 
 async function once(
   pool: SmtpPool,
-  draft: Draft,
+  draft: EmailDraft,
   bytes: Buffer,
   attempt: Attempt,
   fresh: boolean,
@@ -142,7 +144,7 @@ function transmit(
 }
 
 /** Domains are sent as A-labels, because servers without SMTPUTF8 accept no others (RFC 6531, 3.2). */
-function envelopeOf(draft: Draft, size: number) {
+function envelopeOf(draft: EmailDraft, size: number) {
   return {
     from: asciiAddress(draft.envelopeFrom),
     to: [...draft.to, ...draft.cc].map((party) => asciiAddress(party.address)),
@@ -153,7 +155,7 @@ function envelopeOf(draft: Draft, size: number) {
 }
 
 /** With several recipients the server may refuse some and accept the message for the others. */
-function taken(draft: Draft, info: Info): SendOutcome {
+function taken(draft: EmailDraft, info: Info): SendOutcome {
   const refused = new Set(info.rejected.map((address) => address.toLowerCase()));
   if (refused.size > 0 && draft.to.every(({ address }) => refused.has(asciiAddress(address).toLowerCase()))) {
     const reason = "the recipient was refused; only the copies were taken";

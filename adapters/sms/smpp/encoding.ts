@@ -13,7 +13,7 @@ const escape = 0x1b;
 const carriageReturn = 0x0d;
 
 /** One SMPP message: a whole text, or a part of it. */
-export interface Piece {
+export interface SmppMessage {
   readonly dataCoding: number;
   readonly esmClass: number;
   readonly shortMessage: Uint8Array;
@@ -21,7 +21,7 @@ export interface Piece {
 
 /** Returns the messages of a text. `reference` (0-255) identifies the text among recent ones to the same
  *  recipient. */
-export function piecesOf(body: string, alphabet: Alphabet, reference: number): readonly Piece[] {
+export function piecesOf(body: string, alphabet: Alphabet, reference: number): readonly SmppMessage[] {
   // The euro sign and capital Greek letters are in the GSM alphabet but not in Latin 1.
   const foreign = alphabet === "latin1" && !/^[\u0000-\u00ff]*$/.test(body);
   const { encoding, texts } = foreign ? segmentsOf(body, "ucs2") : segmentsOf(body);
@@ -57,12 +57,12 @@ function standard(text: string, alphabet: Alphabet, header: number): Encoded {
 /** The data after a message's header, and which part of which long text it is. */
 export interface UserData {
   readonly data: Uint8Array;
-  readonly part: Part | null;
+  readonly part: SmppPart | null;
   /** Number of header octets before the data. */
   readonly header: number;
 }
 
-export interface Part {
+export interface SmppPart {
   readonly reference: number;
   readonly total: number;
   /** Counted from 1. */
@@ -86,7 +86,7 @@ export function userData(pdu: Pdu): UserData {
   return { data: whole, part, header: 0 };
 }
 
-function partIn(header: Uint8Array): Part | null {
+function partIn(header: Uint8Array): SmppPart | null {
   for (let at = 0; at + 1 < header.length; ) {
     const [kind, length = 0] = [header[at], header[at + 1]];
     const value = header.subarray(at + 2, at + 2 + length);
@@ -100,7 +100,7 @@ function partIn(header: Uint8Array): Part | null {
 
 /** Returns null for a text of one part, and for a part beyond the last. Such a message is a separate
  *  text. */
-function checked(reference: number, total: number, at: number): Part | null {
+function checked(reference: number, total: number, at: number): SmppPart | null {
   return total > 1 && at >= 1 && at <= total ? { reference, total, number: at } : null;
 }
 
@@ -164,7 +164,7 @@ function unpack(octets: Uint8Array, fill: number): Uint8Array {
 
 // Converts numbers to and from SMPP addresses: a type, a numbering plan and digits (SMPP v3.4, 5.2.5 and
 // 5.2.6).
-export interface Address {
+export interface SmppAddress {
   readonly ton: number;
   readonly npi: number;
   readonly address: string;
@@ -174,7 +174,7 @@ const ton = { unknown: 0, international: 1, national: 2, network: 3, alphanumeri
 const telephone = 1;
 
 /** Returns null for an address of a service that SMPP does not carry (`whatsapp:...`). */
-export function toAddress(canonical: string): Address | null {
+export function toAddress(canonical: string): SmppAddress | null {
   if (canonical.startsWith("+"))
     return { ton: ton.international, npi: telephone, address: canonical.slice(1) };
   if (/^\d+$/.test(canonical)) return { ton: ton.network, npi: 0, address: canonical };
@@ -183,7 +183,7 @@ export function toAddress(canonical: string): Address | null {
 
 /** Returns the canonical number if it can be determined, else the address as received. Message centres
  *  often omit the type of an international number. */
-export function fromAddress({ ton: type, address }: Omit<Address, "npi">, country?: string): string {
+export function fromAddress({ ton: type, address }: Omit<SmppAddress, "npi">, country?: string): string {
   if (type === ton.alphanumeric) return address;
   const digits = address.replace(/^\+/, "");
   const home = country !== undefined && isCountry(country) ? country : undefined;

@@ -14,9 +14,9 @@ import type { SmsConfig } from "../config.ts";
 
 import { outcomeOf, statusOf, unreachable } from "../outcomes.ts";
 import { defineProvider, type Provider, type ProviderParts, type TextDraft } from "../provider.ts";
-import { type Address, type Piece, piecesOf, toAddress } from "./encoding.ts";
+import { piecesOf, type SmppAddress, type SmppMessage, toAddress } from "./encoding.ts";
 import { classOf, codeOf, type Pdu, text } from "./pdu.ts";
-import { type Delivery, Memory, receive } from "./receive.ts";
+import { Memory, receive, type SmppDelivery } from "./receive.ts";
 import { isLoginRefusal, openSession, SendLines, type Session } from "./session.ts";
 
 /** Timeout for closing a connection in good order, in milliseconds. */
@@ -126,7 +126,7 @@ function create(
     (mode, signal) => openSession(config, mode, channel.clock, signal),
     config.timeout,
   );
-  let left: readonly Delivery[] = [];
+  let left: readonly SmppDelivery[] = [];
   let reference = randomInt(256);
 
   /** Returns the message centre's response to one message. A message that is throttled in the middle of
@@ -218,7 +218,7 @@ function create(
     close: (signal) => lines.close(signal),
   };
 
-  function fieldsOf(piece: Piece, from: Address, to: Address, last: boolean) {
+  function fieldsOf(piece: SmppMessage, from: SmppAddress, to: SmppAddress, last: boolean) {
     return {
       source_addr_ton: config.source.ton ?? from.ton,
       source_addr_npi: config.source.npi ?? from.npi,
@@ -236,7 +236,7 @@ function create(
   }
 }
 
-const none: Address = { ton: 0, npi: 0, address: "" };
+const none: SmppAddress = { ton: 0, npi: 0, address: "" };
 
 function partName(at: number, pieces: number, { part }: TextDraft): string {
   return pieces === 1 ? `text ${part}` : `message ${at + 1} of ${pieces} of text ${part}`;

@@ -2,15 +2,15 @@
 
 import { classes, type TextClass } from "../outcomes.ts";
 
-export type Fields = Readonly<Record<string, number | string | Uint8Array>>;
+export type PduFields = Readonly<Record<string, number | string | Uint8Array>>;
 
 export interface Pdu {
   /** `unknown`: a command that this client does not support; its body is not parsed. */
-  readonly command: Command | "unknown";
+  readonly command: PduCommand | "unknown";
   /** 0: success. */
   readonly status: number;
   readonly sequence: number;
-  readonly fields: Fields;
+  readonly fields: PduFields;
   /** Optional parameters by tag. */
   readonly tlvs: ReadonlyMap<number, Uint8Array>;
   /** The octets as received. */
@@ -18,8 +18,8 @@ export interface Pdu {
 }
 
 /** `c`: text terminated by a zero octet; `b`: one octet; `m`: octets after their count. */
-type Kind = "c" | "b" | "m";
-type Layout = readonly (readonly [name: string, kind: Kind])[];
+type FieldKind = "c" | "b" | "m";
+type Layout = readonly (readonly [name: string, kind: FieldKind])[];
 
 const nothing: Layout = [];
 const bind: Layout = [
@@ -68,9 +68,9 @@ const commands = {
   enquire_link: { id: 0x15, layout: nothing },
   enquire_link_resp: { id: 0x80000015, layout: nothing },
 } as const satisfies Record<string, { id: number; layout: Layout }>;
-export type Command = keyof typeof commands;
+export type PduCommand = keyof typeof commands;
 
-const byId = new Map(Object.entries(commands).map(([name, { id }]) => [id as number, name as Command]));
+const byId = new Map(Object.entries(commands).map(([name, { id }]) => [id as number, name as PduCommand]));
 const headerLength = 16;
 const largest = 65_536;
 
@@ -81,9 +81,9 @@ export function isResponse({ command }: Pdu): boolean {
 
 /** Encodes a PDU. Omitted fields are empty or zero. An error response (status above 0) has no body. */
 export function encode(
-  command: Command,
+  command: PduCommand,
   sequence: number,
-  { status = 0, fields = {} }: { readonly status?: number; readonly fields?: Fields } = {},
+  { status = 0, fields = {} }: { readonly status?: number; readonly fields?: PduFields } = {},
 ): Buffer {
   const body = status === 0 ? commands[command].layout.map(([name, kind]) => octets(kind, fields[name])) : [];
   const header = Buffer.alloc(headerLength);
@@ -95,7 +95,7 @@ export function encode(
   return packet;
 }
 
-function octets(kind: Kind, value: number | string | Uint8Array | undefined): Buffer {
+function octets(kind: FieldKind, value: number | string | Uint8Array | undefined): Buffer {
   if (kind === "b") return Buffer.from([Number(value ?? 0)]);
   if (kind === "c") return Buffer.from(`${String(value ?? "")}\0`, "latin1");
   const bytes = Buffer.from((value ?? []) as Uint8Array);

@@ -4,7 +4,7 @@
 import { createHash } from "node:crypto";
 import { type Clock, type Cursor, cursor, type DeliveryEvent } from "bridgehead/contract";
 import type { InboundText, ProviderParts, TextStatus } from "../provider.ts";
-import { fromAddress, type Part, textIn, userData } from "./encoding.ts";
+import { fromAddress, type SmppPart, textIn, userData } from "./encoding.ts";
 import type { SmppConfig } from "./index.ts";
 import { decode, number, type Pdu, text } from "./pdu.ts";
 import type { Session } from "./session.ts";
@@ -98,7 +98,7 @@ export interface Whole {
   readonly missing: number;
 }
 
-interface Group {
+interface PartGroup {
   readonly name: string;
   readonly id: string;
   readonly since: number;
@@ -107,13 +107,13 @@ interface Group {
 }
 
 /** A delivery whose response the message centre may not have read. */
-export interface Delivery {
+export interface SmppDelivery {
   readonly print: string;
   readonly id: string;
   readonly at: number;
 }
 
-type Open = Delivery & { readonly pdu: Pdu; readonly answered: boolean };
+type Open = SmppDelivery & { readonly pdu: Pdu; readonly answered: boolean };
 
 /** A message centre that has not retried for this long will not retry. Milliseconds. */
 const forgottenAfterMs = 3_600_000;
@@ -126,10 +126,10 @@ const mostGroups = 200;
 export class Memory {
   readonly #clock: Pick<Clock, "now">;
   readonly #incompleteAfterMs: number;
-  #groups: Group[];
+  #groups: PartGroup[];
   /** Deliveries of earlier connections, which may arrive again. On this connection an identical message is
    *  another text, unless the response to the first is still pending: then the message centre retried it. */
-  #earlier: readonly Delivery[];
+  #earlier: readonly SmppDelivery[];
   #open: readonly Open[] = [];
   #count = 0;
   #kept: string;
@@ -137,7 +137,7 @@ export class Memory {
   /** `left`: the open deliveries of the previous run, including those that were never committed. */
   constructor(
     stored: Cursor | null,
-    left: readonly Delivery[],
+    left: readonly SmppDelivery[],
     clock: Pick<Clock, "now">,
     incompleteAfterMs: number,
   ) {
@@ -172,7 +172,7 @@ export class Memory {
   /** Returns long texts whose timeout for missing parts has expired. When there are too many, also the
    *  oldest. */
   incomplete(): readonly Whole[] {
-    const late = (group: Group, at: number) =>
+    const late = (group: PartGroup, at: number) =>
       this.#clock.now() - group.since >= this.#incompleteAfterMs || at < this.#groups.length - mostGroups;
     const given = this.#groups.filter(late);
     this.#groups = this.#groups.filter((group) => !given.includes(group));
@@ -199,7 +199,7 @@ export class Memory {
   }
 
   /** Returns the open deliveries for the next run's `left`. */
-  open(): readonly Delivery[] {
+  open(): readonly SmppDelivery[] {
     return [...this.#earlier, ...this.#open].map(({ print, id, at }) => ({ print, id, at }));
   }
 
@@ -215,20 +215,20 @@ export class Memory {
     return `smpp-${this.#clock.now().toString(36)}-${(this.#count++).toString(36)}-${print.slice(0, 16)}`;
   }
 
-  #known(print: string): Delivery | undefined {
+  #known(print: string): SmppDelivery | undefined {
     const again = this.#earlier.find((one) => one.print === print);
     this.#earlier = this.#earlier.filter((one) => one !== again);
     const late = (one: Open) => !one.answered && this.#clock.now() - one.at >= impatientAfterMs;
     return again ?? this.#open.find((one) => one.print === print && late(one));
   }
 
-  #begin(pdu: Pdu, part: Part, id: string): Group {
+  #begin(pdu: Pdu, part: SmppPart, id: string): PartGroup {
     const group = { name: nameOf(pdu, part), id, since: this.#clock.now(), total: part.total, parts: {} };
     this.#groups = [...this.#groups, group];
     return group;
   }
 
-  #join(pdu: Pdu, part: Part, group: Group): Whole | null {
+  #join(pdu: Pdu, part: SmppPart, group: PartGroup): Whole | null {
     group.parts[part.number] = Buffer.from(pdu.raw).toString("base64");
     if (Object.keys(group.parts).length < group.total) return null;
     this.#groups = this.#groups.filter((one) => one !== group);
@@ -236,7 +236,7 @@ export class Memory {
   }
 }
 
-function wholeOf({ id, since, total, parts }: Group): Whole {
+function wholeOf({ id, since, total, parts }: PartGroup): Whole {
   // Integer keys of an object come in ascending order.
   const pdus = Object.values(parts).map((raw) => decode(Buffer.from(raw, "base64")));
   return { id, since, pdus, missing: total - pdus.length };
@@ -248,13 +248,13 @@ function printOf({ raw }: Pdu): string {
   return createHash("sha256").update(Buffer.from(raw).subarray(16)).digest("hex");
 }
 
-function nameOf(pdu: Pdu, { reference, total }: Part): string {
+function nameOf(pdu: Pdu, { reference, total }: SmppPart): string {
   return JSON.stringify([text(pdu, "source_addr"), text(pdu, "destination_addr"), reference, total]);
 }
 
 interface Stored {
-  readonly groups: readonly Group[];
-  readonly open: readonly Delivery[];
+  readonly groups: readonly PartGroup[];
+  readonly open: readonly SmppDelivery[];
 }
 
 function parsed(stored: Cursor | null): Stored {

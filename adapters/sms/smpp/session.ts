@@ -5,7 +5,16 @@ import net from "node:net";
 import tls from "node:tls";
 import type { Clock } from "bridgehead/contract";
 import type { SmppConfig } from "./index.ts";
-import { type Command, classOf, codeOf, encode, type Fields, framing, isResponse, type Pdu } from "./pdu.ts";
+import {
+  classOf,
+  codeOf,
+  encode,
+  framing,
+  isResponse,
+  type Pdu,
+  type PduCommand,
+  type PduFields,
+} from "./pdu.ts";
 
 /** A transceiver receives and sends. A transmitter receives no messages that need a response. */
 export type Mode = "bind_transceiver" | "bind_transmitter";
@@ -87,7 +96,7 @@ export class Session {
   /** Resolves with the message centre's response of any status. Rejects when the signal aborts, at the
    *  timeout, and when the connection ends. `crossing` is awaited just before the first octet is sent. At
    *  most `window` texts are in flight at once. */
-  async submit(fields: Fields, signal: AbortSignal, crossing?: () => Promise<void>): Promise<Pdu> {
+  async submit(fields: PduFields, signal: AbortSignal, crossing?: () => Promise<void>): Promise<Pdu> {
     if (this.#free > 0) this.#free -= 1;
     else await turn(this.#queue, AbortSignal.any([signal, this.over]));
     try {
@@ -144,8 +153,8 @@ export class Session {
 
   /** Sends a request and waits for its response. */
   async #ask(
-    command: Command,
-    fields: Fields,
+    command: PduCommand,
+    fields: PduFields,
     until: AbortSignal,
     crossing?: () => Promise<void>,
   ): Promise<Pdu> {

@@ -18,12 +18,12 @@ import { createLines, type ExchangeAnswer, httpConnections } from "../exchange.t
 import { openDownload } from "../media.ts";
 import { outcomeOf, SenderPauses, statusOf, unreachable } from "../outcomes.ts";
 import {
-  type Door,
   defineProvider,
   isLocal,
   type Provider,
   type ProviderParts,
   type TextDraft,
+  type WebhookEndpoint,
 } from "../provider.ts";
 import { classOf, isProven, keyParameter, readEvent, refusalOf } from "./webhook.ts";
 
@@ -111,7 +111,7 @@ function create(
     limits: { maxLength: 1600, media: true },
     atOnce: httpConnections,
     doors: paths.map(
-      (path): Door => ({
+      (path): WebhookEndpoint => ({
         path,
         async read(request) {
           const body = new Uint8Array(await request.arrayBuffer());

@@ -6,7 +6,7 @@ import { type DeliveryEvent, sendKey } from "bridgehead/contract";
 import * as z from "zod";
 import type { ExchangeAnswer } from "../exchange.ts";
 import { canonicalNumber } from "../numbers.ts";
-import { classes, type Refusal, type TextClass, withoutNumbers } from "../outcomes.ts";
+import { classes, type ProviderRefusal, type TextClass, withoutNumbers } from "../outcomes.ts";
 import type { Heard, InboundText, TextStatus } from "../provider.ts";
 
 /** Maximum age of a signature, and how far ahead it may be, in milliseconds. Beyond it the request is a
@@ -198,7 +198,7 @@ export function classOf(answer: ExchangeAnswer): TextClass | null {
   return answer.status === 429 ? "rate" : null;
 }
 
-export function refusalOf(answer: ExchangeAnswer): Refusal {
+export function refusalOf(answer: ExchangeAnswer): ProviderRefusal {
   const error = firstError(answer);
   const seconds = Number(answer.headers["retry-after"] ?? "");
   const code = codeOf(error) ?? String(answer.status);

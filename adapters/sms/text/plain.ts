@@ -26,18 +26,18 @@ export function toPlain(markdown: string): string {
   }
 }
 
-interface Block {
+interface PlainBlock {
   readonly token: Token;
-  readonly inside: readonly Block[];
+  readonly inside: readonly PlainBlock[];
 }
 
 /** Returns the tree of blocks. markdown-it limits its depth (`maxNesting`), so recursion over it is
  *  safe. */
-function treeOf(tokens: readonly Token[]): readonly Block[] {
-  const root: Block[] = [];
+function treeOf(tokens: readonly Token[]): readonly PlainBlock[] {
+  const root: PlainBlock[] = [];
   const open = [root];
   for (const token of tokens) {
-    const inside: Block[] = [];
+    const inside: PlainBlock[] = [];
     if (token.nesting >= 0) open.at(-1)?.push({ token, inside });
     if (token.nesting > 0) open.push(inside);
     if (token.nesting < 0) open.pop();
@@ -45,9 +45,9 @@ function treeOf(tokens: readonly Token[]): readonly Block[] {
   return root;
 }
 
-const blocks = (all: readonly Block[]): string => all.map(block).join("");
+const blocks = (all: readonly PlainBlock[]): string => all.map(block).join("");
 
-function block({ token, inside }: Block): string {
+function block({ token, inside }: PlainBlock): string {
   switch (token.type) {
     case "hr":
       return "\n";
@@ -73,7 +73,7 @@ function block({ token, inside }: Block): string {
   }
 }
 
-function list(token: Token, items: readonly Block[]): string {
+function list(token: Token, items: readonly PlainBlock[]): string {
   const first = Number(token.attrGet("start") ?? 1);
   const ordered = token.type === "ordered_list_open";
   return items
@@ -87,13 +87,13 @@ function list(token: Token, items: readonly Block[]): string {
 }
 
 /** A row of two columns becomes "name: value". The cells of wider rows are separated by commas. */
-function table(sections: readonly Block[]): string {
+function table(sections: readonly PlainBlock[]): string {
   const [header, ...rows] = sections.flatMap(({ inside }) => inside.map(cellsOf));
   if (header?.length === 2) return rows.map((cells) => `${cells.join(": ")}\n`).join("");
   return [header ?? [], ...rows].map((cells) => `${cells.join(", ")}\n`).join("");
 }
 
-const cellsOf = ({ inside }: Block): readonly string[] => inside.map((cell) => blocks(cell.inside));
+const cellsOf = ({ inside }: PlainBlock): readonly string[] => inside.map((cell) => blocks(cell.inside));
 
 /** Renders inline tokens in one loop, without recursion, because their nesting has no limit. */
 function inline(spans: readonly Token[]): string {

@@ -4,7 +4,7 @@
 import { type Channel, type Cursor, cursor, externalId, type Health } from "bridgehead/contract";
 import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.js";
 import type { ProviderParts } from "../provider.ts";
-import { type Client, isApiFailure, statusOf } from "./client.ts";
+import { isApiFailure, statusOf, type TwilioClient } from "./client.ts";
 import { textOfRecord } from "./forms.ts";
 import type { TwilioSettings } from "./index.ts";
 
@@ -16,7 +16,7 @@ const pieceMs = 2 * 3_600_000;
 
 /** The cursor, in epoch milliseconds. Messages before `first`, the very first start, are not answered.
  *  No message up to `complete` can be missing. */
-interface Place {
+interface BackfillPosition {
   readonly first: number;
   readonly complete: number;
 }
@@ -25,7 +25,7 @@ interface Place {
 export function backfill(
   { channel, hear }: ProviderParts,
   settings: TwilioSettings,
-  client: Client,
+  client: TwilioClient,
   health: Health,
 ): (start: Cursor | null, signal: AbortSignal) => Promise<void> {
   // Earlier messages may have been answered by a later state of the database, which was lost.
@@ -75,7 +75,11 @@ export function backfill(
   }
 
   /** Stores the new messages, oldest first, together with the cursor after them. */
-  async function take(due: readonly MessageInstance[], place: Place, signal: AbortSignal): Promise<void> {
+  async function take(
+    due: readonly MessageInstance[],
+    place: BackfillPosition,
+    signal: AbortSignal,
+  ): Promise<void> {
     const stored: ReadonlySet<string> =
       due.length === 0 ? new Set() : await channel.known(due.map(({ sid }) => externalId(sid)));
     // Timestamps are whole seconds, and the list begins with the newest message. Reversing it restores the
@@ -144,17 +148,17 @@ export function backfill(
   }
 }
 
-async function begin(channel: Channel): Promise<Place> {
+async function begin(channel: Channel): Promise<BackfillPosition> {
   const now = channel.clock.now();
   const place = { first: now, complete: now };
   await channel.accept([], cursorOf(place));
   return place;
 }
 
-const cursorOf = ({ first, complete }: Place): Cursor => cursor(`${complete}/${first}`);
+const cursorOf = ({ first, complete }: BackfillPosition): Cursor => cursor(`${complete}/${first}`);
 
 /** Returns null for the very first start, and for a cursor of this channel's previous provider. */
-function readPlace(start: Cursor | null): Place | null {
+function readPlace(start: Cursor | null): BackfillPosition | null {
   const [, complete, first] = /^(\d+)\/(\d+)$/.exec(start ?? "") ?? [];
   return complete === undefined ? null : { first: Number(first), complete: Number(complete) };
 }
@@ -163,7 +167,7 @@ function readPlace(start: Cursor | null): Place | null {
  *  addresses, and those that have received texts before. An account may have other addresses, which
  *  belong to other channels. */
 async function listed(
-  client: Client,
+  client: TwilioClient,
   settings: TwilioSettings,
   used: readonly string[],
   span: { readonly from: number; readonly to: number | null },

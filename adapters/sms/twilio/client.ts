@@ -9,7 +9,7 @@ import { createLines, type ExchangeAnswer } from "../exchange.ts";
 import {
   classes,
   outcomeOf as outcomeOfClass,
-  type Refusal,
+  type ProviderRefusal,
   statusOf as statusOfClass,
   type TextClass,
   withoutNumbers,
@@ -17,15 +17,15 @@ import {
 import type { TwilioSettings } from "./index.ts";
 
 /** One API call: the signal that aborts it, and the function awaited before its first byte is sent. */
-export interface Call {
+export interface ApiCall {
   readonly signal: AbortSignal;
   readonly crossing?: () => Promise<void>;
 }
 
-export interface Client {
+export interface TwilioClient {
   /** Returns the account's messages, for one request or a chain of pages. Rejects with an `ApiFailure`
    *  for an error response. */
-  messages(call: Call): MessageListInstance;
+  messages(call: ApiCall): MessageListInstance;
   /** Verifies the login. Rejects like `messages` when the login is not accepted. */
   login(signal: AbortSignal): Promise<void>;
   /** Returns the Authorization header of the last accepted login, for media. */
@@ -54,7 +54,7 @@ interface Wish {
 }
 
 /** Creates the client. Opens no connection. */
-export function createClient(settings: TwilioSettings, clock: Clock): Client {
+export function createClient(settings: TwilioSettings, clock: Clock): TwilioClient {
   const lines = createLines({ ca: settings.ca });
   const base = new URL(settings.apiUrl);
   const prefix = base.pathname.replace(/\/$/, "");
@@ -69,7 +69,7 @@ export function createClient(settings: TwilioSettings, clock: Clock): Client {
     return `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
   };
 
-  async function request(wish: Wish, call: Call) {
+  async function request(wish: Wish, call: ApiCall) {
     for (let tries = 1; ; tries++) {
       const used = current;
       const answer = await withTimeout(clock, call.signal, timeoutMs, (signal) =>
@@ -223,7 +223,7 @@ function classOf({ code, status }: ApiError): TextClass | null {
   return null;
 }
 
-function refusalOf({ code, status, message, retryAfterMs }: ApiError): Refusal {
+function refusalOf({ code, status, message, retryAfterMs }: ApiError): ProviderRefusal {
   const name = code === null ? `HTTP ${status}` : String(code);
   const again = retryAfterMs === null ? {} : { retryAfterMs };
   return { code: String(code ?? status), reason: `${name}: ${withoutNumbers(message)}`, ...again };

@@ -9,10 +9,10 @@ import { classOfText } from "./client.ts";
 
 /** A form as flat pairs. A repeated name has a list, as the provider's code expects. It has no
  *  prototype, because the names come from an untrusted request. */
-export type Form = Readonly<Record<string, string | readonly string[]>>;
+export type FormFields = Readonly<Record<string, string | readonly string[]>>;
 
 /** Keeps blank values and all repeats, because the signature covers the complete request body. */
-export function formOf(body: string): Form {
+export function formOf(body: string): FormFields {
   const form = Object.create(null) as Record<string, string | string[]>;
   for (const [name, value] of new URLSearchParams(body)) {
     const before = form[name];
@@ -26,7 +26,7 @@ export function formOf(body: string): Form {
 }
 
 /** Returns the value of a field; the first of several. */
-export function field(form: Form, name: string): string | undefined {
+export function field(form: FormFields, name: string): string | undefined {
   const value = form[name];
   return typeof value === "string" ? value : value?.[0];
 }
@@ -43,7 +43,7 @@ const mostMedia = 10;
 
 /** Returns null when the form is not a message. The time of the text is the time of the request, because
  *  the form has none. */
-export function textOfForm(form: Form, raw: Uint8Array, now: Date): InboundText | null {
+export function textOfForm(form: FormFields, raw: Uint8Array, now: Date): InboundText | null {
   const [id, from, to] = [field(form, "MessageSid"), field(form, "From"), field(form, "To")];
   if (!id || !from || !to) return null;
   const name = nameOf(field(form, "ProfileName") ?? "");
@@ -89,7 +89,7 @@ const nameOf = (name: string): string =>
     .slice(0, 100)
     .toWellFormed();
 
-function mediaOf(form: Form, message: string): readonly InboundMedium[] {
+function mediaOf(form: FormFields, message: string): readonly InboundMedium[] {
   const count = Math.min(Number(field(form, "NumMedia")) || 0, mostMedia);
   return Array.from({ length: count }, (_, n) => n).flatMap((n): InboundMedium[] => {
     const url = field(form, `MediaUrl${n}`);
@@ -100,7 +100,7 @@ function mediaOf(form: Form, message: string): readonly InboundMedium[] {
 }
 
 /** Adds a shared location (WhatsApp) to the body, because such a message has no text. */
-function withPlace(body: string, form: Form): string {
+function withPlace(body: string, form: FormFields): string {
   const [latitude, longitude] = [field(form, "Latitude"), field(form, "Longitude")];
   if (!latitude || !longitude) return body;
   const label = [field(form, "Label"), field(form, "Address")].filter(Boolean).join(", ");
@@ -136,7 +136,7 @@ export const statuses: readonly string[] = Object.keys(states);
 
 /** Returns null when the form is not a status of a sent text. The key comes from the URL, which is part
  *  of the signed request. */
-export function statusOfForm(form: Form, url: URL, raw: Uint8Array): TextStatus | null {
+export function statusOfForm(form: FormFields, url: URL, raw: Uint8Array): TextStatus | null {
   const id = field(form, "MessageSid") || field(form, "SmsSid");
   const status = (field(form, "MessageStatus") || field(form, "SmsStatus"))?.toLowerCase();
   const state = status === undefined ? undefined : states[status];

@@ -9,7 +9,7 @@ import { httpConnections } from "../exchange.ts";
 import { openDownload } from "../media.ts";
 import { defineProvider, isLocal, type Provider, type ProviderParts } from "../provider.ts";
 import { backfill } from "./backfill.ts";
-import { type Client, createClient, isApiFailure, statusOf } from "./client.ts";
+import { createClient, isApiFailure, statusOf, type TwilioClient } from "./client.ts";
 import type { MediaRef } from "./forms.ts";
 import { sender } from "./send.ts";
 import { doors } from "./webhook.ts";
@@ -111,7 +111,7 @@ function settingsOf(config: SmsConfig) {
  *  changes nothing. */ async function probe(
   webhook: URL,
   settings: TwilioSettings,
-  client: Client,
+  client: TwilioClient,
   signal: AbortSignal,
 ): Promise<ChannelStatus> {
   try {

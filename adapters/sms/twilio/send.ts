@@ -14,7 +14,7 @@ import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.
 
 import { SenderPauses, unreachable, wordsOf } from "../outcomes.ts";
 import { isLocal, statusEventId, type TextDraft, type TextStatus } from "../provider.ts";
-import { type Client, isApiFailure, outcomeOf, statusOf } from "./client.ts";
+import { isApiFailure, outcomeOf, statusOf, type TwilioClient } from "./client.ts";
 import { keyParameter, statuses } from "./forms.ts";
 import type { TwilioSettings } from "./index.ts";
 
@@ -28,7 +28,7 @@ const day = 24 * 3_600_000;
  *  reconcile can confuse two. */
 const remembered = 2000;
 
-export interface Sender {
+export interface TwilioSender {
   /** Handles a status callback: binds the SID to its draft, and pauses the sender or the account on
    *  errors that affect all texts. */
   heard(status: TextStatus): void;
@@ -36,7 +36,12 @@ export interface Sender {
   reconcile(text: TextDraft, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict>;
 }
 
-export function sender(channel: Channel, settings: TwilioSettings, client: Client, health: Health): Sender {
+export function sender(
+  channel: Channel,
+  settings: TwilioSettings,
+  client: TwilioClient,
+  health: Health,
+): TwilioSender {
   const pauses = new SenderPauses(channel.clock, health);
   const owners = new Map<string, SendKey>();
   /** Time at which reconcile first found only texts of other drafts, by draft. */
@@ -138,7 +143,7 @@ function unanswered(error: unknown, crossed: boolean): SendOutcome {
 /** Returns our texts with this body to this recipient since that time. A queued text has no send date,
  *  so the newest texts are also listed without a date. */
 async function candidates(
-  client: Client,
+  client: TwilioClient,
   text: TextDraft,
   since: number,
   signal: AbortSignal,

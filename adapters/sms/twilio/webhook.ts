@@ -3,8 +3,8 @@
 import { timingSafeEqual } from "node:crypto";
 import type { Channel, Log, RoutePath } from "bridgehead/contract";
 import { getExpectedTwilioSignature, validateRequest } from "twilio/lib/webhooks/webhooks.js";
-import type { Door, Heard, TextStatus } from "../provider.ts";
-import { type Form, field, formOf, statusOfForm, textOfForm } from "./forms.ts";
+import type { Heard, TextStatus, WebhookEndpoint } from "../provider.ts";
+import { type FormFields, field, formOf, statusOfForm, textOfForm } from "./forms.ts";
 import type { TwilioSettings } from "./index.ts";
 
 const nothing: Heard = { texts: [], statuses: [] };
@@ -21,10 +21,13 @@ export function doors(
   channel: Channel,
   settings: TwilioSettings,
   heard: (status: TextStatus) => void,
-): readonly Door[] {
+): readonly WebhookEndpoint[] {
   const told = proofLog(channel.log);
 
-  async function proven(path: RoutePath, request: Request): Promise<{ form: Form; body: Uint8Array } | null> {
+  async function proven(
+    path: RoutePath,
+    request: Request,
+  ): Promise<{ form: FormFields; body: Uint8Array } | null> {
     const refuse = (reason: string) => {
       channel.log.warn({ path, reason }, "webhook rejected");
       return null;
@@ -47,7 +50,10 @@ export function doors(
     return { form, body };
   }
 
-  const door = (path: RoutePath, hear: (form: Form, body: Uint8Array, url: URL) => Heard): Door => ({
+  const door = (
+    path: RoutePath,
+    hear: (form: FormFields, body: Uint8Array, url: URL) => Heard,
+  ): WebhookEndpoint => ({
     path,
     async read(request) {
       const found = await proven(path, request);
@@ -57,11 +63,11 @@ export function doors(
       new Response(empty, { status: 200, headers: { "content-type": "text/xml; charset=utf-8" } }),
   });
 
-  const hearText = (form: Form, body: Uint8Array): Heard => {
+  const hearText = (form: FormFields, body: Uint8Array): Heard => {
     const text = textOfForm(form, body, new Date(channel.clock.now()));
     return text === null ? nothing : { texts: [text], statuses: [] };
   };
-  const hearStatus = (form: Form, body: Uint8Array, url: URL): Heard => {
+  const hearStatus = (form: FormFields, body: Uint8Array, url: URL): Heard => {
     const status = statusOfForm(form, url, body);
     if (status !== null) heard(status);
     return status === null ? nothing : { texts: [], statuses: [status] };
@@ -82,7 +88,12 @@ export interface Proof {
  *  signature.
  *  `url` is the URL as configured at the provider, with the query of the request. A fragment is never
  *  signed. */
-export function prove(url: URL, signature: string | null, form: Form, keys: readonly string[]): Proof | null {
+export function prove(
+  url: URL,
+  signature: string | null,
+  form: FormFields,
+  keys: readonly string[],
+): Proof | null {
   if (signature === null || signature === "") return null;
   const signed = new URL(url);
   signed.hash = "";

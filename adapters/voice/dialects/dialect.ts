@@ -68,7 +68,7 @@ export interface RequestSide {
   /** Verifies and parses a request. Null: verification failed, and the response is 403. */
   read(request: Request): Promise<CallRequest | null>;
   /** Renders the instructions. Their next request must return `state`. */
-  write(instructions: Instructions): Response;
+  write(instructions: SpeechInstructions): Response;
 }
 
 export interface CallRequest {
@@ -91,7 +91,7 @@ export interface RequestState {
   readonly askedAt: number | null;
 }
 
-export interface Instructions {
+export interface SpeechInstructions {
   readonly call: string;
   /** Speech, one text for each sentence. */
   readonly pieces: readonly string[];
@@ -122,14 +122,14 @@ export interface Translator {
   readonly opening?: readonly string[];
   /** Parses one text frame. Returns its events in order, and the frames to send first (acknowledgements, pongs).
    *  Frames of unknown type return nothing. Throws an error on an invalid frame: the socket is closed with 1007. */
-  read(frame: string): Reading;
+  read(frame: string): DialectReading;
   /** Returns the frames for one command; none when the dialect does not support the command. */
-  write(command: Command): readonly string[];
+  write(command: DialectCommand): readonly string[];
   /** A frame to send at regular intervals (Retell's ping_pong). */
   readonly beat?: { readonly everyMs: number; frame(): string };
 }
 
-export interface Reading {
+export interface DialectReading {
   readonly events: readonly CallEvent[];
   readonly answers?: readonly string[];
 }
@@ -181,7 +181,7 @@ export interface StartEvent {
 }
 
 /** Commands from the engine to the dialect. */
-export type Command =
+export type DialectCommand =
   /** Speak. Pieces are played without a pause between them and include their own spaces. `last` closes the talk
    *  cycle; an empty text with `last` closes an open cycle. `text` is already speakable. */
   | {

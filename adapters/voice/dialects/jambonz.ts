@@ -10,9 +10,9 @@ import type { VoiceConfig } from "../config.ts";
 import { sameText } from "../proof.ts";
 import {
   type CallEvent,
-  type Command,
+  type DialectCommand,
+  type DialectReading,
   defineDialect,
-  type Reading,
   type SocketSide,
   type Translator,
 } from "./dialect.ts";
@@ -79,7 +79,7 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
     dialing = false;
     return [{ kind: "dialed", outcome }];
   };
-  const ended = (message: Message): readonly CallEvent[] => {
+  const ended = (message: JambonzMessage): readonly CallEvent[] => {
     const { call_sid: leg, call_status: state } = message.data;
     // Call legs to transfer targets are reported over the same connection. The end of such a leg does not end the call.
     if (typeof leg === "string" && leg !== message.callSid) {
@@ -125,7 +125,7 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
     heard.push(words);
     return waiting.size === 0 ? quiet() : [];
   };
-  const hook = ({ hook: name, data }: Message): readonly CallEvent[] => {
+  const hook = ({ hook: name, data }: JambonzMessage): readonly CallEvent[] => {
     if (name === verbs.hooks.partial) {
       const text = transcriptIn(data);
       return text === null ? [] : [{ kind: "partial", text: text.words }];
@@ -144,7 +144,7 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
       return data["reason"] === "error" ? [{ kind: "problem", text: "speech recognition" }] : [];
     return [...cut(), { kind: "turn", text: spoken.words, language: spoken.language }];
   };
-  const events = (message: Message): readonly CallEvent[] => {
+  const events = (message: JambonzMessage): readonly CallEvent[] => {
     const { type, data } = message;
     switch (type) {
       case "session:new":
@@ -164,13 +164,13 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
   };
 
   /** Replaces the verbs queued behind a dial. Otherwise jambonz would dial twice or drop the call. */
-  const following = ({ hook: name, data }: Message) => {
+  const following = ({ hook: name, data }: JambonzMessage) => {
     if (name !== verbs.hooks.dialed) return {};
     return { data: taken(data) ? [verbs.hangup] : verbs.untaken };
   };
 
   return {
-    read(frame): Reading {
+    read(frame): DialectReading {
       const message = readMessage(frame);
       if (!asking.has(message.type)) return { events: events(message) };
       // An empty response to `session:new` would end the call for lack of verbs. A `session:reconnect` may replace a
@@ -183,7 +183,7 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
         answers: [JSON.stringify({ type: "ack", msgid: message.msgid, ...data })],
       };
     },
-    write(command: Command): readonly string[] {
+    write(command: DialectCommand): readonly string[] {
       if (command.kind === "stop") {
         forget();
         return [redirect(false, verbs.nothing)];
@@ -202,11 +202,11 @@ function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
 
 /** Returns whether a transfer was answered. A failed dial ends with its last status (`ringing`, `early-media`); only
  *  `completed` means answered. */
-const taken = (data: Message["data"]): boolean => data["dial_call_status"] === "completed";
+const taken = (data: JambonzMessage["data"]): boolean => data["dial_call_status"] === "completed";
 
 /** Builds the start event. The ticket is the message id: it is new for each connection, and only jambonz can create
  *  one. */
-function started({ type, msgid, callSid, data }: Message): CallEvent {
+function started({ type, msgid, callSid, data }: JambonzMessage): CallEvent {
   const outbound = data["direction"] === "outbound";
   const [ours, person] = outbound ? [data["from"], data["to"]] : [data["to"], data["from"]];
   return {
@@ -227,7 +227,7 @@ const redirect = (queueCommand: boolean, ...data: readonly Verb[]): string =>
 // The jambonz messages that this adapter reads. Names are in snake case; any field may be missing.
 
 /** One message from the socket. */
-export interface Message {
+export interface JambonzMessage {
   readonly type: string;
   /** `[A-Za-z0-9_-]`, at most 64 characters. */
   readonly msgid: string;
@@ -237,7 +237,7 @@ export interface Message {
 }
 
 /** Throws an error on a frame that is not a jambonz message. */
-function readMessage(frame: string): Message {
+function readMessage(frame: string): JambonzMessage {
   const message = record(JSON.parse(frame));
   const { type, msgid, call_sid: callSid, hook } = message;
   if (typeof type !== "string" || type === "") throw new Error("a message without type");
@@ -331,7 +331,7 @@ function jambonzVerbs(config: VoiceConfig) {
       text,
       ...(language === null ? {} : { synthesizer: voice(language) }),
     }),
-    of(command: Exclude<Command, { kind: "say" } | { kind: "stop" }>): readonly Verb[] {
+    of(command: Exclude<DialectCommand, { kind: "say" } | { kind: "stop" }>): readonly Verb[] {
       if (command.kind === "language") {
         const { language } = command;
         // A background gather keeps the language of its start, so a language change restarts it.
@@ -385,9 +385,9 @@ function recognizer(config: VoiceConfig, language: string) {
   };
 }
 
-type Speech = Pick<VoiceConfig, "voice" | "tts_provider" | "transcription_provider" | "speech_model">;
+type JambonzSpeech = Pick<VoiceConfig, "voice" | "tts_provider" | "transcription_provider" | "speech_model">;
 
 /** Returns the settings of an additional language, or the channel's defaults. */
-function spokenIn(config: VoiceConfig, language: string): Speech {
+function spokenIn(config: VoiceConfig, language: string): JambonzSpeech {
   return config.languages.find(({ code }) => code === language) ?? config;
 }

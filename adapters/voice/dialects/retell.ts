@@ -12,9 +12,9 @@ import { missedCall, untaken } from "../engine/record.ts";
 import { sameText } from "../proof.ts";
 import {
   type CallEvent,
-  type Command,
+  type DialectCommand,
+  type DialectReading,
   defineDialect,
-  type Reading,
   type SocketSide,
   type Translator,
 } from "./dialect.ts";
@@ -89,9 +89,9 @@ function decoded(part: string): string {
   }
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-const fieldsOf = (value: unknown): Fields =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : {};
+type RetellFields = Readonly<Record<string, unknown>>;
+const fieldsOf = (value: unknown): RetellFields =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as RetellFields) : {};
 
 function translator(call: string, firstTime: (call: string) => boolean): Translator {
   const ear = hearing();
@@ -105,7 +105,7 @@ function translator(call: string, firstTime: (call: string) => boolean): Transla
   let begun = false;
   let started = false;
 
-  const start = (details: Fields): CallEvent => {
+  const start = (details: RetellFields): CallEvent => {
     started = true;
     const said = details["transcript_object"];
     const resumed = !firstTime(call) || (Array.isArray(said) && said.length > 0);
@@ -124,7 +124,7 @@ function translator(call: string, firstTime: (call: string) => boolean): Transla
       resumed,
     };
   };
-  const wanted = (frame: Fields): Reading => {
+  const wanted = (frame: RetellFields): DialectReading => {
     const id = frame["response_id"];
     if (typeof id !== "number" || !Number.isInteger(id)) throw new Error("a response without number");
     open = id;
@@ -143,7 +143,7 @@ function translator(call: string, firstTime: (call: string) => boolean): Transla
     // Retell understood nothing. Without any response it would stay silent and wait for one.
     return words === null ? { events } : { events, answers: [spoken("", true)] };
   };
-  const spoken = (content: string, last: boolean, more: Fields = {}): string => {
+  const spoken = (content: string, last: boolean, more: RetellFields = {}): string => {
     const part = { content, content_complete: last, ...more };
     begun = true;
     if (open !== null) {
@@ -163,7 +163,7 @@ function translator(call: string, firstTime: (call: string) => boolean): Transla
         config: { auto_reconnect: true, call_details: true, transcript_with_tool_calls: true },
       }),
     ],
-    read(text): Reading {
+    read(text): DialectReading {
       const frame = fieldsOf(JSON.parse(text));
       switch (frame["interaction_type"]) {
         case "ping_pong":
@@ -182,7 +182,7 @@ function translator(call: string, firstTime: (call: string) => boolean): Transla
           return { events: [] };
       }
     },
-    write(command: Command): readonly string[] {
+    write(command: DialectCommand): readonly string[] {
       switch (command.kind) {
         case "say":
           // This closes a response that a newer request has cancelled.
@@ -257,21 +257,21 @@ interface Utterance {
 }
 
 /** One piece of our speech, as sent. */
-interface Piece {
+interface SpeechPiece {
   readonly text: string;
   readonly last: boolean;
 }
 
 export interface Hearing {
   /** Handles an update frame: the caller speaks or pressed keys. */
-  updated(frame: Fields): readonly CallEvent[];
+  updated(frame: RetellFields): readonly CallEvent[];
   /** Handles a response request. `words`: the caller's new text since the last request; "" for noise; null for no
    *  new text. */
-  asked(frame: Fields): { readonly events: readonly CallEvent[]; readonly words: string | null };
+  asked(frame: RetellFields): { readonly events: readonly CallEvent[]; readonly words: string | null };
   /** Records a piece of our speech. */
   said(text: string, last: boolean): void;
   /** Returns our speech since the caller's last utterance when none of it was played; else null. */
-  unheard(): readonly Piece[] | null;
+  unheard(): readonly SpeechPiece[] | null;
 }
 
 /** Retell's placeholders for noise. */
@@ -280,13 +280,13 @@ const noise = /\(unintelligible audio\)|\(inaudible speech\)/gi;
 function hearing(): Hearing {
   /** The caller's utterance that was returned last: its index in the transcript, and its text then. */
   let taken = { at: -1, words: "" };
-  let pieces: Piece[] = [];
+  let pieces: SpeechPiece[] = [];
   let heard = "";
   /** The part of the caller's last utterance that was already reported as partial text. */
   let growing = "";
   let keys = 0;
 
-  const pressed = (frame: Fields): readonly CallEvent[] => {
+  const pressed = (frame: RetellFields): readonly CallEvent[] => {
     const all = listOf(frame["transcript_with_tool_calls"]).filter((one) => one["role"] === "dtmf");
     const digits = all
       .slice(keys)
@@ -361,11 +361,13 @@ const wordsOf = (all: readonly Utterance[]): string =>
 const plain = (text: string): string => text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
 
 /** Returns the transcript entries of the agent and the caller, without others such as tool calls. */
-function utterances(frame: Fields): readonly Utterance[] {
+function utterances(frame: RetellFields): readonly Utterance[] {
   return listOf(frame["transcript"]).flatMap(({ role, content }) =>
     (role === "agent" || role === "user") && typeof content === "string" ? [{ role, content }] : [],
   );
 }
 
-const listOf = (value: unknown): readonly Fields[] =>
-  Array.isArray(value) ? value.filter((one): one is Fields => typeof one === "object" && one !== null) : [];
+const listOf = (value: unknown): readonly RetellFields[] =>
+  Array.isArray(value)
+    ? value.filter((one): one is RetellFields => typeof one === "object" && one !== null)
+    : [];

@@ -6,7 +6,7 @@ import type { VoiceConfig } from "../config.ts";
 import { partiesOf } from "../engine/record.ts";
 import { callToken, readToken, signedParams, socketUrl, upgradeIsSigned } from "../proof.ts";
 import { element } from "../twiml.ts";
-import { type CallEvent, type Command, defineDialect, type Translator } from "./dialect.ts";
+import { type CallEvent, type DialectCommand, defineDialect, type Translator } from "./dialect.ts";
 import { gatherRequests } from "./gather.ts";
 
 const path = "/relay";
@@ -107,7 +107,7 @@ export interface Setup {
 }
 
 /** A message of any type with unvalidated fields. */
-type Frame = { readonly [field: string]: unknown };
+type TwilioFrame = { readonly [field: string]: unknown };
 const textIn = (value: unknown): string | null => (typeof value === "string" ? value : null);
 
 /** Translates the messages of ConversationRelay and compatible providers. `admit` returns the ticket for a setup
@@ -117,14 +117,14 @@ export function relayTranslator(admit: (setup: Setup) => string | null): Transla
     read(frame) {
       const parsed: unknown = JSON.parse(frame);
       if (parsed === null || typeof parsed !== "object") throw new Error("reading a frame: it is no object");
-      const event = eventOf(parsed as Frame, admit);
+      const event = eventOf(parsed as TwilioFrame, admit);
       return { events: event ? [event] : [] };
     },
     write: framesOf,
   };
 }
 
-function eventOf(frame: Frame, admit: (setup: Setup) => string | null): CallEvent | null {
+function eventOf(frame: TwilioFrame, admit: (setup: Setup) => string | null): CallEvent | null {
   switch (frame.type) {
     case "setup": {
       const setup = setupIn(frame);
@@ -151,22 +151,22 @@ function eventOf(frame: Frame, admit: (setup: Setup) => string | null): CallEven
   }
 }
 
-function setupIn(frame: Frame): Setup {
+function setupIn(frame: TwilioFrame): Setup {
   const names = ["callSid", "sessionId", "from", "to", "direction"] as const;
   const texts = names.flatMap((name) => (typeof frame[name] === "string" ? [[name, frame[name]]] : []));
-  const parameters = Object.entries(Object(frame.customParameters) as Frame);
+  const parameters = Object.entries(Object(frame.customParameters) as TwilioFrame);
   const custom = parameters.map(([name, value]) => [name, textIn(value) ?? undefined]);
   return { ...Object.fromEntries(texts), customParameters: Object.fromEntries(custom) };
 }
 
-function infoOf({ name, value }: Frame): CallEvent | null {
+function infoOf({ name, value }: TwilioFrame): CallEvent | null {
   const on = value === true || value === "on" || value === "true";
   if (name === "agentSpeaking") return { kind: "playback", speaking: on };
   if (name === "clientSpeaking" && on) return { kind: "partial", text: "" };
   return null;
 }
 
-function framesOf(command: Command): readonly string[] {
+function framesOf(command: DialectCommand): readonly string[] {
   switch (command.kind) {
     case "say": {
       const lang = command.language === null ? {} : { lang: command.language };

@@ -3,12 +3,12 @@
 
 import { type Attempt, type ExternalId, externalId, type SendOutcome } from "bridgehead/contract";
 import type { CallEvent, StartEvent } from "../dialects/dialect.ts";
-import type { Speech } from "../outbound.ts";
+import type { SpeechDraft } from "../outbound.ts";
 import { configuredGreeting, languageOf, type Phrases, wording } from "../speech/phrases.ts";
 import { sentencesOf } from "../speech/speakable.ts";
 import { canHandOver } from "../twiml.ts";
 import { Dialogue } from "./dialogue.ts";
-import { type CallParts, type Ending, type Farewell, leave } from "./leaving.ts";
+import { type CallParts, type ConnectionEnd, type Farewell, leave } from "./leaving.ts";
 import { notesOf, untaken } from "./record.ts";
 import { Speaker } from "./speaking.ts";
 import { Keypad, ReplyWait, Silence, Utterances } from "./timers.ts";
@@ -168,7 +168,7 @@ export class Call {
   }
 
   /** Speaks a reply, unless a newer question has arrived. */
-  async answer(draft: Speech, attempt: Attempt): Promise<SendOutcome> {
+  async answer(draft: SpeechDraft, attempt: Attempt): Promise<SendOutcome> {
     const before = this.#obstacle(draft);
     if (before !== null) return before;
     await attempt.crossing();
@@ -211,7 +211,7 @@ export class Call {
 
   /** Called when the connection has ended. Flushes pending utterances as a message. Null: another connection has the
    *  call. */
-  async end(ending: Ending | null): Promise<void> {
+  async end(ending: ConnectionEnd | null): Promise<void> {
     const { record } = this.#parts;
     this.#finished = true;
     this.#waits.end();
@@ -235,7 +235,7 @@ export class Call {
     return Math.max(0, Math.round(this.#parts.channel.clock.monotonic() - this.#began));
   }
 
-  #obstacle(draft: Speech): SendOutcome | null {
+  #obstacle(draft: SpeechDraft): SendOutcome | null {
     if (this.#leaving || this.#closed) return ended;
     const late = this.#newest !== null && draft.answers !== null && draft.answers !== this.#newest;
     if (late || this.#utterances.pending) return superseded;

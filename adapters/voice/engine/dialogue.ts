@@ -5,7 +5,7 @@
 import { limit } from "../speech/speakable.ts";
 import { isAcknowledgement, isBackchannel, isClosing, isGoodbye } from "../speech/utterances.ts";
 
-export interface Answer {
+export interface SpokenAnswer {
   readonly sentences: readonly string[];
   /** Number of sentences to speak before the rest is offered. */
   readonly most: number;
@@ -73,7 +73,7 @@ export class Dialogue {
 
   /** Handles the agent's reply and returns the pieces to speak now. The rest is kept until the caller requests it or
    *  asks something else. */
-  answers({ sentences, most, offer }: Answer): readonly string[] {
+  answers({ sentences, most, offer }: SpokenAnswer): readonly string[] {
     this.#most = most;
     this.#offer = offer;
     this.#answering = true;

@@ -2,7 +2,7 @@
 
 import type { Channel, SendOutcome, SessionFacts } from "bridgehead/contract";
 import type { VoiceConfig } from "../config.ts";
-import type { Capabilities, Command, StartEvent } from "../dialects/dialect.ts";
+import type { Capabilities, DialectCommand, StartEvent } from "../dialects/dialect.ts";
 import { handOverData } from "../twiml.ts";
 import type { CallRecord } from "./record.ts";
 import type { Speaker } from "./speaking.ts";
@@ -19,7 +19,7 @@ export interface CallParts {
   readonly ringing: string | null;
   /** True when another process has served this connection so far. */
   readonly joins?: boolean;
-  readonly write: (command: Command) => Promise<void>;
+  readonly write: (command: DialectCommand) => Promise<void>;
   /** Returns why speech cannot be delivered at this moment; null when it can. Default: it always can. */
   readonly unready?: () => SendOutcome | null;
   /** Aborts when the connection has ended. */
@@ -40,7 +40,7 @@ export interface Farewell {
 }
 
 /** The end of a connection. `hungUp`: the call ended with it. */
-export interface Ending {
+export interface ConnectionEnd {
   readonly reason: string;
   readonly hungUp: boolean;
 }

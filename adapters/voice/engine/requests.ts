@@ -3,7 +3,13 @@
 // process needs is in the provider's next request.
 
 import { type Channel, externalId, type HttpRoute, type SendOutcome, sessionId } from "bridgehead/contract";
-import type { CallRequest, Command, Instructions, RequestSide, RequestState } from "../dialects/dialect.ts";
+import type {
+  CallRequest,
+  DialectCommand,
+  RequestSide,
+  RequestState,
+  SpeechInstructions,
+} from "../dialects/dialect.ts";
 import { Call } from "./call.ts";
 import { CallRecord, personOf, type VoiceChannel } from "./record.ts";
 
@@ -60,7 +66,7 @@ export class RequestCalls {
     this.#calls.clear();
   }
 
-  async #handle(request: CallRequest): Promise<Instructions> {
+  async #handle(request: CallRequest): Promise<SpeechInstructions> {
     const { call } = request;
     for (let opening = this.#opening.get(call); opening; opening = this.#opening.get(call))
       await opening.catch(() => undefined);
@@ -94,10 +100,10 @@ class RequestCall {
   readonly #over = new AbortController();
   /** What was said since the last instructions. */
   #pieces: string[] = [];
-  #final: (Command & { readonly kind: "transfer" | "end" }) | null = null;
+  #final: (DialectCommand & { readonly kind: "transfer" | "end" }) | null = null;
   #askedAt: number | null;
   /** The request that is held; null while the provider plays instructions. */
-  #held: PromiseWithResolvers<Instructions> | null = null;
+  #held: PromiseWithResolvers<SpeechInstructions> | null = null;
   #hold = new AbortController();
   #idle = new AbortController();
   #failure: Error | null = null;
@@ -209,7 +215,7 @@ class RequestCall {
 
   /** Resolves when the engine has something to say, or the request was held for its maximum time. Rejects on an internal
    *  error; the provider then uses its fallback. */
-  instructions(): Promise<Instructions> {
+  instructions(): Promise<SpeechInstructions> {
     const { clock, log } = this.#voice.channel;
     if (this.#failure !== null) return Promise.reject(this.#failure);
     if (this.#over.signal.aborted) {
@@ -243,7 +249,7 @@ class RequestCall {
     this.call.end(null).catch(() => undefined);
   }
 
-  #write(command: Command): void {
+  #write(command: DialectCommand): void {
     if (command.kind === "end" || command.kind === "transfer") this.#final = command;
     if (command.kind !== "say" || command.text === "") return this.#look();
     // A filler that could not be played yet is enough.

@@ -2,9 +2,9 @@
 
 import { type Channel, type SessionFacts, type Socket, sessionId } from "bridgehead/contract";
 import type { VoiceConfig } from "../config.ts";
-import type { CallEvent, Capabilities, Command, StartEvent, Translator } from "../dialects/dialect.ts";
+import type { CallEvent, Capabilities, DialectCommand, StartEvent, Translator } from "../dialects/dialect.ts";
 import { Call } from "./call.ts";
-import type { Ending } from "./leaving.ts";
+import type { ConnectionEnd } from "./leaving.ts";
 import { CallRecord, personOf } from "./record.ts";
 
 export interface ServingParts {
@@ -17,7 +17,7 @@ export interface ServingParts {
 /** Timeout for the start event of a socket, in milliseconds. */
 const firstFrameMs = 5000;
 const [finished, unreadable, forbidden, restarting] = [1000, 1007, 1008, 1012];
-const cut: Ending = { reason: "socket", hungUp: false };
+const cut: ConnectionEnd = { reason: "socket", hungUp: false };
 
 /** Resolves when the socket is finished. Rejects on an internal error: the socket is then closed with 1011, and the
  *  provider resumes the call over another connection. No utterance of the caller is lost silently. */
@@ -41,7 +41,7 @@ export async function serve(parts: ServingParts, socket: Socket, translator: Tra
   await live(parts, socket, translator, { start, record, events, ringing, ...opened });
 }
 
-interface Opened {
+interface OpenedCall {
   readonly start: StartEvent;
   readonly record: CallRecord;
   readonly events: AsyncIterator<CallEvent>;
@@ -53,7 +53,7 @@ async function live(
   parts: ServingParts,
   socket: Socket,
   translator: Translator,
-  { start, record, events, facts, ringing }: Opened,
+  { start, record, events, facts, ringing }: OpenedCall,
 ): Promise<void> {
   const { channel, calls } = parts;
   const ended = new AbortController();
@@ -71,13 +71,13 @@ async function live(
     ringing,
     over,
     failed,
-    write: (command: Command) => sendAll(socket, translator.write(command)),
+    write: (command: DialectCommand) => sendAll(socket, translator.write(command)),
     hangUp: () => socket.close(finished),
   });
   const entry = { call, replace: () => socket.close(finished, "replaced") };
   calls.enter(start.call, entry);
   beat(channel, socket, translator, over).catch(failed);
-  let ending: Ending = cut;
+  let ending: ConnectionEnd = cut;
   try {
     await call.begin();
     const talk = converse(events, { call, record, start });
@@ -126,7 +126,10 @@ interface Talk {
   readonly start: StartEvent;
 }
 
-async function converse(events: AsyncIterator<CallEvent>, { call, record, start }: Talk): Promise<Ending> {
+async function converse(
+  events: AsyncIterator<CallEvent>,
+  { call, record, start }: Talk,
+): Promise<ConnectionEnd> {
   let again = 0;
   for (let next = await events.next(); !next.done; next = await events.next()) {
     const event = next.value;
@@ -140,7 +143,7 @@ async function converse(events: AsyncIterator<CallEvent>, { call, record, start 
 
 /** Ends the connection on a drain request. Never resolves when the connection closes first, so that its remaining
  *  events are handled. */
-async function drained(call: Call, socket: Socket, over: AbortSignal): Promise<Ending> {
+async function drained(call: Call, socket: Socket, over: AbortSignal): Promise<ConnectionEnd> {
   const { draining } = socket;
   await new Promise<void>((resolve) => {
     if (draining.aborted) resolve();
@@ -169,7 +172,7 @@ async function sendAll(socket: Socket, frames: readonly string[]): Promise<void>
   for (const frame of frames) await socket.send(frame);
 }
 
-interface Entry {
+interface CallEntry {
   readonly call: Call;
   /** Called when another connection of the same call has replaced this one. */
   replace(): void;
@@ -177,7 +180,7 @@ interface Entry {
 
 /** Registry of the calls that are connected to this process over sockets. */
 export class LiveCalls {
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, CallEntry>();
   /** Number of connections of a call between `arriving` and `enter`. */
   readonly #expected = new Map<string, number>();
 
@@ -201,7 +204,7 @@ export class LiveCalls {
 
   /** Registers a connection whose `arriving` returned a value. The previous connection is notified and reports no end any
    *  more. */
-  enter(call: string, entry: Entry): void {
+  enter(call: string, entry: CallEntry): void {
     this.#expect(call, -1);
     const former = this.#entries.get(call);
     this.#entries.set(call, entry);
@@ -209,7 +212,7 @@ export class LiveCalls {
   }
 
   /** Removes an entry. Returns false when another connection has replaced it or is being stored. */
-  leave(call: string, entry: Entry): boolean {
+  leave(call: string, entry: CallEntry): boolean {
     return this.#entries.get(call) === entry && this.#entries.delete(call) && !this.#expected.has(call);
   }
 

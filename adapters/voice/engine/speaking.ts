@@ -1,7 +1,7 @@
 // The speaker of one call: sends text to the provider and estimates how long its playback takes.
 
 import type { Clock } from "bridgehead/contract";
-import type { Command } from "../dialects/dialect.ts";
+import type { DialectCommand } from "../dialects/dialect.ts";
 
 /** The engine estimates playback from the speaking rate. Playback events from the provider correct the estimate. */
 export interface SpeakerParts {
@@ -10,7 +10,7 @@ export interface SpeakerParts {
   readonly rate: number | null;
   /** Returns the language of the text, when the message to the provider needs it; else null. */
   readonly language: () => string | null;
-  readonly write: (command: Command) => Promise<void>;
+  readonly write: (command: DialectCommand) => Promise<void>;
 }
 
 /** Delay in milliseconds between sending text and the start of its playback. */

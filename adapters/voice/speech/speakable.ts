@@ -3,7 +3,7 @@
 import type { Token } from "markdown-it";
 import MarkdownIt from "markdown-it";
 import { type Phrases, primary } from "./phrases.ts";
-import { allAbbreviations, allClosings, numbered, type Words, wordsOf } from "./words.ts";
+import { allAbbreviations, allClosings, numbered, type SpeechWords, wordsOf } from "./words.ts";
 
 /** The core's length limit for texts of this channel (`Traits.maxTextLength`). It also bounds the time on the event
  *  loop. */
@@ -97,7 +97,7 @@ const mail = /\b[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,5}/gi;
 const url = /(?:https?|ftp):\/\/[^\s<>()"']+|(?<![\p{L}\p{N}])www\.[^\s<>()"']+/giu;
 
 /** Replaces URLs and e-mail addresses with their spoken form. */
-function pronounced(text: string, words: Words): string {
+function pronounced(text: string, words: SpeechWords): string {
   return text
     .replace(/\b(?:mailto|tel|sms):(?=\S)/gi, "")
     .replace(url, (address) => {
@@ -113,7 +113,7 @@ function pronounced(text: string, words: Words): string {
     .replace(mail, (address) => ` ${letters(address, words)}`);
 }
 
-function letters(address: string, words: Words): string {
+function letters(address: string, words: SpeechWords): string {
   const say: ReadonlyMap<string, string> = new Map([
     ["@", words.at],
     [".", words.dot],
@@ -222,9 +222,9 @@ export type Passage = string;
 const markdownIt = new MarkdownIt({ html: true });
 markdownIt.validateLink = () => true;
 
-interface Block {
+interface SpokenBlock {
   readonly token: Token;
-  readonly inside: readonly Block[];
+  readonly inside: readonly SpokenBlock[];
 }
 
 /** Returns the passages of a Markdown text. Omitted: code blocks, pictures, rules, HTML tags, struck-out text. A
@@ -242,11 +242,11 @@ function passagesOf(markdown: string): readonly Passage[] {
 }
 
 /** Builds the block tree. markdown-it bounds its depth (`maxNesting`), so that recursion over blocks is safe. */
-function treeOf(tokens: readonly Token[]): readonly Block[] {
-  const root: Block[] = [];
+function treeOf(tokens: readonly Token[]): readonly SpokenBlock[] {
+  const root: SpokenBlock[] = [];
   const open = [root];
   for (const token of tokens) {
-    const inside: Block[] = [];
+    const inside: SpokenBlock[] = [];
     if (token.nesting >= 0) open.at(-1)?.push({ token, inside });
     if (token.nesting > 0) open.push(inside);
     if (token.nesting < 0) open.pop();
@@ -254,7 +254,7 @@ function treeOf(tokens: readonly Token[]): readonly Block[] {
   return root;
 }
 
-function ofBlock({ token, inside }: Block): readonly Passage[] {
+function ofBlock({ token, inside }: SpokenBlock): readonly Passage[] {
   switch (token.type) {
     case "inline":
       return [inline(token.children ?? [])];
@@ -274,7 +274,7 @@ function ofBlock({ token, inside }: Block): readonly Passage[] {
 }
 
 /** Short items become one comma-separated enumeration. Long items become separate sentences. */
-function ofList(token: Token, list: readonly Block[]): readonly Passage[] {
+function ofList(token: Token, list: readonly SpokenBlock[]): readonly Passage[] {
   const items = list.map((item) => item.inside.flatMap(ofBlock).filter((part) => part.trim() !== ""));
   const brief = items.every((parts) => parts.length === 1 && isBrief(parts[0] ?? ""));
   if (brief && items.length > 1) return [items.map(([part]) => (part ?? "").trim()).join(", ")];
@@ -286,7 +286,7 @@ function ofList(token: Token, list: readonly Block[]): readonly Passage[] {
 const isBrief = (part: string): boolean => !/[.!?:;]/.test(part) && part.trim().split(/\s+/).length <= 8;
 
 /** Returns each row with its column names: `Monday: open 9 to 5, closed for lunch 12 to 1`. */
-function ofTable(sections: readonly Block[]): readonly Passage[] {
+function ofTable(sections: readonly SpokenBlock[]): readonly Passage[] {
   const [heads = [], ...rows] = sections.flatMap((section) =>
     section.inside.map((row) => row.inside.map((cell) => cell.inside.flatMap(ofBlock).join("").trim())),
   );

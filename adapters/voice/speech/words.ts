@@ -4,7 +4,7 @@
 import { primary } from "./phrases.ts";
 
 /** The table of one language for the conversion of text to speech. */
-export interface Words {
+export interface SpeechWords {
   readonly at: string;
   readonly dot: string;
   readonly dash: string;
@@ -208,12 +208,12 @@ const table = {
     abbreviations: ["np", "tzn", "tj", "ul", "al", "nr", "godz", "tel", "ok", "prof", "inż", "św", "m.in"],
     ordinalStops: true,
   },
-} as const satisfies Readonly<Record<string, Words>>;
+} as const satisfies Readonly<Record<string, SpeechWords>>;
 
-const byLanguage: ReadonlyMap<string, Words> = new Map(Object.entries(table));
+const byLanguage: ReadonlyMap<string, SpeechWords> = new Map(Object.entries(table));
 
 /** Returns the table for a language tag. Default: English for an unsupported language. */
-export function wordsOf(lang: string): Words {
+export function wordsOf(lang: string): SpeechWords {
   return byLanguage.get(primary(lang)) ?? table.en;
 }
 

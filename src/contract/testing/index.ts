@@ -6,5 +6,5 @@ export * from "./clock.ts";
 export * from "./describe.ts";
 export * from "./files.ts";
 export * from "./harness.ts";
-export type { Check, Subject } from "./rig.ts";
+export type { AdapterUnderTest, Check } from "./rig.ts";
 export { type Serving, serveTest, type TestSocket, testSocket } from "./socket.ts";

@@ -8,7 +8,7 @@ import type { Ability, Harness, Peer } from "./harness.ts";
 import { attempt, within } from "./patience.ts";
 
 /** An adapter under test and its harness. */
-export interface Subject {
+export interface AdapterUnderTest {
   readonly definition: AdapterDefinition;
   readonly harness: Harness;
 }
@@ -18,10 +18,10 @@ export interface Check {
   readonly name: string;
   /** The rule is asserted unless the harness declares one of these lacking. */
   readonly needs: readonly Ability[];
-  run(subject: Subject): Promise<void>;
+  run(subject: AdapterUnderTest): Promise<void>;
 }
 
-export interface Rig extends Subject {
+export interface Rig extends AdapterUnderTest {
   readonly peer: Peer;
   readonly channel: RecordingChannel;
   readonly adapter: Adapter;
@@ -31,7 +31,7 @@ export interface Rig extends Subject {
 
 /** A supervised `run`, as in the core: started with the last committed cursor, and restarted when it
  *  throws. */
-export interface Running {
+export interface RunningInbound {
   /** How each `run` ended before it was stopped: the thrown error, or `null` when it returned. */
   readonly ends: readonly unknown[];
   /** Aborts `run`. Returns the milliseconds until it ended, or null when it was still running after
@@ -49,7 +49,7 @@ interface RigOptions {
 
 /** Creates a fixture, passes it to `body`, and stops it also when `body` fails. */
 export async function withRig(
-  subject: Subject,
+  subject: AdapterUnderTest,
   body: (rig: Rig) => Promise<void>,
   options: RigOptions = {},
 ): Promise<void> {
@@ -63,7 +63,7 @@ export async function withRig(
 }
 
 /** Creates an adapter with its own channel for `peer`. */
-export async function makeRig(subject: Subject, peer: Peer, options: RigOptions = {}): Promise<Rig> {
+export async function makeRig(subject: AdapterUnderTest, peer: Peer, options: RigOptions = {}): Promise<Rig> {
   const { definition, harness } = subject;
   const channel = recordingChannel(options.clock ? { clock: options.clock } : {});
   const config = await definition.config.parseAsync(peer.config(options.credentials ?? "right"));
@@ -80,7 +80,10 @@ export async function makeRig(subject: Subject, peer: Peer, options: RigOptions 
 }
 
 /** Runs the adapter's `run` while `body` executes, and stops it afterwards also when `body` fails. */
-export async function whileRunning(rig: Rig, body: (running: Running) => Promise<void>): Promise<void> {
+export async function whileRunning(
+  rig: Rig,
+  body: (running: RunningInbound) => Promise<void>,
+): Promise<void> {
   const inbound: Inbound = present(rig.adapter.inbound, "the adapter has no inbound", "inbound");
   const abort = new AbortController();
   const ends: unknown[] = [];

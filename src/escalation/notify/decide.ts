@@ -8,19 +8,19 @@ import type { Notice } from "../../pipeline/route/notices.ts";
 import type { NewConversation } from "../../store/tables/conversations.ts";
 import type { DueEscalation, EscalationRow } from "../../store/tables/escalations.ts";
 import type {
+  ContactMethod,
   DueNotification,
   NewNotification,
   NotificationRow,
   TargetRow,
-  Way,
 } from "../../store/tables/responders.ts";
 import { hashOf } from "../link/page.ts";
 import { agentRecipients } from "../webhook/recipients.ts";
 import { type Details, mostHeadlines, notificationText } from "./text.ts";
 
 /** An address on a channel. */
-export type Place = Pick<TargetRow, "channel" | "address">;
-export const placeKey = ({ channel, address }: Place): string => `${channel} ${address}`;
+export type NotificationAddress = Pick<TargetRow, "channel" | "address">;
+export const placeKey = ({ channel, address }: NotificationAddress): string => `${channel} ${address}`;
 
 /** A notification target of an escalation. `told`: the first notification exists. `due`: a notification
  *  is not written yet. `waiting`: the draft of one is unsent on the target's channel. `reached`: one was
@@ -34,7 +34,7 @@ export interface TargetState {
 }
 
 /** A contact of the policy, with the channel that carries its notifications. Null: nothing carries it. */
-interface Recipient {
+interface NotificationRecipient {
   readonly to: Contact;
   readonly channel: string | null;
   /** In the canonical form of the channel. */
@@ -45,7 +45,7 @@ interface Recipient {
 export interface StepPlan {
   readonly row: DueEscalation;
   readonly targets: readonly TargetState[];
-  readonly recipients: readonly Recipient[];
+  readonly recipients: readonly NotificationRecipient[];
   /** The next step, due even when no recipient is reachable. */
   readonly next: Step;
   /** Time of the first notification when the step has none. */
@@ -77,7 +77,7 @@ export function planStep(
   return { row, targets, recipients: [...due, ...fromAgent], next, toldAt };
 }
 
-function recipient(policy: Policy, to: Contact, lines: ChannelRuntimes): Recipient {
+function recipient(policy: Policy, to: Contact, lines: ChannelRuntimes): NotificationRecipient {
   const channel = to.way === "webhook" ? webhookChannel : policy.via[to.way];
   return { to, channel, address: channel === null ? null : addressOn(lines.get(channel), to) };
 }
@@ -89,10 +89,17 @@ function addressOn(line: ChannelRuntime | undefined, { way, address }: Contact):
 }
 
 /** Returns the known target with the way and address of the recipient. */
-const targetFor = ({ to, address }: Recipient, targets: readonly TargetState[]): TargetState | undefined =>
+const targetFor = (
+  { to, address }: NotificationRecipient,
+  targets: readonly TargetState[],
+): TargetState | undefined =>
   targets.find(({ contact }) => contact.way === to.way && contact.address === address);
 
-function isMissing(one: Recipient, targets: readonly TargetState[], lines: ChannelRuntimes): boolean {
+function isMissing(
+  one: NotificationRecipient,
+  targets: readonly TargetState[],
+  lines: ChannelRuntimes,
+): boolean {
   const known = targetFor(one, targets);
   return known === undefined || (!lines.get(known.contact.channel)?.outbound && !known.reached);
 }
@@ -102,8 +109,8 @@ const isGone = ({ contact }: TargetState, channel: string, lines: ChannelRuntime
   contact.channel !== channel && !lines.get(contact.channel)?.outbound;
 
 /** Returns the addresses whose latest notifications delay those of the step. */
-export function groupedPlaces({ recipients, targets }: StepPlan): readonly Place[] {
-  return recipients.flatMap((one): Place[] => {
+export function groupedPlaces({ recipients, targets }: StepPlan): readonly NotificationAddress[] {
+  return recipients.flatMap((one): NotificationAddress[] => {
     const { channel, address } = one;
     if (channel === null || address === null || one.to.way === "webhook") return [];
     const known = targetFor(one, targets);
@@ -121,7 +128,7 @@ export interface StepWrites {
   readonly notices: readonly NewNotification[];
   readonly step: Pick<EscalationRow, "id" | "tier" | "entered_at" | "told_at" | "due_at">;
   /** The ways in which a responder was not reachable. */
-  readonly unreachable: readonly Way[];
+  readonly unreachable: readonly ContactMethod[];
 }
 
 /** Returns the notifications of the step. A repetition is enqueued only when the last one is not waiting to
@@ -140,7 +147,7 @@ export function notifyRecipients(
   const moved: TargetRow[] = [];
   const retried: string[] = [];
   const notices: NewNotification[] = [];
-  const unreachable: Way[] = [];
+  const unreachable: ContactMethod[] = [];
   for (const one of recipients) {
     const { person, name, way } = one.to;
     const { channel, address } = one;
@@ -270,7 +277,7 @@ export function detailsFor(groups: readonly Group[]): {
 export const continues = (group: Group): boolean => group.length === 1 || group[0].notice.kind === "taken";
 
 /** Rows that the messages depend on. */
-export interface Loaded {
+export interface NotificationFacts {
   readonly details: ReadonlyMap<string, Details>;
   /** Conversations by `placeKey`, on channels with one conversation per person. */
   readonly places: ReadonlyMap<string, string>;
@@ -286,7 +293,7 @@ export interface Make {
 }
 
 /** One message and its writes. */
-export interface Message {
+export interface NotificationMessage {
   readonly reply: Notice & { readonly id: string };
   readonly group: Group;
   /** The conversation to open first; null when there is one. */
@@ -300,10 +307,10 @@ export interface Message {
  *  or one for a group; other channels use one conversation per person. Throws when a channel is gone. */
 export function planMessages(
   groups: readonly Group[],
-  { details, places, sent }: Loaded,
+  { details, places, sent }: NotificationFacts,
   lines: ChannelRuntimes,
   make: Make,
-): readonly Message[] {
+): readonly NotificationMessage[] {
   const opened = new Map(places);
   const bound = new Map<string, string>();
   return groups.map((group) => {

@@ -6,7 +6,7 @@ import { fromListed, isListed, listOf, manyRows } from "../../store/many.ts";
 import { type EscalationRow, triggersOf } from "../../store/tables/escalations.ts";
 import { type TargetRow, targetColumns } from "../../store/tables/responders.ts";
 import { acquaintancesOf, type Said, transcriptsOf } from "../../store/tables/transcript.ts";
-import { type Place, placeKey, type TargetState } from "./decide.ts";
+import { type NotificationAddress, placeKey, type TargetState } from "./decide.ts";
 import type { Details } from "./text.ts";
 
 /** Returns the notification targets of these escalations with the state of their notifications. Drafts on
@@ -48,7 +48,7 @@ export async function readTargets(q: Query, ids: Iterable<string>): Promise<Read
   return new Map(found.map((row) => [row.id, row]));
 }
 
-interface Person {
+interface PersonOfConversation {
   readonly id: string;
   readonly person: string;
   readonly person_name: string | null;
@@ -61,7 +61,7 @@ export async function headlinesOf(
   q: Query,
   rows: readonly EscalationRow[],
 ): Promise<ReadonlyMap<string, Details>> {
-  const found = await q.all<Person>(
+  const found = await q.all<PersonOfConversation>(
     `SELECT id, person, person_name, subject, platform_id ${fromListed("conversations", "id")}`,
     listOf(rows.flatMap(({ conversation }) => conversation ?? [])),
   );
@@ -122,7 +122,7 @@ function newest(
   return { said: all.slice(first + 1), cut: first >= 0 };
 }
 
-const placesOf = (places: Iterable<Place>): readonly Place[] => [
+const placesOf = (places: Iterable<NotificationAddress>): readonly NotificationAddress[] => [
   ...new Map([...places].map((one) => [placeKey(one), one])).values(),
 ];
 
@@ -143,13 +143,13 @@ const recencyRows = manyRows(
  *  last notification is older than `withinMs`. */
 export async function lastNotified(
   q: Query,
-  places: Iterable<Place>,
+  places: Iterable<NotificationAddress>,
   withinMs: number,
 ): Promise<ReadonlyMap<string, number>> {
   const found = new Map<string, number>();
   const rows = placesOf(places).map(({ channel, address }) => [channel, address, withinMs]);
   for (const [sql, values] of recencyRows(rows))
-    for (const row of await q.all<Place & { ago: number | null }>(sql, ...values))
+    for (const row of await q.all<NotificationAddress & { ago: number | null }>(sql, ...values))
       if (row.ago !== null) found.set(placeKey(row), row.ago);
   return found;
 }
@@ -165,12 +165,12 @@ const placeRows = manyRows(
 /** Returns the newest conversation with each address on its channel, by `placeKey`. */
 export async function conversationsWith(
   q: Query,
-  places: Iterable<Place>,
+  places: Iterable<NotificationAddress>,
 ): Promise<ReadonlyMap<string, string>> {
   const found = new Map<string, string>();
   const rows = placesOf(places).map(({ channel, address }) => [channel, address]);
   for (const [sql, values] of placeRows(rows))
-    for (const row of await q.all<Place & { id: string | null }>(sql, ...values))
+    for (const row of await q.all<NotificationAddress & { id: string | null }>(sql, ...values))
       if (row.id !== null) found.set(placeKey(row), row.id);
   return found;
 }

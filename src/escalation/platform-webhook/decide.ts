@@ -19,7 +19,7 @@ export interface PayloadIn {
   readonly person: string | null;
 }
 
-type Fields = { readonly [name: string]: unknown };
+type WebhookFields = { readonly [name: string]: unknown };
 
 const mostDepth = 8;
 const mostObjects = 5000;
@@ -66,8 +66,8 @@ function formIn(body: string): object | null {
 
 /** Returns all objects in breadth-first order, so that fields near the root precede fields of a
  *  transcript's messages. */
-function objectsIn(root: object): readonly Fields[] {
-  const found: Fields[] = [];
+function objectsIn(root: object): readonly WebhookFields[] {
+  const found: WebhookFields[] = [];
   let level: object[] = [root];
   for (let depth = 0; depth < mostDepth && level.length > 0; depth++) {
     const below: object[] = [];
@@ -86,7 +86,7 @@ function objectsIn(root: object): readonly Fields[] {
 
 /** Normalizes field names: `conversation_id`, `conversation-id` and `conversationID` are equal. The
  *  first value that is not null wins. */
-function simplified(object: object): Fields {
+function simplified(object: object): WebhookFields {
   const fields = new Map<string, unknown>();
   for (const [name, value] of Object.entries(object)) {
     const simple = name.toLowerCase().replace(/[^a-z0-9]/g, "");
@@ -95,7 +95,10 @@ function simplified(object: object): Fields {
   return Object.fromEntries(fields);
 }
 
-function firstOf(objects: readonly Fields[], read: (fields: Fields) => string | null): string | null {
+function firstOf(
+  objects: readonly WebhookFields[],
+  read: (fields: WebhookFields) => string | null,
+): string | null {
   for (const fields of objects) {
     const value = read(fields);
     if (value !== null) return value;
@@ -103,10 +106,10 @@ function firstOf(objects: readonly Fields[], read: (fields: Fields) => string | 
   return null;
 }
 
-const named = (objects: readonly Fields[], names: readonly string[]): string | null =>
+const named = (objects: readonly WebhookFields[], names: readonly string[]): string | null =>
   firstOf(objects, (fields) => firstText(names.map((name) => fields[name])));
 
-function conversationIn(fields: Fields): string | null {
+function conversationIn(fields: WebhookFields): string | null {
   const { conversation } = fields;
   const own = typeof conversation === "object" && conversation !== null ? simplified(conversation) : {};
   return firstText([fields["conversationid"], own["id"], own["conversationid"], conversation]);
@@ -114,7 +117,7 @@ function conversationIn(fields: Fields): string | null {
 
 const people = ["user", "customer", "contact", "conversationuser", "person"];
 
-function personIn(fields: Fields): string | null {
+function personIn(fields: WebhookFields): string | null {
   for (const name of people) {
     const value = fields[name];
     if (typeof value !== "object" || value === null) continue;

@@ -136,7 +136,7 @@ export function createRegistering(deps: RegisteringDeps): Registering {
   }
 
   /** Checks whether the platform has the webhook. The id is empty when the platform does not report it. */
-  async function look(agent: AskedAgent, url: string, signal: AbortSignal): Promise<Look> {
+  async function look(agent: AskedAgent, url: string, signal: AbortSignal): Promise<RegistrationState> {
     if (!(await turn(2, signal))) return "not now";
     const described = await agent.client.describe(bounded(signal));
     const listed = await agent.client.registered(bounded(signal));
@@ -225,7 +225,7 @@ export function createRegistering(deps: RegisteringDeps): Registering {
   };
 }
 
-type Look = "absent" | "not now" | { readonly id: string };
+type RegistrationState = "absent" | "not now" | { readonly id: string };
 type Hook = NonNullable<Policy["platformWebhook"]>;
 
 const trigger = "each_message";

@@ -55,7 +55,7 @@ const calls = 2;
 const leaseFor = ({ pollCall, pollLeaseMargin }: Timing["escalation"]): number =>
   2 * pollCall + pollLeaseMargin;
 
-interface Look {
+interface PollWork {
   readonly line: ChannelRuntime;
   readonly lease: Lease;
   readonly watch: PollRow;
@@ -87,7 +87,12 @@ export function pollStage(deps: PollDeps): Stage {
   };
 }
 
-async function claimLook(q: Query, line: ChannelRuntime, id: string, deps: PollDeps): Promise<Look | null> {
+async function claimLook(
+  q: Query,
+  line: ChannelRuntime,
+  id: string,
+  deps: PollDeps,
+): Promise<PollWork | null> {
   // Another node may be polling the conversation, or has just done so, and then the poll is no longer due.
   // The lock is not waited for: its holder may wait for a lock of this transaction.
   if (!(await tryLane(q, id, "in"))) return null;
@@ -111,7 +116,7 @@ async function claimLook(q: Query, line: ChannelRuntime, id: string, deps: PollD
   return { line, lease, watch, conversation, platformId, until };
 }
 
-function piece(look: Look, deps: PollDeps): Claimed {
+function piece(look: PollWork, deps: PollDeps): Claimed {
   const fields = { channel: look.line.channel, conversation: look.conversation.id };
   const held = leaseDeadline(deps.clock, leaseFor(deps.timing.escalation));
   return {
@@ -123,7 +128,7 @@ function piece(look: Look, deps: PollDeps): Claimed {
   };
 }
 
-async function read(look: Look, signal: AbortSignal, deps: PollDeps): Promise<Transition> {
+async function read(look: PollWork, signal: AbortSignal, deps: PollDeps): Promise<Transition> {
   const { client } = look.line;
   const rate = await deps.rate.take(calls, 0);
   if (!rate.taken) return (q) => postponed(q, look, deps);
@@ -136,7 +141,7 @@ async function read(look: Look, signal: AbortSignal, deps: PollDeps): Promise<Tr
 }
 
 /** Questions have used up the rate limit. */
-async function postponed(q: Query, look: Look, { timing }: PollDeps): Promise<void> {
+async function postponed(q: Query, look: PollWork, { timing }: PollDeps): Promise<void> {
   await guardLease(q, look.lease);
   await postponePoll(q, look.conversation.id, timing.escalation.pollBusy);
   await releaseLane(q, look.lease, "in");
@@ -148,7 +153,7 @@ const overlap = 32;
 
 async function found(
   q: Query,
-  look: Look,
+  look: PollWork,
   mode: "ai" | "manual",
   read: PlatformMessages,
   deps: PollDeps,
@@ -175,7 +180,7 @@ const platformUser = { name: "somebody who answers on the platform", contact: nu
  *  Returns true when an escalation is open after the takeover. */
 async function write(
   q: Query,
-  { line, conversation }: Look,
+  { line, conversation }: PollWork,
   { record, deliver, address, acknowledge: answered, takeover, close: ended }: PollPlan,
   escalation: EscalationRow | null,
   deps: PollDeps,
@@ -210,7 +215,7 @@ async function write(
 }
 
 function warnOf(
-  { line, conversation }: Look,
+  { line, conversation }: PollWork,
   { failure, skipped }: PlatformMessages,
   { record }: PollPlan,
   { log }: PollDeps,
@@ -232,7 +237,7 @@ function warnOf(
 
 /** Handles a conversation that is gone, or cannot be read now. */
 function failed(
-  look: Look,
+  look: PollWork,
   result: Exclude<CallResult<unknown>, { kind: "ok" }>,
   deps: PollDeps,
 ): Transition {

@@ -10,7 +10,7 @@ import { type Policy, pollingOf } from "../../domain/policy.ts";
 import { newId } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
-import type { Escalation, EscalationTrigger } from "../../pipeline/escalation.ts";
+import type { EscalationHooks, EscalationTrigger } from "../../pipeline/escalation.ts";
 import type { Query } from "../../store/driver.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
 import {
@@ -89,7 +89,7 @@ export function logUnnotified(
 
 /** Returns the pipeline's interface to escalations (`pipeline/escalation.ts`). Detection, hand-over and polling of the
  *  platform's conversation do not depend on a policy; notifying responders does. */
-export function createEscalation(deps: EscalationDeps): Escalation {
+export function createEscalation(deps: EscalationDeps): EscalationHooks {
   const { clock, log } = deps;
   const timing = deps.timing.escalation;
 

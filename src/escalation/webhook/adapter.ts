@@ -18,8 +18,16 @@ import { type Policy, webhookChannel } from "../../domain/policy.ts";
 import { judge, type Resolve } from "../../ops/address.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
-import { connectMs, deferred, failureIn, openConnection, post, type Said, saidIn } from "./exchange.ts";
-import { type Recipient, recipientAt, webhookHeaders } from "./recipients.ts";
+import {
+  connectMs,
+  deferred,
+  failureIn,
+  openConnection,
+  post,
+  saidIn,
+  type WebhookReply,
+} from "./exchange.ts";
+import { recipientAt, type WebhookRecipient, webhookHeaders } from "./recipients.ts";
 
 export interface WebhookDeps {
   /** Webhook URLs of the responders and the reachable private addresses; null when the current
@@ -34,7 +42,7 @@ export interface WebhookDeps {
 }
 
 /** Stored format: a change requires a new version number. Contains no secrets. */
-type Draft = {
+type WebhookDraft = {
   readonly v: 1;
   readonly url: string;
   readonly body: string;
@@ -65,7 +73,7 @@ export const webhookAdapter = (deps: WebhookDeps) =>
     },
   });
 
-function outboundOf(channel: Channel, deps: WebhookDeps): Outbound<Draft> {
+function outboundOf(channel: Channel, deps: WebhookDeps): Outbound<WebhookDraft> {
   return {
     compose({ to, text, token }) {
       const [party] = to;
@@ -91,8 +99,8 @@ interface Desk {
 }
 
 async function deliver(
-  draft: Draft,
-  recipient: Recipient,
+  draft: WebhookDraft,
+  recipient: WebhookRecipient,
   attempt: Attempt,
   desk: Desk,
 ): Promise<SendOutcome> {
@@ -138,7 +146,12 @@ async function deliver(
 
 /** Returns the event of a receiver's response. Its id is the delivery's, so repeated responses are
  *  deduplicated. */
-function eventOf(draft: Draft, { key }: Attempt, { text, by }: Said, { clock, id }: Channel): MessageEvent {
+function eventOf(
+  draft: WebhookDraft,
+  { key }: Attempt,
+  { text, by }: WebhookReply,
+  { clock, id }: Channel,
+): MessageEvent {
   return {
     kind: "message",
     id: externalId(key),

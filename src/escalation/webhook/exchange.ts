@@ -7,7 +7,7 @@ import { connect as connectTls } from "node:tls";
 import type { SendOutcome } from "bridgehead/contract";
 import { type Destination, hostOf, type ResolvedAddress } from "../../ops/address.ts";
 
-export interface Answer {
+export interface WebhookResponse {
   readonly status: number;
   readonly headers: { readonly [name: string]: string | readonly string[] | undefined };
   /** Body of a successful response. Null when it was too long or incomplete; the status counts in that
@@ -25,7 +25,7 @@ export async function post(
   headers: { readonly [name: string]: string },
   body: string,
   signal: AbortSignal,
-): Promise<Answer> {
+): Promise<WebhookResponse> {
   const stop = () => socket.destroy(new Error("no answer came in time"));
   signal.addEventListener("abort", stop, { once: true });
   if (signal.aborted) stop();
@@ -42,8 +42,8 @@ function answerTo(
   url: URL,
   headers: { readonly [name: string]: string },
   body: string,
-): Promise<Answer> {
-  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+): Promise<WebhookResponse> {
+  const { promise, resolve, reject } = Promise.withResolvers<WebhookResponse>();
   const call = request({
     createConnection: () => socket,
     method: "POST",
@@ -150,7 +150,7 @@ export const deferred = (reason: string, attempt: number, atLeast = 0): SendOutc
 });
 
 /** Returns null for a success. `nowMs` is the current time, for a Retry-After header that is a date. */
-export function failureIn(answer: Answer, attempt: number, nowMs: number): SendOutcome | null {
+export function failureIn(answer: WebhookResponse, attempt: number, nowMs: number): SendOutcome | null {
   const { status } = answer;
   const reason = `the receiver answered ${status}`;
   if (status >= 200 && status < 300) return null;
@@ -164,13 +164,13 @@ export function failureIn(answer: Answer, attempt: number, nowMs: number): SendO
 }
 
 /** RFC 9110 10.2.3: seconds, or a date. */
-function retryAfter({ headers }: Answer, nowMs: number): number {
+function retryAfter({ headers }: WebhookResponse, nowMs: number): number {
   const value = String(headers["retry-after"] ?? "").trim();
   const ms = /^\d+$/.test(value) ? Number(value) * second : Date.parse(value) - nowMs;
   return Number.isFinite(ms) ? ms : 0;
 }
 
-export interface Said {
+export interface WebhookReply {
   /** The text of the reply, in the form of a reply to a notification. */
   readonly text: string;
   readonly by: string | null;
@@ -187,7 +187,7 @@ const answerable: { readonly [type: string]: { readonly acknowledge: boolean } }
 
 /** Returns the reply in the receiver's response to `body`; null for a plain confirmation. Only JSON with
  *  the documented fields counts. */
-export function saidIn({ headers, text }: Answer, body: string): Said | null {
+export function saidIn({ headers, text }: WebhookResponse, body: string): WebhookReply | null {
   const about = answerable[String(objectIn(body)?.["type"])];
   if (!about || text === null || !/^application\/(.+\+)?json\b/i.test(String(headers["content-type"])))
     return null;

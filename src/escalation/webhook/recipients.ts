@@ -8,9 +8,9 @@ import type { EscalationSettings } from "../../agent/calls.ts";
 import type { Contact, Policy } from "../../domain/policy.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
-import type { Way } from "../../store/tables/responders.ts";
+import type { ContactMethod } from "../../store/tables/responders.ts";
 
-export interface Recipient {
+export interface WebhookRecipient {
   readonly headers: Readonly<Record<string, string>>;
   /** Signing secret of Standard Webhooks (`whsec_...`); null: deliveries are not signed. */
   readonly secret: string | null;
@@ -22,7 +22,7 @@ export function recipientAt(
   url: string,
   policy: Policy | null,
   lines: ChannelRuntimes,
-): Recipient | "stranger" | "unread" {
+): WebhookRecipient | "stranger" | "unread" {
   if (policy === null) return "stranger";
   for (const { webhook } of policy.responders.values()) if (webhook?.url === url) return webhook;
   const settings = [...lines.values()].map((line) => line.settings());
@@ -106,5 +106,5 @@ const isPlatformWebhook = (url: string): boolean =>
 
 /** The name that other responders see when this recipient acknowledges. A webhook shows only its host,
  *  because the path often contains a secret key. */
-const shownName = (way: Way, value: string): string =>
+const shownName = (way: ContactMethod, value: string): string =>
   way === "webhook" ? (URL.parse(value)?.host ?? "a webhook") : value;

@@ -180,7 +180,7 @@ function attachmentValues({ channel, attachments }: NewEvent, event: number | un
 
 /** The reader that writes a cursor. A reader without the lease must not move the cursor. Absent for
  *  events without a cursor (webhooks). */
-export interface Reader {
+export interface ReaderLease {
   readonly lease: string;
   readonly token: number;
 }
@@ -190,7 +190,7 @@ export interface Reader {
 export async function moveCursor(
   q: Query,
   channel: string,
-  { cursor, reader }: { readonly cursor: Cursor; readonly reader: Reader },
+  { cursor, reader }: { readonly cursor: Cursor; readonly reader: ReaderLease },
 ): Promise<void> {
   const changed = await q.run(
     `UPDATE channels SET cursor = $2, cursor_at = now_ms() WHERE id = $1 AND EXISTS (

@@ -12,10 +12,10 @@ import type { Query } from "../../store/driver.ts";
 import { holdOpenWork } from "../../store/restored.ts";
 import { isCited } from "../../store/tables/conversations.ts";
 import { isHandled, toRow, tracedBy, withoutTrace } from "./decide.ts";
-import { insertEvents, moveCursor, type Reader } from "./rows.ts";
+import { insertEvents, moveCursor, type ReaderLease } from "./rows.ts";
 
 export type { StoredMessage, StoredSession } from "./decide.ts";
-export type { Reader } from "./rows.ts";
+export type { ReaderLease } from "./rows.ts";
 
 /** Stores the events of one channel. Resolves after the commit. Rejects when the reader has lost its
  *  lease. `startedAt` is the time, in epoch milliseconds, at which this process began to run the
@@ -24,7 +24,7 @@ export async function accept(
   scheduler: Scheduler,
   channel: string,
   events: readonly InboundEvent[],
-  position: { readonly cursor: Cursor; readonly reader: Reader } | null,
+  position: { readonly cursor: Cursor; readonly reader: ReaderLease } | null,
   node: string,
   startedAt = 0,
   knownMs?: number,

@@ -5,7 +5,7 @@ import {
   type Answer,
   type CallResult,
   type CreateRequest,
-  type Started,
+  type StartedConversation,
   type StartRequest,
   stopped,
 } from "../../agent/calls.ts";
@@ -20,12 +20,12 @@ import { type ChannelRuntime, prepared, skillOf, startable } from "../channel-ru
 import { endsWithPower } from "../live-sessions.ts";
 import { readCall } from "../rate.ts";
 import {
+  type AskDecision,
   type Asking,
   afterAbsence,
   afterFailedCall,
   afterFailedLookup,
   afterPending,
-  type Decision,
   handBack,
   repeatable,
 } from "./decide.ts";
@@ -35,7 +35,7 @@ import type { AskDeps } from "./stage.ts";
 /** A decision, and the turn it is about: the same work may continue with the question after the opening. */
 export interface Decided {
   readonly asking: Asking;
-  readonly decision: Decision;
+  readonly decision: AskDecision;
 }
 
 /** Timeout of a lookup after a call. A lookup that takes longer is retried later. */
@@ -114,8 +114,8 @@ function concluded<T>(
   asking: Asking,
   result: CallResult<T>,
   deps: AskDeps,
-  done: (value: T) => Decision,
-): Decision {
+  done: (value: T) => AskDecision,
+): AskDecision {
   const { turn, line, attempt } = asking;
   if (result.kind === "ok") {
     line.report(null);
@@ -137,7 +137,7 @@ export async function open(asking: Asking, signal: AbortSignal, deps: AskDeps): 
   const { line, conversation, turn } = asking;
   const call = effect("open.cross", asking, signal, deps);
   const request = openingOf(line, conversation, turn.opening === null ? null : readOpening(turn.opening));
-  const result: CallResult<Started> =
+  const result: CallResult<StartedConversation> =
     request.kind === "start"
       ? await line.client.start(request.body, call)
       : await line.client.create(request.body, call);
@@ -168,7 +168,7 @@ export async function ask(
   platformId: string,
   signal: AbortSignal,
   deps: AskDeps,
-): Promise<Decision> {
+): Promise<AskDecision> {
   const { line, turn } = asking;
   const call = effect("ask.cross", asking, signal, deps);
   const question =
@@ -185,7 +185,7 @@ export async function setMode(
   platformId: string,
   signal: AbortSignal,
   deps: AskDeps,
-): Promise<Decision> {
+): Promise<AskDecision> {
   const mode = asking.turn.question === "ai" ? "ai" : "manual";
   const call = effect("ask.cross", asking, signal, deps);
   const result = await asking.line.client.setMode(platformId, mode, call);
@@ -200,7 +200,7 @@ export async function post(
   platformId: string,
   signal: AbortSignal,
   deps: AskDeps,
-): Promise<Decision> {
+): Promise<AskDecision> {
   const { client } = asking.line;
   const before = readSignal(signal, deps);
   const manual = await client.setMode(platformId, "manual", { signal: before, crossing: () => undefined });
@@ -212,7 +212,7 @@ export async function post(
 }
 
 /** After a start call of unknown outcome: looks up the conversation that it may have opened. */
-export async function findOpened(asking: Asking, signal: AbortSignal, deps: AskDeps): Promise<Decision> {
+export async function findOpened(asking: Asking, signal: AbortSignal, deps: AskDeps): Promise<AskDecision> {
   const { line, conversation, turn } = asking;
   const result = await line.client.findConversations(foreignKey(conversation), readSignal(signal, deps));
   if (result.kind !== "ok") return unreadable(asking, result, deps);
@@ -231,7 +231,7 @@ function unreadable(
   { line, turn }: Asking,
   result: Exclude<CallResult<unknown>, { kind: "ok" }>,
   deps: AskDeps,
-): Decision {
+): AskDecision {
   deps.log.warn(
     { channel: line.channel, turn: turn.id, result: result.kind, reason: result.reason },
     "platform lookup failed",
@@ -254,7 +254,7 @@ export async function findAnswer(
   platformId: string,
   signal: AbortSignal,
   deps: AskDeps,
-): Promise<Decision> {
+): Promise<AskDecision> {
   const { line, turn } = asking;
   const { wanted, call } = await lookup(asking, platformId, signal, deps);
   const result = await line.client.lookUp(platformId, wanted, call);
@@ -283,7 +283,7 @@ export async function findPosted(
   platformId: string,
   signal: AbortSignal,
   deps: AskDeps,
-): Promise<Decision> {
+): Promise<AskDecision> {
   const { line, turn } = asking;
   const { wanted, call } = await lookup(asking, platformId, signal, deps);
   const result = await line.client.findSaid(platformId, wanted, call);
@@ -300,7 +300,7 @@ function missingOr(
   asking: Asking,
   result: Exclude<CallResult<unknown>, { kind: "ok" }>,
   deps: AskDeps,
-): Decision {
+): AskDecision {
   const settled = (asking.turn.over_ago ?? 0) >= settleAfterOf(asking, deps);
   if (result.kind === "missing" && settled) return { kind: "gone", reason: result.reason };
   return unreadable(asking, result, deps);

@@ -2,7 +2,7 @@
 // the decision.
 
 import type { Clock, Log } from "bridgehead/contract";
-import type { Answer, CallResult, Found } from "../../agent/calls.ts";
+import type { Answer, CallResult, LookUp } from "../../agent/calls.ts";
 import {
   answerLifetime,
   askDelay,
@@ -48,10 +48,10 @@ export interface AttemptState {
   composed: boolean;
 }
 
-export type Outcome = "sent" | "refused" | "deferred" | "unknown";
+export type AskOutcome = "sent" | "refused" | "deferred" | "unknown";
 
 /** What becomes of the turn. Delays are milliseconds. */
-export type Decision =
+export type AskDecision =
   /** Releases the lane without a change. The turn differs from the one that was claimed, and nothing was
    *  sent. */
   | { readonly kind: "hand-back" }
@@ -71,7 +71,7 @@ export type Decision =
    *  all nodes. */
   | {
       readonly kind: "retry";
-      readonly outcome: Outcome;
+      readonly outcome: AskOutcome;
       readonly reason: string;
       readonly delay: number;
       readonly penalty: number;
@@ -87,20 +87,20 @@ export type Decision =
   /** Ends automatic retries. `questionId` is set when the platform certainly has the question. */
   | {
       readonly kind: "failed";
-      readonly outcome: Outcome;
+      readonly outcome: AskOutcome;
       readonly reason: string;
       readonly questionId: string | null;
     }
   /** HTTP 404: the platform no longer has the conversation. */
   | { readonly kind: "gone"; readonly reason: string };
 
-export const handBack: Decision = { kind: "hand-back" };
+export const handBack: AskDecision = { kind: "hand-back" };
 
 const unknown = (
   reason: string,
   delay: number,
   more: { readonly questionId?: string; readonly penalty?: number } = {},
-): Decision => ({
+): AskDecision => ({
   kind: "unknown",
   reason,
   delay,
@@ -108,20 +108,20 @@ const unknown = (
   penalty: more.penalty ?? 0,
 });
 
-const failed = (outcome: Outcome, reason: string, questionId: string | null = null): Decision => ({
+const failed = (outcome: AskOutcome, reason: string, questionId: string | null = null): AskDecision => ({
   kind: "failed",
   outcome,
   reason,
   questionId,
 });
 
-type Failure = Exclude<CallResult<unknown>, { kind: "ok" }>;
+type FailedCall = Exclude<CallResult<unknown>, { kind: "ok" }>;
 
 /** Decides after an API call with an effect that did not succeed. */
 export function afterFailedCall(
   { turn, attempt }: Pick<Asking, "turn" | "attempt">,
-  result: Failure,
-): Decision {
+  result: FailedCall,
+): AskDecision {
   if (attempt.obsolete) return handBack;
   switch (result.kind) {
     case "unauthorized":
@@ -139,7 +139,7 @@ export function afterFailedCall(
 
 /** The call was certainly not executed: retries it after `least` milliseconds at the earliest, until the
  *  lifetime is exceeded. */
-function again(turn: TurnRow, reason: string, least: number, limited: boolean): Decision {
+function again(turn: TurnRow, reason: string, least: number, limited: boolean): AskDecision {
   if ((turn.trying_for ?? 0) > askLifetime) return failed("deferred", `given up: ${reason}`);
   const backoff = askDelay(turn.attempts + (turn.state === "waiting" ? 1 : 0));
   // The rate limit has room again when its window ends, so earlier failures of the turn do not extend the
@@ -149,7 +149,7 @@ function again(turn: TurnRow, reason: string, least: number, limited: boolean): 
 }
 
 /** Decides after a lookup that failed: it is repeated later with backoff. */
-export function afterFailedLookup(turn: TurnRow, result: Failure): Decision {
+export function afterFailedLookup(turn: TurnRow, result: FailedCall): AskDecision {
   if ((turn.trying_for ?? 0) > askLifetime)
     return failed("unknown", `it may have been asked, and cannot be looked up: ${result.reason}`);
   const delay = Math.max(lookDelay(turn.looks + 1), ("retryAfterMs" in result && result.retryAfterMs) || 0);
@@ -163,7 +163,7 @@ export function afterAbsence(
   turn: TurnRow,
   settleAfter: number,
   why: { readonly early: string; readonly final: string },
-): Decision {
+): AskDecision {
   const missing = settleAfter - (turn.over_ago ?? 0);
   if (missing > 0) return unknown(why.early, Math.min(lookDelay(turn.looks), missing + 10));
   if (turn.attempts >= attemptLimit)
@@ -174,9 +174,9 @@ export function afterAbsence(
 /** The platform has the question and gives no answer yet. `isManual`: a human answers there. */
 export function afterPending(
   turn: TurnRow,
-  { questionId }: Extract<Found, { state: "pending" }>,
+  { questionId }: Extract<LookUp, { state: "pending" }>,
   isManual: boolean,
-): Decision {
+): AskDecision {
   if (isManual)
     return { kind: "answered", answer: { questionId, replyId: null, text: null }, rendered: null };
   if ((turn.over_ago ?? 0) > answerLifetime)

@@ -23,7 +23,7 @@ import {
 } from "../../store/tables/turns.ts";
 import { skillOf } from "../channel-runtime.ts";
 import { composeAnswer } from "../compose/stage.ts";
-import type { Asking, Decision, Outcome } from "./decide.ts";
+import type { AskDecision, Asking, AskOutcome } from "./decide.ts";
 
 /** Records the attempt at the crossing. When the same work has just opened the platform's conversation, its
  *  recorded attempt continues with the question, and the conversation is stored. Returns false, with nothing
@@ -36,7 +36,7 @@ export async function recordAttempt(q: Query, asking: Asking): Promise<boolean> 
 }
 
 /** Writes what becomes of the turn, and releases the lane. */
-export async function write(q: Query, asking: Asking, decision: Decision): Promise<void> {
+export async function write(q: Query, asking: Asking, decision: AskDecision): Promise<void> {
   await guardLease(q, asking.lease);
   if (asking.attempt.unbound !== null && !asking.attempt.recorded && decision.kind !== "bound") {
     await bindPlatform(q, asking.conversation.id, asking.attempt.unbound);
@@ -73,7 +73,7 @@ export async function write(q: Query, asking: Asking, decision: Decision): Promi
 /** Ends the attempt, changes the turn and releases the lane. Returns false when the question became
  *  obsolete during the attempt (in a call: a newer message arrived, or the call ended). The turn then
  *  stays `dropped`, with any outcome of the attempt. */
-async function leave(q: Query, asking: Asking, outcome: Outcome, change: TurnChange): Promise<boolean> {
+async function leave(q: Query, asking: Asking, outcome: AskOutcome, change: TurnChange): Promise<boolean> {
   const { node, lease, turn } = asking;
   // The attempt began as `waiting` and was not recorded. Nothing was sent, but the attempt counts for
   // backoff and lifetime.
@@ -139,7 +139,7 @@ const noAnswer = "the platform took the message and gives no answer now (manual 
 async function answered(
   q: Query,
   asking: Asking,
-  { answer, rendered }: Extract<Decision, { kind: "answered" }>,
+  { answer, rendered }: Extract<AskDecision, { kind: "answered" }>,
 ): Promise<void> {
   const { line, turn, conversation, clock, log } = asking;
   const silent = answer.text === null || answer.text.trim() === "";
@@ -177,7 +177,7 @@ async function relayed(q: Query, asking: Asking, id: string): Promise<void> {
 async function unknown(
   q: Query,
   asking: Asking,
-  { reason, delay, questionId, penalty }: Extract<Decision, { kind: "unknown" }>,
+  { reason, delay, questionId, penalty }: Extract<AskDecision, { kind: "unknown" }>,
 ): Promise<void> {
   const looks = asking.turn.state === "waiting" ? 0 : asking.turn.looks + 1;
   const change = { state: "unknown", open: 1, dueInMs: delay, reason, looks, questionId } as const;
@@ -199,7 +199,7 @@ async function list(
 async function failed(
   q: Query,
   asking: Asking,
-  outcome: Outcome,
+  outcome: AskOutcome,
   reason: string,
   questionId: string | null = null,
 ): Promise<void> {

@@ -77,7 +77,7 @@ async function listFailed(q: Query, row: ReplyRow, reason: string): Promise<void
 }
 
 /** What a reply is composed from. */
-interface Loaded {
+interface ComposeFacts {
   readonly turn: Pick<TurnRow, "address" | "received_at"> | null;
   readonly conversation: ConversationRow;
   /** True when the agent has not replied in the conversation yet. */
@@ -142,9 +142,9 @@ async function load(
   q: Query,
   line: ChannelRuntime,
   row: ReplyRow,
-  turn: Loaded["turn"],
+  turn: ComposeFacts["turn"],
   conversation: ConversationRow,
-): Promise<Loaded> {
+): Promise<ComposeFacts> {
   const introduces = row.kind === "answer" && (skillOf(line)?.introduction ?? null) !== null;
   // Only replies written by a human have attachments.
   const hasFiles = row.kind === "human" && line.traits.attachments;
@@ -156,7 +156,7 @@ async function load(
   };
 }
 
-function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: Loaded, log: Log): readonly NewDraft[] {
+function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFacts, log: Log): readonly NewDraft[] {
   const { turn, conversation } = loaded;
   if (!line.outbound) throw new Error(`composing for channel ${line.channel}: it cannot send`);
   const written = row.address ?? turn?.address;
@@ -223,7 +223,7 @@ function shortened(text: string, length = fallbackLength): string {
 function dress(
   line: ChannelRuntime,
   row: ReplyRow,
-  { conversation, isFirst, files }: Loaded,
+  { conversation, isFirst, files }: ComposeFacts,
   address: Address,
 ): Reply {
   const skill = skillOf(line);

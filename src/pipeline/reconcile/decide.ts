@@ -7,7 +7,7 @@ import { lookDelay, type Pace, sendDelay, sendLifetime } from "../../domain/retr
 import type { DraftChange, DraftRow } from "../../store/tables/drafts.ts";
 import type { ChannelRules } from "../channel-runtime.ts";
 
-type Rules = Pick<ChannelRules, "on_unknown" | "unknown_window" | "on_permanent_failure">;
+type ReconcileRules = Pick<ChannelRules, "on_unknown" | "unknown_window" | "on_permanent_failure">;
 
 /** Returns the rules for a notification of unknown outcome: it is sent again after
  *  `window` milliseconds. A missed
@@ -23,7 +23,7 @@ export const notificationRules = (rules: ChannelRules, window: number): ChannelR
 export function changeAfter(
   finding: Verdict,
   draft: Pick<DraftRow, "looks" | "settle_left" | "attempts" | "trying_for">,
-  rules: Rules,
+  rules: ReconcileRules,
   pace: Pace,
   jitter: (ms: number) => number,
 ): DraftChange {
@@ -51,7 +51,7 @@ export function changeAfter(
 
 function byPolicy(
   draft: Pick<DraftRow, "attempts" | "trying_for">,
-  rules: Rules,
+  rules: ReconcileRules,
   pace: Pace,
   jitter: (ms: number) => number,
 ): DraftChange {

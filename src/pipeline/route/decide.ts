@@ -26,7 +26,7 @@ import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
 import type { Extension, JoinableRow, Writes } from "./rows.ts";
 
 /** A stored message. */
-export interface Message<Event extends StoredMessage = StoredMessage> {
+export interface Incoming<Event extends StoredMessage = StoredMessage> {
   readonly row: EventRow;
   readonly event: Event;
   /** Ids and tokens that it cites. */
@@ -34,14 +34,14 @@ export interface Message<Event extends StoredMessage = StoredMessage> {
 }
 
 /** Creates the message of an event that was read from `row`. */
-export const messageOf = (row: EventRow, event: StoredMessage): Message => ({
+export const messageOf = (row: EventRow, event: StoredMessage): Incoming => ({
   row,
   event,
   cites: references(event),
 });
 
-export type ConsentMessage = Message<StoredMessage & { readonly consent: Consent }>;
-export type HumansMessage = Message<StoredMessage & { readonly forHumans: { readonly subject: string } }>;
+export type ConsentMessage = Incoming<StoredMessage & { readonly consent: Consent }>;
+export type HumansMessage = Incoming<StoredMessage & { readonly forHumans: { readonly subject: string } }>;
 
 /** What the store says about a message. */
 export interface Facts {
@@ -70,30 +70,30 @@ export interface CapUse {
   sinceOther: number | null;
 }
 
-export const personOf = ({ event }: Message): string => event.from.address.toLowerCase();
+export const personOf = ({ event }: Incoming): string => event.from.address.toLowerCase();
 
 /** Returns the address that an answer would be sent to, in lower case. */
-export const replyTo = ({ event }: Message): string => (event.replyTo ?? event.from).address.toLowerCase();
+export const replyTo = ({ event }: Incoming): string => (event.replyTo ?? event.from).address.toLowerCase();
 
 /** Returns the addresses that take part in the conversation because of the message, in lower case. */
-export const partiesOf = ({ event }: Message): string[] =>
+export const partiesOf = ({ event }: Incoming): string[] =>
   [event.from, ...(event.replyTo ? [event.replyTo] : []), ...(event.cc ?? [])].map(({ address }) =>
     address.toLowerCase(),
   );
 
 /** Returns the ids under which a later message may cite this one or its ancestors. */
-const citableIds = ({ event, cites }: Message): string[] => [event.cited ?? event.id, ...cites.answers];
+const citableIds = ({ event, cites }: Incoming): string[] => [event.cited ?? event.id, ...cites.answers];
 
-const isReleased = ({ row }: Message): boolean => row.code === "released";
+const isReleased = ({ row }: Incoming): boolean => row.code === "released";
 
 /** True when the message cites another one, so that it may be a responder's reply, and its conversation
  *  depends on all messages before it. Such a message is routed alone. */
-export const isReply = ({ event, cites: { answers, tokens } }: Message): boolean =>
+export const isReply = ({ event, cites: { answers, tokens } }: Incoming): boolean =>
   answers.length + tokens.length > 0 || ("ours" in event.thread && (event.thread.ours?.length ?? 0) > 0);
 
 /** True when the earlier messages may change the facts about this one. They add their parties to
  *  conversations, count as turns of their senders, and may be keywords of consent. */
-export const dependsOn = (message: Message, earlier: ReadonlySet<string>): boolean =>
+export const dependsOn = (message: Incoming, earlier: ReadonlySet<string>): boolean =>
   earlier.has(personOf(message)) || earlier.has(replyTo(message));
 
 /** True for events that the channel's caps apply to. Delivery receipts, exempt events and events released
@@ -102,7 +102,7 @@ export const isUnderCap = ({ kind, code }: EventRow): boolean =>
   kind === "message" && code !== "released" && code !== exempt;
 
 /** The result for a message. */
-export type Decision = RowDecision | EffectDecision;
+export type RouteDecision = RowDecision | EffectDecision;
 
 /** A result that is nothing but rows. `quiet`: it is not logged. */
 export type RowDecision =
@@ -125,7 +125,7 @@ export type EffectDecision =
   | { readonly kind: "over"; readonly over: Refusal & Counted }
   | { readonly kind: "wait"; readonly waits: readonly Wait[] };
 
-export const isRows = (decision: Decision): decision is RowDecision =>
+export const isRows = (decision: RouteDecision): decision is RowDecision =>
   ["settle", "join", "ask"].includes(decision.kind);
 
 /** Room under a cap of the channel: in `ms` milliseconds, or when fewer than `below` turns are in its
@@ -135,7 +135,7 @@ export type Wait = { readonly cap: Cap } & ({ readonly below: number } | { reado
 /** Decides about keywords of consent, and about messages that may have been answered before a restore. The
  *  latter are held before anything else, because a responder's reply would also reach the customer twice. A
  *  keyword is still applied. Returns null for other messages. */
-export function decideFirst(message: Message, facts: Facts, rules: Rules): Decision | null {
+export function decideFirst(message: Incoming, facts: Facts, rules: Rules): RouteDecision | null {
   const { event, row } = message;
   // An ambiguous START is a keyword only for an address that is suppressed.
   const isQuestion = event.consent?.ambiguous && event.consent.word === "start" && facts.suppressed === null;
@@ -152,10 +152,10 @@ export function decideFirst(message: Message, facts: Facts, rules: Rules): Decis
 
 /** Applies the guards. Returns null for a message that is asked, unless a cap prevents it. */
 export function decideGuards(
-  message: Message,
+  message: Incoming,
   facts: Facts,
   { traits, rules }: Pick<ChannelRuntime, "traits" | "rules">,
-): Decision | null {
+): RouteDecision | null {
   const { event, row } = message;
   if (traits.platform === null) {
     const reason = "the channel carries notices only, and this answers none of them";
@@ -181,11 +181,11 @@ export function decideGuards(
 /** Decides about a message that passed the guards: it joins a waiting turn, is held by a cap of its sender
  *  or conversation, waits for room under the channel's caps, or is asked. */
 export function decideTurn(
-  message: Message,
+  message: Incoming,
   facts: Facts,
   rules: Pick<ChannelRules, "debounce">,
   uses: readonly CapUse[],
-): Decision {
+): RouteDecision {
   const { row } = message;
   if (isReleased(message)) return { kind: "ask", dueAt: row.received_at };
   const extension = joined(message, facts, rules.debounce);
@@ -218,7 +218,7 @@ const longestQuestion = 20_000;
 
 /** Adds the message to the waiting turn. The answer goes to this message's reply address, and the delay
  *  counts from this message. Returns null when no turn waits for it. */
-function joined({ row, event }: Message, facts: Facts, debounce: number): Extension | null {
+function joined({ row, event }: Incoming, facts: Facts, debounce: number): Extension | null {
   const { last, conversation } = facts;
   if (last === null || conversation === null) return null;
   const question = `${last.question}\n${questionText(event, false, facts.attachments)}`;
@@ -244,7 +244,7 @@ export interface Ids {
 export function addTurn(
   writes: Writes,
   line: ChannelRuntime,
-  message: Message,
+  message: Incoming,
   facts: Facts,
   dueAt: number,
   ids: Ids,
@@ -275,7 +275,7 @@ export function addTurn(
 export function addExtension(
   writes: Writes,
   line: ChannelRuntime,
-  message: Message,
+  message: Incoming,
   extension: Extension,
 ): void {
   const { conversation, turn } = extension;
@@ -289,7 +289,7 @@ export function addExtension(
 export function addConversation(
   { conversations }: Writes,
   { channel, agent }: ChannelRuntime,
-  message: Message,
+  message: Incoming,
   ids: Ids,
   firstDue?: number,
 ): string {
@@ -314,7 +314,7 @@ export function addConversation(
 export function remember(
   { participants, citations }: Writes,
   { channel }: ChannelRuntime,
-  message: Message,
+  message: Incoming,
   conversation: string,
 ): void {
   const sender = personOf(message);

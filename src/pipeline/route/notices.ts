@@ -19,8 +19,8 @@ import {
   consentCodes,
   type Facts,
   type HumansMessage,
+  type Incoming,
   isLoop,
-  type Message,
 } from "./decide.ts";
 import { loadConsent } from "./rows.ts";
 
@@ -145,7 +145,7 @@ const floodLimit = 20;
 export async function holdForHuman(
   q: Query,
   line: ChannelRuntime,
-  { row, event }: Message,
+  { row, event }: Incoming,
   { attachments }: Facts,
   { code, reason }: Refusal,
   conversation: string,

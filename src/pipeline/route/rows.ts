@@ -19,7 +19,14 @@ import { countNotices } from "../../store/tables/drafts.ts";
 import { type EventOutcome, hasSaidSince, settleEvents } from "../../store/tables/events.ts";
 import { appendTurn, insertTurns, type NewTurn } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
-import { type ConsentMessage, contradiction, type Facts, type Message, personOf, replyTo } from "./decide.ts";
+import {
+  type ConsentMessage,
+  contradiction,
+  type Facts,
+  type Incoming,
+  personOf,
+  replyTo,
+} from "./decide.ts";
 
 /** A loaded fact: `kind` names the part of the statement, `key` the address or id it is about. */
 interface Fact {
@@ -89,9 +96,9 @@ const turnsIn = (scope: keyof typeof scopes, window: string): string =>
 export async function loadFacts(
   q: Query,
   line: ChannelRuntime,
-  messages: readonly Message[],
+  messages: readonly Incoming[],
   ownAddressMs: number,
-): Promise<Map<Message, Facts>> {
+): Promise<Map<Incoming, Facts>> {
   const parts = new Parts(line.channel);
   const persons = messages.map(personOf);
   const perPerson = line.traits.conversations === "person";
@@ -155,7 +162,7 @@ export async function loadFacts(
 
 /** Adds the look-up of the conversations that the message references. Only conversations in which the sender
  *  takes part count: unrelated senders that reference the same id have conversations of their own with it. */
-function addReferences(parts: Parts, { event, cites }: Message, perPerson: boolean): void {
+function addReferences(parts: Parts, { event, cites }: Incoming, perPerson: boolean): void {
   const { answers, tokens } = cites;
   if (perPerson || answers.length + tokens.length === 0) return;
   const sender = parts.param(event.from.address.toLowerCase());
@@ -170,7 +177,11 @@ function addReferences(parts: Parts, { event, cites }: Message, perPerson: boole
   );
 }
 
-function factsOf(line: ChannelRuntime, message: Message, index: ReadonlyMap<string, readonly Fact[]>): Facts {
+function factsOf(
+  line: ChannelRuntime,
+  message: Incoming,
+  index: ReadonlyMap<string, readonly Fact[]>,
+): Facts {
   const { event, row, cites } = message;
   const all = (kind: string, key: string | number) => index.get(`${kind} ${keyOf(key)}`) ?? [];
   const valueOf = (kind: string, key: string) => all(kind, key)[0]?.value ?? null;
@@ -204,7 +215,7 @@ const countsOf = (name: "sender" | "conversation", caps: readonly Cap[], facts: 
 export async function boundConversation(
   q: Query,
   line: ChannelRuntime,
-  message: Message,
+  message: Incoming,
   { conversation, unbound }: Facts,
 ): Promise<string | null> {
   return unbound ? bindVia(q, line.channel, personOf(message), message.event.via ?? "") : conversation;
@@ -216,12 +227,12 @@ export async function boundConversation(
 export async function loadConversations(
   q: Query,
   line: ChannelRuntime,
-  facts: Map<Message, Facts>,
-  messages: readonly Message[],
+  facts: Map<Incoming, Facts>,
+  messages: readonly Incoming[],
 ): Promise<void> {
   const { caps, debounce } = line.rules;
   const parts = new Parts(line.channel);
-  const known: [Message, Facts, string][] = [];
+  const known: [Incoming, Facts, string][] = [];
   for (const message of messages) {
     const own = facts.get(message);
     const conversation = own ? await boundConversation(q, line, message, own) : null;

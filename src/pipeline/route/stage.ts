@@ -38,7 +38,6 @@ import {
   addTurn,
   type CapUse,
   countTurn,
-  type Decision,
   decideFirst,
   decideGuards,
   decideTurn,
@@ -46,12 +45,13 @@ import {
   type EffectDecision,
   type Facts,
   type Ids,
+  type Incoming,
   isReply,
   isRows,
   isUnderCap,
-  type Message,
   messageOf,
   partiesOf,
+  type RouteDecision,
   type RowDecision,
   remember,
   type Wait,
@@ -130,7 +130,7 @@ async function fairOrder(
 /** Routes events in the order of arrival. Consecutive messages that do not depend on each other share the
  *  statements that load and write their rows. */
 async function routeInOrder(q: Query, pass: Pass, rows: readonly EventRow[]): Promise<void> {
-  let group: Message[] = [];
+  let group: Incoming[] = [];
   const parties = new Set<string>();
   const flush = async () => {
     for (let rest = group; rest.length > 0; ) rest = rest.slice(await routeGroup(q, pass, rest));
@@ -172,11 +172,11 @@ async function routeFairly(q: Query, pass: Pass, rows: readonly EventRow[]): Pro
 }
 
 /** Returns the first queued message of the same conversation, which may be the message itself. */
-async function eldest(q: Query, pass: Pass, message: Message, done: ReadonlySet<number>): Promise<Message> {
+async function eldest(q: Query, pass: Pass, message: Incoming, done: ReadonlySet<number>): Promise<Incoming> {
   const { line } = pass;
   if (!isUnderCap(message.row) || line.rules.caps.channel.length === 0) return message;
   if (line.traits.conversations === "person") return message;
-  const of = async (one: Message) =>
+  const of = async (one: Incoming) =>
     (await loadFacts(q, line, [one], pass.timing.route.ownAddress)).get(one)?.conversation ?? null;
   const conversation = await of(message);
   if (conversation === null) return message;
@@ -188,7 +188,7 @@ async function eldest(q: Query, pass: Pass, message: Message, done: ReadonlySet<
 }
 
 /** Returns the message of the event; null for other events and for one that cannot be read. */
-function parsed(row: EventRow): Message | null {
+function parsed(row: EventRow): Incoming | null {
   try {
     const event = readBody(row.body);
     if (event.kind !== "message") return null;
@@ -234,7 +234,7 @@ async function routeOther(q: Query, pass: Pass, row: EventRow): Promise<void> {
 
 /** Routes messages that do not depend on each other. Returns the number of messages that are done, at least
  *  one. When that fails, each of them is routed alone, so that only the failing ones are postponed. */
-async function routeGroup(q: Query, pass: Pass, messages: readonly Message[]): Promise<number> {
+async function routeGroup(q: Query, pass: Pass, messages: readonly Incoming[]): Promise<number> {
   let done = 0;
   const error = await attempt(q, pass, async () => {
     done = await routeMessages(q, pass, messages);
@@ -247,17 +247,17 @@ async function routeGroup(q: Query, pass: Pass, messages: readonly Message[]): P
 }
 
 /** Loads the facts, decides, and writes the results. */
-async function routeMessages(q: Query, pass: Pass, messages: readonly Message[]): Promise<number> {
+async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]): Promise<number> {
   const { line } = pass;
   const [first] = messages;
   if (first && messages.length === 1) await applyReplyAsReceipt(q, line, first.event, pass.log);
   const facts = await loadFacts(q, line, messages, pass.timing.route.ownAddress);
-  const factsOf = (message: Message): Facts => facts.get(message) as Facts;
+  const factsOf = (message: Incoming): Facts => facts.get(message) as Facts;
   // A message of a responder may change other conversations, so it is alone.
-  const stranger = (message: Message) => !factsOf(message).responder;
+  const stranger = (message: Incoming) => !factsOf(message).responder;
   const end = messages.findIndex((message, at) => at > 0 && !(stranger(message) && first && stranger(first)));
   const group = end < 0 ? messages : messages.slice(0, end);
-  const decisions = new Map<Message, Decision>();
+  const decisions = new Map<Incoming, RouteDecision>();
   for (const message of group) {
     const decision = decideFirst(message, factsOf(message), line.rules);
     const mayBeReply = isReply(message) || !stranger(message);
@@ -295,7 +295,7 @@ function addWrites(
   q: Query,
   pass: Pass,
   writes: Writes,
-  message: Message,
+  message: Incoming,
   facts: Facts,
   decision: RowDecision,
 ): void {
@@ -322,7 +322,7 @@ const idsOf = ({ clock }: Pass): Ids => ({ id: () => newId(clock.now()), token: 
 async function perform(
   q: Query,
   pass: Pass,
-  message: Message,
+  message: Incoming,
   facts: Facts,
   decision: EffectDecision,
 ): Promise<void> {
@@ -355,7 +355,7 @@ async function perform(
 }
 
 /** Returns the conversation of a message that is not asked; opens one when there is none. */
-async function placeOf(q: Query, pass: Pass, message: Message, facts: Facts): Promise<string> {
+async function placeOf(q: Query, pass: Pass, message: Incoming, facts: Facts): Promise<string> {
   const { line } = pass;
   const known = facts.session ?? (await boundConversation(q, line, message, facts));
   const writes = noWrites();

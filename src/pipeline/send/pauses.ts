@@ -8,7 +8,7 @@ import { paceOf } from "../../domain/retry.ts";
 import { jitter } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Query } from "../../store/driver.ts";
-import type { Closed } from "../../store/lanes.ts";
+import type { ClosedLanes } from "../../store/lanes.ts";
 import { sendRate, takeRate } from "../../store/rates.ts";
 import type { DraftRow } from "../../store/tables/drafts.ts";
 import {
@@ -24,7 +24,7 @@ import { pauseSteps } from "./decide.ts";
 
 export interface Gate {
   /** Paused senders, excluded when lanes are leased. */
-  readonly closed: Closed;
+  readonly closed: ClosedLanes;
   /** Returns whether a draft of that sender may be attempted. Takes it from the send rate limit and
    *  makes it the probe of a pause. */
   admits(draft: DraftRow, sender: string): Promise<boolean>;

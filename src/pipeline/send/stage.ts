@@ -152,13 +152,13 @@ function piece(sending: Sending, deps: SendDeps): Claimed {
 }
 
 /** `obsolete`: the draft changed after the claim and may not be sent. */
-type Recorded = "no" | "yes" | "obsolete";
+type RecordResult = "no" | "yes" | "obsolete";
 
 async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Promise<Transition> {
   const { line, draft } = sending;
   const fields = { channel: line.channel, draft: draft.id };
   const limit = limited(signal, deps.timing.send.attempt);
-  const state: { recorded: Recorded; crossed: boolean; ended: boolean } = {
+  const state: { recorded: RecordResult; crossed: boolean; ended: boolean } = {
     recorded: "no",
     crossed: false,
     ended: false,

@@ -18,7 +18,7 @@ import { type People, preparePeople, prepareUsage, type Usage } from "./users.ts
 import { type Escalations, prepareEscalations, prepareWebhooks, type WebhookTable } from "./webhooks.ts";
 
 export interface PlatformStore {
-  readonly commits: Commits;
+  readonly commits: PlatformCommits;
   readonly agents: AgentTable;
   readonly people: People;
   readonly members: Members;
@@ -115,7 +115,7 @@ function bringUp(db: Db): void {
 
 // Group commit: writes requested while the event loop is busy share one transaction and one fsync.
 
-export interface Commits {
+export interface PlatformCommits {
   /** Runs `write` in a savepoint and resolves when it is durable. Rejects with its exception, or with
    *  the commit error; nothing is written then. */
   write<T>(write: () => T): Promise<T>;
@@ -131,7 +131,7 @@ interface PendingWrite {
   settle(failure: { readonly error: unknown } | null): void;
 }
 
-export function groupCommits(db: Db): Commits {
+export function groupCommits(db: Db): PlatformCommits {
   let waiting: PendingWrite[] = [];
   let committed: () => void = () => undefined;
   const transaction = db.transaction((batch: readonly PendingWrite[]) => {

@@ -4,17 +4,17 @@
 import { type ClientBase, type Connection, type FieldDef, types as pgTypes, type Submittable } from "pg";
 import { dialect, type Row, type Value } from "../driver.ts";
 
-interface Statement {
+interface QueuedStatement {
   readonly text: string;
   /** Name of the prepared statement; "" beyond `mostPrepared`. */
   readonly name: string;
 }
 /** By the SQL text of the callers. Each connection parses and plans a named statement once. */
-const statements = new Map<string, Statement>();
+const statements = new Map<string, QueuedStatement>();
 /** Bounds what a connection keeps on the server. Lists of placeholders make texts without limit. */
 const mostPrepared = 500;
 
-function statementOf(sql: string): Statement {
+function statementOf(sql: string): QueuedStatement {
   let known = statements.get(sql);
   if (known === undefined) {
     const text = dialect(sql, "postgres");
@@ -54,15 +54,15 @@ const columnOf = ({ name, dataTypeID }: FieldDef): Column => ({
 
 /** A prepared statement of a connection. The server keeps its columns: when a migration changes them, it refuses
  *  to run the statement again. */
-interface Prepared {
+interface PreparedStatement {
   columns: readonly Column[];
   /** False after a failed round trip: the server may or may not know the statement. */
   isCertain: boolean;
 }
-const preparedOn = new WeakMap<ClientBase, Map<string, Prepared>>();
+const preparedOn = new WeakMap<ClientBase, Map<string, PreparedStatement>>();
 
 /** What the server responded: results in the order of the statements, up to the first that failed. */
-export interface Outcome {
+export interface RoundTripOutcome {
   /** Of the first statement without a result, or of the connection; undefined when none failed. */
   readonly error?: unknown;
   readonly results: readonly Result[];
@@ -70,8 +70,12 @@ export interface Outcome {
 
 /** Sends the statements. Never rejects; a server that does not respond within `timeoutMs` is an error. One call
  *  per client at a time. */
-export function roundTrip(client: ClientBase, sent: readonly Sent[], timeoutMs: number): Promise<Outcome> {
-  const prepared = preparedOn.get(client) ?? new Map<string, Prepared>();
+export function roundTrip(
+  client: ClientBase,
+  sent: readonly Sent[],
+  timeoutMs: number,
+): Promise<RoundTripOutcome> {
+  const prepared = preparedOn.get(client) ?? new Map<string, PreparedStatement>();
   preparedOn.set(client, prepared);
   return new Promise((resolve) => {
     client.query(new RoundTrip(sent, prepared, timeoutMs, resolve));
@@ -84,16 +88,16 @@ class RoundTrip implements Submittable {
   callback: (error?: unknown) => void;
   readonly query_timeout: number;
   readonly #sent: readonly Sent[];
-  readonly #prepared: Map<string, Prepared>;
-  readonly #running: Prepared[] = [];
+  readonly #prepared: Map<string, PreparedStatement>;
+  readonly #running: PreparedStatement[] = [];
   readonly #results: Result[] = [];
   #rows: Row[] = [];
 
   constructor(
     sent: readonly Sent[],
-    prepared: Map<string, Prepared>,
+    prepared: Map<string, PreparedStatement>,
     timeoutMs: number,
-    done: (outcome: Outcome) => void,
+    done: (outcome: RoundTripOutcome) => void,
   ) {
     this.#sent = sent;
     this.#prepared = prepared;

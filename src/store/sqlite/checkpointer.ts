@@ -12,7 +12,7 @@ export interface Checkpoint {
   readonly error: { readonly code: string; readonly message: string } | null;
 }
 
-interface Task {
+interface CheckpointTask {
   readonly task: "checkpoint";
   readonly file: string;
 }
@@ -83,7 +83,7 @@ export class Checkpointer {
   }
 
   #start(): Worker {
-    const data: Task = { task: "checkpoint", file: this.#file };
+    const data: CheckpointTask = { task: "checkpoint", file: this.#file };
     const worker = new Worker(new URL(import.meta.url), {
       name: "checkpoint",
       execArgv: [],
@@ -134,5 +134,5 @@ function serve(file: string): void {
   parentPort?.on("message", () => parentPort?.postMessage(checkpoint(db), []));
 }
 
-const own = workerData as Partial<Task> | null;
+const own = workerData as Partial<CheckpointTask> | null;
 if (!isMainThread && own?.task === "checkpoint" && own.file !== undefined) serve(own.file);

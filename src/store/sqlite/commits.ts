@@ -15,7 +15,7 @@ import type { Query, TxOptions } from "../driver.ts";
 import { damaged, isDamage, isFailedSync } from "./damaged.ts";
 import { Wal, type WalOptions } from "./wal.ts";
 
-interface Waiting {
+interface WaitingTransaction {
   run(q: Query): Promise<unknown>;
   resolve(value: unknown): void;
   reject(error: unknown): void;
@@ -28,7 +28,7 @@ interface Waiting {
 
 /** A transaction that has run, with the callback that reports its result. */
 interface Done {
-  readonly one: Waiting;
+  readonly one: WaitingTransaction;
   /** False when the transaction was rolled back alone. */
   readonly isKept: boolean;
   readonly report: () => void;
@@ -51,7 +51,7 @@ export class Commits {
     "begin" | "commit" | "rollback" | "save" | "release" | "undo",
     Sqlite.Statement
   >;
-  readonly #waiting: Waiting[] = [];
+  readonly #waiting: WaitingTransaction[] = [];
   #flushing: Promise<void> | null = null;
   /** Reverts changes in memory; see `Query.onRollback`. */
   readonly #undos: (() => void)[] = [];
@@ -180,7 +180,7 @@ export class Commits {
   }
 
   async #flush(): Promise<void> {
-    let rest: readonly Waiting[] = [];
+    let rest: readonly WaitingTransaction[] = [];
     while (this.#waiting.length > 0) {
       await (rest.length > 0 ? nextTurn() : this.#gather());
       if (this.#wal?.isFull && !this.#failure) await this.#wal.room();
@@ -207,7 +207,7 @@ export class Commits {
   }
 
   /** Runs and commits the first transactions of the batch, and returns the others. */
-  async #commitTogether(batch: readonly Waiting[]): Promise<readonly Waiting[]> {
+  async #commitTogether(batch: readonly WaitingTransaction[]): Promise<readonly WaitingTransaction[]> {
     const { touched } = this.query;
     try {
       // The kernel may have dropped the pages that it could not write and reports that once; later syncs succeed without
@@ -247,7 +247,7 @@ export class Commits {
 
   /** Runs one commit. Returns the callbacks that report the result to the callers. Returns null, with nothing written,
    *  when a rollback was needed and there was no savepoint. Throws when nothing was committed. */
-  async #commitAll(batch: readonly Waiting[], withSavepoints: boolean): Promise<Done[] | null> {
+  async #commitAll(batch: readonly WaitingTransaction[], withSavepoints: boolean): Promise<Done[] | null> {
     this.#saving = withSavepoints;
     this.#undos.length = 0;
     this.#hasWritten = false;
@@ -281,7 +281,7 @@ export class Commits {
   }
 
   /** A transaction that is alone needs no savepoint, because the whole commit is rolled back. */
-  async #runOne(one: Waiting, alone: boolean): Promise<Done> {
+  async #runOne(one: WaitingTransaction, alone: boolean): Promise<Done> {
     try {
       const value = await (alone ? one.run(this.query) : this.nested(() => one.run(this.query)));
       return { one, isKept: true, report: () => one.resolve(value) };

@@ -4,7 +4,7 @@
 import { type Query, touch } from "../driver.ts";
 import { appendToLane, nextSeq, refreshLane } from "../lanes.ts";
 import { channelsIn } from "../many.ts";
-import { moves, movesToAny, type State, TransitionRefused } from "../transitions.ts";
+import { moves, movesToAny, type StateOf, TransitionRefused } from "../transitions.ts";
 
 export interface ReplyRow {
   readonly id: string;
@@ -209,7 +209,7 @@ async function insertDraft(q: Query, draft: NewDraft, seq: number): Promise<void
 }
 
 export interface DraftChange {
-  readonly state: State<"drafts">;
+  readonly state: StateOf<"drafts">;
   /** 1 while the draft occupies the head of its lane. */
   readonly open: 0 | 1;
   readonly dueInMs?: number;
@@ -257,14 +257,14 @@ export async function readDraft(q: Query, id: string): Promise<DraftRow | null> 
   return (await q.one<DraftRow>(`SELECT ${draftColumns} FROM drafts WHERE id = $1`, id)) ?? null;
 }
 
-interface Part {
+interface DraftPart {
   readonly reply: string;
   readonly seq: number;
 }
 
 /** Ends the later parts of a reply after a part that was not certainly sent: they are dropped, or
  *  held for an operator together with it. Call with the lane's row locked, and refresh the lane. */
-export async function endRest(q: Query, { reply, seq }: Part, state: "dropped" | "held"): Promise<void> {
+export async function endRest(q: Query, { reply, seq }: DraftPart, state: "dropped" | "held"): Promise<void> {
   const reason = { dropped: "an earlier part was not sent", held: "an earlier part may not have gone out" }[
     state
   ];
@@ -281,7 +281,7 @@ const endings = {
 
 /** Enqueues the held later parts again when the held part was sent or is about to be. Call with the
  *  lane's row locked, and refresh the lane. */
-export async function resumeRest(q: Query, { reply, seq }: Part): Promise<void> {
+export async function resumeRest(q: Query, { reply, seq }: DraftPart): Promise<void> {
   await q.write(
     moves("drafts", "queued", {
       set: "open = 1, reason = NULL, due_at = now_ms(), updated_at = now_ms()",

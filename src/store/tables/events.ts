@@ -3,7 +3,7 @@
 
 import type { Query } from "../driver.ts";
 import { channelsIn, manyRows } from "../many.ts";
-import { movesToAny, type State, stateWhere, TransitionRefused } from "../transitions.ts";
+import { movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
 
 /** Code of a stored message that waits for capacity under the channel's cap. */
 const cappedCode = "cap-channel";
@@ -115,7 +115,7 @@ const eventColumns = "id, channel, kind, state, code, reason, body, attempts, re
 
 /** The outcome of an event. */
 export interface EventOutcome {
-  readonly state: State<"events">;
+  readonly state: StateOf<"events">;
   readonly code?: string | null;
   readonly reason?: string | null;
   readonly conversation?: string | null;
@@ -220,7 +220,7 @@ export async function countHeld(q: Query, channel: string, perMs: number, limit:
 export async function settleEventsOf(
   q: Query,
   turn: string,
-  outcome: { state: State<"events">; code: string | null; reason: string | null },
+  outcome: { state: StateOf<"events">; code: string | null; reason: string | null },
 ): Promise<void> {
   await q.write(turnsEventMoves[outcome.state], turn, outcome.code, outcome.reason);
 }

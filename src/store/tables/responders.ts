@@ -4,7 +4,7 @@
 import { type Query, touch } from "../driver.ts";
 import { fromListed, listOf, manyRows } from "../many.ts";
 
-export type Way = "sms" | "email" | "webhook";
+export type ContactMethod = "sms" | "email" | "webhook";
 export type NotificationKind = "told" | "again" | "taken" | "customer" | "said";
 
 export interface TargetRow {
@@ -14,7 +14,7 @@ export interface TargetRow {
    *  skill. */
   readonly person: string;
   readonly name: string;
-  readonly way: Way;
+  readonly way: ContactMethod;
   /** In the carrying channel's canonical form. */
   readonly address: string;
   /** The channel that sends the notifications. */

@@ -3,7 +3,7 @@
 import type { Query } from "../driver.ts";
 import { appendToLane, type Claim, type Held, leaseHeads, lockLane, nextSeq, refreshLane } from "../lanes.ts";
 import { manyRows } from "../many.ts";
-import { moves, movesToAny, type State, stateWhere, TransitionRefused } from "../transitions.ts";
+import { moves, movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
 import type { ConversationRow } from "./conversations.ts";
 
 export interface TurnRow {
@@ -244,7 +244,7 @@ export async function endAttempt(
 }
 
 export interface TurnChange {
-  readonly state: State<"turns">;
+  readonly state: StateOf<"turns">;
   /** 1 while the turn occupies the head of its lane. */
   readonly open: 0 | 1;
   readonly dueInMs?: number;

@@ -6,7 +6,7 @@ import PostalMime from "postal-mime";
 import { expect, it } from "vitest";
 import { config as schema } from "../../../adapters/email/config.ts";
 import { identity } from "../../../adapters/email/parties.ts";
-import { compose, type Draft, messageBytes, readDraft } from "../../../adapters/email/smtp/compose.ts";
+import { compose, type EmailDraft, messageBytes, readDraft } from "../../../adapters/email/smtp/compose.ts";
 import { replyTo } from "./core.ts";
 
 const server = { host: "127.0.0.1", tls: "none" } as const;
@@ -17,7 +17,7 @@ const settings = schema.parse({
 const self = identity("support@example.com", []);
 const reply = replyTo({ byHuman: true });
 
-function draftWith(files: readonly Partial<ReplyAttachment>[]): Draft {
+function draftWith(files: readonly Partial<ReplyAttachment>[]): EmailDraft {
   const attachments = files.map((file, index) => ({
     name: "a.bin",
     mediaType: "application/octet-stream",

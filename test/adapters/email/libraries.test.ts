@@ -4,7 +4,7 @@
 import { readFileSync } from "node:fs";
 import type { ImapFlow } from "imapflow";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { type Connection, openConnection } from "../../../adapters/email/imap/connection.ts";
+import { type ImapConnection, openConnection } from "../../../adapters/email/imap/connection.ts";
 import {
   arrivedSince,
   list,
@@ -67,7 +67,7 @@ describe("postal-mime (review 27)", () => {
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 describeReal("imapflow on a real server (review 27)", missing, () => {
   let dovecot: Dovecot;
-  const open: Connection[] = [];
+  const open: ImapConnection[] = [];
   beforeAll(async () => {
     dovecot = await startDovecot({ users: ["support", "empty"] });
     for (const n of [1, 2, 3]) await dovecot.deliver("support", mail(n));

@@ -1,12 +1,12 @@
 // Which messages are opt-out keyword applied, and which only look like it.
 
 import { describe, expect, it } from "vitest";
-import { languages, consentOf as meaningOf, type Words } from "../../../adapters/sms/consent.ts";
+import { type ConsentWords, languages, consentOf as meaningOf } from "../../../adapters/sms/consent.ts";
 import { countriesOf } from "../../../adapters/sms/numbers.ts";
 
-const english: Words = { languages: ["en"], add: {}, remove: [] };
-const all: Words = { languages, add: {}, remove: [] };
-const consentOf = (text: string, words: Words, countries: readonly string[] = []) =>
+const english: ConsentWords = { languages: ["en"], add: {}, remove: [] };
+const all: ConsentWords = { languages, add: {}, remove: [] };
+const consentOf = (text: string, words: ConsentWords, countries: readonly string[] = []) =>
   meaningOf(text, words, countries)?.word ?? null;
 
 describe("a word on being written to", () => {
@@ -74,7 +74,7 @@ describe("a word on being written to", () => {
   });
 
   it("words are added and taken away", () => {
-    const words: Words = {
+    const words: ConsentWords = {
       languages: ["en"],
       add: { stop: ["NO"], start: ["yes", "Oui!"] },
       remove: ["end", "In Fo"],

@@ -3,7 +3,7 @@
 import { recordingChannel } from "bridgehead/contract/testing";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Dialect, Reading, Translator } from "../../../adapters/voice/dialects/dialect.ts";
+import type { Dialect, DialectReading, Translator } from "../../../adapters/voice/dialects/dialect.ts";
 import { jambonz } from "../../../adapters/voice/dialects/jambonz.ts";
 import { retell } from "../../../adapters/voice/dialects/retell.ts";
 import { telnyx } from "../../../adapters/voice/dialects/telnyx.ts";
@@ -138,7 +138,7 @@ const commands = fc.oneof(
   fc.constant({ kind: "language" as const, language: "de-DE" }),
 );
 
-function well(reading: Reading): void {
+function well(reading: DialectReading): void {
   for (const answer of reading.answers ?? []) expect(JSON.parse(answer)).toBeTypeOf("object");
   for (const event of reading.events) {
     if (event.kind === "turn" || event.kind === "partial") expect(event.text).toBeTypeOf("string");
@@ -175,7 +175,7 @@ describe.each(dialects)("$name", ({ dialect, block, address, start, frames }) =>
               for (const frame of translator.write(step)) expect(JSON.parse(frame)).toBeTypeOf("object");
               continue;
             }
-            let reading: Reading = { events: [] };
+            let reading: DialectReading = { events: [] };
             try {
               reading = translator.read(step);
             } catch (error) {

@@ -3,7 +3,13 @@
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { externalId, type MessageEvent, type Outbound } from "bridgehead/contract";
-import type { AgentClient, Answer, Call, CallResult, Started } from "../../../src/agent/calls.ts";
+import type {
+  AgentClient,
+  Answer,
+  CallResult,
+  EffectOptions,
+  StartedConversation,
+} from "../../../src/agent/calls.ts";
 import { liveSessions } from "../../../src/calls/sessions.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
 import type { Stage, TransactionalStage } from "../../../src/engine/stage.ts";
@@ -72,11 +78,11 @@ function platform(): AgentClient {
   let calls = 0;
   const ok = <T>(value: T): CallResult<T> => ({ kind: "ok", value });
   const answer: Partial<AgentClient> = {
-    async start(_, call: Call): Promise<CallResult<Started>> {
+    async start(_, call: EffectOptions): Promise<CallResult<StartedConversation>> {
       await call.crossing();
       return ok({ conversationId: `conv${++calls}` });
     },
-    async ask(_conversation, _question, call: Call): Promise<CallResult<Answer>> {
+    async ask(_conversation, _question, call: EffectOptions): Promise<CallResult<Answer>> {
       await call.crossing();
       const id = ++calls;
       return ok({

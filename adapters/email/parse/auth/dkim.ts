@@ -7,7 +7,7 @@ import { type AuthenticateResult, authenticate, type DNSResolver } from "mailaut
 import { asciiDomain } from "../headers.ts";
 import type { DnsSettings, Mail, SenderAuth } from "../mail.ts";
 
-type Judgement = Pick<SenderAuth, "verdict" | "detail">;
+type DkimJudgement = Pick<SenderAuth, "verdict" | "detail">;
 
 const defaultBudget = 8000;
 
@@ -17,7 +17,7 @@ export async function judgeSignatures(
   raw: Uint8Array,
   dns: DnsSettings,
   domain: string,
-): Promise<Judgement> {
+): Promise<DkimJudgement> {
   const resolver = resolverFor(dns);
   const timeout = AbortSignal.timeout(dns.milliseconds ?? defaultBudget);
   const late = new Promise<"late">((resolve) =>
@@ -45,7 +45,7 @@ export async function judgeSignatures(
   }
 }
 
-function judge(mail: Mail, { dmarc, dkim }: AuthenticateResult, domain: string): Judgement {
+function judge(mail: Mail, { dmarc, dkim }: AuthenticateResult, domain: string): DkimJudgement {
   if (!dmarc) return { verdict: "none", detail: "no DMARC check is possible for the From field" };
   const about = asciiDomain(dmarc.status.header?.["from"] ?? "");
   if (about !== domain)
@@ -63,7 +63,7 @@ function judge(mail: Mail, { dmarc, dkim }: AuthenticateResult, domain: string):
 }
 
 /** One aligned signature must cover the whole body and the headers that direct the response. */
-function judgePass(mail: Mail, results: AuthenticateResult["dkim"]["results"]): Judgement {
+function judgePass(mail: Mail, results: AuthenticateResult["dkim"]["results"]): DkimJudgement {
   const aligned = results.filter((one) => one.status.result === "pass" && one.status.aligned);
   const whole = aligned.filter((one) => !one.status.underSized && !one.canonBodyLengthLimited);
   if (whole.length === 0) return { verdict: "none", detail: "the signature covers only a part of the body" };

@@ -3,7 +3,7 @@
 import type { Element } from "domhandler";
 
 /** Declarations by property, both in lower case. */
-export type Rules = ReadonlyMap<string, string>;
+export type CssRules = ReadonlyMap<string, string>;
 
 /** Total characters of a message's style sheets that are read. */
 const maxSheet = 200_000;
@@ -26,23 +26,23 @@ const relevant = new Set(
 export interface StyleSheet {
   /** Returns the rules that apply to the element: the rules of the style sheets, then its style
    *  attribute. `path`: names, classes and ids of its ancestors. */
-  rulesOf(element: Element, path: Path): Rules;
+  rulesOf(element: Element, path: ElementCounts): CssRules;
   /** True when an ancestor's class can matter; the caller then has to maintain the path. */
   readonly needsPath: boolean;
 }
 
 /** Number of open elements by key (`td`, `.note`, `#top`). */
-export type Path = Map<string, number>;
+export type ElementCounts = Map<string, number>;
 
 interface Complex {
   /** Keys of the element itself; `[name]` and `[name=value]` are compared with its attributes. */
   readonly own: readonly string[];
   /** Keys that ancestors must have. */
   readonly above: readonly string[];
-  readonly rules: Rules;
+  readonly rules: CssRules;
 }
 
-const none: Rules = new Map();
+const none: CssRules = new Map();
 
 /** Parses the style sheets of a message. Invalid CSS is skipped. */
 export function readStyleSheet(css: string): StyleSheet {
@@ -89,7 +89,7 @@ export function readStyleSheet(css: string): StyleSheet {
 }
 
 /** Adds an open element to the path, or removes it with -1. */
-export function enter(path: Path, element: Element, by: 1 | -1): void {
+export function enter(path: ElementCounts, element: Element, by: 1 | -1): void {
   for (const key of keysOfElement(element)) {
     const count = (path.get(key) ?? 0) + by;
     if (count > 0) path.set(key, count);
@@ -124,12 +124,12 @@ function hasAttribute(element: Element, key: string): boolean {
   return found !== undefined && (value === undefined || found.toLowerCase() === value.replace(/["']/g, ""));
 }
 
-function addTo(all: Map<string, Map<string, string>>, key: string, rules: Rules): void {
+function addTo(all: Map<string, Map<string, string>>, key: string, rules: CssRules): void {
   all.set(key, merged(all.get(key) ?? new Map(), rules));
 }
 
 /** Merges declarations. Later ones override earlier ones, unless only the earlier one is `!important`. */
-function merged(earlier: Map<string, string>, later: Rules): Map<string, string> {
+function merged(earlier: Map<string, string>, later: CssRules): Map<string, string> {
   const all = new Map(earlier);
   for (const [name, value] of later) {
     if (isImportant(all.get(name)) && !isImportant(value)) continue;

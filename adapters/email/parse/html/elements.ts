@@ -4,7 +4,7 @@
 import { type ChildNode, type Document, Element, isTag, isText } from "domhandler";
 import { addressesIn, isForwardLine } from "../quotes/lines.ts";
 import type { TrimOptions } from "../quotes/trim.ts";
-import { type Colour, colourOf, contrast, isVivid, type Rules, white } from "./css.ts";
+import { type Colour, type CssRules, colourOf, contrast, isVivid, white } from "./css.ts";
 
 /** Elements that are never shown or contain no text. */
 const silent = new Set(
@@ -43,7 +43,7 @@ const hidingClasses =
   /(?:^|\s)(?:hidden|hide|d-none|invisible|sr-only|visually-hidden|visuallyhidden|preheader|preview-text|mcnpreviewtext|display-none|screen-reader-text|is-hidden|u-hidden)(?=\s|$)/;
 
 /** The style of text in an element; children inherit it. */
-export interface Look {
+export interface TextStyle {
   readonly visible: boolean;
   /** Pixels. */
   readonly size: number;
@@ -55,10 +55,10 @@ export interface Look {
 }
 
 /** The default style of a mail client. */
-export const plainLook: Look = { visible: true, size: 16, ink: null, paper: white, link: false };
+export const plainLook: TextStyle = { visible: true, size: 16, ink: null, paper: white, link: false };
 
 /** True when the element and all its content are invisible. */
-export function isHidden(element: Element, rules: Rules): boolean {
+export function isHidden(element: Element, rules: CssRules): boolean {
   if (silent.has(element.name)) return true;
   const { hidden, class: classes, type } = element.attribs;
   if (hidden !== undefined || element.attribs["aria-hidden"]?.trim().toLowerCase() === "true") return true;
@@ -70,7 +70,7 @@ export function isHidden(element: Element, rules: Rules): boolean {
 
 /** Returns the style of the text in an element; `parent` is the style around it. Children can override
  *  all of it, except what `isHidden` detects. */
-export function lookOf(element: Element, rules: Rules, parent: Look): Look {
+export function lookOf(element: Element, rules: CssRules, parent: TextStyle): TextStyle {
   const { bgcolor, background, text, color, size } = element.attribs;
   const link = parent.link || element.name === "a";
   if (rules.size === 0 && bgcolor === undefined && background === undefined && text === undefined) {
@@ -101,7 +101,7 @@ const leastContrast = 1.2;
 const leastSize = 2.4;
 
 /** True when a reader sees text of this style. `colours`: whether colours are compared. */
-export function isReadable({ visible, size, ink, paper }: Look, colours: boolean): boolean {
+export function isReadable({ visible, size, ink, paper }: TextStyle, colours: boolean): boolean {
   if (!visible || size < leastSize) return false;
   if (ink === null || !colours) return true;
   if (ink.alpha < 0.06) return false;
@@ -110,7 +110,7 @@ export function isReadable({ visible, size, ink, paper }: Look, colours: boolean
 
 /** True for text in a strong colour, which customers use to separate their answers from our text around
  *  them. Links do not count, because they have a default colour. */
-export function isColoured({ ink, link }: Look): boolean {
+export function isColoured({ ink, link }: TextStyle): boolean {
   return ink !== null && !link && isVivid(ink);
 }
 
@@ -123,7 +123,7 @@ function paperOf(value: string, parent: Colour | null): Colour | null {
   return colour !== null && colour.alpha < 0.3 ? parent : colour;
 }
 
-function sizeOf(rules: Rules, parent: number): number {
+function sizeOf(rules: CssRules, parent: number): number {
   const value =
     rules.get("font-size") ??
     /(?:^|\s)(\d{0,4}\.?\d{1,4}(?:px|pt|em|rem|%|vw)?)(?:\/|\s)/.exec(rules.get("font") ?? "")?.[1];
@@ -144,7 +144,7 @@ function sizeOf(rules: Rules, parent: number): number {
 const isZero = (value: string | undefined) =>
   value !== undefined && /^\s{0,4}0+(?:\.0*)?(?:px|%)?\s{0,4}$/.test(value.slice(0, 20));
 
-function hidesByStyle(rules: Rules): boolean {
+function hidesByStyle(rules: CssRules): boolean {
   const is = (name: string, test: RegExp) => {
     const value = rules.get(name);
     return value !== undefined && test.test(value);
@@ -173,7 +173,7 @@ function isFaint(value: string | undefined): boolean {
 const zero = /^[01](?:px|pt)?(?:!|\s|$)|^0(?:em|rem|%|vh|vw)?(?:!|\s|$)/;
 const farAway = /^-\d{3,}/;
 
-function isOffScreen(rules: Rules): boolean {
+function isOffScreen(rules: CssRules): boolean {
   const far = (name: string) => farAway.test(rules.get(name) ?? "");
   if (
     far("text-indent") ||
@@ -189,7 +189,7 @@ function isOffScreen(rules: Rules): boolean {
 }
 
 /** True when a dimension of the box is zero and its overflow is hidden. */
-function isSqueezed(rules: Rules): boolean {
+function isSqueezed(rules: CssRules): boolean {
   if (!/^hidden|^clip/.test(rules.get("overflow") ?? "")) return false;
   return ["height", "max-height", "width", "max-width", "line-height"].some((name) =>
     zero.test(rules.get(name) ?? ""),

@@ -10,16 +10,16 @@ import { Parser } from "htmlparser2";
 import { cleanText } from "../headers.ts";
 import { scan } from "../quotes/lines.ts";
 import type { TrimOptions } from "../quotes/trim.ts";
-import { enter, type Path, readStyleSheet } from "./css.ts";
+import { type ElementCounts, enter, readStyleSheet } from "./css.ts";
 import {
   isColoured,
   isHidden,
   isReadable,
-  type Look,
   lookOf,
   markQuotes,
   plainLook,
   pushChildren,
+  type TextStyle,
 } from "./elements.ts";
 
 /** Characters of HTML that are read; the rest is truncated. */
@@ -205,8 +205,8 @@ function read(html: string): { readonly document: Document; readonly elements: n
  *  the sender controls the depth. `colours`: text in the colour of its background counts as hidden. */
 function prune(document: Document, colours: boolean): void {
   const sheet = readStyleSheet(styleTexts(document));
-  const path: Path = new Map();
-  type Step = { node: ChildNode; depth: number; look: Look } | { leave: Element };
+  const path: ElementCounts = new Map();
+  type Step = { node: ChildNode; depth: number; look: TextStyle } | { leave: Element };
   const stack: Step[] = document.children.map((node) => ({ node, depth: 0, look: plainLook }));
   for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
     if ("leave" in next) {

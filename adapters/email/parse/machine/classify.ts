@@ -22,7 +22,7 @@ export interface OwnIdentity {
   readonly bccAllowed: boolean;
 }
 
-export type Finding =
+export type MachineFinding =
   | { readonly kind: "person" }
   /** Never answered. `code` is one of own, delivery-report, read-receipt, abuse-report, auto-reply,
    *  auto-generated, bulk, list, null-sender, mailer-daemon, no-reply, machine, calendar-reply,
@@ -32,10 +32,10 @@ export type Finding =
   | { readonly kind: "held"; readonly code: string; readonly reason: string }
   | Bounce;
 
-type Refused = Extract<Finding, { kind: "refused" }>;
+type Refused = Extract<MachineFinding, { kind: "refused" }>;
 
 /** Returns a person's message, a refusal, or a delivery report about one of our messages. */
-export function classify(mail: Mail, own: OwnIdentity): Finding {
+export function classify(mail: Mail, own: OwnIdentity): MachineFinding {
   const robot = mail.from.length === 1 && isListed(mail.from[0]?.address ?? "", own.robots);
   return (
     ownMail(mail, own) ??
@@ -61,7 +61,7 @@ function ownMail(mail: Mail, own: OwnIdentity): Refused | null {
   return null;
 }
 
-function held({ sealed }: Mail): Finding | null {
+function held({ sealed }: Mail): MachineFinding | null {
   return sealed === null ? null : { kind: "held", ...sealed };
 }
 

@@ -12,7 +12,7 @@ import {
   originalMessage,
 } from "./phrases.ts";
 
-export interface Line {
+export interface TextLine {
   readonly text: string;
   /** `tail`: a quoted message starts here and extends to the end, marked or not. `forward`: a message of
    *  a third party starts here and is content. Both occur at most once. The lines after them keep the
@@ -37,10 +37,10 @@ const maxLooks = 150;
 /** Lines of a header block that are inspected after its first line. */
 const headerBlock = 10;
 
-type Mutable = { text: string; kind: Line["kind"] };
+type Mutable = { text: string; kind: TextLine["kind"] };
 
 /** Classifies each line. Each line is inspected a bounded number of times. */
-export function scan(texts: readonly string[], options: ScanOptions): readonly Line[] {
+export function scan(texts: readonly string[], options: ScanOptions): readonly TextLine[] {
   const lines: Mutable[] = texts.map((text) => ({ text, kind: kindOf(text) }));
   const labels = labelReader(texts);
   let looks = 0;

@@ -4,12 +4,12 @@
 /** "On <date>, <name> wrote:". `starts` is how the line begins ("" when it begins with the date or the
  *  name). `says` lists phrases, one of which must follow. A line must also contain a digit or an
  *  address, and end in a colon. */
-export interface Attribution {
+export interface AttributionPhrases {
   readonly starts: readonly string[];
   readonly says: readonly string[];
 }
 
-export const attributions: readonly Attribution[] = [
+export const attributions: readonly AttributionPhrases[] = [
   { starts: ["on "], says: [" wrote", " writes", " said"] }, // en
   { starts: [""], says: [" wrote", " writes"] }, // en, name or date first
   { starts: ["am ", "an ", "vom ", "den "], says: [" schrieb", " schrieben"] }, // de

@@ -4,7 +4,7 @@
 // than a lost sentence.
 
 import { findMarkers } from "../headers.ts";
-import { attributionIn, isRule, type Line, scan } from "./lines.ts";
+import { attributionIn, isRule, scan, type TextLine } from "./lines.ts";
 import {
   businessWords,
   closings,
@@ -85,7 +85,7 @@ export function isWordless(text: string): boolean {
   );
 }
 
-function keep(body: readonly Line[], { relation, names }: TrimOptions): readonly Line[] {
+function keep(body: readonly TextLine[], { relation, names }: TrimOptions): readonly TextLine[] {
   let rest = body;
   for (let round = 0; round < 5; round++) {
     const shorter = withoutSignature(withoutTrailingQuote(rest, relation), names);
@@ -97,14 +97,17 @@ function keep(body: readonly Line[], { relation, names }: TrimOptions): readonly
 
 /** Returns the lines before an unmarked quote that extends to the end. Returns all lines when no line by
  *  the sender precedes it. */
-function beforeTail(lines: readonly Line[]): readonly Line[] {
+function beforeTail(lines: readonly TextLine[]): readonly TextLine[] {
   const tail = lines.findIndex((line) => line.kind === "tail");
   if (tail < 0) return lines;
   return lines.slice(0, tail).some((line) => line.kind === "own") ? lines.slice(0, tail) : lines;
 }
 
 /** Removes the trailing quote, and blank lines at the end. */
-function withoutTrailingQuote(lines: readonly Line[], relation: TrimOptions["relation"]): readonly Line[] {
+function withoutTrailingQuote(
+  lines: readonly TextLine[],
+  relation: TrimOptions["relation"],
+): readonly TextLine[] {
   let end = lines.length;
   while (end > 0 && (lines[end - 1]?.kind === "blank" || lines[end - 1]?.kind === "quote")) end--;
   const cut = lines.slice(end);
@@ -115,7 +118,7 @@ function withoutTrailingQuote(lines: readonly Line[], relation: TrimOptions["rel
 }
 
 /** True when a mail client announces the quote: with an attribution above it or in its first lines. */
-function isIntroduced(quote: readonly Line[]): boolean {
+function isIntroduced(quote: readonly TextLine[]): boolean {
   const first = quote.filter((line) => line.kind === "quote").slice(0, 4);
   const texts = first.map((line) => line.text.replace(/^[>\s]{1,20}/, "").trim());
   return [1, 2, 3, 4].some(
@@ -123,7 +126,7 @@ function isIntroduced(quote: readonly Line[]): boolean {
   );
 }
 
-function withoutSignature(lines: readonly Line[], names: readonly string[] = []): readonly Line[] {
+function withoutSignature(lines: readonly TextLine[], names: readonly string[] = []): readonly TextLine[] {
   const start = signatureStart(lines, names);
   const kept = start < 0 ? lines : lines.slice(0, start);
   return kept.some((line) => line.kind === "own") ? kept : lines;
@@ -131,7 +134,10 @@ function withoutSignature(lines: readonly Line[], names: readonly string[] = [])
 
 /** Removes a single quote above the answer. With more quotes the message is a dialogue and is kept
  *  whole. */
-function withoutLeadingQuote(lines: readonly Line[], relation: TrimOptions["relation"]): readonly Line[] {
+function withoutLeadingQuote(
+  lines: readonly TextLine[],
+  relation: TrimOptions["relation"],
+): readonly TextLine[] {
   const firstOwn = lines.findIndex((line) => line.kind === "own");
   if (firstOwn <= 0 || lines.slice(0, firstOwn).some((line) => line.kind === "tail")) return lines;
   if (relation === "new" && !isIntroduced(lines.slice(0, firstOwn))) return lines;
@@ -140,7 +146,7 @@ function withoutLeadingQuote(lines: readonly Line[], relation: TrimOptions["rela
 }
 
 /** True when only a greeting, a closing phrase and the sender's name are left. */
-function isBare(lines: readonly Line[], names: readonly string[]): boolean {
+function isBare(lines: readonly TextLine[], names: readonly string[]): boolean {
   const own = lines.filter((line) => line.kind === "own");
   if (own.length > 8) return false;
   let closed = false;
@@ -165,7 +171,7 @@ function isGreeting(line: string): boolean {
 
 /** True when the customer seems to have written into the quoted message, so that cutting it would lose
  *  the answers. */
-function answersInside(lines: readonly Line[], kept: readonly Line[]): boolean {
+function answersInside(lines: readonly TextLine[], kept: readonly TextLine[]): boolean {
   const last = kept.at(-1);
   const cut = lines.slice(last === undefined ? 0 : lines.lastIndexOf(last) + 1);
   const marked = cut.filter(isQuote);
@@ -179,25 +185,26 @@ function answersInside(lines: readonly Line[], kept: readonly Line[]): boolean {
   return !kept.some(isQuote) && pointsInside(kept);
 }
 
-const isQuote = (line: Line) => line.kind === "quote";
+const isQuote = (line: TextLine) => line.kind === "quote";
 
 /** True for a line such as "Here is my answer:" above the quote. */
-function leadsIn(kept: readonly Line[]): boolean {
+function leadsIn(kept: readonly TextLine[]): boolean {
   const last = kept.findLast((line) => line.kind === "own");
   return last !== undefined && /[:：]\s*$/.test(last.text.slice(-20)) && !isGreeting(last.text.trim());
 }
 
-const hasOurMarker = (line: Line): boolean => line.text.length < 1000 && findMarkers(line.text).length > 0;
+const hasOurMarker = (line: TextLine): boolean =>
+  line.text.length < 1000 && findMarkers(line.text).length > 0;
 
 /** Our marker ends our message, so text after it inside the quote was written below our text. */
-function hasWordsBelowMarker(cut: readonly Line[]): boolean {
+function hasWordsBelowMarker(cut: readonly TextLine[]): boolean {
   const marker = cut.findLastIndex(hasOurMarker);
   if (marker < 0) return false;
   return hasWords(cut.slice(marker + 1));
 }
 
 /** True when the lines contain more than a signature. */
-function hasWords(lines: readonly Line[]): boolean {
+function hasWords(lines: readonly TextLine[]): boolean {
   let rest = lines;
   for (let round = 0; round < 3; round++) {
     const signature = signatureStart(rest);
@@ -210,7 +217,7 @@ function hasWords(lines: readonly Line[]): boolean {
 /** True when marked and other lines alternate in a quote that began without marks: the sender answers in it. A quote whose
  *  last line, our marker, has no mark was not marked by the mail program: its `>` lines are those of our own mail, such as
  *  the transcript of a notification. */
-function hasWordsBelowQuote(cut: readonly Line[]): boolean {
+function hasWordsBelowQuote(cut: readonly TextLine[]): boolean {
   const marker = cut.findLast(hasOurMarker);
   if (marker !== undefined && !isQuote(marker)) return false;
   const quote = cut.findIndex(isQuote);
@@ -218,7 +225,7 @@ function hasWordsBelowQuote(cut: readonly Line[]): boolean {
 }
 
 /** True for a hint such as "See my answers below in red", in one sentence. */
-function pointsInside(kept: readonly Line[]): boolean {
+function pointsInside(kept: readonly TextLine[]): boolean {
   const text = kept
     .map((line) => line.text.slice(0, maxHint))
     .slice(0, 200)
@@ -240,7 +247,7 @@ const maxLine = 1000;
 
 /** Returns the index of the first line of the signature, the phone's line or the notice at the end of
  *  `lines`; -1 when they end in the customer's text. `names`: parts of the sender's name, lower case. */
-function signatureStart(lines: readonly Line[], names: readonly string[] = []): number {
+function signatureStart(lines: readonly TextLine[], names: readonly string[] = []): number {
   let filled = 0;
   let last = -1;
   for (let i = lines.length - 1; i >= 0 && filled <= maxSignature; i--) {
@@ -265,7 +272,7 @@ const isDelimiter = (text: string) => /^(?:--|— |—|__)\s{0,3}$/.test(text.sl
 /** True when the block below the delimiter at `at` is a signature. People also write lists below dashes,
  *  so one sign is required: the delimiter of RFC 3676 ("-- "), the sender's name, a contact number or
  *  address, or a single name. */
-function isSignature(lines: readonly Line[], at: number, names: readonly string[]): boolean {
+function isSignature(lines: readonly TextLine[], at: number, names: readonly string[]): boolean {
   const before = filledBefore(lines, at).slice(-40).trim();
   if (/[:：]$/.test(before) || leadingWords.test(before)) return false;
   const block = lines.slice(at + 1).filter((line) => line.kind === "own");
@@ -280,7 +287,7 @@ function isSignature(lines: readonly Line[], at: number, names: readonly string[
   return strict || named || notice || texts.some(isContact) || (texts.length === 1 && isName(first));
 }
 
-function filledBefore(lines: readonly Line[], at: number): string {
+function filledBefore(lines: readonly TextLine[], at: number): string {
   for (let i = at - 1; i >= 0; i--) if (lines[i]?.kind !== "blank") return lines[i]?.text ?? "";
   return "";
 }
@@ -342,7 +349,7 @@ function isAddressList(texts: readonly string[]): boolean {
 }
 
 /** Returns the index at which the last paragraph begins when it is a confidentiality notice, else -1. */
-function noticeStart(lines: readonly Line[], last: number): number {
+function noticeStart(lines: readonly TextLine[], last: number): number {
   let start = last;
   while (start > 0 && last - start < maxSignature && lines[start - 1]?.kind === "own") start--;
   const text = lines

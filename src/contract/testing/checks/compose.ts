@@ -5,13 +5,13 @@ import { externalId, sendKey, threadToken } from "../../ids.ts";
 import type { Reply } from "../../index.ts";
 import { wallClock } from "../clock.ts";
 import {
+  type AdapterUnderTest,
   type Check,
   letters,
   makeRig,
   outboundOf,
   present,
   type Rig,
-  type Subject,
   withRig,
 } from "../rig.ts";
 import { watchStillness } from "../stillness.ts";
@@ -59,7 +59,7 @@ function replies(rig: Rig): readonly Reply[] {
   ];
 }
 
-async function isDeterministic(subject: Subject): Promise<void> {
+async function isDeterministic(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     // Simulates another process, one hour later.
     const later = await makeRig(subject, rig.peer, { clock: wallClock(3_600_000) });
@@ -74,7 +74,7 @@ async function isDeterministic(subject: Subject): Promise<void> {
   });
 }
 
-async function survivesJson(subject: Subject): Promise<void> {
+async function survivesJson(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     for (const reply of replies(rig)) {
       const drafts = outboundOf(rig).compose(structuredClone(reply));
@@ -84,7 +84,7 @@ async function survivesJson(subject: Subject): Promise<void> {
   });
 }
 
-async function isPure(subject: Subject): Promise<void> {
+async function isPure(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     const calls = rig.channel.calls.length;
     for (const reply of replies(rig)) {

@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import type { Adapter, Traits } from "../../index.ts";
 import { recordingChannel } from "../channel.ts";
 import type { Ability, Harness } from "../harness.ts";
-import { type Check, makeRig, type Subject, withRig } from "../rig.ts";
+import { type AdapterUnderTest, type Check, makeRig, withRig } from "../rig.ts";
 import { watchStillness } from "../stillness.ts";
 
-async function createIsStill(subject: Subject): Promise<void> {
+async function createIsStill(subject: AdapterUnderTest): Promise<void> {
   const peer = await subject.harness.start();
   try {
     const config = await subject.definition.config.parseAsync(peer.config("right"));
@@ -20,7 +20,7 @@ async function createIsStill(subject: Subject): Promise<void> {
   }
 }
 
-async function configIsStrict(subject: Subject): Promise<void> {
+async function configIsStrict(subject: AdapterUnderTest): Promise<void> {
   const peer = await subject.harness.start();
   try {
     const block = peer.config("right");
@@ -60,7 +60,7 @@ const parts: readonly (readonly [Ability, (adapter: Adapter, traits: Traits) => 
   ["socket", (adapter) => routes(adapter, "socket").length > 0],
 ];
 
-async function partsAreDeclared(subject: Subject): Promise<void> {
+async function partsAreDeclared(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async ({ adapter, definition, harness, peer, channel }) => {
     assert.equal(definition.contract, 1, `contract is ${String(definition.contract)}, not 1`);
     assert.ok(definition.name.length > 0, "the definition has no name");
@@ -86,7 +86,7 @@ const lacks = (harness: Harness, ability: Ability) =>
   harness.lacks?.[ability] !== undefined ||
   ((ability === "reconcile" || ability === "attachments") && harness.lacks?.outbound !== undefined);
 
-async function twoAreApart(subject: Subject): Promise<void> {
+async function twoAreApart(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     const other = await makeRig(subject, rig.peer);
     assert.notEqual(rig.adapter, other.adapter, "create gave two channels one adapter");

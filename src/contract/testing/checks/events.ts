@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import type { InboundEvent } from "../../index.ts";
 import { within } from "../patience.ts";
-import { type Check, mark, type Rig, ready, type Subject, whileRunning, withRig } from "../rig.ts";
+import { type AdapterUnderTest, type Check, mark, type Rig, ready, whileRunning, withRig } from "../rig.ts";
 import { serveTest } from "../socket.ts";
 
 const named = (text: unknown): boolean => typeof text === "string" && text.trim() === text && text !== "";
@@ -63,7 +63,7 @@ async function provoke(rig: Rig): Promise<void> {
 }
 const heard = (rig: Rig, words: string) => rig.channel.messages.some(({ text }) => text.includes(words));
 
-async function saysWhatItMust(subject: Subject): Promise<void> {
+async function saysWhatItMust(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     await provoke(rig);
     const flaws = rig.channel.calls

@@ -6,7 +6,16 @@ import type { Attempt, Json } from "../../index.ts";
 import { keptFiles } from "../files.ts";
 import type { TakenFile } from "../harness.ts";
 import { eventually, throughout } from "../patience.ts";
-import { type Check, makeRig, mark, outboundOf, present, type Rig, type Subject, withRig } from "../rig.ts";
+import {
+  type AdapterUnderTest,
+  type Check,
+  makeRig,
+  mark,
+  outboundOf,
+  present,
+  type Rig,
+  withRig,
+} from "../rig.ts";
 import { replyWith } from "./compose.ts";
 import { type Letter, send, taken } from "./send.ts";
 
@@ -42,7 +51,7 @@ function compose(rig: Rig): Parcel {
 const arrived = (rig: Rig, text: string) =>
   present(rig.peer.files?.bind(rig.peer), "the peer has no files()", "attachments")(text);
 
-async function carriesThemWhole(subject: Subject): Promise<void> {
+async function carriesThemWhole(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     // Another process may send the draft, so sending must not depend on the memory of the composing
     // process.
@@ -60,7 +69,7 @@ async function carriesThemWhole(subject: Subject): Promise<void> {
   });
 }
 
-async function waitsForThem(subject: Subject): Promise<void> {
+async function waitsForThem(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     const parcel = compose(rig);
     const read = () => Promise.reject(new Error("read: the store is away (planted)"));

@@ -6,13 +6,13 @@ import type { MessageEvent } from "../../index.ts";
 import type { RecordingChannel } from "../channel.ts";
 import { eventually, throughout } from "../patience.ts";
 import {
+  type AdapterUnderTest,
   type Check,
   graceMs,
   mark,
   present,
   type Rig,
   ready,
-  type Subject,
   whileRunning,
   withRig,
 } from "../rig.ts";
@@ -42,7 +42,7 @@ const stored = (rig: Rig, text: string) => rig.channel.messages.filter((event) =
 const arrives = (rig: Rig, text: string, when: string) =>
   rig.channel.until(`"${text}", ${when}`, () => stored(rig, text).length > 0, rig.patienceMs);
 
-async function statesInOrder(subject: Subject): Promise<void> {
+async function statesInOrder(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, (rig) =>
     whileRunning(rig, async (running) => {
       await ready(rig);
@@ -54,7 +54,7 @@ async function statesInOrder(subject: Subject): Promise<void> {
   );
 }
 
-async function unauthorized(subject: Subject): Promise<void> {
+async function unauthorized(subject: AdapterUnderTest): Promise<void> {
   const body = (rig: Rig) =>
     whileRunning(rig, async () => {
       const states = () => rig.channel.statuses.map((status) => status.state);
@@ -66,7 +66,7 @@ async function unauthorized(subject: Subject): Promise<void> {
   await withRig(subject, body, { credentials: "wrong" });
 }
 
-const endsOnAbort = (silent: boolean) => (subject: Subject) =>
+const endsOnAbort = (silent: boolean) => (subject: AdapterUnderTest) =>
   withRig(subject, async (rig) => {
     if (silent) await rig.peer.fault("hang-before");
     await whileRunning(rig, async (running) => {
@@ -78,7 +78,7 @@ const endsOnAbort = (silent: boolean) => (subject: Subject) =>
   });
 const isReady = (rig: Rig) => rig.channel.statuses.some((status) => status.state === "ready");
 
-async function acknowledgesAfterCommit(subject: Subject): Promise<void> {
+async function acknowledgesAfterCommit(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, (rig) =>
     whileRunning(rig, async () => {
       await ready(rig);
@@ -95,7 +95,7 @@ async function acknowledgesAfterCommit(subject: Subject): Promise<void> {
   );
 }
 
-async function comesAgainAfterRejection(subject: Subject): Promise<void> {
+async function comesAgainAfterRejection(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, (rig) =>
     whileRunning(rig, async () => {
       await ready(rig);
@@ -113,7 +113,7 @@ async function comesAgainAfterRejection(subject: Subject): Promise<void> {
   );
 }
 
-async function stableIds(subject: Subject): Promise<void> {
+async function stableIds(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, (rig) =>
     whileRunning(rig, async () => {
       await ready(rig);
@@ -135,7 +135,7 @@ async function stableIds(subject: Subject): Promise<void> {
   );
 }
 
-async function resumes(subject: Subject): Promise<void> {
+async function resumes(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     const [before, during] = [mark("before"), mark("meanwhile")];
     await whileRunning(rig, async () => {
@@ -152,7 +152,7 @@ async function resumes(subject: Subject): Promise<void> {
   });
 }
 
-async function comesBack(subject: Subject): Promise<void> {
+async function comesBack(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, (rig) =>
     whileRunning(rig, async () => {
       await ready(rig);

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import type { ChannelStatus, PastAttempt, Verdict } from "../../index.ts";
 import { noFiles } from "../files.ts";
 import { attempt, deadline, eventually } from "../patience.ts";
-import { type Check, outboundOf, present, type Rig, type Subject, withRig } from "../rig.ts";
+import { type AdapterUnderTest, type Check, outboundOf, present, type Rig, withRig } from "../rig.ts";
 import { compose, type Letter, taken } from "./send.ts";
 
 /** Returns the verdict on an attempt made an hour ago. A throw counts as "unsure", as in the core. */
@@ -29,7 +29,7 @@ async function sendNow(rig: Rig, letter: Letter): Promise<void> {
   );
 }
 
-async function findsWhatWasSent(subject: Subject): Promise<void> {
+async function findsWhatWasSent(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     const letter = compose(rig, "found");
     await sendNow(rig, letter);
@@ -44,7 +44,7 @@ async function findsWhatWasSent(subject: Subject): Promise<void> {
   });
 }
 
-async function missesWhatWasNot(subject: Subject): Promise<void> {
+async function missesWhatWasNot(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     const [other, letter] = [compose(rig, "other"), compose(rig, "missing")];
     await sendNow(rig, other);
@@ -55,7 +55,7 @@ async function missesWhatWasNot(subject: Subject): Promise<void> {
   });
 }
 
-async function staysUnsure(subject: Subject): Promise<void> {
+async function staysUnsure(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     const letter = compose(rig, "unreachable");
     await rig.peer.fault("refuse-connection");
@@ -64,9 +64,9 @@ async function staysUnsure(subject: Subject): Promise<void> {
   });
 }
 
-type Probed = ChannelStatus["state"] | "a throw";
+type ProbeResult = ChannelStatus["state"] | "a throw";
 
-async function probed(rig: Rig): Promise<Probed> {
+async function probed(rig: Rig): Promise<ProbeResult> {
   const look = present(rig.adapter.probe?.bind(rig.adapter), "the adapter has no probe", "probe");
   return attempt(() => look(deadline(rig.patienceMs))).then(
     (status) => status.state,
@@ -74,14 +74,14 @@ async function probed(rig: Rig): Promise<Probed> {
   );
 }
 
-const probesReady = (subject: Subject) =>
+const probesReady = (subject: AdapterUnderTest) =>
   withRig(subject, async (rig) => {
     assert.equal(await probed(rig), "ready", "the peer is well, and probe says otherwise");
     assert.deepEqual(rig.channel.calls, [], "probe called accept");
     if (rig.peer.delivered) assert.deepEqual(await rig.peer.delivered(), [], "probe sent something");
   });
 
-const probesUnauthorized = (subject: Subject) =>
+const probesUnauthorized = (subject: AdapterUnderTest) =>
   withRig(
     subject,
     async (rig) => {
@@ -91,7 +91,7 @@ const probesUnauthorized = (subject: Subject) =>
     { credentials: "wrong" },
   );
 
-const probesAway = (subject: Subject) =>
+const probesAway = (subject: AdapterUnderTest) =>
   withRig(subject, async (rig) => {
     await rig.peer.fault("refuse-connection");
     const state = await probed(rig);

@@ -5,15 +5,15 @@ import assert from "node:assert/strict";
 import type { HttpRoute, Route, SocketRoute } from "../../index.ts";
 import type { RequestSample } from "../harness.ts";
 import { attempt, throughout, within } from "../patience.ts";
-import { type Check, mark, present, type Rig, type Subject, withRig } from "../rig.ts";
+import { type AdapterUnderTest, type Check, mark, present, type Rig, withRig } from "../rig.ts";
 
-interface Door {
+interface TestedRoute {
   readonly sample: RequestSample;
   /** Returns the status that the core would send. A throw becomes 503. */
   readonly knock: (request: Request) => Promise<number>;
 }
 
-function doors(rig: Rig): readonly Door[] {
+function doors(rig: Rig): readonly TestedRoute[] {
   const requests = present(rig.peer.requests?.bind(rig.peer), "the peer has no requests()", "http");
   return requests((path) => rig.channel.url(path)).map((sample) => {
     const isIt = (route: Route): route is HttpRoute => route.kind === "http" && route.path === sample.path;
@@ -30,7 +30,7 @@ const answer = (route: HttpRoute, request: Request) =>
   );
 const good = (status: number) => status >= 200 && status < 300;
 
-async function refusesForged(subject: Subject): Promise<void> {
+async function refusesForged(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     const calls = rig.channel.calls.length;
     for (const { sample, knock } of doors(rig)) {
@@ -42,7 +42,7 @@ async function refusesForged(subject: Subject): Promise<void> {
   });
 }
 
-async function answersSigned(subject: Subject): Promise<void> {
+async function answersSigned(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     for (const { sample, knock } of doors(rig)) {
       const before = rig.channel.calls.length;
@@ -54,7 +54,7 @@ async function answersSigned(subject: Subject): Promise<void> {
   });
 }
 
-async function answersAfterCommit(subject: Subject): Promise<void> {
+async function answersAfterCommit(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     for (const { sample, knock } of accepting(rig)) {
       rig.channel.hold();
@@ -71,7 +71,7 @@ async function answersAfterCommit(subject: Subject): Promise<void> {
   });
 }
 
-async function answersRejection(subject: Subject): Promise<void> {
+async function answersRejection(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     for (const { sample, knock } of accepting(rig)) {
       rig.channel.reject();
@@ -81,7 +81,7 @@ async function answersRejection(subject: Subject): Promise<void> {
   });
 }
 
-async function stableIds(subject: Subject): Promise<void> {
+async function stableIds(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     const ids = () => rig.channel.calls.map((call) => call.events.map((event) => event.id).join());
     for (const { sample, knock } of accepting(rig)) {
@@ -95,7 +95,7 @@ async function stableIds(subject: Subject): Promise<void> {
   });
 }
 
-async function refusesUpgrades(subject: Subject): Promise<void> {
+async function refusesUpgrades(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     const calls = rig.channel.calls.length;
     const upgrades = present(rig.peer.upgrades?.bind(rig.peer), "the peer has no upgrades()", "socket");

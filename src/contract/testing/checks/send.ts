@@ -5,7 +5,16 @@ import type { Attempt, Json, SendKey, SendOutcome } from "../../index.ts";
 import { noFiles } from "../files.ts";
 import type { Fault } from "../harness.ts";
 import { attempt as calling, deadline, eventually, throughout, within } from "../patience.ts";
-import { type Check, graceMs, mark, outboundOf, present, type Rig, type Subject, withRig } from "../rig.ts";
+import {
+  type AdapterUnderTest,
+  type Check,
+  graceMs,
+  mark,
+  outboundOf,
+  present,
+  type Rig,
+  withRig,
+} from "../rig.ts";
 import { replyWith } from "./compose.ts";
 
 export interface Letter {
@@ -30,7 +39,7 @@ export async function taken(rig: Rig, text: string): Promise<number> {
 }
 
 /** The result of a `send`, interpreted like the core does. */
-interface Ending {
+interface TestedOutcome {
   readonly kind: SendOutcome["kind"];
   readonly crossed: boolean;
   /** The outcome or the thrown error, for failure messages. */
@@ -44,7 +53,7 @@ interface Conditions {
   readonly read?: Attempt["read"];
 }
 
-export async function send(rig: Rig, letter: Letter, conditions: Conditions = {}): Promise<Ending> {
+export async function send(rig: Rig, letter: Letter, conditions: Conditions = {}): Promise<TestedOutcome> {
   let crossed = false;
   const attempt: Attempt = {
     key: letter.key,
@@ -57,8 +66,8 @@ export async function send(rig: Rig, letter: Letter, conditions: Conditions = {}
     read: conditions.read ?? noFiles,
   };
   const work = calling(() => outboundOf(rig).send(letter.draft, attempt)).then(
-    (outcome): Ending => ({ kind: outcome.kind, crossed, told: inspect(outcome) }),
-    (error: unknown): Ending => ({
+    (outcome): TestedOutcome => ({ kind: outcome.kind, crossed, told: inspect(outcome) }),
+    (error: unknown): TestedOutcome => ({
       kind: crossed ? "unknown" : "deferred",
       crossed,
       told: `a throw: ${String(error)}`,
@@ -89,7 +98,7 @@ function inspect(outcome: SendOutcome): string {
   return text;
 }
 
-async function sendsOnce(subject: Subject): Promise<void> {
+async function sendsOnce(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     const letter = compose(rig, "well");
     const ending = await send(rig, letter);
@@ -103,7 +112,7 @@ async function sendsOnce(subject: Subject): Promise<void> {
   });
 }
 
-async function crossesBeforeTheEffect(subject: Subject): Promise<void> {
+async function crossesBeforeTheEffect(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     const letter = compose(rig, "crossed");
     const { crossed } = await send(rig, letter);
@@ -120,7 +129,7 @@ async function crossesBeforeTheEffect(subject: Subject): Promise<void> {
 }
 
 /** The core needs time to record the attempt. Until then nothing may reach the peer. */
-async function waitsForTheCrossing(subject: Subject): Promise<void> {
+async function waitsForTheCrossing(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     const nothingOf = (letter: Letter) => async () => (await taken(rig, letter.text)) === 0;
     const slow = compose(rig, "slow");
@@ -168,7 +177,7 @@ async function waitsForTheCrossing(subject: Subject): Promise<void> {
 /** Number of concurrent sends with which `capacity` is tested. */
 const testedSends = 3;
 
-async function reportsCapacity(subject: Subject): Promise<void> {
+async function reportsCapacity(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     const outbound = outboundOf(rig);
     const free = () => {
@@ -180,7 +189,7 @@ async function reportsCapacity(subject: Subject): Promise<void> {
     assert.ok(idle > 0, "capacity() is 0 although nothing is sent");
     if (idle === Number.POSITIVE_INFINITY) return;
     const gate = Promise.withResolvers<void>();
-    const sends: Promise<Ending>[] = [];
+    const sends: Promise<TestedOutcome>[] = [];
     let crossing = 0;
     try {
       for (let n = 1; n <= idle + testedSends; n += 1) {
@@ -204,7 +213,7 @@ async function reportsCapacity(subject: Subject): Promise<void> {
   });
 }
 
-const endsAs = (fault: Fault, kind: SendOutcome["kind"]) => (subject: Subject) =>
+const endsAs = (fault: Fault, kind: SendOutcome["kind"]) => (subject: AdapterUnderTest) =>
   withRig(subject, async (rig) => {
     const letter = compose(rig, fault);
     await rig.peer.fault(fault);
@@ -214,7 +223,7 @@ const endsAs = (fault: Fault, kind: SendOutcome["kind"]) => (subject: Subject) =
   });
 
 /** Asserts that `send` returns soon after its signal aborts when the peer stops responding. */
-const endsSilenceAs = (fault: Fault, kind: SendOutcome["kind"]) => (subject: Subject) =>
+const endsSilenceAs = (fault: Fault, kind: SendOutcome["kind"]) => (subject: AdapterUnderTest) =>
   withRig(subject, async (rig) => {
     const letter = compose(rig, fault);
     await rig.peer.fault(fault);

@@ -8,11 +8,20 @@ import { wallClock } from "../clock.ts";
 import { noFiles } from "../files.ts";
 import type { Caller, SessionSample } from "../harness.ts";
 import { attempt, deadline, eventually, throughout, within } from "../patience.ts";
-import { type Check, graceMs, mark, outboundOf, present, type Rig, type Subject, withRig } from "../rig.ts";
+import {
+  type AdapterUnderTest,
+  type Check,
+  graceMs,
+  mark,
+  outboundOf,
+  present,
+  type Rig,
+  withRig,
+} from "../rig.ts";
 import { type Serving, serveTest } from "../socket.ts";
 import { replyWith } from "./compose.ts";
 
-interface Call extends Serving {
+interface TestedCall extends Serving {
   readonly caller: Caller;
   readonly path: string;
 }
@@ -24,7 +33,7 @@ const samples = (rig: Rig): readonly SessionSample[] =>
     "session",
   )((path) => rig.channel.url(path));
 
-async function dial(rig: Rig, sample: SessionSample): Promise<Call> {
+async function dial(rig: Rig, sample: SessionSample): Promise<TestedCall> {
   const caller = await sample.begin(rig.adapter);
   const isIt = (one: Route): one is SocketRoute => one.kind === "socket" && one.path === sample.path;
   const route = rig.adapter.routes?.find(isIt);
@@ -32,12 +41,12 @@ async function dial(rig: Rig, sample: SessionSample): Promise<Call> {
   const refusal = await route.authorize(caller.request.clone());
   assert.equal(refusal, null, `${sample.path} answered ${refusal?.status} to a good upgrade`);
   return Object.defineProperties(
-    { caller, path: sample.path } as Call,
+    { caller, path: sample.path } as TestedCall,
     Object.getOwnPropertyDescriptors(serveTest(route, caller.request)),
   );
 }
 
-const sayAll = (call: Call, frames: readonly (string | Uint8Array)[]) => {
+const sayAll = (call: TestedCall, frames: readonly (string | Uint8Array)[]) => {
   for (const frame of frames) call.say(frame);
 };
 const opened = (rig: Rig): readonly SessionEvent[] =>
@@ -50,7 +59,7 @@ const arrives = (rig: Rig, words: string) =>
   rig.channel.until(`"${words}", said in a session`, () => heard(rig, words), rig.patienceMs);
 
 /** Starts a session and waits until it is stored. */
-async function begin(rig: Rig, sample: SessionSample): Promise<Call> {
+async function begin(rig: Rig, sample: SessionSample): Promise<TestedCall> {
   const before = opened(rig).length;
   const call = await dial(rig, sample);
   sayAll(call, call.caller.opening);
@@ -62,14 +71,14 @@ async function begin(rig: Rig, sample: SessionSample): Promise<Call> {
   return call;
 }
 
-async function ends(call: Call, when: string): Promise<void> {
+async function ends(call: TestedCall, when: string): Promise<void> {
   assert.ok(
     await within(call.done, graceMs),
     `serve had not ended ${graceMs} ms after the socket was cut ${when}`,
   );
 }
 
-async function inOrder(subject: Subject): Promise<void> {
+async function inOrder(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     for (const sample of samples(rig)) {
       const before = rig.channel.messages.length;
@@ -91,7 +100,7 @@ async function inOrder(subject: Subject): Promise<void> {
   });
 }
 
-async function endsWhenCut(subject: Subject): Promise<void> {
+async function endsWhenCut(subject: AdapterUnderTest): Promise<void> {
   const count = countingClock();
   const sleeping = () => count.sleeping();
   const body = async (rig: Rig) => {
@@ -133,7 +142,7 @@ async function cutsInOpening(rig: Rig, sample: SessionSample): Promise<void> {
 }
 
 /** The connection is lost during `accept`: `serve` ends after that call, and the utterance is stored. */
-async function finishesAccepting(subject: Subject): Promise<void> {
+async function finishesAccepting(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     for (const sample of samples(rig)) {
       const call = await begin(rig, sample);
@@ -153,7 +162,7 @@ async function finishesAccepting(subject: Subject): Promise<void> {
 }
 
 /** A message that the store rejects must be sent again, or the failure must be visible. */
-async function noticesRejection(subject: Subject): Promise<void> {
+async function noticesRejection(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     for (const sample of samples(rig)) {
       const stillborn = await dial(rig, sample);
@@ -194,13 +203,13 @@ async function noticesRejection(subject: Subject): Promise<void> {
 const mentions = (events: readonly { readonly kind: string; readonly text?: string }[], words: string) =>
   events.some((event) => event.kind === "message" && (event.text ?? "").includes(words));
 /** Returns a function that reports whether the adapter has ended the session. */
-function watch(call: Call): () => boolean {
+function watch(call: TestedCall): () => boolean {
   let over = false;
   void call.done.then(() => (over = true));
   return () => over || call.closed !== null;
 }
 
-async function answersInSession(subject: Subject): Promise<void> {
+async function answersInSession(subject: AdapterUnderTest): Promise<void> {
   await withRig(subject, async (rig) => {
     for (const sample of samples(rig)) {
       const call = await begin(rig, sample);
