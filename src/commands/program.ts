@@ -72,7 +72,7 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .option("--channel <id>", "list: only of this channel")
     .option("--limit <n>", "list: maximum number of rows", count, 50)
     .option("--json", "print JSON")
-    .action(calls(() => import("./outbox.ts"), "action", "id"));
+    .action(calls(() => import("./messages/outbox.ts"), "action", "id"));
   configured("inbox", "list, show, answer or drop inbound messages that were not answered")
     .argument("<action>", "list, show, answer or drop", oneOf("list", "show", "answer", "drop"))
     .argument("[ids...]", "numbers of messages (inbox list)")
@@ -87,7 +87,7 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .option("--limit <n>", "list: maximum number of rows", count, 50)
     .option("--raw", "show: print the message as it was received")
     .option("--json", "print JSON")
-    .action(calls(() => import("./inbox.ts"), "action", "ids"));
+    .action(calls(() => import("./messages/inbox.ts"), "action", "ids"));
   configured("escalation", "list, show, acknowledge and answer escalations")
     .argument("<action>", escalationActions.join(", "), oneOf(...escalationActions))
     .argument("[number]", "number of an escalation (escalation list)")

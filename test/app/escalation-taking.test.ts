@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { expect, it } from "vitest";
 import { run as escalationCommand } from "../../src/commands/escalation.ts";
 import type { Io } from "../../src/commands/io.ts";
-import { run as outboxCommand } from "../../src/commands/outbox.ts";
+import { run as outboxCommand } from "../../src/commands/messages/outbox.ts";
 import { closeServer, listen } from "../agent/fault-server.ts";
 import { chief, type Desk, dora, emil, openDesk, policy } from "./escalation-world.ts";
 import { eventually } from "./eventually.ts";

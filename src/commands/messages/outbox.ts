@@ -1,11 +1,11 @@
 // bridgehead outbox: lists the messages to be sent and changes their state for the operator. Runs in
 // parallel to the daemon, which reads a change at its next sweep.
 
-import type { Database } from "../store/driver.ts";
-import { dropDraft, listDrafts, resendDraft, showDraft } from "../store/operators/outbox.ts";
-import type { Io } from "./io.ts";
-import { exitCodes } from "./io.ts";
-import { table, when, withStore } from "./store.ts";
+import type { Database } from "../../store/driver.ts";
+import { dropDraft, listDrafts, resendDraft, showDraft } from "../../store/operators/outbox.ts";
+import type { Io } from "../io.ts";
+import { exitCodes } from "../io.ts";
+import { table, when, withStore } from "../store.ts";
 
 export interface OutboxOptions {
   readonly config: string;

@@ -1,12 +1,12 @@
 // bridgehead inbox: lists unanswered messages, each with its reason. `answer` releases them to the agent,
 // `drop` closes messages that were held since a restore.
 
-import type { Database } from "../store/driver.ts";
-import { listEvents, readRaw, releaseEvent, showEvent } from "../store/operators/inbox.ts";
-import { answeredBefore, dropEvent, releaseHeld } from "../store/restored.ts";
-import type { Io } from "./io.ts";
-import { exitCodes } from "./io.ts";
-import { table, when, withStore } from "./store.ts";
+import type { Database } from "../../store/driver.ts";
+import { listEvents, readRaw, releaseEvent, showEvent } from "../../store/operators/inbox.ts";
+import { answeredBefore, dropEvent, releaseHeld } from "../../store/restored.ts";
+import type { Io } from "../io.ts";
+import { exitCodes } from "../io.ts";
+import { table, when, withStore } from "../store.ts";
 
 export interface InboxOptions {
   readonly config: string;
