@@ -26,7 +26,7 @@ import { notificationStatesOf, targetsOf } from "../store/tables/responders.ts";
 import { saidBefore, wasGivenBack } from "../store/tables/takeover.ts";
 import type { Io } from "./io.ts";
 import { exitCodes, problemLine } from "./io.ts";
-import { table, useStore, when } from "./store.ts";
+import { table, useStore, when } from "./store/open.ts";
 
 export interface EscalationOptions {
   readonly config: string;

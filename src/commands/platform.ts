@@ -10,7 +10,7 @@ import { isJournal } from "../ops/systemd.ts";
 import type { Administration, AgentDefinition, AgentFields } from "../platform/index.ts";
 import type { Io } from "./io.ts";
 import { exitCodes } from "./io.ts";
-import { table } from "./store.ts";
+import { table } from "./store/open.ts";
 
 export interface PlatformCommandOptions extends AgentOptions {
   readonly what?: "agent";

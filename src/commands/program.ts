@@ -54,12 +54,12 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
       "also connect to the mailboxes, the platform and the store; sends and changes nothing",
     )
     .option("--json", "print the result as JSON")
-    .action(calls(() => import("./check.ts")));
+    .action(calls(() => import("./doctor/check.ts")));
   add("demo", "try Bridgehead on this machine, without any account")
     .option("--once", "exit after the first reply")
     .action(calls(() => import("./demo.ts")));
   add("schema", "print the JSON Schema of the configuration, for editors").action(
-    calls(async () => (await import("./check.ts")).schema),
+    calls(async () => (await import("./doctor/check.ts")).schema),
   );
   configured("outbox", "list, show, resend or drop outbound messages (drafts)")
     .argument("<action>", "list, show, resend or drop", oneOf("list", "show", "resend", "drop"))
@@ -154,13 +154,13 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .option("--json", "agent: print JSON")
     .action(calls(() => import("./platform.ts"), "what", "action", "agent"));
   configured("migrate", "migrate the schema of the store; `run` does it at its start, too").action(
-    calls(async () => (await import("./backup.ts")).migrate),
+    calls(async () => (await import("./store/backup.ts")).migrate),
   );
   const copies = (name: "backup" | "verify" | "restore", description: string, file: string) =>
     (name === "verify" ? add(name, description) : configured(name, description))
       .argument("<file>", file)
       .option("--json", "print JSON")
-      .action(calls(async () => (await import("./backup.ts"))[name], "file"));
+      .action(calls(async () => (await import("./store/backup.ts"))[name], "file"));
   copies("backup", "copy the SQLite store to a new file, also while the daemon runs", "file to write");
   copies("verify", "check a backup or a store completely and report its defects", "file to check");
   copies("restore", "replace the SQLite store with a backup; stop the daemon first", "backup to restore");

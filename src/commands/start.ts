@@ -19,7 +19,7 @@ import { ensureChannel } from "../store/tables/events.ts";
 import { suppression } from "../store/tables/suppressions.ts";
 import type { Io } from "./io.ts";
 import { exitCodes, problemLine } from "./io.ts";
-import { useStore } from "./store.ts";
+import { useStore } from "./store/open.ts";
 
 export interface StartOptions {
   readonly config: string;

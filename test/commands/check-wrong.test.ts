@@ -6,7 +6,7 @@ import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { run } from "../../src/commands/check.ts";
+import { run } from "../../src/commands/doctor/check.ts";
 import type { Io } from "../../src/commands/io.ts";
 import { exitCodes } from "../../src/commands/io.ts";
 

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { type CheckOptions, run, schema } from "../../src/commands/check.ts";
+import { type CheckOptions, run, schema } from "../../src/commands/doctor/check.ts";
 import type { Io } from "../../src/commands/io.ts";
 import { exitCodes } from "../../src/commands/io.ts";
 import { systemClock } from "../../src/ops/clock.ts";

@@ -6,7 +6,7 @@ import { listEvents, readRaw, releaseEvent, showEvent } from "../../store/operat
 import { answeredBefore, dropEvent, releaseHeld } from "../../store/restored.ts";
 import type { Io } from "../io.ts";
 import { exitCodes } from "../io.ts";
-import { table, when, withStore } from "../store.ts";
+import { table, when, withStore } from "../store/open.ts";
 
 export interface InboxOptions {
   readonly config: string;

@@ -5,7 +5,7 @@ import type { Database } from "../../store/driver.ts";
 import { dropDraft, listDrafts, resendDraft, showDraft } from "../../store/operators/outbox.ts";
 import type { Io } from "../io.ts";
 import { exitCodes } from "../io.ts";
-import { table, when, withStore } from "../store.ts";
+import { table, when, withStore } from "../store/open.ts";
 
 export interface OutboxOptions {
   readonly config: string;

@@ -3,19 +3,19 @@
 
 import { existsSync, mkdirSync, realpathSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { openStore } from "../app.ts";
-import { loadStore } from "../config/index.ts";
-import { systemClock as clock } from "../ops/clock.ts";
-import { createLog } from "../ops/log.ts";
-import { isJournal } from "../ops/systemd.ts";
-import { copyStore, replaceStore, type StoreSummary, stampOf, verifyStore } from "../store/backup.ts";
-import { migrations, schemaVersion } from "../store/migrate.ts";
-import { answeredBefore } from "../store/restored.ts";
-import { isDamagedStore } from "../store/sqlite/damaged.ts";
-import { lockStore } from "../store/sqlite/lock.ts";
-import type { Command, Io } from "./io.ts";
-import { exitCodes, problemLine } from "./io.ts";
-import { when } from "./store.ts";
+import { openStore } from "../../app.ts";
+import { loadStore } from "../../config/index.ts";
+import { systemClock as clock } from "../../ops/clock.ts";
+import { createLog } from "../../ops/log.ts";
+import { isJournal } from "../../ops/systemd.ts";
+import { copyStore, replaceStore, type StoreSummary, stampOf, verifyStore } from "../../store/backup.ts";
+import { migrations, schemaVersion } from "../../store/migrate.ts";
+import { answeredBefore } from "../../store/restored.ts";
+import { isDamagedStore } from "../../store/sqlite/damaged.ts";
+import { lockStore } from "../../store/sqlite/lock.ts";
+import type { Command, Io } from "../io.ts";
+import { exitCodes, problemLine } from "../io.ts";
+import { when } from "./open.ts";
 
 export interface BackupOptions {
   readonly config: string;

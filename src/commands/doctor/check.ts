@@ -6,10 +6,10 @@ import { access, constants, readFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { dirname, resolve } from "node:path";
 import type { Channel, ChannelStatus, Log } from "bridgehead/contract";
-import { type AgentSettings, type CallResult } from "../agent/calls.ts";
-import { createAgentClient } from "../agent/index.ts";
-import { openDatabase } from "../app.ts";
-import { builtIn, loadAdapter } from "../channels/loader.ts";
+import { type AgentSettings, type CallResult } from "../../agent/calls.ts";
+import { createAgentClient } from "../../agent/index.ts";
+import { openDatabase } from "../../app.ts";
+import { builtIn, loadAdapter } from "../../channels/loader.ts";
 import {
   type ChannelConfig,
   type Config,
@@ -17,19 +17,19 @@ import {
   loadConfig,
   maskSecrets,
   type Problem,
-} from "../config/index.ts";
-import { askHealth } from "../http/health.ts";
-import { systemClock } from "../ops/clock.ts";
-import { standardTiming } from "../ops/timing.ts";
-import { startable } from "../pipeline/channel-runtime.ts";
-import { readAgents } from "../platform/index.ts";
-import type { Database } from "../store/driver.ts";
-import { migrations, schemaVersion } from "../store/migrate.ts";
-import { openPostgres } from "../store/postgres.ts";
-import { readSecret, writeSecret } from "../store/secrets.ts";
-import { openSqlite } from "../store/sqlite.ts";
-import type { Io } from "./io.ts";
-import { type Command, exitCodes, problemLine } from "./io.ts";
+} from "../../config/index.ts";
+import { askHealth } from "../../http/health.ts";
+import { systemClock } from "../../ops/clock.ts";
+import { standardTiming } from "../../ops/timing.ts";
+import { startable } from "../../pipeline/channel-runtime.ts";
+import { readAgents } from "../../platform/index.ts";
+import type { Database } from "../../store/driver.ts";
+import { migrations, schemaVersion } from "../../store/migrate.ts";
+import { openPostgres } from "../../store/postgres.ts";
+import { readSecret, writeSecret } from "../../store/secrets.ts";
+import { openSqlite } from "../../store/sqlite.ts";
+import type { Io } from "../io.ts";
+import { type Command, exitCodes, problemLine } from "../io.ts";
 
 export interface CheckOptions {
   readonly config: string;

@@ -3,13 +3,13 @@
 
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
-import { openDatabase } from "../app.ts";
-import { loadStore, type StoreConfig } from "../config/index.ts";
-import { systemClock as clock } from "../ops/clock.ts";
-import type { Database } from "../store/driver.ts";
-import { migrations, schemaVersion } from "../store/migrate.ts";
-import type { Io } from "./io.ts";
-import { exitCodes, problemLine } from "./io.ts";
+import { openDatabase } from "../../app.ts";
+import { loadStore, type StoreConfig } from "../../config/index.ts";
+import { systemClock as clock } from "../../ops/clock.ts";
+import type { Database } from "../../store/driver.ts";
+import { migrations, schemaVersion } from "../../store/migrate.ts";
+import type { Io } from "../io.ts";
+import { exitCodes, problemLine } from "../io.ts";
 
 /** Opens the configured store, runs `work`, closes it. Prints a rejected configuration or schema and
  *  returns its exit code. Reads only the key `store`, so secrets that systemd gives to the service alone
