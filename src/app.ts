@@ -23,6 +23,8 @@ import { healthStage } from "./escalation/trigger/health.ts";
 import { createEscalation } from "./escalation/trigger/stage.ts";
 import { webhookChannels } from "./escalation/webhook/adapter.ts";
 import { newToken, steadyNow } from "./ops/clock.ts";
+import { reportHop } from "./ops/hops.ts";
+import { Statistics } from "./ops/statistics.ts";
 import { standardTiming, type Timing, type TimingOverrides, timingWith } from "./ops/timing.ts";
 import { askStage } from "./pipeline/ask/stage.ts";
 import { composeStage } from "./pipeline/compose/stage.ts";
@@ -46,6 +48,7 @@ export interface App {
   readonly installation: Installation;
   readonly scheduler: Scheduler;
   readonly host: Host;
+  readonly statistics: Statistics;
   /** The running agents. A reload replaces the map. */
   readonly agents: ReadonlyMap<string, RunningAgent>;
   /** Null when the configuration has no responders. */
@@ -165,6 +168,11 @@ export async function startApp(options: AppOptions): Promise<App> {
   const store = options.store ?? (await openStore(config, clock, log, migrations, timing));
   const { db } = store;
   const node = `${config.node}/${newToken(6)}`;
+  const statistics = new Statistics();
+  db.observe({
+    hop: (hop) => reportHop(hop, log, statistics),
+    timed: (what, ms) => statistics.observe(`store_${what}_duration_seconds`, {}, ms / 1000),
+  });
   const { requests, per } = config.platform.rate;
   const rate = new RateReserve({
     db,
@@ -297,6 +305,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     installation: store.installation,
     scheduler,
     host,
+    statistics,
     get agents() {
       return agents.running();
     },

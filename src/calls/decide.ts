@@ -17,6 +17,7 @@ export interface OpenTurn {
   readonly id: string;
   readonly state: "waiting" | "asking" | "unknown";
   readonly question: string;
+  readonly trace: string;
   /** The turn opens the platform's conversation and asks nothing. */
   readonly opening: boolean;
 }

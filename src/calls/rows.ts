@@ -166,9 +166,10 @@ export async function openTurns(
     id: string | null;
     state: OpenTurns["turns"][number]["state"];
     question: string;
+    trace: string;
     opening: number;
   }>(
-    `SELECT CASE WHEN conversations.platform_id IS NULL THEN 0 ELSE 1 END AS bound, turns.id, turns.state, turns.question,
+    `SELECT CASE WHEN conversations.platform_id IS NULL THEN 0 ELSE 1 END AS bound, turns.id, turns.state, turns.question, turns.trace,
        CASE WHEN turns.opening IS NULL THEN 0 ELSE 1 END AS opening
      FROM conversations LEFT JOIN turns ON turns.conversation = conversations.id AND turns.open = 1 AND turns.session = $2
      WHERE conversations.id = $1 ORDER BY turns.seq`,

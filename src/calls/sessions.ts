@@ -6,6 +6,7 @@ import { barred } from "../domain/guards.ts";
 import { type Address, answerTo, questionContext, questionText, writeOpening } from "../domain/turn.ts";
 import { newId, newToken } from "../ops/clock.ts";
 import { failpoint } from "../ops/failpoints.ts";
+import { joinTraces, traceOf } from "../ops/hops.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { StoredSession } from "../pipeline/accept/stage.ts";
 import { type ChannelRuntime, whyNotAsk } from "../pipeline/channel-runtime.ts";
@@ -13,7 +14,7 @@ import type { LiveSessions, SessionContext } from "../pipeline/live-sessions.ts"
 import type { Query } from "../store/driver.ts";
 import { refreshLane } from "../store/lanes.ts";
 import { insertConversation } from "../store/tables/conversations.ts";
-import { changeDraft } from "../store/tables/drafts.ts";
+import { changeDraft, reportEnd } from "../store/tables/drafts.ts";
 import { attachmentsOf, type EventRow, settleEvent } from "../store/tables/events.ts";
 import type { SessionRow } from "../store/tables/sessions.ts";
 import { endAttempt, enqueueTurn } from "../store/tables/turns.ts";
@@ -51,6 +52,8 @@ export const liveSessions = (timing: Timing["calls"]): LiveSessions => ({
     if (session) await applyEvent(q, session, event, context, timing);
     const conversation = session?.conversation ?? (await openCall(q, line, row, event, context, timing));
     await settleEvent(q, row.id, { state: "routed", code: event.state, conversation });
+    const { channel } = line;
+    q.hop({ name: "call", channel, trace: "", conversation, session: event.session, state: event.state });
     const reason = missedReason(event, line.rules);
     if (reason !== null)
       await line.escalation()?.open(q, { ...about(line, row, conversation), cause: "call", reason });
@@ -85,6 +88,7 @@ export const liveSessions = (timing: Timing["calls"]): LiveSessions => ({
       channel: row.channel,
       person: event.from.address.toLowerCase(),
       event: row.id,
+      trace: joinTraces(...plan.join.map(({ trace }) => trace), traceOf(row.id)),
       question: [...plan.join.map(({ question }) => question), questionText(event, false, attachments)].join(
         "\n",
       ),
@@ -113,6 +117,7 @@ export const liveSessions = (timing: Timing["calls"]): LiveSessions => ({
     if (change === null) return state.escalated ? "durable" : "at-commit";
     if (draft.state !== "queued") await endAttempt(q, draft.id, "unknown", change.reason ?? null);
     await changeDraft(q, draft.id, change);
+    reportEnd(q, draft, change);
     return change.state === "dropped" ? "never" : "later";
   },
 

@@ -2,6 +2,7 @@
 // ends in `-- only: sqlite` or `-- only: postgres` exists for that database only; now_ms() is the
 // database's clock.
 
+import type { Hop } from "../ops/hops.ts";
 import type { LaneLeases } from "./lanes.ts";
 
 export type Value = string | number | null | Uint8Array;
@@ -47,6 +48,11 @@ export interface Query {
    *  It is called when the transaction, or the savepoint around this call, is rolled back, before any
    *  later transaction begins. The callbacks run in reverse order. */
   onRollback(undo: () => void): void;
+  /** Registers a callback for the time when this transaction is on disk, for lines of the log. It is not called when the
+   *  transaction, or the savepoint around this call, is rolled back. Must not throw. */
+  onDisk(act: () => void): void;
+  /** Reports one hop of a message to the observer of the store, like `onDisk`. Costs no statement. */
+  hop(hop: Hop): void;
   /** The leases of lanes, when one process owns the store; null when they are rows. */
   readonly leases: LaneLeases | null;
 }
@@ -76,6 +82,13 @@ export interface TxOptions {
   readonly hurried?: boolean;
 }
 
+/** Receives what happens in a store, for the log and the metrics. Its members must not throw. */
+export interface StoreObserver {
+  hop(hop: Hop): void;
+  /** Duration of one commit, or of one sync of an SQLite store. */
+  timed(what: "commit" | "sync", ms: number): void;
+}
+
 export interface Database {
   readonly kind: "sqlite" | "postgres";
   /** Runs `work` in a transaction and resolves after the commit is on disk. An exception rolls it back
@@ -93,6 +106,8 @@ export interface Database {
   maintain(): Promise<boolean>;
   /** Registers a listener that is called when another node has announced new work. */
   onWake(listener: () => void): void;
+  /** Sets the observer. Called once, by the daemon; a store of a command has none. */
+  observe(observer: StoreObserver): void;
   /** Notifies the other nodes when this transaction commits. */
   wake(q: Query): Promise<void>;
   close(): Promise<void>;

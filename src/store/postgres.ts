@@ -4,7 +4,7 @@ import type { Clock } from "bridgehead/contract";
 import { type ClientBase, DatabaseError, Pool } from "pg";
 import { systemClock } from "../ops/clock.ts";
 import { standardTiming, type Timing } from "../ops/timing.ts";
-import type { Database, Query, TxOptions, Value } from "./driver.ts";
+import type { Database, Query, StoreObserver, TxOptions, Value } from "./driver.ts";
 import { listenFor } from "./postgres/listener.ts";
 import { type Result, roundTrip, type Sent } from "./postgres/round-trip.ts";
 
@@ -36,6 +36,8 @@ interface PostgresConnection {
   end(): void;
   /** Calls the `onRollback` callbacks of a transaction that was not committed. */
   undo(): void;
+  /** See `Query.onDisk`. */
+  readonly afterwards: readonly (() => void)[];
 }
 
 /** Thrown into a transaction without savepoints when a savepoint's work failed: it runs again with
@@ -51,7 +53,11 @@ const mostQueued = 100;
 function lineOn(
   client: ClientBase,
   queryMs: number,
-  { interrupt, saving = false }: { interrupt?: (error: unknown) => void; saving?: boolean } = {},
+  {
+    interrupt,
+    saving = false,
+    observer,
+  }: { interrupt?: (error: unknown) => void; saving?: boolean; observer?: StoreObserver | null } = {},
 ): PostgresConnection {
   let depth = 0;
   let lost: Error | undefined;
@@ -61,6 +67,7 @@ function lineOn(
   let queued: Queued[] = [];
   let last: Promise<unknown> = Promise.resolve();
   const undos: (() => void)[] = [];
+  const afterwards: (() => void)[] = [];
   const undoTo = (length: number) => {
     while (undos.length > length) undos.pop()?.();
   };
@@ -139,6 +146,7 @@ function lineOn(
       if (ended) return never();
       depth++;
       const before = undos.length;
+      const later = afterwards.length;
       try {
         const result = await work();
         if (saving) {
@@ -155,6 +163,7 @@ function lineOn(
         }
         const cause = failed ?? error;
         undoTo(before);
+        afterwards.length = later;
         if (!lost && saving) {
           failed = undefined;
           queued = [];
@@ -169,12 +178,15 @@ function lineOn(
       }
     },
     onRollback: (undo) => void undos.push(undo),
+    onDisk: (act) => void afterwards.push(act),
+    hop: (hop) => void afterwards.push(() => observer?.hop(hop)),
   };
   return {
     query,
     lost: () => lost,
     end: () => void (ended = true),
     undo: () => undoTo(0),
+    afterwards,
     post: (sql) => queue(sql, []),
     async commit() {
       await check();
@@ -262,6 +274,7 @@ export async function openPostgres(
     throw error;
   }
 
+  let observer: StoreObserver | null = null;
   /** Transactions that wake the other nodes when they commit. */
   const waking = new WeakSet<Query>();
 
@@ -272,7 +285,11 @@ export async function openPostgres(
     const client = await pool.connect();
     const interrupted = Promise.withResolvers<never>();
     const { reject: interrupt } = interrupted;
-    const line = lineOn(client, unhurried ? timing.migration : timing.response, { interrupt, saving });
+    const line = lineOn(client, unhurried ? timing.migration : timing.response, {
+      interrupt,
+      saving,
+      observer,
+    });
     try {
       line.post("BEGIN");
       if (unhurried) {
@@ -281,7 +298,10 @@ export async function openPostgres(
       }
       if (!durable) line.post("SET LOCAL synchronous_commit = off");
       const result = await Promise.race([interrupted.promise, work(line.query)]);
+      const began = systemClock.monotonic();
       await line.commit();
+      observer?.timed("commit", systemClock.monotonic() - began);
+      for (const act of line.afterwards) act();
       if (waking.has(line.query)) listening.notify();
       committed?.();
       return result;
@@ -327,6 +347,7 @@ export async function openPostgres(
     },
     maintain: async () => false,
     onWake: (listener) => void listeners.push(listener),
+    observe: (next) => void (observer = next),
     wake: async (q) => void waking.add(q),
     close: () => (closing ??= close()),
   };

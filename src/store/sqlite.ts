@@ -54,7 +54,14 @@ function cachedStatements(db: Sqlite.Database, now: () => number): Prepare {
 function queryOn(
   prepareAny: Prepare,
   leases: LaneLeases,
-  { checkOpen, wrote, nested, onRollback }: Pick<Commits, "checkOpen" | "wrote" | "nested" | "onRollback">,
+  {
+    checkOpen,
+    wrote,
+    nested,
+    onRollback,
+    onDisk,
+    hop,
+  }: Pick<Commits, "checkOpen" | "wrote" | "nested" | "onRollback" | "onDisk" | "hop">,
 ): Query {
   const prepare: Prepare = (sql) => {
     checkOpen();
@@ -88,6 +95,8 @@ function queryOn(
     waits: new Set(),
     savepoint: nested,
     onRollback,
+    onDisk,
+    hop,
     leases,
   };
 }
@@ -102,6 +111,8 @@ const withoutTransaction = {
   wrote: () => undefined,
   nested: <T>(work: () => Promise<T>) => work(),
   onRollback: () => undefined,
+  onDisk: (act: () => void) => act(),
+  hop: () => undefined,
 };
 
 function openReader(file: string, busyMs: number, now: () => number, leases: LaneLeases): Reader {
@@ -149,6 +160,7 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
       return result;
     },
     onWake: () => undefined,
+    observe: (observer) => void (commits.observer = observer),
     wake: async () => undefined,
     async close() {
       await commits.idle();

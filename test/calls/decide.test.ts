@@ -19,6 +19,7 @@ const turn = (id: string, state: OpenTurn["state"], opening = false): OpenTurn =
   id,
   state,
   question: opening ? "" : `text of ${id}`,
+  trace: "",
   opening,
 });
 const ids = (turns: readonly OpenTurn[]): string[] => turns.map(({ id }) => id);

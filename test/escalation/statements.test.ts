@@ -58,7 +58,7 @@ async function statements(db: Database, work: (q: Query) => Promise<unknown>): P
           if (name === "savepoint") return (inner: () => Promise<unknown>) => target.savepoint(inner);
           if (typeof value !== "function") return value;
           return (sql: string, ...values: never[]) => {
-            if (name !== "onRollback") seen.push(sql.replace(/\s+/g, " "));
+            if (!["onRollback", "onDisk", "hop"].includes(name)) seen.push(sql.replace(/\s+/g, " "));
             return (value as (...args: unknown[]) => unknown).call(target, sql, ...values);
           };
         },

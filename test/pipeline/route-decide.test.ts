@@ -106,7 +106,7 @@ describe("the turn", () => {
   });
 
   it("joins a waiting turn before any cap counts, and never later than four times the debounce time", () => {
-    const last = { id: "t", question: "one", context: null, first_at: now - 3500 };
+    const last = { id: "t", trace: "m1", question: "one", context: null, first_at: now - 3500 };
     const counts = [{ name: "sender", cap, count: 10 }] as const;
     const facts: Facts = { ...unknown, conversation: "k", last, counts };
     expect(decideTurn(received(), facts, rules, [])).toMatchObject({

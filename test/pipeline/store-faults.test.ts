@@ -108,6 +108,7 @@ it("looks once a second at a store that is gone, and says so each time", async (
       throw new Error("ECONNREFUSED");
     },
     onWake: () => undefined,
+    observe: () => undefined,
     wake: async () => undefined,
     maintain: async () => false,
     close: async () => undefined,

@@ -107,7 +107,7 @@ export function describeBegun(place: NewPlace): void {
 
     it("move the turn's due time, but not before a time it has to wait for", async () => {
       const db = await fresh(place);
-      const own = { turn: "t1", conversation: "k", context: null };
+      const own = { turn: "t1", trace: "m1 m2", conversation: "k", context: null };
       const change = { ...own, question: "one\ntwo", address: '{"to":[1]}', receivedAt: 5 };
       const far = Date.now() + 3_600_000;
       await db.tx(async (q) => {

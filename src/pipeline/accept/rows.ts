@@ -1,6 +1,7 @@
 // Stage accept: inserts events with their bytes and attachments, several events in one statement.
 
 import type { Cursor } from "bridgehead/contract";
+import { traceOf } from "../../ops/hops.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import { type Query, touch, type Value } from "../../store/driver.ts";
 import { manyRows } from "../../store/many.ts";
@@ -113,8 +114,14 @@ export async function insertEvents(
     for (const [sql, values] of insertAttachments(attachments)) await q.write(sql, ...values);
     if (attachments.some((values) => values.at(-1) === 1)) touch(q, "attachments", group[0]?.channel);
     results.push(...group.map(({ externalId }) => stored.has(keyOf(externalId))));
+    for (const event of group) reportReceived(q, event, stored.get(keyOf(event.externalId)));
   }
   return results;
+}
+
+function reportReceived(q: Query, { channel, kind }: NewEvent, event: number | undefined): void {
+  if (event === undefined) q.hop({ name: "duplicate", channel, trace: "" });
+  else if (kind === "message") q.hop({ name: "received", channel, trace: traceOf(event), event });
 }
 
 /** Returns the id as the databases return it: without NUL (PostgreSQL) and lone surrogates. */

@@ -29,7 +29,7 @@ import {
   handBack,
   repeatable,
 } from "./decide.ts";
-import { recordAttempt } from "./rows.ts";
+import { hopOf, recordAttempt } from "./rows.ts";
 import type { AskDeps } from "./stage.ts";
 
 /** A decision, and the turn it is about: the same work may continue with the question after the opening. */
@@ -63,8 +63,9 @@ function effect(name: "open.cross" | "ask.cross", asking: Asking, signal: AbortS
     crossing: async () => {
       check();
       // A turn of unknown outcome stays unknown until this call has an outcome.
-      if (asking.turn.state === "waiting") await record(asking, deps);
+      if (asking.turn.state === "waiting") await record(asking, deps, name === "ask.cross");
       check();
+      if (name === "ask.cross") asking.attempt.askedAt = deps.clock.monotonic();
       failpoint(name, "before", fields);
     },
     crossed: () => failpoint(name, "after", fields),
@@ -89,12 +90,14 @@ const isAskedAtCommit = (
 
 /** Commits the attempt. Rejects, and nothing is sent, when the lease is lost, the transaction fails, or
  *  the turn changed. */
-async function record(asking: Asking, deps: AskDeps): Promise<void> {
+async function record(asking: Asking, deps: AskDeps, isQuestion: boolean): Promise<void> {
   const { attempt, turn } = asking;
   const fields = { channel: asking.line.channel, turn: turn.id };
   const isBinding = attempt.unbound !== null;
   const write = async (q: Query) => {
     if (!(await recordAttempt(q, asking))) return false;
+    if (isQuestion && turn.kind === "question")
+      q.hop({ name: "asked", ...hopOf(turn), attempt: turn.attempts + 1, tookMs: turn.age });
     if (isBinding) failpoint("open.commit", "before", fields);
     failpoint("ask.record", "before", fields);
     return true;
@@ -155,7 +158,7 @@ export async function open(asking: Asking, signal: AbortSignal, deps: AskDeps): 
   const next: Asking = {
     ...asking,
     conversation: { ...conversation, platform_id: platformId },
-    attempt: { recorded: false, obsolete: false, unbound: platformId, composed: false },
+    attempt: { recorded: false, obsolete: false, unbound: platformId, askedAt: null, composed: false },
   };
   const asked = await ask(next, platformId, signal, deps);
   // The turn changed since: only the binding is stored, and the turn is claimed again.

@@ -44,6 +44,8 @@ export interface AttemptState {
   /** The platform's conversation that the previous call of this work has opened, until it is stored. It is
    *  stored with the next record or decision. */
   unbound: string | null;
+  /** Monotonic milliseconds of the crossing with the question; null before it. */
+  askedAt: number | null;
   /** The transition has composed the answer: its commit is also that of the drafts. */
   composed: boolean;
 }

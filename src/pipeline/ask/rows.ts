@@ -7,7 +7,7 @@ import type { Query } from "../../store/driver.ts";
 import { guardLease, releaseLane } from "../../store/lanes.ts";
 import { bindPlatform, isBound, unbindPlatform } from "../../store/tables/conversations.ts";
 import { insertReply } from "../../store/tables/drafts.ts";
-import { settleEventsOf } from "../../store/tables/events.ts";
+import { reportUnanswered, settleEventsOf } from "../../store/tables/events.ts";
 import { recordMode, resetPoll, schedulePoll } from "../../store/tables/polls.ts";
 import { namePlatformId } from "../../store/tables/takeover.ts";
 import {
@@ -34,6 +34,16 @@ export async function recordAttempt(q: Query, asking: Asking): Promise<boolean> 
   if (attempt.unbound !== null) return bindAsking(q, turn, attempt.unbound);
   return recordAsking(q, turn, node, lease.token);
 }
+
+/** Returns the fields of a turn in a hop. */
+export const hopOf = ({ id: turn, channel, conversation, trace, event, session }: Asking["turn"]) => ({
+  channel,
+  trace,
+  ...(event === null ? {} : { event }),
+  conversation,
+  turn,
+  session,
+});
 
 /** Writes what becomes of the turn, and releases the lane. */
 export async function write(q: Query, asking: Asking, decision: AskDecision): Promise<void> {
@@ -81,6 +91,8 @@ async function leave(q: Query, asking: Asking, outcome: AskOutcome, change: Turn
   const detail = change.reason ?? null;
   if (unsent) await countUnsent(q, turn, { node, token: lease.token, outcome, detail });
   else await endAttempt(q, turn.id, outcome, detail);
+  const isRetried = outcome !== "sent" && (change.state === "waiting" || change.state === "unknown");
+  q.hop({ name: "askAttempt", channel: turn.channel, trace: turn.trace, outcome, isRetried });
   const wanted = turn.session === null || !(await isDropped(q, turn.id));
   if (wanted) await changeTurn(q, turn.id, change);
   // Records the question's id, so that a later lookup does not mistake the old question for the new one.
@@ -152,6 +164,9 @@ async function answered(
   if (!wanted) return;
   const handOver = (await line.escalation()?.answered(q, line, asking, answer)) ?? false;
   if (silent || answer.text === null) return list(q, asking, "ignored", "silent", noAnswer);
+  const { askedAt } = asking.attempt;
+  const tookMs = askedAt === null ? null : clock.monotonic() - askedAt;
+  q.hop({ name: "answered", ...hopOf(turn), tookMs });
   const { text, replyId: platformId } = answer;
   asking.attempt.composed = await composeAnswer(q, line, {
     turn,
@@ -194,6 +209,7 @@ async function list(
   reason: string,
 ): Promise<void> {
   await settleEventsOf(q, asking.turn.id, { state, code, reason });
+  reportUnanswered(q, asking.turn, { state, code });
 }
 
 async function failed(
@@ -232,16 +248,17 @@ async function gone(q: Query, asking: Asking, reason: string): Promise<void> {
  *  for a question that certainly did not reach the platform. */
 async function returnQuestion(
   q: Query,
-  turn: Pick<Asking["turn"], "id" | "conversation" | "session" | "question">,
+  turn: Pick<Asking["turn"], "id" | "conversation" | "session" | "question" | "trace">,
 ): Promise<void> {
   const next = await q.one<{ id: string }>(
-    `UPDATE turns SET question = $3 || question WHERE id = (
+    `UPDATE turns SET question = $3 || question, trace = $4 || trace WHERE id = (
        SELECT id FROM turns WHERE conversation = $1 AND session = $2 AND open = 1 AND state = 'waiting' AND opening IS NULL
        ORDER BY seq LIMIT 1
      ) RETURNING id`,
     turn.conversation,
     turn.session,
     `${turn.question}\n`,
+    turn.trace === "" ? "" : `${turn.trace} `,
   );
   if (next) await q.write("UPDATE events SET turn = $2 WHERE turn = $1", turn.id, next.id);
 }

@@ -19,7 +19,7 @@ import { failpoint } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { abandonLane, channelsWithDueLanes, type Lease, releaseLane } from "../../store/lanes.ts";
-import { settleEventsOf } from "../../store/tables/events.ts";
+import { reportUnanswered, settleEventsOf } from "../../store/tables/events.ts";
 import { suppression } from "../../store/tables/suppressions.ts";
 import { type ClaimedTurn, changeTurn, leaseTurns } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, type ChannelRuntimes, whyNotAsk } from "../channel-runtime.ts";
@@ -109,7 +109,7 @@ export function askStage(deps: AskDeps): Stage {
       node: deps.node,
       rate: deps.rate,
       timing: deps.timing,
-      attempt: { recorded: false, obsolete: false, unbound: null, composed: false },
+      attempt: { recorded: false, obsolete: false, unbound: null, askedAt: null, composed: false },
     };
   }
 }
@@ -129,7 +129,9 @@ async function isDropped(
   if (found === null) return false;
   const reason = `suppressed: ${found}`;
   await changeTurn(q, turn.id, { state: "dropped", open: 0, reason });
-  await settleEventsOf(q, turn.id, { state: "ignored", code: suppressedCode, reason });
+  const outcome = { state: "ignored", code: suppressedCode, reason } as const;
+  await settleEventsOf(q, turn.id, outcome);
+  reportUnanswered(q, turn, outcome);
   return true;
 }
 

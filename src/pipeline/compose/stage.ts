@@ -36,7 +36,7 @@ import {
   type ReplyRow,
   readyReplies,
 } from "../../store/tables/drafts.ts";
-import { lockChannel, settleEventsOf } from "../../store/tables/events.ts";
+import { lockChannel, reportUnanswered, settleEventsOf } from "../../store/tables/events.ts";
 import { filesOf, type ReadyFile } from "../../store/tables/files.ts";
 import { readTurn, type TurnRow } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, type ChannelRuntimes, skillOf } from "../channel-runtime.ts";
@@ -73,12 +73,15 @@ const failed = (error: unknown) => ({ state: "failed", reason: String(error) }) 
 
 /** The customer waits for an answer that needs an operator. `inbox` lists the message and can retry it. */
 async function listFailed(q: Query, row: ReplyRow, reason: string): Promise<void> {
-  if (row.turn !== null) await settleEventsOf(q, row.turn, { state: "failed", code: "not-composed", reason });
+  if (row.turn === null) return;
+  const outcome = { state: "failed", code: "not-composed", reason } as const;
+  await settleEventsOf(q, row.turn, outcome);
+  reportUnanswered(q, await readTurn(q, row.turn), outcome);
 }
 
 /** What a reply is composed from. */
 interface ComposeFacts {
-  readonly turn: Pick<TurnRow, "address" | "received_at"> | null;
+  readonly turn: Pick<TurnRow, "address" | "received_at" | "trace"> | null;
   readonly conversation: ConversationRow;
   /** True when the agent has not replied in the conversation yet. */
   readonly isFirst: boolean;
@@ -89,8 +92,16 @@ async function compose(q: Query, line: ChannelRuntime, row: ReplyRow, log: Log):
   const turn = row.turn === null ? null : await readTurn(q, row.turn);
   const conversation = await readConversation(q, row.conversation);
   const drafts = draftsOf(line, row, await load(q, line, row, turn, conversation), log);
-  for (const draft of drafts) await enqueueDraft(q, draft);
+  await enqueueAll(q, drafts);
   await changeReply(q, row.id, "composed", null);
+}
+
+async function enqueueAll(q: Query, drafts: readonly NewDraft[]): Promise<void> {
+  for (const draft of drafts) {
+    await enqueueDraft(q, draft);
+    const { id, channel, conversation, trace = "", session, dueAt } = draft;
+    q.hop({ name: "queued", channel, trace, conversation, draft: id, session: session ?? null, dueAt });
+  }
 }
 
 /** An agent's answer, with the rows of its question. */
@@ -134,7 +145,7 @@ export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewA
   }
   await insertReply(q, { ...reply, state: "composed" });
   failpoint("draft.commit", "before", { channel });
-  for (const draft of drafts) await enqueueDraft(q, draft);
+  await enqueueAll(q, drafts);
   return true;
 }
 
@@ -173,6 +184,7 @@ function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFacts, log
     channel: row.channel,
     reply: row.id,
     recipient: recipientOf(address.to, conversation),
+    trace: turn?.trace ?? "",
     body: JSON.stringify(body satisfies Json),
     dueAt: (turn?.received_at ?? row.created_at) + delay,
     forced: address.forced === true,

@@ -9,7 +9,14 @@ import type { Timing } from "../../ops/timing.ts";
 import type { Query } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
-import { changeDraft, type DraftRow, endRest, readDraft, resumeRest } from "../../store/tables/drafts.ts";
+import {
+  changeDraft,
+  type DraftRow,
+  endRest,
+  readDraft,
+  reportDraft,
+  resumeRest,
+} from "../../store/tables/drafts.ts";
 import { awaitDraft, type EventRow, settleEvent } from "../../store/tables/events.ts";
 import { strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
@@ -149,6 +156,7 @@ async function apply(
     const suppressed = await strike(q, line.channel, suppress.address, strikeLimit, cause);
     log.warn({ ...fields, suppressed }, "reply bounced");
   }
+  reportDraft(q, draft, "receipt", { state: event.state, ...(event.code ? { code: event.code } : {}) });
   if (!change) return;
   if (change.externalId) await cite(q, line.channel, change.externalId, draft.conversation, draft.id);
   await changeDraft(q, draft.id, change);

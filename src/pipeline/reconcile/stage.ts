@@ -17,7 +17,13 @@ import type { Timing } from "../../ops/timing.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { guardLease, type Lease, releaseLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
-import { changeDraft, type DraftChange, type DraftRow, endRest } from "../../store/tables/drafts.ts";
+import {
+  changeDraft,
+  type DraftChange,
+  type DraftRow,
+  endRest,
+  reportEnd,
+} from "../../store/tables/drafts.ts";
 import { notificationsOf } from "../../store/tables/responders.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
@@ -60,8 +66,10 @@ export async function reconcile(
   return async (q) => {
     await guardLease(q, work.lease);
     // A delivery receipt may have changed the draft in the meantime.
-    if (await changeDraft(q, draft.id, change, draft.state))
+    if (await changeDraft(q, draft.id, change, draft.state)) {
+      reportEnd(q, draft, change);
       await writeEnd(q, work, finding, change, isNotification);
+    }
     await releaseLane(q, work.lease, "out");
   };
 }

@@ -18,6 +18,7 @@ import {
   type References,
   references,
 } from "../../domain/turn.ts";
+import { joinTraces, traceOf } from "../../ops/hops.ts";
 import type { Timing } from "../../ops/timing.ts";
 import { answeredBefore } from "../../store/restored.ts";
 import { type AttachmentRow, type EventRow, exempt } from "../../store/tables/events.ts";
@@ -104,14 +105,13 @@ export const isUnderCap = ({ kind, code }: EventRow): boolean =>
 /** The result for a message. */
 export type RouteDecision = RowDecision | EffectDecision;
 
-/** A result that is nothing but rows. `quiet`: it is not logged. */
+/** A result that is nothing but rows. */
 export type RowDecision =
   | {
       readonly kind: "settle";
       readonly state: "ignored" | "held";
       readonly code: string;
       readonly reason: string;
-      readonly quiet?: true;
     }
   | { readonly kind: "join"; readonly extension: Extension }
   | { readonly kind: "ask"; readonly dueAt: number };
@@ -159,7 +159,7 @@ export function decideGuards(
   const { event, row } = message;
   if (traits.platform === null) {
     const reason = "the channel carries notices only, and this answers none of them";
-    return { kind: "settle", state: "ignored", code: "not-asked", reason, quiet: true };
+    return { kind: "settle", state: "ignored", code: "not-asked", reason };
   }
   const inCall = "session" in event.thread;
   // A released event (`inbox answer`) keeps its former code. The operator has decided, so the guards do not
@@ -225,6 +225,7 @@ function joined({ row, event }: Incoming, facts: Facts, debounce: number): Exten
   if (question.length > longestQuestion) return null;
   return {
     turn: last.id,
+    trace: joinTraces(last.trace, traceOf(row.id)),
     conversation,
     question,
     context: joinedContext(last.context, questionContext(event)),

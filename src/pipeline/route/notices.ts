@@ -154,7 +154,6 @@ export async function holdForHuman(
   const held = await countHeld(q, line.channel, deps.timing.route.heldFlood, floodLimit);
   const flood = held >= floodLimit;
   await settleEvent(q, row.id, { state: "held", code, reason, conversation });
-  deps.log.warn({ channel: line.channel, event: row.id, code }, "message held for a human");
   const what = `${reason}; it is held as number ${row.id} (see bridgehead inbox list)`;
   if (!flood) {
     const subject = `A message needs a human: ${event.subject ?? "(no subject)"}`

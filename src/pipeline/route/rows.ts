@@ -261,6 +261,7 @@ export async function loadConversations(
 
 export interface JoinableRow {
   readonly id: string;
+  readonly trace: string;
   readonly question: string;
   readonly context: string | null;
   /** Time at which the first of its messages was accepted. */
@@ -276,7 +277,7 @@ export async function joinableTurn(
   person: string,
 ): Promise<JoinableRow | null> {
   const last = await q.one<JoinableRow & { state: string; person: string; own: number }>(
-    `SELECT turns.id, question, context, turns.state, person, COALESCE(events.received_at, made_at) AS first_at,
+    `SELECT turns.id, turns.trace, question, context, turns.state, person, COALESCE(events.received_at, made_at) AS first_at,
        CASE WHEN session IS NULL AND opening IS NULL AND turns.kind = 'question' THEN 1 ELSE 0 END AS own
      FROM turns LEFT JOIN events ON events.id = turns.event
      WHERE turns.conversation = $1 AND open = 1 ORDER BY seq DESC LIMIT 1`,
@@ -288,6 +289,8 @@ export async function joinableTurn(
 /** A later message that is added to a waiting turn. */
 export interface Extension {
   readonly turn: string;
+  /** Of all messages of the turn. */
+  readonly trace: string;
   readonly conversation: string;
   readonly question: string;
   readonly context: string | null;
@@ -300,7 +303,7 @@ export interface Extension {
  *  own due time if that is later. */
 export async function extendTurn(q: Query, change: Extension): Promise<void> {
   await q.write(
-    `UPDATE turns SET question = $2, context = $3, address = $4, received_at = $5, updated_at = now_ms(),
+    `UPDATE turns SET question = $2, context = $3, address = $4, received_at = $5, trace = $7, updated_at = now_ms(),
        due_at = CASE WHEN attempts > 0 AND due_at > $6 THEN due_at ELSE $6 END WHERE id = $1`,
     change.turn,
     change.question,
@@ -308,6 +311,7 @@ export async function extendTurn(q: Query, change: Extension): Promise<void> {
     change.address,
     change.receivedAt,
     change.dueAt,
+    change.trace,
   );
   await refreshLane(q, change.conversation, "in");
 }

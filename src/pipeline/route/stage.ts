@@ -301,8 +301,7 @@ function addWrites(
 ): void {
   const { row } = message;
   if (decision.kind === "settle") {
-    const { state, code, reason, quiet } = decision;
-    if (!quiet) pass.log.info({ channel: row.channel, event: row.id, code }, "message not answered");
+    const { state, code, reason } = decision;
     writes.settled.push({ id: row.id, state, code, reason });
     return;
   }
@@ -344,8 +343,8 @@ async function perform(
       return pass.sessions.routeMessage(q, line, row, event, decision.session, pass);
     case "over": {
       const { code, reason, cap } = decision.over;
-      pass.log.warn({ channel: row.channel, event: row.id, code }, "message held by a cap");
       await settleEvent(q, row.id, { state: "held", code, reason });
+      q.hop({ name: "capped", channel: row.channel, trace: "", code });
       if (line.rules.cap_text) await tellHeld(q, line, event, cap, await place(), pass);
       return raiseHeld(q, line, row, reason);
     }
@@ -378,11 +377,11 @@ async function waitForRoom(q: Query, pass: Pass, row: EventRow, waits: readonly 
   const preferred = row.preferred === 1;
   pass.room.noneForOthers = true;
   if (preferred) pass.room.none = true;
-  if (!(await isCapped(q, channel)))
-    pass.log.warn(
-      { channel, wait_ms: Math.ceil(waitMs), preferred },
-      "channel at its cap: messages are queued",
-    );
+  if (!(await isCapped(q, channel))) {
+    const fields = { channel, wait_ms: Math.ceil(waitMs), preferred };
+    q.onDisk(() => pass.log.warn(fields, "channel at its cap: messages are queued"));
+  }
+  q.hop({ name: "capped", channel, trace: "", code: "cap-channel" });
   await postponeChannel(q, channel, waitMs, preferred);
   await pass.line.escalation()?.open(q, {
     key: `cap:${channel}:${Math.floor(pass.clock.now() / pass.timing.route.capEscalation)}`,

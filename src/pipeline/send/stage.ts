@@ -16,7 +16,7 @@ import { failpoint } from "../../ops/failpoints.ts";
 import type { Query } from "../../store/driver.ts";
 import { abandonLane, channelsWithDueLanes, guardLease, type Lease, releaseLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
-import { changeDraft, endRest } from "../../store/tables/drafts.ts";
+import { changeDraft, endRest, reportDraft, reportEnd } from "../../store/tables/drafts.ts";
 import { readFile } from "../../store/tables/files.ts";
 import { strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
@@ -110,7 +110,7 @@ async function nextDraft(
   line: ChannelRuntime,
   lease: Lease,
   first: HeadRow | null,
-  { sessions, log, db }: SendDeps,
+  { sessions, db }: SendDeps,
 ): Promise<Next> {
   for (let found = first; ; found = await headDraft(q, lease)) {
     const head = found;
@@ -127,7 +127,7 @@ async function nextDraft(
     if (next.kind === "start") return { draft: head, waitsForDisk };
     if (next.kind === "wait" || head === null) return none;
     const { reason, suppressed } = next;
-    log.info({ channel: line.channel, draft: head.id, suppressed }, "reply dropped before sending");
+    reportDraft(q, head, "dropped", { code: suppressed ? "suppressed" : "superseded" });
     await changeDraft(q, head.id, { state: "dropped", open: 0, reason });
     await line.escalation()?.undeliverable(q, line, head, { state: "dropped", reason });
   }
@@ -179,6 +179,7 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
     failpoint("send.cross", "before", fields);
   };
   let outcome: SendOutcome;
+  const began = deps.clock.monotonic();
   try {
     if (!line.outbound) throw new Error("the channel cannot send");
     const work = line.outbound.send(JSON.parse(draft.body) as Json, {
@@ -206,7 +207,8 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   if (outcome.kind !== "sent") {
     deps.log.warn({ ...fields, outcome: outcome.kind, reason: outcome.reason }, "send attempt failed");
   }
-  return (q) => conclude(q, sending, outcome, state.recorded === "yes", deps);
+  const tookMs = deps.clock.monotonic() - began;
+  return (q) => conclude(q, sending, { outcome, recorded: state.recorded === "yes", tookMs }, deps);
 }
 
 /** The provider's response is awaited no longer than the lease lasts, so `leastMs` of it must be left. */
@@ -245,8 +247,11 @@ async function handBack(q: Query, { line, lease, draft, pauses }: Sending): Prom
 async function conclude(
   q: Query,
   sending: Sending,
-  outcome: SendOutcome,
-  recorded: boolean,
+  {
+    outcome,
+    recorded,
+    tookMs,
+  }: { readonly outcome: SendOutcome; readonly recorded: boolean; readonly tookMs: number },
   deps: SendDeps,
 ): Promise<void> {
   const { line, lease, draft, node } = sending;
@@ -258,7 +263,11 @@ async function conclude(
       for (const id of [outcome.id, ...(outcome.also ?? [])])
         await cite(q, line.channel, id, draft.conversation, draft.id);
     }
-    await applyEnding(q, sending, endingFor(sending, outcome, deps), outcome);
+    const ending = endingFor(sending, outcome, deps);
+    const isRetried = outcome.kind !== "sent" && ending.change.open === 1;
+    reportDraft(q, draft, "sendAttempt", { outcome: outcome.kind, isRetried });
+    if (outcome.kind === "sent") reportDraft(q, draft, "sent", { attempt: draft.attempts + 1, tookMs });
+    await applyEnding(q, sending, ending, outcome);
   }
   await sending.pauses.apply(q, line, draft, lease.sender, outcome);
   await releaseLane(q, lease, "out");
@@ -280,6 +289,7 @@ async function applyEnding(
   const why = outcome.kind === "refused" ? outcome.reason : reason;
   if (address === "opt-out") await suppressOptedOut(q, line.channel, draft.recipient, why);
   if (address === "strike") await strike(q, line.channel, draft.recipient, strikeLimit, why);
+  if (outcome.kind !== "sent") reportEnd(q, draft, change);
   if (change.state !== "failed") return;
   // The following parts are incomplete without a refused part, so they are dropped too.
   if (change.open === 0) await endRest(q, draft, "dropped");

@@ -10,8 +10,9 @@ import { fdatasync } from "node:fs";
 import { promisify } from "node:util";
 import type Sqlite from "better-sqlite3";
 import { systemClock } from "../../ops/clock.ts";
+import type { Hop } from "../../ops/hops.ts";
 import { standardTiming, type Timing } from "../../ops/timing.ts";
-import type { Query, TxOptions } from "../driver.ts";
+import type { Query, StoreObserver, TxOptions } from "../driver.ts";
 import { damaged, isDamage, isFailedSync } from "./damaged.ts";
 import { Wal, type WalOptions } from "./wal.ts";
 
@@ -55,6 +56,10 @@ export class Commits {
   #flushing: Promise<void> | null = null;
   /** Reverts changes in memory; see `Query.onRollback`. */
   readonly #undos: (() => void)[] = [];
+  /** See `Query.onDisk`. */
+  #afterwards: (() => void)[] = [];
+  /** Set by the daemon. */
+  observer: StoreObserver | null = null;
   /** True when the running commit may have changed the file. */
   #hasWritten = false;
   /** True in the retry with savepoints. A savepoint costs a copy of every page written after it, and rollbacks are
@@ -154,12 +159,17 @@ export class Commits {
 
   readonly onRollback = (undo: () => void): void => void this.#undos.push(undo);
 
+  readonly onDisk = (act: () => void): void => void this.#afterwards.push(act);
+
+  readonly hop = (hop: Hop): void => this.onDisk(() => this.observer?.hop(hop));
+
   /** Rolls back the writes of `work` when it throws. Without savepoints the whole batch restarts with them, and the
    *  promise of this call never settles. */
   readonly nested = async <T>(work: () => Promise<T>): Promise<T> => {
     const { save, release, undo } = this.#statements;
     if (this.#saving) save.run();
     const before = this.#undos.length;
+    const afterwards = this.#afterwards.length;
     try {
       const result = await work();
       if (this.#saving) release.run();
@@ -167,6 +177,7 @@ export class Commits {
     } catch (error) {
       if (!this.#saving) return this.#beginAgain();
       this.#undoTo(before);
+      this.#afterwards.length = afterwards;
       if (this.#db.inTransaction) {
         undo.run();
         release.run();
@@ -235,12 +246,21 @@ export class Commits {
   #acknowledge(done: readonly Done[]): void {
     const later = done.filter(({ one }) => one.durable);
     const onDisk = later.length > 0 ? this.durable() : null;
+    const afterwards = this.#afterwards;
+    this.#afterwards = [];
+    const act = () => {
+      for (const one of afterwards) one();
+    };
+    if (!onDisk) act();
     for (const { one, isKept, report } of done) {
       if (isKept) one.committed?.();
       if (!one.durable) report();
     }
     void onDisk?.then(
-      () => later.forEach(({ report }) => report()),
+      () => {
+        act();
+        for (const { report } of later) report();
+      },
       (error: unknown) => later.forEach(({ one }) => one.reject(error)),
     );
   }
@@ -250,6 +270,7 @@ export class Commits {
   async #commitAll(batch: readonly WaitingTransaction[], withSavepoints: boolean): Promise<Done[] | null> {
     this.#saving = withSavepoints;
     this.#undos.length = 0;
+    this.#afterwards = [];
     this.#hasWritten = false;
     const again = Promise.withResolvers<null>();
     this.#beginAgain = () => {
@@ -267,7 +288,9 @@ export class Commits {
         results.push(result);
       }
       this.#wal?.checkInPlace();
+      const began = systemClock.monotonic();
       this.#statements.commit.run();
+      this.observer?.timed("commit", systemClock.monotonic() - began);
       this.#undos.length = 0;
       if (this.#hasWritten) {
         this.#committed += 1;
@@ -295,9 +318,11 @@ export class Commits {
   #startSync(descriptor: number): Promise<void> {
     const covers = this.#committed;
     this.#covering = covers;
+    const began = systemClock.monotonic();
     const running = this.#sync(descriptor).then(
       () => {
         this.#syncing = null;
+        this.observer?.timed("sync", systemClock.monotonic() - began);
         if (this.#failure) throw this.#failure;
         this.#synced = covers;
       },

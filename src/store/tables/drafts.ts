@@ -1,6 +1,7 @@
 // Replies, and drafts in their lanes: statements that several stages and commands share. Each part of a reply with several
 // drafts is sent only after the previous one was accepted.
 
+import type { Hop, HopName } from "../../ops/hops.ts";
 import { type Query, touch } from "../driver.ts";
 import { appendToLane, nextSeq, refreshLane } from "../lanes.ts";
 import { channelsIn } from "../many.ts";
@@ -139,6 +140,10 @@ export interface DraftRow {
   readonly channel: string;
   readonly reply: string;
   readonly recipient: string;
+  /** The messages that it answers, for the log (`Hop.trace`). */
+  readonly trace: string;
+  /** Milliseconds since the message that it answers was accepted; null when it answers none. */
+  readonly age: number | null;
   /** The live session (call) that the draft is spoken in, or null. */
   readonly session: string | null;
   /** 1 when it is sent in spite of a suppression. */
@@ -160,9 +165,10 @@ export interface DraftRow {
 }
 
 /** The columns of a `DraftRow`. */
-export const draftColumns = `drafts.id, drafts.conversation, drafts.channel, reply, recipient, session, forced, seq, state, body, attempts, looks,
+export const draftColumns = `drafts.id, drafts.conversation, drafts.channel, reply, recipient, drafts.trace, session, forced, seq, state, body, attempts, looks,
    settle_until - now_ms() AS settle_left, now_ms() - tried_at AS trying_for, drafts.due_at - now_ms() AS due_in,
-   created_at, updated_at`;
+   created_at, updated_at,
+   (SELECT now_ms() - turns.received_at FROM replies JOIN turns ON turns.id = replies.turn WHERE replies.id = drafts.reply) AS age`;
 
 /** Subtracted from the sequence number of forced drafts. The result is lower than all regular numbers of
  *  a lane and keeps the order of the forced ones. */
@@ -174,6 +180,8 @@ export interface NewDraft {
   readonly channel: string;
   readonly reply: string;
   readonly recipient: string;
+  /** See `DraftRow.trace`. Default: empty. */
+  readonly trace?: string;
   /** The adapter's draft (JSON). */
   readonly body: string;
   /** Epoch milliseconds by the database's clock. */
@@ -193,8 +201,8 @@ export async function enqueueDraft(q: Query, draft: NewDraft): Promise<void> {
 
 async function insertDraft(q: Query, draft: NewDraft, seq: number): Promise<void> {
   await q.write(
-    `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, forced, session, created_at, updated_at)
-     VALUES ($1, $2, $3, $4, $5, $6, 'queued', 1, $7, CASE WHEN $8 > now_ms() THEN $8 ELSE now_ms() END, $9, $10, now_ms(), now_ms())`,
+    `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, forced, session, trace, created_at, updated_at)
+     VALUES ($1, $2, $3, $4, $5, $6, 'queued', 1, $7, CASE WHEN $8 > now_ms() THEN $8 ELSE now_ms() END, $9, $10, $11, now_ms(), now_ms())`,
     draft.id,
     draft.conversation,
     draft.channel,
@@ -205,6 +213,7 @@ async function insertDraft(q: Query, draft: NewDraft, seq: number): Promise<void
     draft.dueAt,
     draft.forced ? 1 : 0,
     draft.session ?? null,
+    draft.trace ?? "",
   );
 }
 
@@ -247,6 +256,18 @@ export async function changeDraft(
   );
   if (changed !== 1 && from === undefined) throw new TransitionRefused("drafts", id, change.state);
   return changed === 1;
+}
+
+/** Reports a hop of a draft. */
+export function reportDraft(q: Query, draft: DraftRow, name: HopName, more: Partial<Hop> = {}): void {
+  const { id, channel, conversation, session, trace, age: ageMs } = draft;
+  q.hop({ channel, trace, conversation, draft: id, session, ageMs, ...more, name });
+}
+
+/** Reports a change that ends the draft, or that holds it for an operator; nothing after other changes. */
+export function reportEnd(q: Query, draft: DraftRow, { state }: Pick<DraftChange, "state">): void {
+  const name = { held: "replyHeld", dropped: "dropped", failed: "replyFailed", sent: "sent" } as const;
+  if (state in name) reportDraft(q, draft, name[state as keyof typeof name]);
 }
 
 /** Reason of a draft that an operator resends. A newer message of the customer does not supersede it,

@@ -1,6 +1,7 @@
 // Stages accept and route: events, their raw bytes, and the order of those that wait for capacity under the rate cap of their
 // channel.
 
+import { traceOf } from "../../ops/hops.ts";
 import type { Query } from "../driver.ts";
 import { channelsIn, manyRows } from "../many.ts";
 import { movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
@@ -136,7 +137,7 @@ const outcomeRows = new Map(
       "WITH given (id, code, reason, conversation, turn) AS (VALUES",
       "(CAST(? AS BIGINT), ?, ?, ?, ?)",
       `)
-       ${move}`,
+       ${move} RETURNING events.id, events.channel, events.kind`,
     ),
   ]),
 );
@@ -156,11 +157,58 @@ export async function settleEvents(
         one.conversation ?? null,
         one.turn ?? null,
       ]);
-    let changed = 0;
-    for (const [sql, values] of outcomeRows.get(state)?.(rows) ?? []) changed += await q.run(sql, ...values);
-    if (changed !== rows.length)
+    const changed: SettledRow[] = [];
+    for (const [sql, values] of outcomeRows.get(state)?.(rows) ?? [])
+      changed.push(...(await q.all<SettledRow>(sql, ...values)));
+    if (changed.length !== rows.length)
       throw new TransitionRefused("events", rows.map(([id]) => id).join(", "), state);
+    for (const row of changed)
+      reportSettled(
+        q,
+        row,
+        outcomes.find(({ id }) => id === row.id),
+      );
   }
+}
+
+interface SettledRow {
+  readonly id: number;
+  readonly channel: string;
+  readonly kind: EventRow["kind"];
+}
+
+/** Reports what became of a message that is not asked. The hops of a question and of a receipt are reported by their
+ *  stages. */
+function reportSettled(q: Query, { id, channel, kind }: SettledRow, outcome: EventOutcome | undefined): void {
+  if (outcome === undefined || kind !== "message" || outcome.turn !== undefined) return;
+  const { state, code, conversation } = outcome;
+  const name = ({ ignored: "refused", held: "held", failed: "failed", routed: "handled" } as const)[
+    state as "ignored"
+  ];
+  q.hop({
+    name,
+    channel,
+    trace: traceOf(id),
+    event: id,
+    code: code ?? null,
+    conversation: conversation ?? null,
+  });
+}
+
+/** Reports the outcome of all messages of a turn that gets no answer; called with `settleEventsOf`. */
+export function reportUnanswered(
+  q: Query,
+  turn: {
+    readonly id: string;
+    readonly channel: string;
+    readonly conversation: string;
+    readonly trace: string;
+  },
+  { state, code }: { readonly state: "ignored" | "failed"; readonly code: string },
+): void {
+  const { id, channel, conversation, trace } = turn;
+  if (trace === "") return;
+  q.hop({ name: state === "ignored" ? "refused" : "failed", channel, trace, conversation, turn: id, code });
 }
 
 /** Records the outcome of one event. Throws TransitionRefused. */

@@ -1,5 +1,6 @@
 // Stage ask: turns in their lanes, and the attempts to ask the platform.
 
+import { traceOf } from "../../ops/hops.ts";
 import type { Query } from "../driver.ts";
 import { appendToLane, type Claim, type Held, leaseHeads, lockLane, nextSeq, refreshLane } from "../lanes.ts";
 import { manyRows } from "../many.ts";
@@ -23,6 +24,8 @@ export interface TurnRow {
   readonly looks: number;
   /** The event that caused it. */
   readonly event: number | null;
+  /** Its messages, for the log (`Hop.trace`). */
+  readonly trace: string;
   /** The live session (call) in which it was spoken, or null. */
   readonly session: string | null;
   /** Set for a turn without a question: an outbound conversation (domain/turn.ts). */
@@ -40,7 +43,7 @@ export interface TurnRow {
   readonly received_at: number;
 }
 
-const columns = `id, conversation, channel, person, seq, kind, event, session, opening, state, question, context, address, attempts, looks,
+const columns = `id, conversation, channel, person, seq, kind, event, trace, session, opening, state, question, context, address, attempts, looks,
    (SELECT now_ms() - ended_at FROM attempts WHERE subject = turns.id AND number = turns.attempts) AS over_ago,
    now_ms() - tried_at AS trying_for, now_ms() - received_at AS age, question_id, reason, received_at`;
 
@@ -50,6 +53,8 @@ export interface NewTurn {
   readonly channel: string;
   readonly person: string;
   readonly event: number | null;
+  /** Default: the event. */
+  readonly trace?: string;
   readonly question: string;
   readonly context: string | null;
   readonly address: string;
@@ -67,9 +72,9 @@ export interface NewTurn {
 
 const turnRows = manyRows(
   `INSERT INTO turns (id, conversation, channel, person, seq, event, state, open, question, context, address, due_at,
-     received_at, made_at, updated_at, session, opening, kind, preferred, queue) VALUES`,
+     received_at, made_at, updated_at, session, opening, kind, preferred, queue, trace) VALUES`,
   `(?, ?, ?, ?, ?, ?, 'waiting', 1, ?, ?, ?, CASE WHEN ? > now_ms() THEN ? ELSE now_ms() END,
-     ?, now_ms(), now_ms(), ?, ?, ?, ?, ?)`,
+     ?, now_ms(), now_ms(), ?, ?, ?, ?, ?, ?)`,
 );
 
 /** Inserts turns with given sequence numbers. Their lanes must have these numbers and a due time: see
@@ -96,6 +101,7 @@ export async function insertTurns(
     turn.kind ?? "question",
     turn.preferred ?? 1,
     turn.queue ?? null,
+    turn.trace ?? (turn.event === null ? "" : traceOf(turn.event)),
   ]);
   for (const [sql, values] of turnRows(rows)) await q.write(sql, ...values);
 }
