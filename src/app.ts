@@ -351,7 +351,7 @@ export async function startApp(options: AppOptions): Promise<App> {
 /** Returns the changed keys that require a restart. A running process can replace all others: agents,
  *  channels, retention, log.level. */
 function needRestart(before: Config, after: Config): string[] {
-  const keys = ["platform", "http", "store", "node"] as const;
+  const keys = ["platform", "http", "console", "store", "node"] as const;
   const different = keys.filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
   return before.log.format === after.log.format ? different : [...different, "log.format"];
 }

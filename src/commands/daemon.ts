@@ -211,6 +211,14 @@ export class Daemon {
   }
 }
 
+/** Returns why the store cannot be written, and its warnings, for /readyz and the console. */
+export async function storeState(app: App, { store }: Config, timing: Timing) {
+  const disk = store.kind === "sqlite" && store.file !== ":memory:" ? freeBytes(store.file) : null;
+  const problem = await storeProblem(app.db, clock, disk, timing.health.store);
+  if (problem !== null) return { problem, warnings: [] };
+  return { problem, warnings: await storeWarnings(app, app.installation, timing.upkeep) };
+}
+
 /** Returns warnings about the store for the operator. */
 async function storeWarnings(
   app: App,
@@ -230,16 +238,14 @@ async function storeWarnings(
 }
 
 /** Data of /readyz; open escalations come first. */
-export async function readiness(app: App | null, { store }: Config, timing: Timing) {
+export async function readiness(app: App | null, config: Config, timing: Timing) {
   if (!app) return { ready: false, reason: "starting" };
   const channels = reportChannels(app.host, app.agents);
-  const disk = store.kind === "sqlite" && store.file !== ":memory:" ? freeBytes(store.file) : null;
   try {
-    const problem = await storeProblem(app.db, clock, disk, timing.health.store);
+    const { problem, warnings } = await storeState(app, config, timing);
     if (problem !== null) return { ready: false, channels, store: problem };
     const alarm = await readAlarm(alarmed(app));
     const ready = isReady(channels) && !isSilenced(alarm);
-    const warnings = await storeWarnings(app, app.installation, timing.upkeep);
     const store = await app.db.read(overview);
     const escalations = alarm && { escalations: { says: alarmText(alarm), ...alarm } };
     return { ...escalations, ready, ...(warnings.length > 0 && { warnings }), channels, store };

@@ -11,9 +11,12 @@ import { createInterface } from "node:readline";
 import { type App, startApp } from "../app.ts";
 import { loadAdapter } from "../channels/loader.ts";
 import { loadConfig } from "../config/index.ts";
+import { startConsole } from "../console/server.ts";
+import { createLoginLink } from "../console/session.ts";
 import { startListener } from "../http/listener.ts";
 import { newToken, systemClock } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
+import { standardTiming } from "../ops/timing.ts";
 import { readAgents, startPlatform } from "../platform/index.ts";
 import {
   agentsFile,
@@ -36,6 +39,7 @@ import type { Database } from "../store/driver.ts";
 import { messageFate, newestMessage } from "../store/operators/inbox.ts";
 import type { Io } from "./io.ts";
 import { exitCodes } from "./io.ts";
+import { consoleContext } from "./run.ts";
 
 /** Runs until interrupted. Without a terminal it plays a mail, a text, a call and an escalation; with
  *  `once` only the mail. */
@@ -49,6 +53,7 @@ export async function run(options: { readonly once?: boolean }, io: Io): Promise
   const unless = (doing: Promise<unknown>) => Promise.race([doing, aborted(io.signal)]);
 
   io.out(`A mailbox (${support}), a number (${numbers.support}), an agent and this daemon are running.`);
+  io.out(`Web console (the link works once): ${daemon.loginUrl}`);
   io.out(`${person} writes:`);
   try {
     await unless(mail(stage, firstMail.subject, firstMail.text));
@@ -110,10 +115,15 @@ async function startDaemon(customer: DemoCustomer, password: string, io: Io) {
     publicUrl: () => listener.publicUrl,
   });
   app = running;
+  const context = consoleContext(running, loaded.config, log, standardTiming);
+  const webConsole = await startConsole({ context, listen: loaded.config.console.listen });
+  const link = await running.db.tx((q) => createLoginLink(q, standardTiming.console));
   return {
     url: listener.url,
+    loginUrl: `${webConsole.url}/login/${link}`,
     db: running.db,
     async stop(drainMs: number) {
+      await webConsole.close();
       await listener.drain(drainMs);
       await running.stop(drainMs);
       await listener.close(drainMs);

@@ -48,6 +48,9 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
   add("reload", "for the systemd unit: reload the daemon's configuration and report the result").action(
     calls(() => import("./reload.ts")),
   );
+  configured("console", "print a link that logs a browser in to the web console, once")
+    .option("--json", "print JSON")
+    .action(calls(() => import("./console.ts")));
   configured("check", "validate the configuration and report all problems at once")
     .option(
       "--online",

@@ -5,8 +5,10 @@ import { dirname, resolve } from "node:path";
 import type { Clock, Log } from "bridgehead/contract";
 import { type App, type OpenedStore, openStore, startApp } from "../app.ts";
 import { loadAdapter } from "../channels/loader.ts";
-import { defineGauges } from "../channels/readiness.ts";
+import { defineGauges, reportChannels } from "../channels/readiness.ts";
 import { type Config, loadConfig, secretValues } from "../config/index.ts";
+import type { ConsoleContext } from "../console/context.ts";
+import type { WebConsole } from "../console/server.ts";
 import { defineAlarmGauges } from "../escalation/alarm/stage.ts";
 import { type Listener, startListener } from "../http/listener.ts";
 import { systemClock as clock, jitter } from "../ops/clock.ts";
@@ -17,7 +19,7 @@ import { standardTiming, type Timing } from "../ops/timing.ts";
 import type { Platform } from "../platform/index.ts";
 import { migrations } from "../store/migrate.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
-import { alarmed, Daemon, readiness } from "./daemon.ts";
+import { alarmed, Daemon, readiness, storeState } from "./daemon.ts";
 import { exitCodes, type Io, problemLine } from "./io.ts";
 
 /** Runs the daemon until `io.signal` aborts. Returns the exit code. Tests pass other durations. */
@@ -50,6 +52,7 @@ export async function run(
   const platform = await embeddedPlatform(config, clock, log);
   let app: App | null = null;
   let listener: Listener | null = null;
+  let webConsole: WebConsole | null = null;
   try {
     listener = await startListener({
       listen: config.http.listen,
@@ -87,11 +90,13 @@ export async function run(
       publicUrl: () => publicUrl,
       retire: async (routes) => listener?.retire(routes),
     });
+    webConsole = await serveConsole(app, config, log, timing);
     await new Daemon(app, { config, url, load, notifier, log, io, timing }).run();
     await notifier.stopping();
     return exitCodes.ok;
   } finally {
     const began = clock.monotonic();
+    await webConsole?.close();
     // Calls end first: their last utterances are still answered and stored.
     await listener?.drain();
     await app?.stop(Math.max(0, timing.shutdown.drain - (clock.monotonic() - began)));
@@ -129,6 +134,39 @@ function defineSocketGauge(metrics: Metrics, listener: Listener): void {
     help: "Websockets open or being let in.",
     sample: (gauge) => gauge.set(listener.sockets()),
   });
+}
+
+/** Starts the web console; null when it is disabled. */
+async function serveConsole(app: App, config: Config, log: Log, timing: Timing): Promise<WebConsole | null> {
+  const { enabled, listen, public_url: publicUrl } = config.console;
+  if (!enabled) return null;
+  const { startConsole } = await import("../console/server.ts");
+  const context = consoleContext(app, config, log, timing);
+  const started = await startConsole({ context, listen, publicUrl });
+  log.info({ url: started.url }, "console listening; bridgehead console prints a login link");
+  return started;
+}
+
+/** Returns what the pages of the console see of the running app. */
+export const consoleContext = (app: App, config: Config, log: Log, timing: Timing): ConsoleContext => ({
+  db: app.db,
+  commit: (write) => app.scheduler.commit(write),
+  clock,
+  log,
+  timing,
+  channels: () => reportChannels(app.host, app.agents),
+  storeState: cached(() => storeState(app, config, timing), timing.console.storeCheck),
+  policy: () => app.policy,
+});
+
+/** Repeats a result for `ms`, because the check costs a write and every open page asks. */
+function cached<T>(read: () => Promise<T>, ms: number): () => Promise<T> {
+  let last: { readonly result: Promise<T>; readonly at: number } | null = null;
+  return () => {
+    const now = clock.monotonic();
+    if (last === null || now - last.at >= ms) last = { result: read(), at: now };
+    return last.result;
+  };
 }
 
 /** The listener does not serve these routes before the app has started. */

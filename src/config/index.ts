@@ -8,7 +8,7 @@ import type { coreChannel } from "./schema/channel.ts";
 import type { File } from "./schema/file.ts";
 
 export { jsonSchema } from "./json-schema.ts";
-export { type Loaded, loadChannel, loadConfig, loadPolicy, loadStore } from "./load.ts";
+export { type Loaded, loadChannel, loadConfig, loadConsole, loadPolicy, loadStore } from "./load.ts";
 export { maskSecrets, secretValues } from "./mask.ts";
 
 /** The core's keys of a channel block. */
@@ -42,6 +42,9 @@ export interface Config {
   readonly escalation: Policy | null;
   readonly http: DeepReadonly<Omit<File["http"], "admin_listen">> & {
     readonly admin_listen: DeepReadonly<File["http"]["listen"]>;
+  };
+  readonly console: DeepReadonly<Omit<File["console"], "listen">> & {
+    readonly listen: DeepReadonly<File["http"]["listen"]>;
   };
   readonly store: StoreConfig;
   readonly log: DeepReadonly<File["log"]>;

@@ -137,7 +137,8 @@ function assemble(file: string, folder: string, data: File, read: ReadonlyMap<st
     agents: data.agents,
     channels,
     escalation: data.escalation ? policyOf(data.escalation, channels) : null,
-    http: { ...data.http, admin_listen: data.http.admin_listen ?? adminAddress(data.http.listen.port) },
+    http: { ...data.http, admin_listen: data.http.admin_listen ?? besides(data.http.listen, 1000) },
+    console: consoleOf(data),
     store: storeConfig(data.store, folder),
     log: data.log,
     retention: data.retention,
@@ -145,10 +146,15 @@ function assemble(file: string, folder: string, data: File, read: ReadonlyMap<st
   });
 }
 
-/** Default of http.admin_listen. Port 0 stays 0 and selects a free one. */
-const adminAddress = (port: number): { host: string; port: number } => ({
+/** Default of a listener for operators, derived from http.listen. Port 0 stays 0 and selects a free one. */
+const besides = ({ port }: { readonly port: number }, distance: number): { host: string; port: number } => ({
   host: "127.0.0.1",
-  port: port === 0 ? 0 : port + (port + 1000 <= 65_535 ? 1000 : -1000),
+  port: port === 0 ? 0 : port + (port + distance <= 65_535 ? distance : -distance),
+});
+
+const consoleOf = (data: Pick<File, "console" | "http">): Config["console"] => ({
+  ...data.console,
+  listen: data.console.listen ?? besides(data.http.listen, 2),
 });
 
 /** Adds defaults that depend on other keys. */
@@ -180,6 +186,15 @@ interface Rejected {
 
 export type LoadedStore =
   | { readonly ok: true; readonly file: string; readonly store: StoreConfig }
+  | Rejected;
+
+export type LoadedConsole =
+  | {
+      readonly ok: true;
+      readonly file: string;
+      readonly store: StoreConfig;
+      readonly console: Config["console"];
+    }
   | Rejected;
 
 export type LoadedChannel =
@@ -227,6 +242,24 @@ export async function loadStore(path: string, options: Omit<LoadOptions, "adapte
   });
   if (!part.ok) return part;
   return { ok: true, file: opened.file, store: storeConfig(part.value.store, opened.folder) };
+}
+
+/** Loads the keys `store` and `console`. */
+export async function loadConsole(
+  path: string,
+  options: Omit<LoadOptions, "adapters">,
+): Promise<LoadedConsole> {
+  const opened = await openFile(path, options);
+  if ("message" in opened) return { ok: false, problems: [opened] };
+  const root = block(opened.document.value);
+  const schema = fileSchema.pick({ store: true, console: true }).extend({ http: fileSchema.shape.http });
+  const given = Object.fromEntries(["store", "console"].map((key) => [key, root[key]]));
+  // Only the port of the listener matters here; its other keys may have references that the command cannot resolve.
+  const { listen } = block(root["http"]);
+  const part = readPart(opened, schema, { ...given, ...(listen !== undefined && { http: { listen } }) });
+  if (!part.ok) return part;
+  const { file, folder } = opened;
+  return { ok: true, file, store: storeConfig(part.value.store, folder), console: consoleOf(part.value) };
 }
 
 const channelPart = coreChannel.pick({ adapter: true, agent: true, enabled: true });

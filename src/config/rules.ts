@@ -8,6 +8,7 @@ import { findingAt, type SchemaFinding } from "./explain.ts";
 import { type Shape, secretPaths } from "./json-schema.ts";
 import { nearest } from "./nearest.ts";
 import { defaultStore } from "./schema/file.ts";
+import { isLoopback } from "./schema/values.ts";
 import { isReference } from "./secrets.ts";
 
 export type Block = { readonly [key: string]: unknown };
@@ -191,17 +192,25 @@ export function wideListeners(root: Block): readonly SchemaFinding[] {
   });
 }
 
-/** The admin listener needs a port of its own. */
+/** The admin listener and the console need ports of their own. */
 export function sameListener(root: Block): readonly SchemaFinding[] {
   const [open, admin] = listenKeys.map((key) => listenerOf(root, key));
-  if (!admin || admin.port === "0" || admin.port !== (open?.port ?? "8025")) return [];
-  return [
-    findingAt(
-      ["http", "admin_listen"],
-      `has the port of http.listen: ${admin.port}`,
-      "give it a port of its own, such as 127.0.0.1:9025",
-    ),
-  ];
+  const taken = new Map([[open?.port ?? "8025", "http.listen"]]);
+  const found: SchemaFinding[] = [];
+  const check = (path: Path, port: string | undefined, example: string) => {
+    const owner = taken.get(port ?? "0");
+    if (port === undefined || port === "0") return;
+    if (owner === undefined) taken.set(port, path.join("."));
+    else
+      found.push(
+        findingAt(path, `has the port of ${owner}: ${port}`, `give it a port of its own, such as ${example}`),
+      );
+  };
+  check(["http", "admin_listen"], admin?.port, "127.0.0.1:9025");
+  const own = block(root["console"]);
+  const [, port] = /:(\d+)$/.exec(textOf(own["listen"])) ?? [];
+  if (own["enabled"] !== false) check(["console", "listen"], port, "127.0.0.1:8027");
+  return found;
 }
 
 /** `folder`: base of relative paths. */
@@ -224,14 +233,4 @@ export function wrongStorePath(
   const message = `lies in a folder that does not exist: ${home}`;
   const fix = `correct the path, or create the folder for the daemon's user: install -d -m 700 -o bridgehead ${home}`;
   return [findingAt(["store"], message, fix)];
-}
-
-function isLoopback(host: string): boolean {
-  const plain = host.toLowerCase().replace(/^\[|\]$|\.$/g, "");
-  return (
-    plain === "localhost" ||
-    plain.endsWith(".localhost") ||
-    plain === "::1" ||
-    /^127(\.\d{1,3}){3}$/.test(plain)
-  );
 }

@@ -110,7 +110,8 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     await writeResponse(outgoing, response);
     served(incoming.method ?? "", target.pathname, response.status, began);
   }
-  const server = serverOf(app, limits, timing, log, (incoming, outgoing) => {
+  plainErrors(app, log);
+  const server = limitedServer(app, timing, limits, (incoming, outgoing) => {
     const target = channelTarget(incoming);
     if (target === null) return false;
     serveChannel(incoming, outgoing, target).catch((error: unknown) => {
@@ -140,7 +141,9 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     }
   }
 
-  const admin = options.adminListen && serverOf(adminHealth(options), limits, timing, log);
+  const health = adminHealth(options);
+  plainErrors(health, log);
+  const admin = options.adminListen && limitedServer(health, timing, limits);
   await bound(server, options.listen, "http.listen");
   if (admin && options.adminListen) {
     admin.maxConnections = mostMonitors;
@@ -189,21 +192,23 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
 /** Limit of connections to the admin listener. */
 const mostMonitors = 100;
 
-/** Creates a server with the limits that keep a slow or endless client from blocking it. The caller
- *  handles `upgrade`, and with `first` the requests for which that returns true. */
-function serverOf(
-  app: Hono,
-  limits: Limits,
-  timing: Timing["http"],
-  log: Log,
-  first: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean = () => false,
-): Server {
+function plainErrors(app: Hono, log: Log): void {
   app.onError((error, context) => {
     log.error({ err: error, path: shownPath(context.req.path) }, "a request failed");
     return context.text("unavailable\n", 503);
   });
   app.notFound((context) => context.text("not found\n", 404));
-  const serve = getRequestListener(app.fetch, { overrideGlobalObjects: false });
+}
+
+/** Creates a server with the limits that keep a slow or endless client from blocking it. The caller
+ *  handles `upgrade`, and with `first` the requests for which that returns true. */
+export function limitedServer(
+  app: { fetch(request: Request): Response | Promise<Response> },
+  timing: Timing["http"],
+  limits: Limits = standard,
+  first: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean = () => false,
+): Server {
+  const serve = getRequestListener((request) => app.fetch(request), { overrideGlobalObjects: false });
   const server = createServer(
     {
       headersTimeout: timing.headers,
@@ -219,6 +224,7 @@ function serverOf(
     },
   );
   server.maxHeadersCount = limits.headers;
+  server.maxConnections = limits.connections;
   return server;
 }
 
@@ -230,8 +236,8 @@ const shownPath = (path: string): string => path.replace(/^(\/escalations\/).*/s
 const tryLater = (): Response =>
   plainText(503, "not serving now, try again", { "retry-after": "10", connection: "close" });
 
-/** `key`: the configuration key of the address. */
-function bound(server: Server, { host, port }: ListenAddress, key: string): Promise<void> {
+/** Resolves when the server listens. `key`: the configuration key of the address. */
+export function bound(server: Server, { host, port }: ListenAddress, key: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (error) =>
       reject(new Error(`listening on ${host}:${port} (${key}): ${error.message}`, { cause: error })),
@@ -240,7 +246,8 @@ function bound(server: Server, { host, port }: ListenAddress, key: string): Prom
   });
 }
 
-function urlOf(server: Server): string {
+/** Returns the URL of a server that listens. */
+export function urlOf(server: Server): string {
   const { address, port, family } = server.address() as AddressInfo;
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }

@@ -96,6 +96,19 @@ const table = {
     /** Interval at which a closing listener closes idle connections. */
     closeCheck: 50,
   },
+  console: {
+    /** A login link is valid for this long. */
+    link: 10 * minute,
+    /** A session ends after this time without a request, and at the latest this long after its login. */
+    idle: 12 * hour,
+    longest: 7 * day,
+    /** A session in use is extended at most this often, because it is a write. */
+    renewal: hour,
+    /** The state of the store is checked at most this often, because the check is a write. */
+    storeCheck: 10 * second,
+    /** Interval at which an open page is checked for changes. */
+    refresh: 2 * second,
+  },
   agents: {
     /** Timeout of a call that reads the agent's settings or changes its webhooks. */
     call: 30 * second,

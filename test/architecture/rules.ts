@@ -27,9 +27,10 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   escalation: [...parts, "engine", "pipeline"],
   channels: [...parts, "engine", "pipeline"],
   "app.ts": stages,
+  console: [...stages, "app.ts"],
   platform: [...tools, "wire"],
   sandbox: tools,
-  commands: [...stages, "app.ts", "platform", "sandbox"],
+  commands: [...stages, "app.ts", "console", "platform", "sandbox"],
   "main.ts": ["commands"],
 };
 
@@ -42,7 +43,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   pg: ["src/store/"],
   pino: ["src/ops/"],
   "prom-client": ["src/ops/"],
-  hono: ["src/http/", "src/platform/", "src/escalation/link/page.ts"],
+  hono: ["src/http/", "src/platform/", "src/console/", "src/escalation/link/page.ts"],
   "@hono/node-server": ["src/http/", "src/platform/"],
   undici: ["src/client/", "src/platform/brain/", "src/platform/webhooks/", "adapters/"],
   yaml: ["src/config/", "src/platform/"],
@@ -165,9 +166,9 @@ const stateWrites: Rule = (files) =>
     );
 
 /** Where a duration may be written down: the table, the schedules of retries, the arithmetic of the calendar, the ranges of
- *  configuration keys, adapters, libraries of their own, the programs for trying out, and the names of units. */
+ *  configuration keys, adapters, libraries of their own, the programs for trying out, the names of units, and a stylesheet. */
 const timed =
-  /^src\/(ops\/timing\.ts|domain\/(retry|hours)\.ts|config\/schema\/|contract\/|client\/|platform\/|sandbox\/|escalation\/webhook\/|commands\/(demo|policy)\.ts)/;
+  /^src\/(ops\/timing\.ts|domain\/(retry|hours)\.ts|config\/schema\/|contract\/|client\/|platform\/|sandbox\/|escalation\/webhook\/|commands\/(demo|policy)\.ts|console\/style\.ts)/;
 
 const durationPatterns: readonly RegExp[] = [
   // A name that tells a duration, with a number.

@@ -3,7 +3,7 @@
 import * as z from "zod";
 import { channels } from "./channel.ts";
 import { escalation } from "./escalation.ts";
-import { duration, httpUrl, listen, name, secret, span } from "./values.ts";
+import { duration, httpUrl, isLoopback, listen, name, secret, span } from "./values.ts";
 
 const rate = z.strictObject({
   requests: z
@@ -90,6 +90,40 @@ const http = z.strictObject({
     ),
 });
 
+const webConsole = z
+  .strictObject({
+    enabled: z.boolean().default(true).describe("Is the web console served?"),
+    listen: listen
+      .optional()
+      .describe(
+        "Which address serves it? Only loopback, unless public_url names a proxy with TLS. Default: 127.0.0.1, with the port of http.listen + 2.",
+      ),
+    public_url: httpUrl
+      .refine(
+        (url) => URL.parse(url)?.pathname === "/",
+        "must have no path: the console uses all paths of its host",
+      )
+      .optional()
+      .describe("Under which URL does a reverse proxy with TLS serve it? Default: none."),
+  })
+  .superRefine(({ enabled, listen: at, public_url: url }, context) => {
+    const issue = (key: string, message: string, fix: string) =>
+      context.addIssue({ code: "custom", path: [key], message, params: { fix } });
+    const proxied = url?.startsWith("https:") === true;
+    if (url !== undefined && !proxied && !isLoopback(URL.parse(url)?.hostname ?? ""))
+      issue(
+        "public_url",
+        "would send the session of an operator unencrypted",
+        "use https, through a proxy with TLS",
+      );
+    if (enabled && at !== undefined && !isLoopback(at.host) && !proxied)
+      issue(
+        "listen",
+        `would serve the console to other machines over plain http: ${at.host}`,
+        `use 127.0.0.1:${at.port} and ssh -L, or a proxy with TLS, and set console.public_url to its https URL`,
+      );
+  });
+
 const log = z.strictObject({
   level: z
     .enum(["debug", "info", "warn", "error"])
@@ -129,6 +163,7 @@ export const file = z.strictObject({
     .optional()
     .describe("Which responders are notified when the agent cannot or must not answer? Default: none."),
   http: http.prefault({}).describe("On which addresses does the daemon listen?"),
+  console: webConsole.prefault({}).describe("Where is the web console for operators?"),
   store: store
     .default(defaultStore)
     .describe(

@@ -36,6 +36,17 @@ export const httpUrl = z
   .refine(isPlainHttpUrl, "must be an http(s) URL without user, query or fragment")
   .transform((text) => text.replace(/\/+$/, ""));
 
+/** Returns true for a name or an address of this machine, with or without brackets. */
+export function isLoopback(host: string): boolean {
+  const plain = host.toLowerCase().replace(/^\[|\]$|\.$/g, "");
+  return (
+    plain === "localhost" ||
+    plain.endsWith(".localhost") ||
+    plain === "::1" ||
+    /^127(\.\d{1,3}){3}$/.test(plain)
+  );
+}
+
 /** A name used in logs, metrics and URLs. */
 export const name = z
   .string()

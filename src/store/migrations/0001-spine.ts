@@ -26,6 +26,14 @@ CREATE TABLE secrets (
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
 
+CREATE TABLE logins (
+  hash TEXT PRIMARY KEY,
+  kind TEXT NOT NULL CHECK (kind IN ('link', 'session')),
+  made_at BIGINT NOT NULL,
+  until BIGINT NOT NULL
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
+
 CREATE TABLE channels (
   id TEXT PRIMARY KEY,
   since BIGINT NOT NULL DEFAULT 0,

@@ -1,0 +1,51 @@
+// bridgehead console: prints a link that logs a browser in to the web console, once. Writes the link's hash to the store,
+// which the running daemon reads.
+
+import { resolve } from "node:path";
+import { loadConsole } from "../config/index.ts";
+import { createLoginLink } from "../console/session.ts";
+import { askHealth } from "../http/health.ts";
+import { standardTiming } from "../ops/timing.ts";
+import type { Io } from "./io.ts";
+import { exitCodes, problemLine } from "./io.ts";
+import { useStore } from "./store.ts";
+
+export interface ConsoleCommandOptions {
+  readonly config: string;
+  readonly json?: boolean;
+}
+
+export async function run(options: ConsoleCommandOptions, io: Io): Promise<number> {
+  const loaded = await loadConsole(resolve(io.cwd, options.config), { env: io.env });
+  if (!loaded.ok) {
+    for (const problem of loaded.problems) io.err(problemLine(problem));
+    return exitCodes.config;
+  }
+  const { enabled, listen, public_url: publicUrl } = loaded.console;
+  if (!enabled) {
+    io.err(`the console is disabled: remove console.enabled from ${loaded.file} and restart the daemon`);
+    return exitCodes.failed;
+  }
+  if (listen.port === 0) {
+    io.err(`the console's port is only known to the daemon's log: set console.listen in ${loaded.file}`);
+    return exitCodes.failed;
+  }
+  const host = listen.host.includes(":") ? `[${listen.host}]` : listen.host;
+  const local = `http://${host}:${listen.port}`;
+  return useStore(loaded, io, async (db) => {
+    const token = await db.tx((q) => createLoginLink(q, standardTiming.console));
+    const url = `${publicUrl ?? local}/login/${token}`;
+    const minutes = standardTiming.console.link / 60_000;
+    const answers = await isServed(local, io.signal);
+    if (options.json) io.out(JSON.stringify({ url, minutes, answers }));
+    else io.out(`${url}\nOpen it in a browser. It works once, within ${minutes} minutes.`);
+    if (!answers) io.err(`no console answers at ${local}: is the daemon running with this configuration?`);
+    return exitCodes.ok;
+  });
+}
+
+const isServed = (url: string, signal: AbortSignal): Promise<boolean> =>
+  askHealth(url, AbortSignal.any([signal, AbortSignal.timeout(standardTiming.health.store)])).then(
+    () => true,
+    () => false,
+  );

@@ -1,0 +1,160 @@
+// The layout of every page, and what pages share: forms with the CSRF token, redirects with a message, times, tables of
+// pages. Texts are escaped by `html`; pages never use `raw`.
+
+import { createHash } from "node:crypto";
+import type { Context } from "hono";
+import { deleteCookie, getCookie, setCookie } from "hono/cookie";
+import { html } from "hono/html";
+import type { HtmlEscapedString } from "hono/utils/html";
+import { assets } from "./assets.ts";
+import type { ConsoleEnv } from "./context.ts";
+import { csrfToken } from "./session.ts";
+
+/** Escaped HTML. A promise when a part of it is one; `html` awaits it. */
+export type Markup = HtmlEscapedString | Promise<HtmlEscapedString> | string;
+
+type PageRequest = Context<ConsoleEnv>;
+
+const flashCookie = "bridgehead-flash";
+/** Seconds for which a message waits for the page that shows it. */
+const flashSeconds = 60;
+
+/** Sent by the live updates: only the content of `main` is rendered. */
+export const partHeader = "x-console-part";
+
+export interface PageParts {
+  readonly title: string;
+  /** Content of `main`, including its `h1`. */
+  readonly main: Markup;
+  readonly status?: 200 | 400 | 404 | 409;
+}
+
+/** Returns the response with a page in the layout. */
+export async function page(
+  context: PageRequest,
+  { title, main, status = 200 }: PageParts,
+): Promise<Response> {
+  const content = await html`${main}`;
+  if (context.req.header(partHeader) !== undefined) return context.html(content, status);
+  const path = context.req.path;
+  const active = (at: string) => (at === "/" ? path === "/" : path === at || path.startsWith(`${at}/`));
+  const entries = (context.get("pages") ?? []).filter(({ label }) => label !== null);
+  return context.html(
+    shell(
+      title,
+      html`<a class="skip" href="#main">To the content</a>
+        <header class="top">
+          <a class="brand" href="/">Bridgehead</a>
+          <nav aria-label="Pages">
+            <ul>
+              ${entries.map(
+                ({ path: at, label }) =>
+                  html`<li><a href="${at}" ${active(at) ? html`aria-current="page"` : ""}>${label}</a></li>`,
+              )}
+            </ul>
+          </nav>
+          <span id="live" role="status"></span>
+          ${form(context, "/logout", html`<button class="quiet">Log out</button>`)}
+        </header>
+        ${flash(context)}
+        <main id="main" tabindex="-1" data-live="${mainHash(String(content))}">${content}</main>`,
+    ),
+    status,
+  );
+}
+
+/** Identifies the content of `main`, for the live updates. */
+export const mainHash = (content: string): string =>
+  createHash("sha256").update(content).digest("hex").slice(0, 16);
+
+/** The document around a page; also for the pages without a session. */
+export const shell = (title: string, body: Markup): Markup =>
+  html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8" />
+<meta name="viewport" content="width=device-width, initial-scale=1" />
+<meta name="color-scheme" content="light dark" />
+<meta name="referrer" content="same-origin" />
+<title>${title} - Bridgehead</title>
+<link rel="icon" href="data:," />
+<link rel="stylesheet" href="${assets.style.path}" />
+<script src="${assets.script.path}" defer></script>
+</head>
+<body>
+${body}
+</body>
+</html>
+`;
+
+/** Returns a POST form with the CSRF token. `action` is a path of the console. */
+export const form = (context: PageRequest, action: string, content: Markup, className = ""): Markup =>
+  html`<form method="post" action="${action}" class="${className}"><input type="hidden" name="csrf" value="${csrfToken(context.get("session"))}" />${content}</form>`;
+
+/** Redirects after an action to a page of the console, which shows `says` once. */
+export function done(
+  context: PageRequest,
+  to: string,
+  says: string,
+  kind: "done" | "failed" = "done",
+): Response {
+  setCookie(context, flashCookie, JSON.stringify({ says: says.slice(0, 600), kind }), {
+    path: "/",
+    httpOnly: true,
+    sameSite: "Strict",
+    maxAge: flashSeconds,
+  });
+  return context.redirect(localPath(to), 303);
+}
+
+/** Returns `to` when it is a path of the console, "/" otherwise. */
+export const localPath = (to: unknown): string =>
+  typeof to === "string" && /^\/(?![/\\])[^\s\\]*$/.test(to) ? to : "/";
+
+/** Path and query of this request: the target of a redirect back to it. */
+export function here(context: PageRequest): string {
+  const { pathname, search } = new URL(context.req.url);
+  return pathname + search;
+}
+
+function flash(context: PageRequest): Markup {
+  const stored = getCookie(context, flashCookie);
+  if (stored === undefined) return "";
+  deleteCookie(context, flashCookie, { path: "/" });
+  try {
+    const { says, kind } = JSON.parse(stored) as { says?: unknown; kind?: unknown };
+    const failed = kind === "failed";
+    return html`<p class="flash ${failed ? "bad" : "good"}" role="${failed ? "alert" : "status"}">${String(says)}</p>`;
+  } catch {
+    return "";
+  }
+}
+
+/** A point in time, epoch milliseconds. UTC; the script shows it in the browser's time zone. */
+export const when = (ms: number): Markup => {
+  const iso = new Date(ms).toISOString();
+  return html`<time datetime="${iso}" title="${iso}">${iso.slice(0, 16).replace("T", " ")} UTC</time>`;
+};
+
+/** A duration in its largest unit: `3 min`, `2 h`. Shorter than a minute: `< 1 min`, so that a page does not change
+ *  every second. */
+export function span(ms: number): string {
+  const [minutes, hours, days] = [ms / 60_000, ms / 3_600_000, ms / 86_400_000].map(Math.floor);
+  if (days) return `${days} d`;
+  if (hours) return `${hours} h`;
+  return minutes ? `${minutes} min` : "< 1 min";
+}
+
+/** Number with thousands separators. */
+export const count = (value: number): string => value.toLocaleString("en");
+
+/** Returns `path` with the query parameters that have a value. */
+export function withQuery(
+  path: string,
+  query: Readonly<Record<string, string | number | undefined>>,
+): string {
+  const set = new URLSearchParams();
+  for (const [key, value] of Object.entries(query))
+    if (value !== undefined && value !== "") set.set(key, String(value));
+  return set.size === 0 ? path : `${path}?${set.toString()}`;
+}

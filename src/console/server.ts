@@ -1,0 +1,282 @@
+// The web console on a port of its own: checks every request (host, session, origin, CSRF token) before a page sees it, and
+// serves login, assets and live updates. Pages are in pages/.
+
+import type { Server } from "node:http";
+import { type Context, Hono } from "hono";
+import { bodyLimit } from "hono/body-limit";
+import { deleteCookie, getCookie, setCookie } from "hono/cookie";
+import { html } from "hono/html";
+import { type SSEStreamingApi, streamSSE } from "hono/streaming";
+import { isLoopback } from "../config/schema/values.ts";
+import { bound, type ListenAddress, limitedServer, urlOf } from "../http/listener.ts";
+import { assets } from "./assets.ts";
+import type { ConsoleContext, ConsoleEnv, ConsolePage } from "./context.ts";
+import { done, localPath, mainHash, page, partHeader, shell } from "./page.ts";
+import { overviewPage } from "./pages/overview.ts";
+import { checkSession, endSession, isCsrfToken, renewSession, useLoginLink } from "./session.ts";
+
+export interface ConsoleOptions {
+  readonly context: ConsoleContext;
+  readonly listen: ListenAddress;
+  /** URL under which a reverse proxy serves the console; absent without one. */
+  readonly publicUrl?: string | undefined;
+  /** Pages in addition to the standard ones. */
+  readonly pages?: readonly ConsolePage[];
+}
+
+export interface WebConsole {
+  /** URL of the listener, or the public URL. */
+  readonly url: string;
+  /** The routes, for tests. */
+  readonly app: Hono<ConsoleEnv>;
+  /** Ends all connections, including live updates. */
+  close(): Promise<void>;
+}
+
+/** The pages in the order of the navigation. */
+const standardPages: readonly ConsolePage[] = [{ path: "/", label: "Overview", create: overviewPage }];
+
+/** Resolves when the port is bound. Rejects, with the configuration key, when it is not free. */
+export async function startConsole(options: ConsoleOptions): Promise<WebConsole> {
+  const { context } = options;
+  const app = createConsole(options);
+  const server = limitedServer(app, context.timing.http);
+  await bound(server, options.listen, "console.listen");
+  return { url: options.publicUrl ?? urlOf(server), app, close: () => closeServer(server) };
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}
+
+/** Largest form in bytes. */
+const mostBytes = 2 ** 20;
+
+/** Creates the routes without a listener. */
+export function createConsole({ context, publicUrl, pages: more = [] }: ConsoleOptions): Hono<ConsoleEnv> {
+  const pages = [...standardPages, ...more];
+  const app = new Hono<ConsoleEnv>();
+  const publicAddress = publicUrl === undefined ? null : new URL(publicUrl);
+  const guard = createGuard(context, publicAddress);
+  app.use(securityHeaders);
+  app.use(guard.host);
+  app.get("/healthz", (c) => c.json({ status: "ok" }));
+  for (const { path, type, text } of Object.values(assets))
+    app.get(path, (c) => c.body(text, 200, { "content-type": type, "cache-control": forever }));
+  app.use(bodyLimit({ maxSize: mostBytes, onError: (c) => refuse(c, 413, "This form is too large.") }));
+  app.use(guard.origin);
+  loginRoutes(app, context, guard);
+  app.use(guard.session);
+  app.use(async (c, next) => {
+    c.set("pages", pages);
+    await next();
+  });
+  app.post("/logout", async (c) => {
+    await context.commit((q) => endSession(q, c.get("session")));
+    deleteCookie(c, guard.cookie, { path: "/", secure: guard.secure });
+    return c.html(gate("Logged out", html`<p>${howToLogIn}</p>`));
+  });
+  app.get("/live", createLive(app, context));
+  for (const one of pages) app.route(one.path, one.create(context));
+  app.notFound((c) =>
+    page(c, {
+      title: "Not found",
+      main: html`<h1>Not found</h1><p>There is no page ${c.req.path}.</p>`,
+      status: 404,
+    }),
+  );
+  app.onError((error, c) => {
+    context.log.error({ err: error, path: c.req.path }, "a request to the console failed");
+    return refuse(c, 500, "This failed. The daemon's log has the reason.");
+  });
+  return app;
+}
+
+const forever = "public, max-age=31536000, immutable";
+
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self' data:",
+  "frame-src 'self'",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+const standardHeaders: Readonly<Record<string, string>> = {
+  "content-security-policy": policy,
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+  "referrer-policy": "same-origin",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "permissions-policy": "camera=(), geolocation=(), microphone=()",
+  "x-robots-tag": "noindex, nofollow",
+  "cache-control": "no-store",
+};
+
+/** Headers that a page has set itself take precedence. */
+async function securityHeaders(c: Context, next: () => Promise<void>): Promise<void> {
+  await next();
+  for (const [name, value] of Object.entries(standardHeaders))
+    if (!c.res.headers.has(name)) c.res.headers.set(name, value);
+}
+
+type Middleware = (c: Context<ConsoleEnv>, next: () => Promise<void>) => Promise<Response | undefined>;
+
+interface Guard {
+  readonly cookie: string;
+  readonly secure: boolean;
+  readonly host: Middleware;
+  readonly origin: Middleware;
+  readonly session: Middleware;
+}
+
+/** The checks before every page. `publicAddress`: the proxy's URL. */
+function createGuard(context: ConsoleContext, publicAddress: URL | null): Guard {
+  const secure = publicAddress?.protocol === "https:";
+  const cookie = secure ? "__Host-bridgehead" : "bridgehead";
+  return {
+    cookie,
+    secure,
+    /** Against DNS rebinding: a foreign name that resolves to this machine is refused. */
+    async host(c, next) {
+      const host = c.req.header("host") ?? "";
+      if (publicAddress?.host !== host && !isLoopback(URL.parse(`http://${host}`)?.hostname ?? ""))
+        return refuse(c, 403, "This name is not the console's. Set console.public_url for another name.");
+      await next();
+      return undefined;
+    },
+    async origin(c, next) {
+      if (isReading(c)) {
+        await next();
+        return undefined;
+      }
+      const site = c.req.header("sec-fetch-site");
+      const origin = URL.parse(c.req.header("origin") ?? "");
+      const own =
+        origin !== null && (origin.host === c.req.header("host") || origin.origin === publicAddress?.origin);
+      if (!own || (site !== undefined && site !== "same-origin"))
+        return refuse(c, 403, "This request did not come from the console.");
+      await next();
+      return undefined;
+    },
+    async session(c, next) {
+      const token = getCookie(c, cookie) ?? "";
+      const state = await context.db.read((q) => checkSession(q, token, context.timing.console));
+      if (state === "invalid") return c.html(gate("Log in", html`<p>${howToLogIn}</p>`), 401);
+      if (state === "stale") await context.commit((q) => renewSession(q, token, context.timing.console));
+      if (!isReading(c) && !isCsrfToken(await csrfField(c), token))
+        return refuse(c, 403, "This form is out of date: reload the page and try again.");
+      c.set("session", token);
+      await next();
+      return undefined;
+    },
+  };
+}
+
+/** Reads the field `csrf` of a form; null for a body that is none. The page reads the same parsed form again. */
+const csrfField = (c: Context): Promise<unknown> =>
+  c.req.formData().then(
+    (fields) => fields.get("csrf"),
+    () => null,
+  );
+
+const isReading = (c: Context): boolean => c.req.method === "GET" || c.req.method === "HEAD";
+
+const howToLogIn = html`Run <code>bridgehead console</code> on the machine of the daemon. It prints a link that logs you in
+  once, within ten minutes.`;
+
+const gate = (title: string, content: Parameters<typeof shell>[1]) =>
+  shell(title, html`<main class="gate"><div class="panel"><h1>${title}</h1>${content}</div></main>`);
+
+const refuse = async (c: Context, status: 403 | 413 | 500, text: string): Promise<Response> =>
+  c.html(
+    gate(status === 500 ? "Failed" : "Refused", html`<p>${text}</p><p><a href="/">To the overview</a></p>`),
+    status,
+  );
+
+/** GET changes nothing, because mail scanners and browsers open links in advance. POST uses the link up. */
+function loginRoutes(app: Hono<ConsoleEnv>, context: ConsoleContext, { cookie, secure }: Guard): void {
+  app.get("/login/:link", (c) =>
+    c.html(
+      gate(
+        "Bridgehead console",
+        html`<p>This link logs this browser in.</p><form method="post" action="${c.req.path}"><button class="main" autofocus>Log in</button></form>`,
+      ),
+    ),
+  );
+  app.post("/login/:link", async (c) => {
+    const token = await context.commit((q) => useLoginLink(q, c.req.param("link"), context.timing.console));
+    if (token === null)
+      return c.html(
+        gate("This link does not work", html`<p>It was used before, or has expired. ${howToLogIn}</p>`),
+        403,
+      );
+    const maxAge = Math.floor(context.timing.console.longest / 1000);
+    setCookie(c, cookie, token, { path: "/", httpOnly: true, sameSite: "Strict", secure, maxAge });
+    context.log.info({}, "an operator logged in to the console");
+    return done(c, "/", "You are logged in.");
+  });
+}
+
+/** Streams of live updates that may be open at the same time. */
+const mostStreams = 100;
+
+/** Renders the page again at an interval, and sends the content of `main` when it differs from what the browser has. */
+function createLive(app: Hono<ConsoleEnv>, context: ConsoleContext): (c: Context<ConsoleEnv>) => Response {
+  const streams = { open: 0 };
+  return (c) => {
+    if (c.req.header(partHeader) !== undefined) return c.text("this is no page\n", 400);
+    if (streams.open >= mostStreams) return c.text("too many live updates\n", 503);
+    return live(c, app, context, streams);
+  };
+}
+
+function live(
+  c: Context<ConsoleEnv>,
+  app: Hono<ConsoleEnv>,
+  context: ConsoleContext,
+  streams: { open: number },
+): Response {
+  const path = localPath(c.req.query("page"));
+  const headers = {
+    cookie: c.req.header("cookie") ?? "",
+    host: c.req.header("host") ?? "",
+    [partHeader]: "main",
+  };
+  let seen = c.req.query("seen") ?? "";
+  const update = async (stream: SSEStreamingApi): Promise<boolean> => {
+    const response = await app.request(path, { headers });
+    if (response.status === 401) return gone(stream);
+    if (!response.headers.get("content-type")?.startsWith("text/html")) return false;
+    const text = await response.text();
+    const hash = mainHash(text);
+    if (hash === seen || !response.ok) return true;
+    seen = hash;
+    await stream.writeSSE({ event: "main", data: text });
+    return true;
+  };
+  return streamSSE(c, async (stream) => {
+    streams.open += 1;
+    const ended = new AbortController();
+    stream.onAbort(() => ended.abort());
+    try {
+      while (!stream.aborted && (await update(stream)))
+        await context.clock.sleep(context.timing.console.refresh, ended.signal);
+    } finally {
+      streams.open -= 1;
+    }
+  });
+}
+
+async function gone(stream: SSEStreamingApi): Promise<false> {
+  await stream.writeSSE({ event: "gone", data: "" });
+  return false;
+}
