@@ -8,7 +8,7 @@ import { askHealth } from "../http/health.ts";
 import { standardTiming } from "../ops/timing.ts";
 import type { Io } from "./io.ts";
 import { exitCodes, problemLine } from "./io.ts";
-import { useStore } from "./store.ts";
+import { useStore } from "./store/open.ts";
 
 export interface ConsoleCommandOptions {
   readonly config: string;

@@ -40,7 +40,7 @@ it.concurrent("who answered learns that the customer was not reached", async ({ 
   await desk.textTo(anna);
   await desk.textTo(dora.sms);
   await desk.quiet();
-  desk.api.fault({ code: 21211 }, { times: 1 });
+  desk.api.fault({ code: 21211 }, { to: anna, times: 1 });
   await desk.text("It is on its way.", { from: dora.sms });
   expect(await desk.textTo(dora.sms, 1)).toContain("the answer did not reach the customer (failed)");
   await desk.quiet();
@@ -226,7 +226,7 @@ it.concurrent("what blocks the conversation blocks no person's answer", async ({
   await desk.text("Hello");
   await desk.textTo(anna);
   await desk.quiet();
-  desk.api.fault({ code: 21211 }, { times: 1 });
+  desk.api.fault({ code: 21211 }, { to: anna, times: 1 });
   await desk.text("Where is my lamp?");
   await desk.textTo(dora.sms);
   await desk.text("On its way.", { from: dora.sms });

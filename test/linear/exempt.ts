@@ -83,6 +83,7 @@ export const exempt: Readonly<Record<string, readonly string[]>> = {
     "src/escalation/webhook/recipients.ts#recipientAt",
     "src/ops/systemd.ts#isJournal",
     "src/ops/failpoints.ts",
+    "src/ops/hops.ts#joinTraces",
     "src/platform/files/message-files.ts#signedPath",
     "src/platform/files/message-files.ts#isSigned",
     "src/platform/ids.ts",

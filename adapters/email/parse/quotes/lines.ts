@@ -80,7 +80,7 @@ const unmarked = (text: string) => text.replace(/^[>\s]{1,20}/, "");
 function startOf(
   texts: readonly string[],
   at: number,
-  labels: Labels,
+  labels: Headings,
   { tails, isOwn }: ScanOptions,
 ): "tail" | "forward" | null {
   const text = (texts[at] ?? "").trim();
@@ -96,7 +96,12 @@ function startOf(
 }
 
 /** Finds the attribution that ends at line `end`, possibly wrapped. Marks it and the text it quotes. */
-function markAttribution(lines: Mutable[], end: number, labels: Labels, { tails, isOwn }: ScanOptions): void {
+function markAttribution(
+  lines: Mutable[],
+  end: number,
+  labels: Headings,
+  { tails, isOwn }: ScanOptions,
+): void {
   let joined = "";
   let best: { start: number; found: Attribution } | null = null;
   for (let start = end; start >= 0 && end - start < maxWrap; start--) {
@@ -138,7 +143,7 @@ function markAttribution(lines: Mutable[], end: number, labels: Labels, { tails,
 
 /** Returns the first line of the quote. Yandex writes a rule, "To:" and "Subject:" above its
  *  attribution; all of them belong to the quote. */
-function aboveAttribution(lines: readonly Mutable[], start: number, labels: Labels): number {
+function aboveAttribution(lines: readonly Mutable[], start: number, labels: Headings): number {
   let top = start;
   while (top > 0 && start - top < 4 && labels(top - 1) !== null) top--;
   return top < start && isRule((lines[top - 1]?.text ?? "").trim()) ? top - 1 : start;
@@ -217,11 +222,11 @@ interface Label {
   /** True for "Date" and its translations. Mail clients write "Sent" when they omit the addresses. */
   readonly generic: boolean;
 }
-type Labels = (at: number) => Label | null;
+type Headings = (at: number) => Label | null;
 
 /** Reads the header label of a line. The result is cached, because a block of labels is inspected from
  *  each of its lines. */
-function labelReader(texts: readonly string[]): Labels {
+function labelReader(texts: readonly string[]): Headings {
   const known = new Map<number, Label | null>();
   return (at) => {
     let label = known.get(at);
@@ -237,7 +242,7 @@ function labelReader(texts: readonly string[]): Labels {
  *  above a quoted message; else null. A form or a timetable ("From: Berlin, To: Munich, Date: May,
  *  Subject: trip") does not count: "From" must have an address, or the block must have a subject and
  *  "Sent". */
-function senderOfBlock(at: number, labels: Labels): string | null {
+function senderOfBlock(at: number, labels: Headings): string | null {
   if (at < 0) return null;
   const first = labels(at);
   if (first === null) return null;
