@@ -64,6 +64,7 @@ function surroundings(): Io {
     cwd: process.cwd(),
     interactive: process.stdin.isTTY,
     terminal: process.stderr.isTTY,
+    draw: (line) => void process.stderr.write(`\r\x1b[K${line}`),
     onHangup: (listener) => process.on("SIGHUP", listener),
     onCrash: (listener) => crashListeners.push(listener),
   };

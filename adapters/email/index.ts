@@ -10,6 +10,7 @@ import {
   type Outbound,
 } from "bridgehead/contract";
 import { config, type EmailConfig, type OAuth2Config, review } from "./config.ts";
+import { examine, tlsServers } from "./examine.ts";
 import type { ConnectionOptions } from "./imap/connection.ts";
 import { reader } from "./imap/reader.ts";
 import { type Filing, reconcile, type SentFolder, sentFolder } from "./imap/sent.ts";
@@ -71,6 +72,8 @@ export default defineAdapter({
       outbound: sending.outbound,
       close: (signal) => sending.close(signal),
       probe: (signal) => probe(channel, settings, imap, smtp, signal),
+      servers: tlsServers(settings),
+      examine: (cursor, signal) => examine(settings, imap, cursor, channel.clock.now(), signal),
     };
   },
 });

@@ -1,4 +1,4 @@
-// Logs in to IMAP and SMTP and lists the folders, for `check --online`. Sends no message and changes
+// Logs in to IMAP and SMTP and lists the folders, for `doctor --online`. Sends no message and changes
 // nothing.
 
 import type { Channel, ChannelStatus, Probed } from "bridgehead/contract";

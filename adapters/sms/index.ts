@@ -62,6 +62,8 @@ export default defineAdapter({
             }),
       },
       probe: (signal) => provider.probe(signal),
+      ...(provider.servers === undefined ? {} : { servers: provider.servers }),
+      examine: async (_cursor, signal) => (await provider.examine?.(signal)) ?? [],
       ...(provider.run === undefined ? {} : { inbound: { run: provider.run.bind(provider) } }),
       ...(provider.doors === undefined ? {} : { routes: provider.doors.map((door) => routeOf(door, hear)) }),
       ...(provider.fetchMedia === undefined ? {} : { open: provider.fetchMedia.bind(provider) }),

@@ -5,6 +5,7 @@ import type {
   Accepted,
   Attempt,
   Channel,
+  ChannelFinding,
   ChannelStatus,
   Cursor,
   DeliveryEvent,
@@ -15,6 +16,7 @@ import type {
   RoutePath,
   SendKey,
   SendOutcome,
+  TlsServer,
   Verdict,
 } from "bridgehead/contract";
 import type * as z from "zod";
@@ -50,6 +52,9 @@ export interface Provider {
   fetchMedia?(ref: Json, signal: AbortSignal): AsyncIterable<Uint8Array>;
   /** `Adapter.probe` of the contract. */
   probe(signal: AbortSignal): Promise<ChannelStatus>;
+  /** `Adapter.servers` and `Adapter.examine` of the contract. */
+  readonly servers?: readonly TlsServer[];
+  examine?(signal: AbortSignal): Promise<readonly ChannelFinding[]>;
   /** `Adapter.close` of the contract. */
   close?(signal: AbortSignal): Promise<void>;
 }

@@ -22,6 +22,8 @@ export interface Io {
   readonly interactive: boolean;
   /** True when standard error is a terminal. */
   readonly terminal: boolean;
+  /** Replaces the current line of the terminal on standard error; an empty text removes it. Absent in tests. */
+  readonly draw?: (line: string) => void;
   /** Called at every SIGHUP. Without a listener SIGHUP ends the process. */
   onHangup(listener: () => void): void;
   /** Called with an uncaught error, just before the process ends with `exitCodes.crashed`. Must not
@@ -51,8 +53,6 @@ export const exitCodes = {
   newerSchema: 65,
   /** A file of the store is damaged (EX_DATAERR). A restart does not help. */
   damagedStore: 65,
-  /** `check --online`: a server or the platform did not answer (EX_UNAVAILABLE). A retry may succeed. */
-  unreachable: 69,
   /** An internal error: an uncaught exception (EX_SOFTWARE). A restart is appropriate. */
   crashed: 70,
   /** There is no usable Node.js: too old, or it cannot be started (EX_OSERR). A restart does not help. */
@@ -67,7 +67,6 @@ const meanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   usage: "the command line is invalid",
   newerSchema: "the store was written by a newer version",
   damagedStore: "the store or the backup is damaged",
-  unreachable: "a server or the platform did not answer (check --online)",
   crashed: "internal error; please report it",
   oldNode: "Node.js is missing or too old",
   config: "the configuration is invalid",

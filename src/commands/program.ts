@@ -52,12 +52,17 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     .option("--json", "print JSON")
     .action(calls(() => import("./console.ts")));
   configured("check", "validate the configuration and report all problems at once")
-    .option(
-      "--online",
-      "also connect to the mailboxes, the platform and the store; sends and changes nothing",
-    )
     .option("--json", "print the result as JSON")
     .action(calls(() => import("./doctor/check.ts")));
+  configured(
+    "doctor",
+    "find problems of the configuration, the machine, the store and the daemon, with remedies",
+  )
+    .option("--online", "also connect to the mailboxes, the providers and the platform; sends nothing")
+    .option("--fix", "correct file modes and owners; changes nothing else")
+    .option("--only <id>", "only findings with this id, such as file-mode")
+    .option("--json", "print JSON")
+    .action(calls(() => import("./doctor/run.ts")));
   add("demo", "try Bridgehead on this machine, without any account")
     .option("--once", "exit after the first reply")
     .action(calls(() => import("./demo.ts")));

@@ -8,7 +8,15 @@ import type { coreChannel } from "./schema/channel.ts";
 import type { File } from "./schema/file.ts";
 
 export { jsonSchema } from "./json-schema.ts";
-export { type Loaded, loadChannel, loadConfig, loadConsole, loadPolicy, loadStore } from "./load.ts";
+export {
+  type Loaded,
+  loadChannel,
+  loadConfig,
+  loadConsole,
+  loadPolicy,
+  loadSecretFiles,
+  loadStore,
+} from "./load.ts";
 export { maskSecrets, secretValues } from "./mask.ts";
 
 /** The core's keys of a channel block. */

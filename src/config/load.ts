@@ -45,7 +45,7 @@ import {
 } from "./rules.ts";
 import { coreChannel } from "./schema/channel.ts";
 import { type File, file as fileSchema } from "./schema/file.ts";
-import { isReference } from "./secrets.ts";
+import { isReference, referencedFiles } from "./secrets.ts";
 
 export type Loaded =
   | { readonly ok: true; readonly config: Config; readonly warnings: readonly Problem[] }
@@ -260,6 +260,14 @@ export async function loadConsole(
   if (!part.ok) return part;
   const { file, folder } = opened;
   return { ok: true, file, store: storeConfig(part.value.store, folder), console: consoleOf(part.value) };
+}
+
+/** Returns the absolute paths of the files that the configuration at `path` takes values from; none when it cannot be
+ *  read. */
+export async function loadSecretFiles(path: string): Promise<readonly string[]> {
+  const opened = await openFile(path, { env: {} });
+  if ("message" in opened) return [];
+  return [...new Set(referencedFiles(opened.document.value, opened.folder))];
 }
 
 const channelPart = coreChannel.pick({ adapter: true, agent: true, enabled: true });

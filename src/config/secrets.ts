@@ -29,6 +29,17 @@ export function isReference(text: string): boolean {
   return [...text.matchAll(reference)].some((match) => match[1] !== undefined);
 }
 
+/** Returns the paths of all `${file:/path}` references in a value. */
+export function referencedFiles(raw: unknown, folder: string): readonly string[] {
+  if (typeof raw === "string") {
+    return [...raw.matchAll(reference)].flatMap(([, body = ""]) =>
+      body.trim().startsWith("file:") ? [resolve(folder, body.trim().slice("file:".length).trim())] : [],
+    );
+  }
+  if (raw === null || typeof raw !== "object") return [];
+  return Object.values(raw).flatMap((inner) => referencedFiles(inner, folder));
+}
+
 /** Replaces every reference in every string. An unresolved reference becomes a problem at its position. */
 export function resolveReferences(raw: unknown, sources: Sources): Resolved {
   const problems: SchemaFinding[] = [];

@@ -102,10 +102,39 @@ export interface Adapter<Draft extends Json = Json> {
   /** Called once when the channel ends (a reload, a shutdown), after all its other calls have returned.
    *  Closes open resources, and completes short tasks until the signal aborts. Never throws. */
   close?(signal: AbortSignal): Promise<void>;
-  /** Checks the connection for `check --online` and start-up: connects and logs in, but sends nothing
+  /** Checks the connection for `doctor --online`: connects and logs in, but sends nothing
    *  and changes nothing. A channel with several sides probes all of them, returns the worst status, and
    *  lists the result of each in `parts`. */
   probe?(signal: AbortSignal): Promise<ChannelStatus & { readonly parts?: readonly Probed[] }>;
+  /** The TLS servers that the channel connects to; `doctor --online` checks their certificates. */
+  readonly servers?: readonly TlsServer[];
+  /** Looks for problems that a probe does not see, for `doctor --online`: settings at the provider, missing
+   *  capabilities, records in the DNS. Sends nothing and changes nothing. `cursor` is the committed one of
+   *  the channel. A rejection counts as a connection that failed; `probe` reports it. */
+  examine?(cursor: Cursor | null, signal: AbortSignal): Promise<readonly ChannelFinding[]>;
+}
+
+/** A server with a certificate. */
+export interface TlsServer {
+  /** The key of the block that names it: `imap`. */
+  readonly part: string;
+  readonly host: string;
+  readonly port: number;
+  /** When TLS begins: at once, or after the STARTTLS command of that protocol. */
+  readonly tls: "implicit" | "imap-starttls" | "smtp-starttls";
+  /** The private CA as PEM text or the path of a file; absent for the public CAs. */
+  readonly ca?: string;
+}
+
+/** A problem that `examine` found. */
+export interface ChannelFinding {
+  /** Stable, in kebab-case, for the documentation: `webhook-mismatch`. */
+  readonly id: string;
+  readonly severity: "error" | "warning" | "info";
+  /** The cause, in one line. */
+  readonly message: string;
+  /** The required action: a command, or keys of the channel's block. */
+  readonly fix: string;
 }
 
 export interface Inbound {

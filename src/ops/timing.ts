@@ -279,10 +279,20 @@ const table = {
     reloadCheck: 50,
     /** `start --wait` looks for the outcome at this interval. */
     startCheck: 100,
-    /** `check` gives each connection this long to prove itself. */
+    /** `doctor` gives each connection this long to prove itself. */
     probe: 30 * second,
-    /** Longest wait of `check` for the daemon that may run at the configured address. */
+    /** Longest wait of `doctor` for the daemon that may run at the configured address. */
     probeDaemon: 2 * second,
+    /** `doctor` reports a certificate that expires within this time. */
+    certificateSoon: 14 * day,
+    /** `doctor` reports a clock that differs from the platform's by more than this; an error beyond the longer one. */
+    clockSkew: 30 * second,
+    clockSkewWorst: 5 * minute,
+    /** `doctor` reports a Node.js release line whose support ends within this time. */
+    nodeSoon: 60 * day,
+    /** A progress bar is drawn at this interval, after the operation has run for `progressAfter`. */
+    progress: 100,
+    progressAfter: second,
   },
   startup: {
     /** Backoff of an unreachable store: the first pause, doubled up to the longest. */

@@ -113,6 +113,7 @@ export async function startSmsApi(options: SmsApiOptions): Promise<SmsApi> {
     clock,
     faults,
     inbound,
+    webhook: () => webhooks?.inbound,
     changed: () => changes.happened(),
     taken: (message, fails) => void follow(message, fails),
   });

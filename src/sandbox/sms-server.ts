@@ -37,6 +37,9 @@ interface ServerOptions {
   readonly clock: Clock;
   readonly faults: Faults;
   readonly inbound: readonly SmsMessage[];
+  /** Our number, and the URL that texts to it are posted to. */
+  readonly number: string;
+  webhook(): string | undefined;
   changed(): void;
   /** Called after the response (if any) when a text was accepted. */
   taken(message: SmsMessage, fails: { readonly code: number; readonly as: string } | null): void;
@@ -83,8 +86,16 @@ export async function serveApi(options: ServerOptions): Promise<ApiServer> {
     if (message) return answer(response, 200, messageJson(accountSid, message));
     const found = calls.find((one) => path === `/Calls/${one.sid}.json`);
     if (found) return answer(response, 200, callJson(accountSid, found));
+    if (path === "/IncomingPhoneNumbers.json") return numbers(url, response);
     if (path === ".json") return answer(response, 200, { sid: accountSid, status: "active", type: "Full" });
     fail({ code: 20404 }, request, response);
+  }
+
+  function numbers(url: URL, response: ServerResponse): void {
+    const wanted = url.searchParams.get("PhoneNumber");
+    const own = { phone_number: options.number, sms_url: options.webhook() ?? "", sms_application_sid: "" };
+    const found = wanted === null || wanted === options.number ? [own] : [];
+    answer(response, 200, { incoming_phone_numbers: found });
   }
 
   async function create(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -1,8 +1,6 @@
 // Configurations whose every key is right, and that would do harm all the same: `check` names the place and the remedy.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -16,7 +14,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const env = { KEY: "agent-key", SECRET: "the-secret", TOKEN: "token-token" };
 
 let count = 0;
-async function check(text: string, online = false): Promise<{ code: number; out: string[] }> {
+async function check(text: string): Promise<{ code: number; out: string[] }> {
   const name = `${count++}.yaml`;
   writeFileSync(join(folder, name), text);
   const out: string[] = [];
@@ -32,7 +30,7 @@ async function check(text: string, online = false): Promise<{ code: number; out:
     onHangup: () => {},
     onCrash: () => {},
   };
-  return { code: await run({ config: name, online }, io), out };
+  return { code: await run({ config: name }, io), out };
 }
 
 const mail = `  mail:
@@ -232,32 +230,5 @@ ${voice}    collect: 0.25s
         expect(out.join("\n")).toContain("must be a duration such as");
         expect(code).toBe(exitCodes.config);
       }
-  });
-});
-
-describe("check --online (review 28)", () => {
-  it("tells a port that another program has from one of a running daemon", async () => {
-    const other = createTcpServer((socket) => socket.end("220 something else\r\n"));
-    const own = createServer((_request, response) => response.end('{"status":"ok"}'));
-    for (const server of [other, own]) await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
-    const [taken, ours] = [other, own].map((server) => (server.address() as AddressInfo).port);
-    const ports = `http: { listen: "127.0.0.1:${ours}", admin_listen: "127.0.0.1:${taken}" }\n`;
-    const { out, code } = await check(
-      file(mail.replace("agent: support", "agent: support\n    enabled: false"), ports).replace(
-        "https://platform.example.com",
-        "http://127.0.0.1:1",
-      ),
-      true,
-    );
-    other.close();
-    own.close();
-    expect(out).toContain(`ok          http.listen: 127.0.0.1:${ours} is in use by a daemon that is well`);
-    expect(out).toContain(
-      `failed      http.admin_listen: 127.0.0.1:${taken} is occupied by another program (end the other program, or choose another port for http.admin_listen)`,
-    );
-    expect(out.join("\n")).toMatch(
-      /unreachable agent support: .* \(check platform\.url: http:\/\/127\.0\.0\.1:1\)/,
-    );
-    expect(code).toBe(exitCodes.failed);
   });
 });

@@ -1,16 +1,10 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { type CheckOptions, run, schema } from "../../src/commands/doctor/check.ts";
 import type { Io } from "../../src/commands/io.ts";
 import { exitCodes } from "../../src/commands/io.ts";
-import { systemClock } from "../../src/ops/clock.ts";
-import { readAgents, startPlatform } from "../../src/platform/index.ts";
-import { migrate } from "../../src/store/migrate.ts";
-import { openSqlite } from "../../src/store/sqlite.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "check-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -67,16 +61,6 @@ organization: { name: Example, key: key-of-example }
 agents:
   - { name: ada, public_name: Ada, key: key-of-ada, status: STATUS, instructions: x, skills: { email: { status: active, email: ada@example.com } } }
 `;
-
-async function platform(status = "active") {
-  return startPlatform({
-    file: ":memory:",
-    listen: { host: "127.0.0.1", port: 0 },
-    agents: readAgents(agents.replace("STATUS", status), "agents.yaml"),
-    clock: systemClock,
-    log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
-  });
-}
 
 describe("check", () => {
   it("says ok, and warns", async () => {
@@ -138,79 +122,6 @@ describe("check", () => {
     expect((await check(text("none.yaml"))).out[0]).toBe("DIR/none.yaml: cannot be read (ENOENT)");
     const bad = await check(text("bad.yaml"));
     expect([bad.code, bad.out[0]]).toEqual([exitCodes.config, expect.stringContaining("DIR/bad.yaml:")]);
-  });
-});
-
-describe("check --online", () => {
-  const online = { online: true };
-
-  it("probes the store, every agent and every channel", async () => {
-    const served = await platform();
-    const { code, out } = await check(file(served.url, ["ready", "nothing"]), online);
-    await served.close();
-    expect(code).toBe(exitCodes.ok);
-    expect(out.slice(1).sort()).toEqual([
-      "ok          agent support: Ada, active",
-      "ok          channel nothing: its adapter has nothing to probe",
-      "ok          channel ready: ready",
-      "ok          store: DIR/absent.db will be created",
-    ]);
-  });
-
-  it.each([
-    [
-      "degraded",
-      exitCodes.unreachable,
-      "unreachable channel degraded: because http://127.0.0.1/channels/degraded/a",
-    ],
-    ["throw", exitCodes.unreachable, "unreachable channel throw: no route to host"],
-    ["connecting", exitCodes.unreachable, "unreachable channel connecting: did not get through in time"],
-    ["unauthorized", exitCodes.failed, "failed      channel unauthorized: because"],
-  ])("tells a channel that is %s", async (says, expected, message) => {
-    const served = await platform();
-    const { code, out } = await check(file(served.url, [says]), online);
-    await served.close();
-    expect(out.join("\n")).toContain(message);
-    expect(code).toBe(expected);
-  });
-
-  it("tells a platform that is not there from one that refuses the key", async () => {
-    const dead = await check(file("http://127.0.0.1:1"), online);
-    expect([dead.code, dead.out.join("\n")]).toEqual([
-      exitCodes.unreachable,
-      expect.stringContaining("unreachable agent support:"),
-    ]);
-    const server = createServer((_request, response) => response.writeHead(403).end("{}")).listen(
-      0,
-      "127.0.0.1",
-    );
-    await new Promise((resolve) => server.once("listening", resolve));
-    const refused = await check(file(`http://127.0.0.1:${(server.address() as AddressInfo).port}`), online);
-    server.close();
-    expect([refused.code, refused.out.join("\n")]).toEqual([
-      exitCodes.failed,
-      expect.stringContaining("failed      agent support:"),
-    ]);
-  });
-
-  it("warns of an agent that will not answer", async () => {
-    const served = await platform("inactive");
-    const { code, out } = await check(file(served.url), online);
-    await served.close();
-    expect(out.join("\n")).toContain("warning     agent support: Ada is inactive: nothing will be asked");
-    expect(code).toBe(exitCodes.ok);
-  });
-
-  it("knows a store that a newer version wrote, and leaves it as it is", async () => {
-    const database = openSqlite(join(folder, "newer.db"), () => systemClock.now());
-    await migrate(database);
-    await database.tx((q) => q.run("UPDATE meta SET value = 9999 WHERE name = 'schema'"));
-    await database.close();
-    const served = await platform();
-    const { code, out } = await check(file(served.url, ["ready"], "newer.db"), online);
-    await served.close();
-    expect(out.join("\n")).toContain("newer       store: has schema 9999, this version knows up to");
-    expect(code).toBe(exitCodes.newerSchema);
   });
 });
 

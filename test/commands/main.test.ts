@@ -43,7 +43,7 @@ describe("the command line", () => {
 
   it.each([
     ["an unknown command", ["chekc"], "Did you mean check?"],
-    ["an unknown option", ["check", "--onlin"], "Did you mean --online?"],
+    ["an unknown option", ["doctor", "--onlin"], "Did you mean --online?"],
     ["an unknown action", ["outbox", "delete"], "It must be one of list, show, resend, drop."],
     ["a count that is none", ["inbox", "list", "--limit", "many"], "It must be a whole number"],
     ["no command at all", [], "Usage: bridgehead"],
@@ -94,7 +94,7 @@ describe("the command line", () => {
     child.kill(name);
     const { code, out } = await ended;
     close();
-    expect([code, out]).toEqual([exitCodes.unreachable, expect.stringContaining("unreachable agent a:")]);
+    expect([code, out]).toEqual([exitCodes.failed, expect.stringContaining("platform-unreachable  agent a")]);
   });
 });
 
@@ -111,7 +111,7 @@ async function busyCheck(preload: string) {
     `platform: { url: "${url}" }\nagents: { a: { key: "\${env:KEY}" } }\nchannels: {}\nstore: sqlite:x.db\n`,
   );
   const args = ["--conditions=source", "--import", `data:text/javascript,${preload}`, `${root}src/main.ts`];
-  const { child, ended } = start(process.execPath, [...args, "check", "--online", "-c", file], { KEY: "k" });
+  const { child, ended } = start(process.execPath, [...args, "doctor", "--online", "-c", file], { KEY: "k" });
   await busy;
   const close = (): void => {
     platform.closeAllConnections();

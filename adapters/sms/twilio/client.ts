@@ -28,9 +28,19 @@ export interface TwilioClient {
   messages(call: ApiCall): MessageListInstance;
   /** Verifies the login. Rejects like `messages` when the login is not accepted. */
   login(signal: AbortSignal): Promise<void>;
+  /** Returns the webhook of our number; null when the account has no such number. Rejects like `messages`. */
+  webhookOf(number: string, signal: AbortSignal): Promise<NumberWebhook | null>;
   /** Returns the Authorization header of the last accepted login, for media. */
   authorization(): string;
   close(): void;
+}
+
+/** Where the provider posts texts to a number. */
+export interface NumberWebhook {
+  /** Empty when none is set. */
+  readonly url: string;
+  /** A TwiML application or a messaging service whose URL takes precedence. */
+  readonly isOverridden: boolean;
 }
 
 /** An error response of the API. */
@@ -96,6 +106,21 @@ export function createClient(settings: TwilioSettings, clock: Clock): TwilioClie
     async login(signal) {
       const uri = `${base.origin}${prefix}/2010-04-01/Accounts/${settings.accountSid}.json`;
       await request({ method: "get", uri }, { signal });
+    },
+    async webhookOf(number, signal) {
+      const uri = `${base.origin}${prefix}/2010-04-01/Accounts/${settings.accountSid}/IncomingPhoneNumbers.json`;
+      const { body } = await request({ method: "get", uri, params: { PhoneNumber: number } }, { signal });
+      const list = (Object(body) as { incoming_phone_numbers?: unknown }).incoming_phone_numbers;
+      const [found] = (Array.isArray(list) ? list : []) as {
+        sms_url?: unknown;
+        sms_application_sid?: unknown;
+      }[];
+      if (found === undefined) return null;
+      const { sms_url: url, sms_application_sid: application } = found;
+      return {
+        url: typeof url === "string" ? url : "",
+        isOverridden: typeof application === "string" && application !== "",
+      };
     },
     authorization: () => basic(current),
     close: () => lines.close(),

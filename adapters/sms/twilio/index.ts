@@ -1,7 +1,7 @@
 // Texts over Twilio or a compatible API: webhooks for inbound messages, REST requests for outbound
 // messages, polling of the message list to backfill missed messages.
 
-import { type ChannelStatus, finalError, Health, type Json } from "bridgehead/contract";
+import { type ChannelFinding, type ChannelStatus, finalError, Health, type Json } from "bridgehead/contract";
 import type { SmsConfig } from "../config.ts";
 import { meaningOf } from "../events.ts";
 import { httpConnections } from "../exchange.ts";
@@ -57,6 +57,8 @@ function create(parts: ProviderParts, settings: TwilioSettings): Provider {
     reconcile: (text, attempt, signal) => sending.reconcile(text, attempt, signal),
     fetchMedia: (ref: Json, signal) => fetchMedia(ref, settings, client.authorization(), signal),
     probe: (signal) => probe(channel.url("/inbound"), settings, client, signal),
+    servers: serversOf(settings),
+    examine: (signal) => examine(channel.url("/inbound"), settings, client, signal),
     async close() {
       client.close();
     },
@@ -108,7 +110,8 @@ function settingsOf(config: SmsConfig) {
 }
 
 /** Checks whether the login is accepted and whether the provider can reach us. Sends no messages and
- *  changes nothing. */ async function probe(
+ *  changes nothing. */
+async function probe(
   webhook: URL,
   settings: TwilioSettings,
   client: TwilioClient,
@@ -126,6 +129,47 @@ function settingsOf(config: SmsConfig) {
   }
   return addressProblem(webhook, settings.apiUrl) ?? { state: "ready" };
 }
+
+function serversOf({ apiUrl, ca }: TwilioSettings) {
+  const { protocol, hostname, port } = new URL(apiUrl);
+  if (protocol !== "https:") return [];
+  const server = { part: "api_url", host: hostname, port: Number(port || 443), tls: "implicit" } as const;
+  return [{ ...server, ...(ca !== undefined && { ca }) }];
+}
+
+/** Compares the webhook that is set for our number with our URL. A number without its own webhook may be served by a
+ *  messaging service, whose settings another API holds. */
+async function examine(
+  webhook: URL,
+  settings: TwilioSettings,
+  client: Client,
+  signal: AbortSignal,
+): Promise<readonly ChannelFinding[]> {
+  const { number, service, name } = settings;
+  if (number === null || !number.startsWith("+")) return [];
+  const found = await client.webhookOf(number, signal);
+  if (found === null) {
+    const message = `the account at ${name} has no number ${number}: it can neither send nor receive texts`;
+    return [{ id: "number-missing", severity: "error", message, fix: "correct number and account_sid" }];
+  }
+  if (withoutFragment(found.url) === webhook.href || service !== null) return [];
+  const fix = found.isOverridden
+    ? `remove the application from the number at ${name}, and set its webhook for messages to ${webhook.href}`
+    : `set the webhook for messages of ${number} at ${name} to ${webhook.href} (POST)`;
+  const url = found.url === "" ? "none" : shown(found.url);
+  const message = `${name} posts texts to ${number} to another webhook: ${url}`;
+  return [{ id: "webhook-mismatch", severity: "error", message, fix }];
+}
+
+/** The provider's overrides are behind `#` and are not sent. */
+const withoutFragment = (url: string): string => url.split("#", 1)[0] ?? "";
+
+/** Returns the URL without its query, which may contain a key, and without control characters. */
+const shown = (url: string): string =>
+  url
+    .slice(0, 300)
+    .replace(/[?#].*$/, "")
+    .replace(/[^\x21-\x7e]+/g, " ");
 
 /** Returns what prevents a remote provider from posting to us; null: no problem that is visible from
  *  here. */

@@ -1,0 +1,190 @@
+// Checks of servers that need no login: the certificate of every TLS server, the clock of the platform, and our own
+// public URL.
+
+import { readFile } from "node:fs/promises";
+import { request as plainRequest } from "node:http";
+import { request as encryptedRequest } from "node:https";
+import { connect as connectPlain, isIP, type Socket } from "node:net";
+import { createInterface } from "node:readline";
+import { connect as connectTls, type PeerCertificate } from "node:tls";
+import type { TlsServer } from "bridgehead/contract";
+import { standardTiming } from "../../ops/timing.ts";
+import { type Diagnosis, diagnosis } from "./catalogue.ts";
+
+const { certificateSoon, clockSkew, clockSkewWorst, probe } = standardTiming.commands;
+
+interface Shown {
+  readonly certificate: PeerCertificate;
+  /** Why the certificate is not trusted; null when it is. */
+  readonly problem: string | null;
+}
+
+/** Returns problems of the server's certificate. A server that does not answer is reported by its own check. */
+export async function certificateProblems(
+  server: TlsServer,
+  place: string,
+  now: number,
+  signal: AbortSignal,
+): Promise<Diagnosis[]> {
+  const shown = await readCertificate(server, signal).catch(() => null);
+  if (shown === null) return [];
+  const { certificate, problem } = shown;
+  const at = `${place} (${server.host}:${server.port})`;
+  const end = Date.parse(certificate.valid_to);
+  const date = Number.isNaN(end) ? "an unknown date" : new Date(end).toISOString().slice(0, 10);
+  const command = `openssl s_client -connect ${server.host}:${server.port}${starttls[server.tls]} </dev/null | openssl x509 -noout -dates -issuer`;
+  if (!Number.isNaN(end) && end <= now)
+    return [
+      diagnosis(
+        "certificate-expired",
+        at,
+        `its certificate expired on ${date}`,
+        `renew it at the server; see: ${command}`,
+      ),
+    ];
+  if (problem !== null) {
+    const remedy = `set ${server.part}.ca to the CA that signed it, or ${server.part}.host to a name in it; see: ${command}`;
+    return [diagnosis("certificate-untrusted", at, `its certificate is not trusted: ${problem}`, remedy)];
+  }
+  if (end - now > certificateSoon) return [];
+  const days = Math.floor((end - now) / 86_400_000);
+  const cause = `its certificate expires in ${days} days, on ${date}`;
+  return [diagnosis("certificate-expiring", at, cause, `renew it at the server; see: ${command}`)];
+}
+
+const starttls = { implicit: "", "imap-starttls": " -starttls imap", "smtp-starttls": " -starttls smtp" };
+
+/** Reads the server's certificate. Rejects when no TLS connection is established. */
+async function readCertificate(server: TlsServer, signal: AbortSignal): Promise<Shown> {
+  const { host, port } = server;
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(probe)]);
+  const ca = server.ca?.includes("-----BEGIN") ? server.ca : server.ca && (await readFile(server.ca, "utf8"));
+  const base = connectPlain({ host, port });
+  const abort = () => base.destroy(new Error("aborted"));
+  limit.addEventListener("abort", abort, { once: true });
+  try {
+    await new Promise<void>((resolve, reject) => {
+      base.once("connect", resolve);
+      base.once("error", reject);
+    });
+    if (server.tls !== "implicit") await requestTls(base, server.tls);
+    return await new Promise<Shown>((resolve, reject) => {
+      const secure = connectTls({
+        socket: base,
+        ...(isIP(host) === 0 && { servername: host }),
+        host,
+        ...(ca && { ca }),
+        // The certificate is only read; nothing is sent over this connection.
+        rejectUnauthorized: false,
+      });
+      secure.once("secureConnect", () => {
+        const problem = secure.authorized ? null : String(secure.authorizationError);
+        resolve({ certificate: secure.getPeerCertificate(), problem });
+        secure.destroy();
+      });
+      secure.once("error", reject);
+      base.once("close", () => reject(new Error("the connection was closed")));
+    });
+  } finally {
+    limit.removeEventListener("abort", abort);
+    base.destroy();
+  }
+}
+
+const dialogues = {
+  /** The greeting, then the response to the command (RFC 9051, 6.2.1). */
+  "imap-starttls": [
+    [/^\* /, "a STARTTLS\r\n"],
+    [/^a OK/i, null],
+  ],
+  /** The greeting, the capabilities, then the response to the command (RFC 3207, 4). */
+  "smtp-starttls": [
+    [/^220 /, "EHLO bridgehead.invalid\r\n"],
+    [/^250 /, "STARTTLS\r\n"],
+    [/^220 /, null],
+  ],
+} as const;
+
+/** Sends the commands before TLS. Rejects when the server refuses or closes the connection. */
+async function requestTls(socket: Socket, tls: keyof typeof dialogues): Promise<void> {
+  const lines = createInterface({ input: socket });
+  const steps = [...dialogues[tls]];
+  try {
+    for await (const line of lines) {
+      const [expected, command] = steps[0] ?? [/^/, null];
+      if (!expected.test(line)) {
+        if (/^(?:[45]\d\d|a (?:NO|BAD)|\* BYE)/i.test(line)) break;
+        continue;
+      }
+      steps.shift();
+      if (command === null) return;
+      socket.write(command);
+    }
+    throw new Error("the server does not offer STARTTLS");
+  } finally {
+    lines.close();
+    socket.removeAllListeners("data");
+  }
+}
+
+/** Compares our clock with the Date header of the platform. */
+export async function clockProblems(
+  url: string,
+  now: () => number,
+  signal: AbortSignal,
+): Promise<Diagnosis[]> {
+  const before = now();
+  const response = await get(new URL(url), signal).catch(() => null);
+  const date = Date.parse(response?.date ?? "");
+  if (Number.isNaN(date)) return [];
+  const after = now();
+  // The header has whole seconds, and was written between the two readings.
+  const skew = date + 1000 < before ? before - date : date > after ? date - after : 0;
+  if (skew < clockSkew) return [];
+  const seconds = Math.round(skew / 1000);
+  const cause = `the clock of this machine differs by ${seconds} s from that of ${new URL(url).host}`;
+  const severity = skew >= clockSkewWorst ? "error" : "warning";
+  return [diagnosis("clock-skew", "this machine", cause, "sudo timedatectl set-ntp true", { severity })];
+}
+
+/** Asks our own public URL for /healthz. A firewall may refuse this machine and accept the provider, so the remedy is
+ *  a command for another machine. */
+export async function publicUrlProblems(publicUrl: string, signal: AbortSignal): Promise<Diagnosis[]> {
+  const url = new URL("/healthz", publicUrl);
+  const result = await get(url, signal).catch((error: Error) => error);
+  if (!(result instanceof Error) && result.status === 200 && result.body.includes('"ok"')) return [];
+  const cause =
+    result instanceof Error
+      ? `${url.href} cannot be reached from here: ${result.message}`
+      : `${url.href} is not answered by the daemon (HTTP ${result.status})`;
+  const remedy = `let the reverse proxy pass requests to http.listen; try from another machine: curl -i ${url.href}`;
+  return [diagnosis("public-url-unreachable", "http.public_url", cause, remedy)];
+}
+
+interface Got {
+  readonly status: number;
+  readonly date: string | undefined;
+  /** At most about 4 MiB. */
+  readonly body: string;
+}
+
+/** One GET request without redirects. Certificates are judged by `certificateProblems`. */
+export function get(url: URL, signal: AbortSignal): Promise<Got> {
+  const request = url.protocol === "https:" ? encryptedRequest : plainRequest;
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(probe)]);
+  return new Promise((resolve, reject) => {
+    const asking = request(url, { signal: limit, agent: false, rejectUnauthorized: false }, (response) => {
+      let body = "";
+      response.setEncoding("utf8");
+      response.on("data", (chunk: string) => {
+        if (body.length < 4 * 2 ** 20) body += chunk;
+      });
+      response.once("error", reject);
+      response.once("end", () =>
+        resolve({ status: response.statusCode ?? 0, date: response.headers.date, body }),
+      );
+    });
+    asking.once("error", reject);
+    asking.end();
+  });
+}

@@ -1,0 +1,140 @@
+// The running daemon's view: /readyz of its admin listener, as the operator's monitoring reads it.
+
+import type { ChannelReport } from "../../channels/readiness.ts";
+import type { Config } from "../../config/index.ts";
+import type { ChannelOverview } from "../../store/operators/overview.ts";
+import { type Diagnosis, diagnosis } from "./catalogue.ts";
+import { get } from "./connections.ts";
+
+/** The parts of /readyz that are judged. */
+interface DaemonState {
+  readonly ready?: boolean;
+  readonly reason?: string;
+  readonly warnings?: readonly string[];
+  readonly channels?: readonly ChannelReport[];
+  /** A sentence when the store has a problem. */
+  readonly store?: string | readonly ChannelOverview[];
+  readonly escalations?: {
+    readonly unreached?: number;
+    readonly numbers?: readonly number[];
+    readonly dead?: readonly string[];
+    readonly paths?: readonly string[];
+  };
+}
+
+/** URL of the admin listener; null when its port is chosen at the start. */
+export function adminUrl({ http }: Config): string | null {
+  const { host, port } = http.admin_listen;
+  if (port === 0) return null;
+  const local = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
+  return `http://${local.includes(":") ? `[${local}]` : local}:${port}`;
+}
+
+/** Reads the state of the daemon; null when none answers. */
+export async function readDaemon(config: Config, signal: AbortSignal): Promise<DaemonState | null> {
+  const url = adminUrl(config);
+  if (url === null) return null;
+  try {
+    return JSON.parse((await get(new URL("/readyz", url), signal)).body) as DaemonState;
+  } catch {
+    return null;
+  }
+}
+
+/** Judges the daemon's state. `state` is null when no daemon answers. */
+export function daemonProblems(config: Config, state: DaemonState | null): Diagnosis[] {
+  const url = adminUrl(config);
+  if (url === null) return [];
+  if (state === null) {
+    const cause = `no daemon answers at ${url}: its channels, and what it does now, are unknown`;
+    return [diagnosis("daemon-stopped", "http.admin_listen", cause, "sudo systemctl start bridgehead")];
+  }
+  const logs = "journalctl -u bridgehead -e";
+  const channels = state.channels ?? [];
+  const notReady = () => {
+    const down = channels
+      .filter(({ state: now }) => now !== "ready" && now !== "standby")
+      .map(({ id }) => id);
+    const reason =
+      typeof state.store === "string"
+        ? `the store ${state.store}`
+        : (state.reason ??
+          (down.length > 0 ? `these channels do not work: ${down.join(", ")}` : "see /readyz"));
+    return diagnosis(
+      "daemon-not-ready",
+      url,
+      `the daemon is not ready: ${reason}`,
+      `curl -s ${url}/readyz; ${logs}`,
+    );
+  };
+  return [
+    ...(state.ready === false ? [notReady()] : []),
+    ...(state.warnings ?? []).map((text) =>
+      diagnosis("daemon-warning", "daemon", text, `curl -s ${url}/readyz`),
+    ),
+    ...channels.flatMap((channel) => channelProblems(channel, logs)),
+    ...(Array.isArray(state.store) ? (state.store as ChannelOverview[]).flatMap(pauseProblems) : []),
+    ...escalationProblems(state),
+  ];
+}
+
+function channelProblems(channel: ChannelReport, logs: string): Diagnosis[] {
+  const place = `channel ${channel.id}`;
+  const since = `since ${channel.since}`;
+  const isDown = channel.state === "degraded" || channel.state === "unauthorized";
+  const reason = channel.reason ?? channel.state;
+  const remedy =
+    channel.state === "unauthorized"
+      ? `correct the credentials under channels.${channel.id}, then: sudo systemctl reload bridgehead`
+      : `bridgehead doctor --online; ${logs}`;
+  return [
+    ...(isDown ? [diagnosis("channel-down", place, `does not work ${since}: ${reason}`, remedy)] : []),
+    ...(channel.not_asking === null
+      ? []
+      : [
+          diagnosis(
+            "channel-not-asking",
+            place,
+            `reads messages and does not ask its agent: ${channel.not_asking}`,
+            "activate the agent and its skill on the platform, or correct its key",
+          ),
+        ]),
+    ...channel.warnings.map((text) => diagnosis("channel-warning", place, text, logs)),
+  ];
+}
+
+function pauseProblems({ channel, paused_for, paused_reason }: ChannelOverview): Diagnosis[] {
+  if (paused_for <= 0) return [];
+  const seconds = Math.ceil(paused_for / 1000);
+  const cause = `sends nothing for ${seconds} s: ${paused_reason}`;
+  const remedy = `cure the reason; the daemon then tries again by itself: bridgehead outbox list --channel ${channel}`;
+  return [diagnosis("sending-paused", `channel ${channel}`, cause, remedy)];
+}
+
+function escalationProblems({ escalations }: DaemonState): Diagnosis[] {
+  if (escalations === undefined) return [];
+  const { dead = [], paths = [], unreached = 0, numbers = [] } = escalations;
+  const all =
+    dead.length === paths.length ? "no responder can be notified" : "its notifications are not delivered";
+  return [
+    ...dead.map((path) => {
+      const remedy = "bridgehead doctor --online; then test: bridgehead policy test";
+      return diagnosis(
+        "escalation-path-down",
+        `channel ${path}`,
+        `the channel carries notifications and is down: ${all}`,
+        remedy,
+      );
+    }),
+    ...(unreached === 0
+      ? []
+      : [
+          diagnosis(
+            "escalation-unreached",
+            `escalation ${numbers.join(", ")}`,
+            `no notification about ${unreached} open escalations was delivered`,
+            `bridgehead escalation show ${numbers[0] ?? ""}`,
+          ),
+        ]),
+  ];
+}

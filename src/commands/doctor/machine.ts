@@ -1,0 +1,153 @@
+// Checks of this machine without a connection: modes and owners of the files, space on the disk, Node.js. `applyChanges`
+// is what `doctor --fix` does.
+
+import { chmodSync, chownSync, readdirSync, type Stats, type StatsFs, statSync } from "node:fs";
+import { statfs } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import type { StoreConfig } from "../../config/index.ts";
+import { standardTiming } from "../../ops/timing.ts";
+import { type Diagnosis, diagnosis, type FileChange } from "./catalogue.ts";
+
+const octal = (mode: number): string => (mode & 0o7777).toString(8).padStart(4, "0");
+
+function statOf(path: string): Stats | null {
+  try {
+    return statSync(path);
+  } catch {
+    return null;
+  }
+}
+
+/** Reports a mode that grants one of `denied`. */
+function modeProblem(
+  path: string,
+  denied: number,
+  what: string,
+  readable: Diagnosis["severity"] = "error",
+): Diagnosis[] {
+  const stats = statOf(path);
+  if (stats === null || (stats.mode & denied) === 0) return [];
+  const mode = stats.mode & 0o7777 & ~denied;
+  const isWritable = (stats.mode & denied & 0o022) !== 0;
+  const cause = `${what} has mode ${octal(stats.mode)}: other users of this machine can ${isWritable ? "change" : "read"} it`;
+  const severity = isWritable ? "error" : readable;
+  return [
+    diagnosis("file-mode", path, cause, `chmod ${octal(mode)} ${path}`, { severity, change: { path, mode } }),
+  ];
+}
+
+function ownerProblem(path: string, owner: Stats, what: string): Diagnosis[] {
+  const stats = statOf(path);
+  if (stats === null || stats.uid === owner.uid) return [];
+  const { uid, gid } = owner;
+  const cause = `${what} belongs to user ${stats.uid}, and the store to user ${uid}: the daemon cannot open it`;
+  return [
+    diagnosis("file-owner", path, cause, `sudo chown ${uid}:${gid} ${path}`, { change: { path, uid, gid } }),
+  ];
+}
+
+/** Checks the configuration, the files with secrets, and the files of an SQLite store. Files of the store belong to the
+ *  owner of its folder, and so do files with secrets that only their owner can read. */
+export function fileProblems(
+  config: string,
+  secrets: readonly string[],
+  store: StoreConfig | null,
+): Diagnosis[] {
+  const file = store?.kind === "sqlite" && store.file !== ":memory:" ? store.file : null;
+  const folder = file === null ? null : dirname(file);
+  const owner = folder === null ? null : statOf(folder);
+  const own = file === null || folder === null ? [] : storeFiles(file, folder);
+  return [
+    ...modeProblem(config, 0o027, "the configuration", "warning"),
+    ...secrets.flatMap((path) => modeProblem(path, 0o037, "the file with a secret")),
+    ...own.flatMap((path) => modeProblem(path, 0o177, "the store")),
+    ...(owner === null ? [] : own.flatMap((path) => ownerProblem(path, owner, "the file"))),
+    ...(owner === null
+      ? []
+      : secrets
+          .filter((path) => ((statOf(path)?.mode ?? 0) & 0o040) === 0)
+          .flatMap((path) => ownerProblem(path, owner, "the file with a secret"))),
+  ];
+}
+
+/** The store and the files beside it, such as its log and its copies. */
+function storeFiles(file: string, folder: string): string[] {
+  const name = basename(file);
+  try {
+    return readdirSync(folder)
+      .filter((one) => one === name || one.startsWith(`${name}-`) || one.startsWith(`${name}.before-`))
+      .map((one) => join(folder, one));
+  } catch {
+    return [];
+  }
+}
+
+/** Applies the changes of modes and owners. Returns what was changed, and what could not be. */
+export function applyChanges(changes: readonly FileChange[]): {
+  readonly done: string[];
+  readonly failed: string[];
+} {
+  const done: string[] = [];
+  const failed: string[] = [];
+  for (const change of changes) {
+    const what = "mode" in change ? `mode ${octal(change.mode)}` : `owner ${change.uid}:${change.gid}`;
+    try {
+      if ("mode" in change) chmodSync(change.path, change.mode);
+      else chownSync(change.path, change.uid, change.gid);
+      done.push(`${change.path}: ${what}`);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      failed.push(`${change.path}: ${what} could not be set (${code}): run this as root`);
+    }
+  }
+  return { done, failed };
+}
+
+const leastBytes = 32 * 2 ** 20;
+const lowBytes = 512 * 2 ** 20;
+const leastInodes = 1000;
+
+/** Checks the file system of `folder`. An error below what the daemon needs to accept messages, else a warning. */
+export async function diskProblems(
+  folder: string,
+  read: (path: string) => Promise<Pick<StatsFs, "bavail" | "bsize" | "files" | "ffree">> = statfs,
+): Promise<Diagnosis[]> {
+  const disk = await read(folder).catch(() => null);
+  if (disk === null) return [];
+  const free = disk.bavail * disk.bsize;
+  const remedy = `free space: df -h ${folder}; a shorter retention.raw makes the store smaller`;
+  const space =
+    free >= lowBytes
+      ? []
+      : [
+          diagnosis(
+            "disk-space",
+            folder,
+            `${Math.floor(free / 2 ** 20)} MiB are free, at least ${leastBytes / 2 ** 20} are needed: with less, the daemon accepts no messages`,
+            remedy,
+            { severity: free < leastBytes ? "error" : "warning" },
+          ),
+        ];
+  // File systems without a fixed number of inodes report none at all.
+  if (disk.files === 0 || disk.ffree >= leastInodes) return space;
+  const cause = `${disk.ffree} inodes are free: no files can be created soon`;
+  return [...space, diagnosis("disk-inodes", folder, cause, `delete files: df -i ${folder}`)];
+}
+
+/** End of life of the release lines with long-term support (nodejs.org/en/about/previous-releases). */
+const endOfLife: Readonly<Record<number, string>> = { 22: "2027-04-30", 24: "2028-04-30", 26: "2029-04-30" };
+
+/** `version` as in process.versions.node; `now` in epoch milliseconds. */
+export function nodeProblems(version: string, now: number): Diagnosis[] {
+  const major = Number(version.split(".", 1)[0]);
+  const end = endOfLife[major];
+  const isOdd = major % 2 === 1;
+  if (end === undefined && !isOdd) return [];
+  if (end !== undefined && Date.parse(end) - now > standardTiming.commands.nodeSoon) return [];
+  const cause =
+    end === undefined
+      ? `Node.js ${version} belongs to a release line without long-term support`
+      : `Node.js ${version} gets no security fixes after ${end}`;
+  const remedy = "install a newer long-term release: https://nodejs.org/en/download";
+  return [diagnosis("node-end-of-life", process.execPath, cause, remedy)];
+}

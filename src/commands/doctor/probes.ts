@@ -1,0 +1,281 @@
+// The connections of `bridgehead doctor --online`: ports, agents, channels, responders. Sends and changes nothing.
+
+import { createServer } from "node:net";
+import type { Adapter, Channel, ChannelStatus, Cursor, Log, TlsServer } from "bridgehead/contract";
+import type { AgentSettings } from "../../agent/calls.ts";
+import { createAgentClient } from "../../agent/index.ts";
+import type { ChannelConfig, Config } from "../../config/index.ts";
+import { askHealth } from "../../http/health.ts";
+import { systemClock } from "../../ops/clock.ts";
+import { standardTiming } from "../../ops/timing.ts";
+import { startable } from "../../pipeline/channel-runtime.ts";
+import { readSecret, writeSecret } from "../../store/secrets.ts";
+import { adapterDiagnosis, type Diagnosis, diagnosis } from "./catalogue.ts";
+import { certificateProblems, clockProblems, get, publicUrlProblems } from "./connections.ts";
+import { useStored } from "./stored.ts";
+
+const { probe: patience, probeDaemon } = standardTiming.commands;
+const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+/** Runs all checks concurrently. Calls `done` after each. */
+export async function onlineProblems(
+  config: Config,
+  signal: AbortSignal,
+  done: () => void,
+): Promise<readonly Diagnosis[]> {
+  const { http, platform } = config;
+  const now = () => systemClock.now();
+  const platformUrl = platform.url === "embedded" ? null : platform.url;
+  const checks: Promise<readonly Diagnosis[]>[] = [
+    ...(["listen", "admin_listen"] as const)
+      .filter((key) => http[key].port !== 0)
+      .map((key) => portProblems(key, http[key], signal)),
+    ...(platformUrl === null ? [] : [clockProblems(platformUrl, now, signal)]),
+    ...(http.public_url === undefined ? [] : [publicUrlProblems(http.public_url, signal)]),
+    ...httpsServers(config).map(([server, place]) => certificateProblems(server, place, now(), signal)),
+    ...Object.keys(config.agents).map((name) => agentProblems(config, name, signal)),
+    ...config.channels
+      .filter(({ core }) => core.enabled)
+      .map((channel) => channelProblems(config, channel, signal)),
+    ...responderUrls(config).map(([id, url]) => responderProblems(id, url, signal)),
+  ];
+  const found = await Promise.all(checks.map((check) => check.finally(done)));
+  return found.flat();
+}
+
+/** The number of checks that `onlineProblems` runs. */
+export const onlineCount = (config: Config): number =>
+  (["listen", "admin_listen"] as const).filter((key) => config.http[key].port !== 0).length +
+  (config.platform.url === "embedded" ? 0 : 1) +
+  (config.http.public_url === undefined ? 0 : 1) +
+  httpsServers(config).length +
+  Object.keys(config.agents).length +
+  config.channels.filter(({ core }) => core.enabled).length +
+  responderUrls(config).length;
+
+/** The platform and our own public URL. */
+function httpsServers({ platform, http }: Config): readonly (readonly [TlsServer, string])[] {
+  const urls = [
+    ["platform.url", platform.url],
+    ["http.public_url", http.public_url ?? ""],
+  ] as const;
+  return urls.flatMap(([part, text]) => {
+    const url = URL.parse(text);
+    if (url?.protocol !== "https:") return [];
+    const port = Number(url.port || 443);
+    return [[{ part, host: url.hostname, port, tls: "implicit" }, part] as const];
+  });
+}
+
+/** Binds the port and releases it. A port in use by a running Bridgehead is accepted, because this
+ *  command may run in parallel to it. */
+async function portProblems(
+  key: "listen" | "admin_listen",
+  { host, port }: { readonly host: string; readonly port: number },
+  signal: AbortSignal,
+): Promise<readonly Diagnosis[]> {
+  const place = `http.${key}`;
+  const address = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const server = createServer();
+  const error = await new Promise<NodeJS.ErrnoException | null>((resolve) => {
+    server.once("error", resolve);
+    server.listen(port, host, () => resolve(null));
+  });
+  if (error === null) {
+    await new Promise((resolve) => server.close(resolve));
+    return [];
+  }
+  if (error.code !== "EADDRINUSE") {
+    const remedy = error.code === "EACCES" ? "use a port above 1023" : "use an address of this machine";
+    return [
+      diagnosis("port-taken", place, `${address} cannot be bound: ${error.message}`, `${place}: ${remedy}`),
+    ];
+  }
+  const ours = await askHealth(
+    `http://${address}`,
+    AbortSignal.any([signal, AbortSignal.timeout(probeDaemon)]),
+  ).then(
+    () => true,
+    () => false,
+  );
+  if (ours) return [];
+  const remedy = `end the other program (ss -ltnp 'sport = :${port}'), or choose another port for ${place}`;
+  return [diagnosis("port-taken", place, `${address} is occupied by another program`, remedy)];
+}
+
+async function agentProblems(
+  config: Config,
+  name: string,
+  signal: AbortSignal,
+): Promise<readonly Diagnosis[]> {
+  const { platform, agents } = config;
+  if (platform.url === "embedded") return [];
+  const place = `agent ${name}`;
+  const client = createAgentClient({
+    url: platform.url,
+    agentKey: agents[name]?.key ?? "",
+    ...(platform.organization_key !== undefined && { organizationKey: platform.organization_key }),
+    timeoutMs: Math.min(platform.timeout, patience),
+    clock: systemClock,
+    log: quiet,
+  });
+  const result = await client.describe(signal); // never rejects
+  await client.close();
+  if (result.kind === "ok") return settingsProblems(place, name, result.value, skillsOf(config, name));
+  if (["unauthorized", "missing", "refused"].includes(result.kind)) {
+    const organization = platform.organization_key === undefined ? "" : " and platform.organization_key";
+    const remedy = `correct agents.${name}.key${organization}, then: sudo systemctl reload bridgehead`;
+    return [diagnosis("agent-key-rejected", place, `the platform rejects its key: ${result.reason}`, remedy)];
+  }
+  const cause = `the platform cannot be reached: ${result.reason}`;
+  return [diagnosis("platform-unreachable", place, cause, `check platform.url: curl -i ${platform.url}`)];
+}
+
+/** The skills of the platform that the agent's channels use. */
+const skillsOf = ({ channels }: Config, agent: string): ReadonlySet<"email" | "sms" | "voice"> =>
+  new Set(
+    channels
+      .filter(({ core }) => core.agent === agent && core.enabled)
+      .flatMap(({ adapter: { traits } }) => (startable(traits.platform) ? [traits.platform] : [])),
+  );
+
+function settingsProblems(
+  place: string,
+  name: string,
+  agent: AgentSettings,
+  skills: ReadonlySet<"email" | "sms" | "voice">,
+): Diagnosis[] {
+  const inactive = (cause: string) =>
+    diagnosis("agent-inactive", place, cause, `activate the agent of agents.${name} on the platform`);
+  return [
+    ...(agent.status === "active" ? [] : [inactive(`is ${agent.status}: nothing will be asked`)]),
+    ...[...skills].flatMap((skill) => {
+      const settings = agent[skill];
+      if (settings?.status === "active") return [];
+      // Calls need no VOICE skill (pipeline/channel-runtime.ts).
+      if (settings === null && skill === "voice") return [];
+      const cause = settings === null ? `has no ${skill} skill` : `its ${skill} skill is ${settings.status}`;
+      const remedy = `add and activate the skill ${skill.toUpperCase()} of this agent on the platform`;
+      return [diagnosis("agent-skill-missing", place, cause, remedy)];
+    }),
+  ];
+}
+
+async function channelProblems(
+  config: Config,
+  { id, adapter, settings }: ChannelConfig,
+  signal: AbortSignal,
+): Promise<readonly Diagnosis[]> {
+  const place = `channel ${id}`;
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(patience)]);
+  let built: Adapter | null = null;
+  try {
+    built = adapter.create(probeChannel(config, id, adapter.name), settings);
+    const status = await built.probe?.(limit);
+    const parts = status === undefined ? [] : (status.parts ?? [{ part: "", status, fix: undefined }]);
+    const found = parts.flatMap(({ part, status: one, fix }) =>
+      statusProblems(part === "" ? place : `${place} ${part}`, id, one, fix),
+    );
+    // An adapter that cannot connect has reported this already.
+    const cursor = found.length > 0 ? null : await committedCursor(config, id);
+    const examined = found.length > 0 ? [] : ((await built.examine?.(cursor, limit).catch(() => [])) ?? []);
+    const certificates = await Promise.all(
+      (built.servers ?? []).map((server) =>
+        certificateProblems(server, `${place} ${server.part}`, systemClock.now(), signal),
+      ),
+    );
+    return [
+      ...found,
+      ...examined.map((one) => adapterDiagnosis({ ...one, fix: inChannel(id, one.fix) }, place)),
+      ...certificates.flat(),
+    ];
+  } catch (error) {
+    return statusProblems(
+      place,
+      id,
+      { state: "degraded", code: "", reason: (error as Error).message },
+      undefined,
+    );
+  } finally {
+    await built?.close?.(AbortSignal.timeout(probeDaemon)).catch(() => undefined);
+  }
+}
+
+/** Adapters report keys relative to their own block, so the channel's path is added. */
+const inChannel = (id: string, fix: string): string => `${fix} (keys under channels.${id})`;
+
+function statusProblems(
+  place: string,
+  id: string,
+  status: ChannelStatus,
+  fix = "check its credentials and servers",
+): Diagnosis[] {
+  const remedy = inChannel(id, fix);
+  switch (status.state) {
+    case "ready":
+      return [];
+    case "connecting":
+      return [diagnosis("channel-unreachable", place, "did not get through in time", remedy)];
+    case "degraded":
+      return [diagnosis("channel-unreachable", place, status.reason, remedy)];
+    case "unauthorized":
+      return [diagnosis("channel-login-rejected", place, status.reason, remedy)];
+  }
+}
+
+async function committedCursor(config: Config, id: string): Promise<Cursor | null> {
+  const row = await useStored(config, (db) =>
+    db.read((q) => q.one<{ cursor: Cursor | null }>("SELECT cursor FROM channels WHERE id = $1", id)),
+  ).catch(() => null);
+  return row?.cursor ?? null;
+}
+
+function probeChannel(config: Config, id: ChannelConfig["id"], adapter: string): Channel {
+  const base = config.http.public_url ?? "http://127.0.0.1";
+  return {
+    id,
+    log: quiet,
+    clock: systemClock,
+    url: (path) => new URL(`${base.replace(/\/$/, "")}/channels/${id}${path}`),
+    accept: () => Promise.reject(new Error("nothing is accepted while checking")),
+    addresses: async () => [],
+    known: async () => new Set(),
+    session: async () => null,
+    agent: () => null,
+    identity: async () => ({ since: new Date(), mark: "check00000", ownerOf: () => "foreign" as const }),
+    // The secrets in the daemon's store: a login neither fails because of a rotated token, nor loses a new one.
+    secrets: {
+      read: (name) => useStored(config, (db) => db.read((q) => readSecret(q, `${adapter}/${name}`))),
+      write: async (name, value) =>
+        void (await useStored(config, (db) => db.tx((q) => writeSecret(q, `${adapter}/${name}`, value)))),
+    },
+    report: () => {},
+    warn: () => {},
+  };
+}
+
+function responderUrls({ escalation }: Config): readonly (readonly [string, URL])[] {
+  return [...(escalation?.responders.values() ?? [])].flatMap(({ id, webhook }) =>
+    webhook === null ? [] : [[id, new URL(webhook.url)] as const],
+  );
+}
+
+/** Connects to the host of a responder's webhook. Only its root is requested, because the path may contain a key and
+ *  have an effect. Any response counts as reachable. */
+async function responderProblems(id: string, url: URL, signal: AbortSignal): Promise<readonly Diagnosis[]> {
+  const root = new URL("/", url);
+  const error = await get(root, signal).then(
+    () => null,
+    (cause: Error) => cause,
+  );
+  if (error === null) return [];
+  const cause = `the server of the webhook cannot be reached: ${error.message}`;
+  return [
+    diagnosis(
+      "responder-unreachable",
+      `escalation.responders.${id}`,
+      cause,
+      `correct its url, or start the server: curl -i ${root.href}`,
+    ),
+  ];
+}

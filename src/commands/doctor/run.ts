@@ -1,0 +1,171 @@
+// bridgehead doctor: checks the configuration, this machine, the store and the running daemon, and with --online every
+// server that the configuration names. Sends nothing; changes nothing but file modes and owners, with --fix.
+
+import { existsSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { loadAdapter } from "../../channels/loader.ts";
+import {
+  type Config,
+  type Loaded,
+  loadConfig,
+  loadSecretFiles,
+  loadStore,
+  type Problem,
+} from "../../config/index.ts";
+import { systemClock } from "../../ops/clock.ts";
+import { exitCodes, type Io } from "../io.ts";
+import { startProgress } from "../store/progress.ts";
+import { type Diagnosis, diagnosis, type Severity } from "./catalogue.ts";
+import { agentsProblems, withoutResponders } from "./check.ts";
+import { daemonProblems, readDaemon } from "./daemon.ts";
+import { applyChanges, diskProblems, fileProblems, nodeProblems } from "./machine.ts";
+import { onlineCount, onlineProblems } from "./probes.ts";
+import { addressesOf, contentProblems, storeProblems } from "./stored.ts";
+
+export interface DoctorOptions {
+  readonly config: string;
+  readonly online?: boolean;
+  readonly json?: boolean;
+  readonly fix?: boolean;
+  /** Print only findings with this id. */
+  readonly only?: string;
+}
+
+export async function run(options: DoctorOptions, io: Io): Promise<number> {
+  const found = await diagnose(options, io);
+  const listed = found.filter(({ id }) => options.only === undefined || id === options.only);
+  const changes = listed.flatMap(({ change }) => (change === undefined ? [] : [change]));
+  const { done, failed } = options.fix === true ? applyChanges(changes) : { done: [], failed: [] };
+  const isCured = ({ change }: Diagnosis) =>
+    options.fix === true &&
+    change !== undefined &&
+    !failed.some((line) => line.startsWith(`${change.path}: `));
+  const left = listed.filter((one) => !isCured(one));
+  if (options.json === true) {
+    const findings = left.map(({ change, ...rest }) => ({ ...rest, fixable: change !== undefined }));
+    io.out(JSON.stringify({ findings, fixed: done, not_fixed: failed }));
+  } else {
+    for (const line of done) io.out(`fixed      ${line}`);
+    for (const line of failed) io.out(`not fixed  ${line}`);
+    for (const one of left) io.out(printed(one));
+    io.out(summary(left, options));
+  }
+  return left.some(({ severity }) => severity === "error") ? exitCodes.failed : exitCodes.ok;
+}
+
+const order: readonly Severity[] = ["error", "warning", "info"];
+
+/** Returns all findings, errors first. Also used for the support bundle. */
+export async function diagnose(options: DoctorOptions, io: Io): Promise<readonly Diagnosis[]> {
+  const path = resolve(io.cwd, options.config);
+  const loaded = await loadConfig(path, { env: io.env, adapters: loadAdapter, folderExists: existsSync });
+  const found = [
+    ...(await configProblems(loaded)),
+    ...nodeProblems(process.versions.node, systemClock.now()),
+    ...(await machineProblems(path, loaded, io)),
+    ...(loaded.ok ? await systemProblems(loaded.config, options, io) : []),
+  ];
+  return found.sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));
+}
+
+const at = ({ file, line, column, key }: Problem): string =>
+  `${file}${line === 0 ? "" : `:${line}:${column}`}${key === "" ? "" : ` ${key}`}`;
+
+async function configProblems(loaded: Loaded): Promise<Diagnosis[]> {
+  const problems = loaded.ok ? [] : loaded.problems;
+  const agents = loaded.ok ? await agentsProblems(loaded.config) : [];
+  // Modes of secrets are checked below, with those that others cannot read but change.
+  const warnings = loaded.warnings.filter(({ fix }) => !fix.startsWith("chmod "));
+  return [
+    ...problems.map((one) => diagnosis("configuration-invalid", at(one), one.message, one.fix)),
+    ...agents.map((line) =>
+      diagnosis("configuration-invalid", "platform.embedded.agents", line, "correct this file"),
+    ),
+    ...(loaded.ok ? withoutResponders(loaded.config) : []).map((one) =>
+      diagnosis("escalation-missing", at(one), one.message, one.fix),
+    ),
+    ...warnings.map((one) =>
+      diagnosis(
+        one.key === "escalation.responders" ? "escalation-single-path" : "configuration-warning",
+        at(one),
+        one.message,
+        one.fix,
+      ),
+    ),
+    ...(loaded.ok ? loopProblems(loaded.config) : []),
+  ];
+}
+
+/** Reports notifications to an own address: the daemon would receive them as messages of a customer. */
+function loopProblems({ file, channels, escalation }: Config): Diagnosis[] {
+  const own = new Map(
+    channels.flatMap((one) => addressesOf(one).map((address) => [address, one.id] as const)),
+  );
+  const responders = [...(escalation?.responders.values() ?? [])].flatMap(({ id, email, sms }) =>
+    [email, sms].flatMap((address) =>
+      address === null ? [] : [[`escalation.responders.${id}`, address] as const],
+    ),
+  );
+  const notified = channels.flatMap(({ id, core }) =>
+    (core.notify?.to ?? []).map((address) => [`channels.${id}.notify`, address] as const),
+  );
+  return [...responders, ...notified].flatMap(([key, address]) => {
+    const channel = own.get(address);
+    if (channel === undefined) return [];
+    const cause = `notifies the address of channel ${channel}: the agent would answer its own notifications`;
+    return [diagnosis("notification-loop", `${file} ${key}`, cause, "name an address that a person reads")];
+  });
+}
+
+async function machineProblems(path: string, loaded: Loaded, io: Io): Promise<Diagnosis[]> {
+  const secrets = await loadSecretFiles(path);
+  const stored = loaded.ok
+    ? ({ ok: true, store: loaded.config.store } as const)
+    : await loadStore(path, { env: io.env });
+  const store = stored.ok ? stored.store : null;
+  const folder = store?.kind === "sqlite" && store.file !== ":memory:" ? dirname(store.file) : null;
+  return [...fileProblems(path, secrets, store), ...(folder === null ? [] : await diskProblems(folder))];
+}
+
+async function systemProblems(config: Config, options: DoctorOptions, io: Io): Promise<Diagnosis[]> {
+  const total = 2 + (options.online === true ? onlineCount(config) : 0);
+  const progress = startProgress(io, "checking", total);
+  try {
+    const store = await storeProblems(config);
+    progress.add(1);
+    const unusable = store.some(({ severity }) => severity === "error");
+    const daemon = daemonProblems(config, await readDaemon(config, io.signal));
+    progress.add(1);
+    const content = unusable ? [] : await contentProblems(config);
+    const online =
+      options.online === true ? await onlineProblems(config, io.signal, () => progress.add(1)) : [];
+    return [...store, ...daemon, ...content, ...online];
+  } finally {
+    progress.end();
+  }
+}
+
+/** Texts of servers may contain control characters, which a terminal would interpret. */
+const oneLine = (text: string): string =>
+  text
+    .slice(0, 2000)
+    .replace(/[\p{Cc}\p{Cf}\s]+/gu, " ")
+    .trim();
+
+const printed = ({ id, severity, place, cause, remedy, docs }: Diagnosis): string =>
+  [
+    `${severity.padEnd(8)} ${id}  ${oneLine(place)}`,
+    `         ${oneLine(cause)}`,
+    `         remedy: ${oneLine(remedy)}`,
+    ...(docs === null ? [] : [`         ${docs}`]),
+  ].join("\n");
+
+function summary(left: readonly Diagnosis[], { online }: DoctorOptions): string {
+  const hint = online === true ? "" : " (--online also connects to the servers)";
+  if (left.length === 0) return `no problems found${hint}`;
+  const counts = order.flatMap((severity) => {
+    const count = left.filter((one) => one.severity === severity).length;
+    return count === 0 ? [] : [`${count} ${severity}${count === 1 || severity === "info" ? "" : "s"}`];
+  });
+  return `${counts.join(", ")}${hint}`;
+}

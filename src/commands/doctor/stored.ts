@@ -1,0 +1,137 @@
+// Checks of the store: whether it can be used, its integrity and schema, and what waits for an operator in it.
+
+import { existsSync } from "node:fs";
+import { access, constants } from "node:fs/promises";
+import { dirname } from "node:path";
+import { openDatabase } from "../../app.ts";
+import type { ChannelConfig, Config } from "../../config/index.ts";
+import { systemClock } from "../../ops/clock.ts";
+import { verifyStore } from "../../store/backup.ts";
+import type { Database, Query } from "../../store/driver.ts";
+import { migrations, schemaVersion } from "../../store/migrate.ts";
+import { isUnreachable } from "../../store/postgres/unreachable.ts";
+import { isDamagedStore } from "../../store/sqlite/damaged.ts";
+import { type Diagnosis, diagnosis } from "./catalogue.ts";
+
+/** Runs `work` on the store when it exists and has this version's schema; else returns null. Rejects when it cannot be
+ *  opened. */
+export async function useStored<T>(
+  config: Pick<Config, "store">,
+  work: (db: Database) => Promise<T>,
+): Promise<T | null> {
+  const { store } = config;
+  if (store.kind === "sqlite" && !existsSync(store.file)) return null;
+  const db = await openDatabase(config, systemClock);
+  try {
+    return (await schemaVersion(db)) === migrations.length ? await work(db) : null;
+  } finally {
+    await db.close();
+  }
+}
+
+/** Checks that the store can be opened and written, its pages, references and digests (SQLite), and its schema. Reads
+ *  the whole SQLite file and blocks the thread meanwhile. */
+export async function storeProblems(config: Config): Promise<Diagnosis[]> {
+  const { store } = config;
+  const place = store.kind === "sqlite" ? store.file : "store";
+  try {
+    if (store.kind === "sqlite") {
+      if (store.file === ":memory:") return [];
+      if (!existsSync(store.file)) {
+        await access(dirname(store.file), constants.W_OK);
+        return [];
+      }
+      await access(store.file, constants.R_OK | constants.W_OK);
+      const { problems } = verifyStore(store.file);
+      if (problems.length > 0) return [damaged(place, problems.join("; "), config.file)];
+    }
+    const db = await openDatabase(config, systemClock);
+    try {
+      return schemaProblems(place, await schemaVersion(db));
+    } finally {
+      await db.close();
+    }
+  } catch (error) {
+    const { message, code } = error as NodeJS.ErrnoException;
+    if (isDamagedStore(error)) return [damaged(place, message, config.file)];
+    const remedy =
+      isUnreachable(error) || code === "ECONNREFUSED"
+        ? "start the database server, or correct the key store"
+        : "run this as the daemon's user: sudo -u bridgehead bridgehead doctor";
+    return [diagnosis("store-unusable", place, `the store cannot be used: ${message || code}`, remedy)];
+  }
+}
+
+const damaged = (place: string, problem: string, file: string): Diagnosis =>
+  diagnosis(
+    "store-damaged",
+    place,
+    problem,
+    `sudo systemctl stop bridgehead; bridgehead restore BACKUP --config ${file}`,
+  );
+
+function schemaProblems(place: string, schema: number): Diagnosis[] {
+  const known = migrations.length;
+  if (schema > known) {
+    const cause = `the store has schema ${schema}, this version knows up to ${known}`;
+    return [
+      diagnosis("store-newer", place, cause, "run the newer Bridgehead that wrote it, or restore a backup"),
+    ];
+  }
+  if (schema === known || schema === 0) return [];
+  const cause = `the store has schema ${schema} of ${known}`;
+  return [diagnosis("store-outdated", place, cause, "sudo systemctl stop bridgehead; bridgehead migrate")];
+}
+
+/** Reports what waits for an operator, and own addresses among the customers. */
+export async function contentProblems(config: Config): Promise<Diagnosis[]> {
+  return (await useStored(config, (db) => db.read((q) => waiting(q, config))).catch(() => null)) ?? [];
+}
+
+async function waiting(q: Query, { channels }: Config): Promise<Diagnosis[]> {
+  const counts = await q.all<{ channel: string; state: "held" | "failed"; kind: string; count: number }>(
+    `SELECT channel, state, 'messages' AS kind, COUNT(*) AS count FROM events
+     WHERE state IN ('held', 'failed') GROUP BY channel, state
+     UNION ALL
+     SELECT channel, state, 'replies' AS kind, COUNT(*) AS count FROM drafts WHERE state = 'held' GROUP BY channel, state
+     ORDER BY channel, kind`,
+  );
+  const found = counts.map(({ channel, state, kind, count }) => {
+    const list = kind === "messages" ? `inbox list --state ${state}` : "outbox list --state held";
+    const cause = `${count} ${kind} ${count === 1 ? "is" : "are"} ${state === "held" ? "held" : "failed"} and wait for an operator`;
+    const remedy = `bridgehead ${list} --channel ${channel}`;
+    return diagnosis(
+      state === "held" ? "messages-held" : "messages-failed",
+      `channel ${channel}`,
+      cause,
+      remedy,
+    );
+  });
+  const own = channels.flatMap((channel) => addressesOf(channel).map((address) => ({ channel, address })));
+  const talks: Diagnosis[] = [];
+  for (const { channel, address } of own) {
+    const row = await q.one<{ channel: string; count: number }>(
+      "SELECT channel, COUNT(*) AS count FROM conversations WHERE person = $1 GROUP BY channel ORDER BY channel LIMIT 1",
+      address,
+    );
+    if (!row) continue;
+    const cause = `the address of channel ${channel.id} is a customer here, in ${row.count} conversations: two agents may answer each other`;
+    const remedy = `add the address to deny.senders of channels.${row.channel}, then: sudo systemctl reload bridgehead`;
+    talks.push(diagnosis("own-mailbox-writes", `channel ${row.channel}`, cause, remedy));
+  }
+  return [...found, ...talks];
+}
+
+/** The addresses that a channel's block names as its own, in canonical form. */
+export function addressesOf({ adapter, settings }: ChannelConfig): readonly string[] {
+  const {
+    address,
+    aliases,
+    number,
+    further_numbers: further,
+    imap,
+  } = settings as Readonly<Record<string, unknown>>;
+  const user = (imap as { readonly user?: unknown } | undefined)?.user;
+  const listed = [address ?? user, number, aliases, further].flat();
+  return listed.flatMap((one) => (typeof one === "string" ? (adapter.address?.(one) ?? []) : []));
+}

@@ -1,0 +1,86 @@
+// Runs `bridgehead doctor` on a configuration of its own, in this process.
+
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import type { Diagnosis } from "../../../src/commands/doctor/catalogue.ts";
+import { type DoctorOptions, run } from "../../../src/commands/doctor/run.ts";
+import type { Io } from "../../../src/commands/io.ts";
+import { systemClock } from "../../../src/ops/clock.ts";
+import type { Query } from "../../../src/store/driver.ts";
+import { migrate } from "../../../src/store/migrate.ts";
+import { openSqlite } from "../../../src/store/sqlite.ts";
+
+export interface Examined {
+  readonly code: number;
+  readonly findings: readonly Diagnosis[];
+  /** Ids in the order of the output. */
+  readonly ids: readonly string[];
+  readonly fixed: readonly string[];
+}
+
+export interface Fixture {
+  readonly folder: string;
+  readonly config: string;
+  /** Writes the configuration; the escalation policy and the listeners are added. */
+  write(text: string): void;
+  doctor(options?: Partial<DoctorOptions>): Promise<Examined>;
+  /** The output for an operator. */
+  print(options?: Partial<DoctorOptions>): Promise<{ readonly code: number; readonly text: string }>;
+  /** Creates the store and changes it. */
+  stored(work?: (q: Query) => Promise<unknown>): Promise<void>;
+}
+
+export const env = { KEY: "agent-key", SECRET: "secret" };
+
+/** The rest of a configuration without findings of its own. Port 0 of the listeners: no daemon is expected. */
+export const rest = `
+escalation: { responders: { op: { webhook: { url: "https://ops.example.com" } } }, fallback: { notify: [ op ] } }
+http: { listen: "127.0.0.1:0" }
+store: sqlite:data/store.db
+`;
+
+export function fixture(): Fixture {
+  const folder = mkdtempSync(join(tmpdir(), "doctor-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const config = join(folder, "bridgehead.yaml");
+  mkdirSync(join(folder, "data"), { mode: 0o700 });
+  const store = join(folder, "data/store.db");
+  const out: string[] = [];
+  const io: Io = {
+    out: (line) => void out.push(line),
+    err: (line) => void out.push(line),
+    env,
+    signal: new AbortController().signal,
+    cwd: folder,
+    write: () => undefined,
+    interactive: false,
+    terminal: false,
+    onHangup: () => {},
+    onCrash: () => {},
+  };
+  const print = async (options: Partial<DoctorOptions> = {}) => {
+    out.length = 0;
+    const code = await run({ config, ...options }, io);
+    return { code, text: out.join("\n") };
+  };
+  return {
+    folder,
+    config,
+    write: (text) => writeFileSync(config, text + rest, { mode: 0o600 }),
+    async doctor(options = {}) {
+      const { code } = await print({ ...options, json: true });
+      const line = out.find((one) => one.startsWith("{")) ?? "{}";
+      const { findings, fixed } = JSON.parse(line) as { findings: Diagnosis[]; fixed: string[] };
+      return { code, findings, fixed, ids: findings.map(({ id }) => id) };
+    },
+    print,
+    async stored(work) {
+      const db = openSqlite(store, () => systemClock.now());
+      await migrate(db);
+      if (work !== undefined) await db.tx(work);
+      await db.close();
+    },
+  };
+}
