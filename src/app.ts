@@ -202,6 +202,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     node,
     timing,
     publicUrl: () => options.publicUrl(),
+    statistics,
     retire: async (routes) => options.retire?.(routes),
   });
   const { platformUrl } = options;

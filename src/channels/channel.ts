@@ -55,6 +55,8 @@ export function createChannel(options: {
   agent(): AgentFacts | null;
   /** The lease under which this process currently reads the channel. */
   reader(): ReaderLease | null;
+  /** Called when a channel that worked, or was connecting, has failed. */
+  lost(): void;
 }): Channel {
   const { id, scheduler, db, clock, node, state } = options;
   const log = inChannel(options.log, id);
@@ -95,11 +97,9 @@ export function createChannel(options: {
     report(status) {
       const recovered = status.state === "ready" && state.status.state !== "ready";
       if (status.state !== state.status.state) {
+        reportChange(log, state, status, clock.now());
+        if (!isUp(status) && isUp(state.status)) options.lost();
         state.since = clock.now();
-        const fields = { state: status.state, ...("reason" in status ? { reason: status.reason } : {}) };
-        if (status.state === "unauthorized") log.error(fields, "the channel's credentials are refused");
-        else if (status.state === "degraded") log.warn(fields, "the channel is degraded");
-        else log.info(fields, "the channel's state changed");
       }
       const caughtUp = state.status.state === "connecting" && status.state !== "connecting";
       state.status = status;
@@ -113,6 +113,29 @@ export function createChannel(options: {
       if (status.state === "ready") state.heardAt = clock.now();
     },
   };
+}
+
+const isUp = ({ state }: ChannelStatus): boolean => state === "ready" || state === "connecting";
+
+/** Writes one line when the connection is lost or cannot be made, and one when it works again. Failed attempts in between
+ *  change no state and have no line at this level. */
+function reportChange(log: Log, before: ChannelState, after: ChannelStatus, now: number): void {
+  const reason = "reason" in after ? { reason: after.reason } : {};
+  const code = "code" in after ? { code: after.code } : {};
+  switch (after.state) {
+    case "unauthorized":
+      return log.error({ ...code, ...reason }, "channel unauthorized: the server rejected the credentials");
+    case "degraded":
+      return log.warn(
+        { ...code, ...reason },
+        before.status.state === "ready" ? "channel connection lost" : "channel cannot connect, retrying",
+      );
+    case "ready":
+      if (before.status.state === "connecting") return log.info({}, "channel connected");
+      return log.info({ duration_ms: now - before.since }, "channel connection recovered");
+    default:
+      return log.info({ state: after.state }, "channel state changed");
+  }
 }
 
 async function sessionFacts(q: Query, channel: string, id: SessionId): Promise<SessionFacts | null> {

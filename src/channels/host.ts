@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import type { Adapter, ChannelStatus, Clock, Log, Route } from "bridgehead/contract";
 import type { ChannelConfig } from "../config/index.ts";
 import type { Scheduler } from "../engine/scheduler.ts";
+import type { Statistics } from "../ops/statistics.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { ReaderLease } from "../pipeline/accept/stage.ts";
 import { agentFacts, type ChannelRuntime } from "../pipeline/channel-runtime.ts";
@@ -67,6 +68,7 @@ export function createHost(options: {
   readonly node: string;
   readonly timing: Timing;
   publicUrl(): string;
+  readonly statistics?: Statistics;
   /** Escalation handling for every channel. Absent only when the host runs without an app. */
   readonly escalation?: EscalationHooks;
   /** Closes the sockets of a removed channel's routes. Resolves when no adapter serves one of them any
@@ -108,6 +110,7 @@ export function createHost(options: {
       state,
       timing: options.timing,
       reader: () => reader,
+      lost: () => options.statistics?.count("connections_lost_total", { channel: config.id }),
       agent: () => agentFacts(line),
     });
     const adapter = config.adapter.create(channel, config.settings);
@@ -144,10 +147,9 @@ export function createHost(options: {
           },
           fell: (error, againInMs) => {
             running.failures += 1;
-            log.warn(
-              { channel: config.id, err: error, failures: running.failures, again_in_ms: againInMs },
-              "the channel's connection ended",
-            );
+            const { failures } = running;
+            const fields = { channel: config.id, err: error, failures, again_in_ms: againInMs };
+            log.debug(fields, "channel connection attempt ended, retrying");
             if (state.status.state !== "unauthorized") channel.report(afterFall(error));
           },
         },

@@ -31,7 +31,8 @@ export function createLog(options: LogOptions): RunningLog {
   const write = (json: string): void => {
     const level = /^\{"level":"(\w+)"/.exec(json)?.[1] ?? "info";
     const line = text ? textLine(JSON.parse(json) as Entry, options.out.isTTY === true) : json.trimEnd();
-    const safe = secrets.reduce((masked, secret) => masked.replaceAll(secret, "********"), line);
+    const shown = level === "debug" ? line : maskAddresses(line);
+    const safe = secrets.reduce((masked, secret) => masked.replaceAll(secret, "********"), shown);
     options.out.write(
       options.journal === true ? `${safe.replace(/^/gm, priorities[level] ?? "")}\n` : `${safe}\n`,
     );
@@ -62,6 +63,30 @@ export function createLog(options: LogOptions): RunningLog {
     },
   };
 }
+
+/** Masks email addresses, except their domain, and phone numbers, except their last two digits: responses of mail servers
+ *  and providers quote the customer's address. Called with every line above `debug`. Linear. */
+export function maskAddresses(line: string): string {
+  return maskNumbers(maskMailboxes(line));
+}
+
+function maskMailboxes(line: string): string {
+  let masked = "";
+  let done = 0;
+  for (let at = line.indexOf("@"); at >= 0; at = line.indexOf("@", at + 1)) {
+    let start = at;
+    while (start > done && isLocal.test(line.charAt(start - 1))) start -= 1;
+    if (start === at || !isDomain.test(line.charAt(at + 1))) continue;
+    masked += `${line.slice(done, start)}***`;
+    done = at;
+  }
+  return masked + line.slice(done);
+}
+const isLocal = /[\p{L}\p{N}.!#$%&'*+/=?^_`{|}~-]/u;
+const isDomain = /[\p{L}\p{N}]/u;
+
+const maskNumbers = (line: string): string =>
+  line.replace(/\+\d{8,15}/g, (number) => `+${"*".repeat(number.length - 3)}${number.slice(-2)}`);
 
 /** PostgreSQL error fields that contain rows and statements, and so possibly customers' addresses. */
 const unsaid: ReadonlySet<string> = new Set(["detail", "where", "internalQuery"]);

@@ -82,6 +82,41 @@ export function describeTransactions(place: NewPlace): void {
       expect(order).toEqual(["second", "first"]);
     });
 
+    it("reports hops once, after the commit, and none of a transaction or savepoint that was rolled back", async () => {
+      const db = await fresh(place);
+      const seen: string[] = [];
+      const timed = new Set<string>();
+      db.observe({ hop: ({ trace }) => void seen.push(trace), timed: (what) => void timed.add(what) });
+      const hop = (q: Query, trace: string) => q.hop({ name: "sent", channel: "c", trace });
+      let runs = 0;
+      const working = (name: string) =>
+        db.tx(async (q) => {
+          runs += 1;
+          hop(q, `${name} first`);
+          await writeSettings(q, name, "{}");
+          await q
+            .savepoint(async () => {
+              hop(q, `${name} undone`);
+              await q.run("INSERT INTO agents (id) VALUES ('broken')");
+            })
+            .catch(() => undefined);
+          hop(q, `${name} last`);
+          expect(seen.filter((one) => one.startsWith(name))).toEqual([]);
+        });
+      const failing = () =>
+        db.tx(async (q) => {
+          hop(q, "failed");
+          await writeSettings(q, "failed", "{}");
+          throw new Error("no");
+        });
+      const ended = await Promise.allSettled([working("a"), failing(), working("b")]);
+      expect(ended.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+      // The first run of each ended at its savepoint.
+      expect(runs).toBeGreaterThan(2);
+      expect(seen.toSorted()).toEqual(["a first", "a last", "b first", "b last"]);
+      expect(timed).toContain("commit");
+    });
+
     it("undoes a savepoint's writes, nested ones too, and keeps the rest", async () => {
       const db = await fresh(place);
       const failures: string[] = [];

@@ -56,7 +56,7 @@ export function reader(
       if (signal.aborted) return;
       failures += 1;
       health.set("imap", statusOf(error, failures));
-      channel.log.warn({ reason: brief(error), failures }, "imap connection lost");
+      channel.log.debug({ reason: brief(error), failures }, "imap connection lost");
       throw error;
     } finally {
       void parser.close();

@@ -125,7 +125,9 @@ function concluded<T>(
     return done(result.value);
   }
   if (attempt.obsolete) return afterFailedCall(asking, result);
-  const fields = { channel: line.channel, turn: turn.id, result: result.kind, reason: result.reason };
+  const { trace, id, conversation } = turn;
+  const about = { ...(trace && { trace }), channel: line.channel, conversation, turn: id };
+  const fields = { ...about, result: result.kind, reason: result.reason };
   // A caller who continues to speak cancels the question; this is no failure of the platform.
   if (turn.session !== null && result.reason === stopped) deps.log.debug(fields, "question cancelled");
   else deps.log.warn(fields, "platform request failed");
@@ -236,7 +238,13 @@ function unreadable(
   deps: AskDeps,
 ): AskDecision {
   deps.log.warn(
-    { channel: line.channel, turn: turn.id, result: result.kind, reason: result.reason },
+    {
+      ...(turn.trace && { trace: turn.trace }),
+      channel: line.channel,
+      turn: turn.id,
+      result: result.kind,
+      reason: result.reason,
+    },
     "platform lookup failed",
   );
   if (result.kind === "unauthorized") line.report(result.reason);

@@ -57,7 +57,8 @@ export async function reconcile(
     isNotification: (await notificationsOf(q, draft.reply)).length > 0,
   }));
   const finding = attempt === null ? ({ kind: "unsure" } as const) : await find(work, attempt, signal, deps);
-  const fields = { channel: line.channel, draft: draft.id, finding: finding.kind };
+  const { trace } = draft;
+  const fields = { ...(trace && { trace }), channel: line.channel, draft: draft.id, finding: finding.kind };
   deps.log.info(fields, "unknown draft reconciled");
   const rules = isNotification
     ? notificationRules(line.rules, deps.timing.reconcile.noticeWindow)

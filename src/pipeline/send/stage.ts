@@ -205,7 +205,9 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   failpoint("send.cross", "after", fields);
   if (state.recorded === "obsolete") return (q) => handBack(q, sending);
   if (outcome.kind !== "sent") {
-    deps.log.warn({ ...fields, outcome: outcome.kind, reason: outcome.reason }, "send attempt failed");
+    const { trace } = draft;
+    const { kind, reason } = outcome;
+    deps.log.warn({ ...(trace && { trace }), ...fields, outcome: kind, reason }, "send attempt failed");
   }
   const tookMs = deps.clock.monotonic() - began;
   return (q) => conclude(q, sending, { outcome, recorded: state.recorded === "yes", tookMs }, deps);

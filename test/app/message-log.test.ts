@@ -1,0 +1,180 @@
+// The log of the running daemon: one grep finds the whole history of one message, and a lost connection costs two lines.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createWriteStream, readFileSync } from "node:fs";
+import { finished } from "node:stream/promises";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { root } from "../commands/process.ts";
+import { describeReal, need } from "../real/debian.ts";
+import { type Dovecot, startDovecot } from "../real/dovecot.ts";
+import { startTcpProxy } from "../real/tcp-proxy.ts";
+import { eventually } from "./eventually.ts";
+import { bounceOf } from "./letters.ts";
+import { type Finished, openWorld, type World } from "./world.ts";
+
+interface Line {
+  readonly level: string;
+  readonly message: string;
+  readonly [field: string]: unknown;
+}
+
+interface Daemon {
+  /** The lines in which `word` occurs as a word: `grep -w word`. */
+  grep(word: string): Line[];
+  lines(): Line[];
+  text(): string;
+}
+
+/** Starts the program on the configuration of the world, with its log in a file. */
+async function startDaemon(world: World, finish: Finished): Promise<Daemon> {
+  const { file } = await world.config();
+  const child = spawn(
+    process.execPath,
+    ["--conditions=source", `${root}src/main.ts`, "run", "--config", file],
+    { env: { PATH: process.env["PATH"] ?? "", ...world.env }, stdio: ["ignore", "ignore", "pipe"] },
+  );
+  const logFile = `${file}.log`;
+  const written = createWriteStream(logFile);
+  child.stderr.pipe(written);
+  finish(async () => {
+    if (child.exitCode !== null) return;
+    const ended = once(child, "exit");
+    child.kill("SIGTERM");
+    await ended;
+    await finished(written);
+  });
+  const text = () => readFileSync(logFile, "utf8");
+  const lines = () =>
+    text()
+      .split("\n")
+      .filter((line) => line.endsWith("}"))
+      .map((line) => JSON.parse(line) as Line);
+  await eventually(() => expect(lines().map(({ message }) => message)).toContain("ready"));
+  await eventually(() => expect(lines().map(({ message }) => message)).toContain("channel connected"));
+  return {
+    text,
+    lines,
+    grep: (word) =>
+      text()
+        .split("\n")
+        .filter((line) => new RegExp(`\\b${word}\\b`).test(line))
+        .map((line) => JSON.parse(line) as Line),
+  };
+}
+
+const messages = (lines: readonly Line[]): string[] => lines.map(({ message }) => message);
+
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+describeReal("the log of messages", missing, () => {
+  let dovecot: Dovecot;
+  beforeAll(async () => {
+    dovecot = await startDovecot({ users: ["traced", "joined", "refused", "cut"] });
+  });
+  afterAll(() => dovecot?.dispose());
+
+  it.concurrent("has the history of one email under one word, from receipt to delivery receipt", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "traced", stopped: true });
+    const daemon = await startDaemon(world, onTestFinished);
+    const mail = await world.write({ text: "A secret question?" });
+    const other = await world.write({ from: "ben@customer.example", text: "Another one?" });
+    const reply = await world.replyTo(mail);
+    await world.replyTo(other);
+    await world.deliver(bounceOf(reply.messageId, world.address, mail.from));
+    await eventually(() => expect(messages(daemon.lines())).toContain("delivery receipt"));
+
+    const received = daemon.lines().filter(({ message }) => message === "message received");
+    expect(received).toHaveLength(2);
+    const receipt = daemon.lines().find(({ message }) => message === "delivery receipt");
+    const found = daemon.grep(String(receipt?.["trace"]));
+    expect(messages(found)).toEqual([
+      "message received",
+      "question asked",
+      "question answered",
+      "reply queued",
+      "reply sent",
+      "delivery receipt",
+    ]);
+    const [, asked, answered, queued, sent, last] = found;
+    const event = Number(String(receipt?.["trace"]).slice(1));
+    expect(found[0]).toMatchObject({ level: "info", channel: world.channel, event });
+    expect(asked).toMatchObject({ event, conversation: expect.any(String), turn: expect.any(String) });
+    expect(answered).toMatchObject({ conversation: asked?.["conversation"], turn: asked?.["turn"] });
+    expect(queued).toMatchObject({ draft: expect.any(String), due: expect.stringMatching(/^20.*Z$/) });
+    expect(sent).toMatchObject({ draft: queued?.["draft"], attempt: 1 });
+    expect(last).toMatchObject({ draft: queued?.["draft"], state: "failed" });
+    for (const line of [asked, answered, sent]) expect(line?.["duration_ms"]).toEqual(expect.any(Number));
+
+    const local = [mail.from, "ben@customer.example", world.address];
+    for (const address of local) expect(daemon.text()).not.toContain(address);
+    for (const text of ["secret question", "Another one"]) expect(daemon.text()).not.toContain(text);
+  });
+
+  it.concurrent("finds a message that was added to the question of another one", async ({
+    onTestFinished,
+  }) => {
+    const channel = { debounce: "2s" };
+    const world = await openWorld(onTestFinished, { dovecot, user: "joined", stopped: true, channel });
+    const daemon = await startDaemon(world, onTestFinished);
+    const first = await world.write({ text: "First?" });
+    await eventually(() => expect(messages(daemon.lines())).toContain("message received"));
+    const second = await world.write({ text: "Second?", answers: first });
+    await world.replyTo(second);
+    await eventually(() => expect(messages(daemon.lines())).toContain("reply sent"));
+    const events = daemon.lines().filter(({ message }) => message === "message received");
+    expect(events).toHaveLength(2);
+    for (const { trace } of events)
+      expect(messages(daemon.grep(String(trace)))).toEqual([
+        "message received",
+        "question asked",
+        "question answered",
+        "reply queued",
+        "reply sent",
+      ]);
+  });
+
+  it.concurrent("has the code of a refused message, and no address from the response of a server", async ({
+    onTestFinished,
+  }) => {
+    const world = await openWorld(onTestFinished, { dovecot, user: "refused", stopped: true });
+    const daemon = await startDaemon(world, onTestFinished);
+    await world.write({ headers: { "Auto-Submitted": "auto-replied" } });
+    await eventually(() => expect(messages(daemon.lines())).toContain("message refused"));
+    const refused = daemon.lines().find(({ message }) => message === "message refused");
+    expect(refused).toMatchObject({ level: "info", code: expect.any(String), trace: expect.any(String) });
+    expect(messages(daemon.grep(String(refused?.["trace"])))).toEqual([
+      "message received",
+      "message refused",
+    ]);
+
+    const mail = await world.write({ text: "Reply to me" });
+    world.smtp.fail("rcpt", { kind: "reply", code: 550, text: `5.1.1 <${mail.from}> unknown` }, 1);
+    await eventually(() => expect(messages(daemon.lines())).toContain("reply failed"));
+    expect(daemon.text()).toContain("550 5.1.1");
+    expect(daemon.text()).not.toContain(mail.from);
+  });
+
+  it.concurrent("has one line for a lost connection, without a stack trace, and one when it recovers", async ({
+    onTestFinished,
+  }) => {
+    const proxy = await startTcpProxy(dovecot.port);
+    onTestFinished(() => proxy.close());
+    const channel = { imap: { port: proxy.port } };
+    const world = await openWorld(onTestFinished, { dovecot, user: "cut", stopped: true, channel });
+    const daemon = await startDaemon(world, onTestFinished);
+    const before = daemon.lines().length;
+    const accepted = proxy.accepted();
+    proxy.refuse();
+    proxy.cut();
+    await eventually(() => expect(proxy.accepted()).toBeGreaterThan(accepted + 2));
+    proxy.resume();
+    await eventually(() => expect(messages(daemon.lines())).toContain("channel connection recovered"));
+    const lines = daemon.lines().slice(before);
+    expect(messages(lines)).toEqual(["channel connection lost", "channel connection recovered"]);
+    expect(lines[0]).toMatchObject({ level: "warn", channel: world.channel, reason: expect.any(String) });
+    expect(lines[1]).toMatchObject({ level: "info", channel: world.channel });
+    expect(daemon.text()).not.toContain('"stack"');
+  });
+});
