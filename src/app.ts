@@ -48,7 +48,6 @@ export interface App {
   readonly installation: Installation;
   readonly scheduler: Scheduler;
   readonly host: Host;
-  readonly statistics: Statistics;
   /** The running agents. A reload replaces the map. */
   readonly agents: ReadonlyMap<string, RunningAgent>;
   /** Null when the configuration has no responders. */
@@ -76,6 +75,8 @@ export interface AppOptions {
   retire?(routes: readonly Route[]): Promise<void>;
   /** Opened by `openStore`; opened here when absent. Closed with the app, or when its start fails. */
   readonly store?: OpenedStore;
+  /** Counts the hops of messages. Default: a new one. */
+  readonly statistics?: Statistics;
   /** Durations of tests. */
   readonly timing?: TimingOverrides;
 }
@@ -168,7 +169,7 @@ export async function startApp(options: AppOptions): Promise<App> {
   const store = options.store ?? (await openStore(config, clock, log, migrations, timing));
   const { db } = store;
   const node = `${config.node}/${newToken(6)}`;
-  const statistics = new Statistics();
+  const statistics = options.statistics ?? new Statistics();
   db.observe({
     hop: (hop) => reportHop(hop, log, statistics),
     timed: (what, ms) => statistics.observe(`store_${what}_duration_seconds`, {}, ms / 1000),
@@ -306,7 +307,6 @@ export async function startApp(options: AppOptions): Promise<App> {
     installation: store.installation,
     scheduler,
     host,
-    statistics,
     get agents() {
       return agents.running();
     },

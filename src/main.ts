@@ -1,21 +1,13 @@
 // Maps argv to a command. Only this module ends the process and accesses process globals outside a command.
 // Native modules are imported after the Node.js version check.
 
-import { readFileSync } from "node:fs";
-import { exitCodeOf, exitCodes, forStandardError, type Io } from "./commands/io.ts";
+import { exitCodeOf, exitCodes, forStandardError, type Io, packageVersion } from "./commands/io.ts";
 
 const floor = [22, 19] as const;
 
 function isSupported(version: string): boolean {
   const [major = 0, minor = 0] = version.split(".").map(Number);
   return major > floor[0] || (major === floor[0] && minor >= floor[1]);
-}
-
-/** The package's own version; this file is at src/ in a checkout and at dist/src/ in a package. */
-function packageVersion(): string {
-  const depth = import.meta.url.endsWith(".ts") ? ".." : "../..";
-  const text = readFileSync(new URL(`${depth}/package.json`, import.meta.url), "utf8");
-  return (JSON.parse(text) as { version: string }).version;
 }
 
 const crashListeners: ((error: unknown) => void)[] = [];

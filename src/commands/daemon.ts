@@ -28,6 +28,7 @@ import { answeredBefore, countHeld } from "../store/restored.ts";
 import { forget } from "../store/retention.ts";
 import { type Io, problemLine } from "./io.ts";
 import { type ReloadOutcome, recordReload } from "./reload.ts";
+import { LogLevels } from "./service/log-level.ts";
 
 interface DaemonOptions {
   /** The configuration that the app was started with. */
@@ -47,11 +48,13 @@ export class Daemon {
   readonly #options: DaemonOptions;
   /** The configuration as last loaded. */
   #config: Config;
+  readonly #logLevels: LogLevels;
 
   constructor(app: App, options: DaemonOptions) {
     this.#app = app;
     this.#options = options;
     this.#config = options.config;
+    this.#logLevels = new LogLevels(options.log, () => this.#config.log.level);
   }
 
   /** Reports READY after the first connection attempts. Resolves when the service is asked to stop. */
@@ -90,6 +93,7 @@ export class Daemon {
     });
     tasks.start("alarm", (signal) => logAlarm({ ...alarmed(app), clock, log, timing }, signal));
     tasks.start("status", (signal) => this.#reportStatus(signal));
+    tasks.start("log-level", (signal) => this.#logLevels.follow(app.db, timing.upkeep, signal));
     tasks.start("generation", (signal) => this.#keepGeneration(signal));
     tasks.start("retention", (signal) => this.#keepRetention(signal));
     if (notifier.watchdogMs === null) return;
@@ -190,7 +194,7 @@ export class Daemon {
       const restart = await this.#app.reload(next.config);
       this.#config = next.config;
       log.setSecrets(secrets);
-      log.setLevel(next.config.log.level);
+      this.#logLevels.reset();
       log.info({ channels: next.config.channels.length }, "configuration reloaded");
       if (restart.length === 0) return { result: "applied", lines: [] };
       log.warn({ keys: restart }, "these keys take effect at the next restart");

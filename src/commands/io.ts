@@ -1,6 +1,7 @@
 // What a command gets and returns: the process environment, the exit codes, the format of problems. Commands access
 // nothing else of the process, so tests run them in-process.
 
+import { readFileSync } from "node:fs";
 import type { Problem } from "../config/index.ts";
 import { isJournal, withErrorPriority } from "../ops/systemd.ts";
 
@@ -29,6 +30,13 @@ export interface Io {
   /** Called with an uncaught error, just before the process ends with `exitCodes.crashed`. Must not
    *  throw. */
   onCrash(listener: (error: unknown) => void): void;
+}
+
+/** The package's own version; this file is at src/commands/ in a checkout and at dist/src/commands/ in a package. */
+export function packageVersion(): string {
+  const depth = import.meta.url.endsWith(".ts") ? "../.." : "../../..";
+  const text = readFileSync(new URL(`${depth}/package.json`, import.meta.url), "utf8");
+  return (JSON.parse(text) as { version: string }).version;
 }
 
 /** Every command file in src/commands exports this interface. */

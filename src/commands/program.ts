@@ -51,6 +51,10 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
   configured("console", "print a link that logs a browser in to the web console, once")
     .option("--json", "print JSON")
     .action(calls(() => import("./console.ts")));
+  configured("log-level", "show or change the log level of the running daemon; a restart or reload resets it")
+    .argument("[level]", "debug, info, warn or error", oneOf("debug", "info", "warn", "error"))
+    .option("--for <time>", 'return to the configured level after this time ("10m")')
+    .action(calls(() => import("./service/log-level.ts"), "level"));
   configured("check", "validate the configuration and report all problems at once")
     .option("--json", "print the result as JSON")
     .action(calls(() => import("./doctor/check.ts")));

@@ -4,8 +4,9 @@ import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import type { Clock, Log } from "bridgehead/contract";
 import { type App, type OpenedStore, openStore, startApp } from "../app.ts";
+import { defineGauges } from "../channels/gauges.ts";
 import { loadAdapter } from "../channels/loader.ts";
-import { defineGauges, reportChannels } from "../channels/readiness.ts";
+import { reportChannels } from "../channels/readiness.ts";
 import { type Config, loadConfig, secretValues } from "../config/index.ts";
 import type { ConsoleContext } from "../console/context.ts";
 import type { WebConsole } from "../console/server.ts";
@@ -14,13 +15,14 @@ import { type Listener, startListener } from "../http/listener.ts";
 import { systemClock as clock, jitter } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
 import type { Metrics } from "../ops/metrics.ts";
+import { Statistics } from "../ops/statistics.ts";
 import { createNotifier, isJournal, type Notifier } from "../ops/systemd.ts";
 import { standardTiming, type Timing } from "../ops/timing.ts";
 import type { Platform } from "../platform/index.ts";
 import { migrations } from "../store/migrate.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
 import { alarmed, Daemon, readiness, storeState } from "./daemon.ts";
-import { exitCodes, type Io, problemLine } from "./io.ts";
+import { exitCodes, type Io, packageVersion, problemLine } from "./io.ts";
 
 /** Runs the daemon until `io.signal` aborts. Returns the exit code. Tests pass other durations. */
 export async function run(
@@ -36,6 +38,7 @@ export async function run(
     return exitCodes.config;
   }
   const { config } = loaded;
+  const statistics = new Statistics();
   const log = createLog({
     level: config.log.level,
     format: config.log.format,
@@ -68,6 +71,7 @@ export async function run(
       escalations: (request) => webOf(app).escalations(request),
       ready: async () => readiness(app, config, timing),
       metrics: scraper(
+        statistics,
         () => app,
         () => listener,
       ),
@@ -88,6 +92,7 @@ export async function run(
       log,
       timing,
       publicUrl: () => publicUrl,
+      statistics,
       retire: async (routes) => listener?.retire(routes),
     });
     webConsole = await serveConsole(app, config, log, timing);
@@ -109,18 +114,24 @@ export async function run(
 /** Returns the handler of a scrape. The first one creates the metrics, so that a daemon without scrapes does not load
  *  their packages. Before the app has started, only the process is measured. */
 function scraper(
+  statistics: Statistics,
   running: () => App | null,
   listener: () => Listener | null,
 ): () => ReturnType<Metrics["expose"]> {
   let creating: Promise<Metrics> | undefined;
   let defined = false;
   return async () => {
-    creating ??= import("../ops/metrics.ts").then(({ createMetrics }) => createMetrics());
+    creating ??= import("../ops/metrics.ts").then(({ createMetrics }) => createMetrics(statistics));
     const metrics = await creating;
     const [app, listening] = [running(), listener()];
     if (app && listening && !defined) {
       defined = true;
-      defineGauges(metrics, app, clock);
+      defineGauges(metrics, app, clock, {
+        version: packageVersion(),
+        node: process.versions.node,
+        store: app.db.kind,
+        schema: String(migrations.length),
+      });
       defineAlarmGauges(metrics, alarmed(app));
       defineSocketGauge(metrics, listening);
     }

@@ -128,9 +128,14 @@ export function reportHop(hop: Hop, log: Log, statistics: Statistics): void {
   }
 }
 
-function fieldsOf({ name: _, dueAt, tookMs, ageMs, ...rest }: Hop): LogFields {
-  const { trace, channel, ...fields } = rest;
-  const given = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null);
+/** Fields that have a place of their own in the line, or none. */
+const named = new Set(["name", "trace", "channel", "dueAt", "tookMs", "ageMs", "isRetried"]);
+
+function fieldsOf(hop: Hop): LogFields {
+  const { trace, channel, dueAt, tookMs, ageMs } = hop;
+  const given = Object.entries(hop).filter(
+    ([name, value]) => !named.has(name) && value !== undefined && value !== null,
+  );
   return {
     ...(trace === "" ? {} : { trace }),
     channel,

@@ -1,55 +1,76 @@
-// Prometheus metrics. Each of our names begins with `bridgehead_` and is defined once, with its help text.
+// Prometheus metrics: the counters and histograms of statistics.ts, gauges that are sampled at every scrape, and the metrics
+// of the process. Each of our names begins with `bridgehead_` and is defined once, with its help text. Loaded at the first
+// scrape.
 
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { collectDefaultMetrics, Gauge, type Metric, Registry } from "prom-client";
+import { type Measure, type MeasureName, measures, prefix, type Statistics } from "./statistics.ts";
 
-export interface Definition<Label extends string> {
-  /** Without the prefix: `attempts_total`. */
+interface Definition<Label extends string> {
+  /** Without the prefix: `sessions`. */
   readonly name: string;
   readonly help: string;
   readonly labels?: readonly Label[];
 }
+
 export interface Metrics {
-  /** Only increases; the name ends in `_total`. */
-  counter<Label extends string = never>(definition: Definition<Label>): Counter<Label>;
-  /** A current value. `sample` is called at every scrape and sets it. */
+  /** A current value. `sample` is called at every scrape and sets it; labels that it does not set are gone. */
   gauge<Label extends string = never>(
-    definition: Definition<Label> & { readonly sample?: (gauge: Gauge<Label>) => void | Promise<void> },
-  ): Gauge<Label>;
-  /** A distribution, in seconds. */
-  histogram<Label extends string = never>(
-    definition: Definition<Label> & { readonly buckets?: readonly number[] },
-  ): Histogram<Label>;
+    definition: Definition<Label> & { readonly sample: (gauge: Gauge<Label>) => void | Promise<void> },
+  ): void;
   /** Returns the response body of a scrape. */
   expose(): Promise<{ readonly contentType: string; readonly body: string }>;
+  /** Returns all metrics of the daemon itself, for the documentation. */
+  described(): readonly Described[];
 }
 
-const prefix = "bridgehead_";
-const seconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+/** One metric, with the prefix in its name. */
+export interface Described {
+  readonly name: string;
+  readonly type: "counter" | "gauge" | "histogram";
+  readonly help: string;
+  readonly labels: readonly string[];
+}
 
-/** Creates a separate registry with the default process metrics (memory, CPU, event-loop lag, open
- *  files). */
-export function createMetrics(): Metrics {
+/** Metrics of prom-client whose names contradict the conventions (a gauge that ends in `_total`). */
+const misnamed = [
+  "nodejs_active_resources_total",
+  "nodejs_active_handles_total",
+  "nodejs_active_requests_total",
+];
+
+/** Creates a registry with the metrics of the process (memory, CPU, event-loop delay, open files) and the statistics. */
+export function createMetrics(statistics: Statistics): Metrics {
   const registry = new Registry();
+  const all: Described[] = [];
   collectDefaultMetrics({ register: registry });
-  const common = <Label extends string>({ name, help, labels }: Definition<Label>) => {
-    if (!/^[a-z][a-z0-9_]*$/.test(name)) throw new Error(`defining a metric: ${name} is not a metric's name`);
-    return { name: prefix + name, help, labelNames: [...(labels ?? [])], registers: [registry] };
-  };
+  for (const name of misnamed) registry.removeSingleMetric(name);
+  for (const [key, { type, help, labels }] of Object.entries<Measure>(measures)) {
+    const described = { name: prefix + key, type, help, labels };
+    all.push(described);
+    // The registry asks for nothing else of a metric.
+    const metric = {
+      ...described,
+      get: async () => ({ ...described, values: statistics.samples(key as MeasureName), aggregator: "sum" }),
+    };
+    registry.registerMetric(metric as unknown as Metric);
+  }
   return {
-    counter: (definition) => new Counter(common(definition)),
-    gauge(definition) {
-      const { sample } = definition;
-      if (sample === undefined) return new Gauge(common(definition));
-      return new Gauge({
-        ...common(definition),
+    gauge({ name, help, labels = [], sample }) {
+      if (!/^[a-z][a-z0-9_]*$/.test(name))
+        throw new Error(`defining a metric: ${name} is not a metric's name`);
+      all.push({ name: prefix + name, type: "gauge", help, labels });
+      return void new Gauge({
+        name: prefix + name,
+        help,
+        labelNames: [...labels],
+        registers: [registry],
         async collect() {
           this.reset();
           await sample(this);
         },
       });
     },
-    histogram: (definition) =>
-      new Histogram({ ...common(definition), buckets: [...(definition.buckets ?? seconds)] }),
     expose: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
+    described: () => all,
   };
 }

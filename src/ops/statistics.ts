@@ -115,7 +115,7 @@ export class Statistics {
   /** Returns the values of a measure. A measure without labels always has one, so that it can be alerted on. */
   samples(name: MeasureName): Sample[] {
     const { type, labels: names, buckets: bounds = [] } = measures[name] as Measure;
-    if (names.length === 0) this.#of(name, {} as never);
+    if (names.length === 0) this.#of(name, {});
     const all = [...(this.#series.get(name)?.values() ?? [])];
     if (type === "counter") return all.map(({ labels, sum }) => ({ labels, value: sum }));
     return all.flatMap(({ labels, sum, buckets }) => {

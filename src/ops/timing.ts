@@ -277,6 +277,9 @@ const table = {
     reload: 75 * second,
     /** Interval at which it looks for the result. */
     reloadCheck: 50,
+    /** `log-level` waits this long for the daemon's answer, and looks for it at this interval. */
+    logLevel: 10 * second,
+    logLevelCheck: 50,
     /** `start --wait` looks for the outcome at this interval. */
     startCheck: 100,
     /** `doctor` gives each connection this long to prove itself. */
@@ -314,6 +317,8 @@ const table = {
   upkeep: {
     /** Interval of the status for systemd. */
     status: 30 * second,
+    /** Interval at which the daemon looks for a requested log level. */
+    logLevelCheck: 2 * second,
     /** Interval of the retention. */
     retention: hour,
     /** Pause between two batches of the retention. */

@@ -4,6 +4,7 @@ import { type Alarm, alarmText, isSilenced } from "../../src/escalation/alarm/de
 import { defineAlarmGauges, logAlarm, readAlarm } from "../../src/escalation/alarm/stage.ts";
 import { endNotifications } from "../../src/escalation/notify/rows.ts";
 import { createMetrics } from "../../src/ops/metrics.ts";
+import { Statistics } from "../../src/ops/statistics.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { addTargets } from "../../src/store/tables/responders.ts";
@@ -225,13 +226,13 @@ it("is measured, with one look at the store a scrape", async () => {
   one.clock.forward(60_000);
   let looks = 0;
   const db = { read: ((work) => (looks++, one.db.read(work))) as Database["read"] };
-  const metrics = createMetrics();
+  const metrics = createMetrics(new Statistics());
   defineAlarmGauges(metrics, { ...one.deps, db });
   const { body } = await metrics.expose();
   expect(body).toContain('bridgehead_escalations{state="open"} 1');
   expect(body).toContain('bridgehead_escalations{state="taken"} 0');
   expect(body).toContain('bridgehead_escalations{state="unreached"} 1');
   expect(body).toContain("bridgehead_escalation_oldest_seconds 60");
-  expect(body).toContain("bridgehead_notices_stuck 1");
+  expect(body).toContain("bridgehead_notifications_stuck 1");
   expect(looks).toBe(1);
 });

@@ -1,25 +1,29 @@
 import { describe, expect, it } from "vitest";
 import { createMetrics } from "../../src/ops/metrics.ts";
+import { Statistics } from "../../src/ops/statistics.ts";
 
 describe("metrics", () => {
-  it("expose what was defined, under our prefix, with help and labels", async () => {
-    const metrics = createMetrics();
-    metrics
-      .counter({ name: "attempts_total", help: "Attempts by outcome.", labels: ["outcome"] })
-      .inc({ outcome: "sent" }, 2);
-    metrics
-      .histogram({ name: "ask_seconds", help: "How long the platform takes.", buckets: [1, 2] })
-      .observe(1.5);
+  it("expose counters and histograms, under our prefix, with help and labels", async () => {
+    const statistics = new Statistics();
+    const metrics = createMetrics(statistics);
+    statistics.count("send_attempts_total", { channel: "c", outcome: "sent" }, 2);
+    statistics.observe("response_duration_seconds", { channel: "c" }, 2);
+    statistics.observe("response_duration_seconds", { channel: "c" }, 1e9);
     const { body, contentType } = await metrics.expose();
     expect(contentType).toContain("text/plain");
-    expect(body).toContain("# HELP bridgehead_attempts_total Attempts by outcome.");
-    expect(body).toContain('bridgehead_attempts_total{outcome="sent"} 2');
-    expect(body).toContain('bridgehead_ask_seconds_bucket{le="2"} 1');
+    expect(body).toContain("# HELP bridgehead_send_attempts_total Attempts to send a reply, by outcome.");
+    expect(body).toContain('bridgehead_send_attempts_total{channel="c",outcome="sent"} 2');
+    expect(body).toContain('bridgehead_response_duration_seconds_bucket{channel="c",le="1"} 0');
+    expect(body).toContain('bridgehead_response_duration_seconds_bucket{channel="c",le="2.5"} 1');
+    expect(body).toContain('bridgehead_response_duration_seconds_bucket{channel="c",le="+Inf"} 2');
+    expect(body).toContain('bridgehead_response_duration_seconds_count{channel="c"} 2');
+    expect(body).toContain("bridgehead_store_commit_duration_seconds_count 0");
     expect(body).toContain("process_resident_memory_bytes");
+    expect(body).toContain("nodejs_eventloop_lag_p99_seconds");
   });
 
   it("sample gauges at every scrape and forget labels that are gone", async () => {
-    const metrics = createMetrics();
+    const metrics = createMetrics(new Statistics());
     let channels = ["a", "b"];
     metrics.gauge({
       name: "channel_ready",
@@ -37,9 +41,10 @@ describe("metrics", () => {
   });
 
   it("refuse a second definition and a bad name", () => {
-    const metrics = createMetrics();
-    metrics.counter({ name: "turns_total", help: "x" });
-    expect(() => metrics.counter({ name: "turns_total", help: "x" })).toThrow("already been registered");
-    expect(() => metrics.counter({ name: "Turns", help: "x" })).toThrow("is not a metric's name");
+    const metrics = createMetrics(new Statistics());
+    const sample = () => undefined;
+    metrics.gauge({ name: "turns", help: "x", sample });
+    expect(() => metrics.gauge({ name: "turns", help: "x", sample })).toThrow("already been registered");
+    expect(() => metrics.gauge({ name: "Turns", help: "x", sample })).toThrow("is not a metric's name");
   });
 });

@@ -142,7 +142,7 @@ function serversOf({ apiUrl, ca }: TwilioSettings) {
 async function examine(
   webhook: URL,
   settings: TwilioSettings,
-  client: Client,
+  client: TwilioClient,
   signal: AbortSignal,
 ): Promise<readonly ChannelFinding[]> {
   const { number, service, name } = settings;

@@ -72,8 +72,18 @@ export function defineAlarmGauges(metrics: Metrics, deps: AlarmDeps): void {
     sample: async (gauge) => gauge.set((await look())?.oldest_seconds ?? 0),
   });
   metrics.gauge({
-    name: "notices_stuck",
+    name: "notifications_stuck",
     help: "Notifications of unclosed escalations that failed, or whose first attempt failed.",
     sample: async (gauge) => gauge.set((await look())?.notices_stuck ?? 0),
+  });
+  metrics.gauge({
+    name: "notification_paths",
+    help: "Channels that notify responders, by state: up, down. Without one that is up, no responder can be notified.",
+    labels: ["state"],
+    sample: async (gauge) => {
+      const alarm = await look();
+      gauge.set({ state: "up" }, (alarm?.paths.length ?? 0) - (alarm?.dead.length ?? 0));
+      gauge.set({ state: "down" }, alarm?.dead.length ?? 0);
+    },
   });
 }

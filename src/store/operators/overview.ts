@@ -34,6 +34,9 @@ export interface ChannelOverview {
   readonly sessions: Counts;
   /** Milliseconds since the oldest unanswered message was accepted; null if none exists. */
   readonly oldest_turn: number | null;
+  /** Milliseconds since the oldest message without a sent answer was accepted, whether or not it is due; null if none
+   *  waits. Held and failed ones do not count. */
+  readonly oldest_waiting: number | null;
   /** Milliseconds by which the most overdue draft is overdue; null when none is due. */
   readonly oldest_draft: number | null;
 }
@@ -88,6 +91,17 @@ export async function overview(q: Query): Promise<ChannelOverview[]> {
     `SELECT channel, now_ms() - MIN(due_at) AS age FROM drafts
      WHERE open = 1 AND state IN ('queued', 'sending', 'unknown') AND due_at <= now_ms() GROUP BY channel`,
   );
+  const oldestWaiting = await ages(
+    q,
+    `SELECT channel, now_ms() - MIN(at) AS age FROM (
+       SELECT channel, received_at AS at FROM events WHERE state = 'stored' AND kind = 'message'
+       UNION ALL
+       SELECT channel, received_at FROM turns WHERE open = 1 AND state IN ('waiting', 'asking', 'unknown') AND kind = 'question'
+       UNION ALL
+       SELECT drafts.channel, turns.received_at FROM drafts JOIN replies ON replies.id = drafts.reply
+         JOIN turns ON turns.id = replies.turn WHERE drafts.open = 1 AND drafts.state IN ('queued', 'sending', 'unknown')
+     ) AS waiting GROUP BY channel`,
+  );
   const pauses = await q.all<{ channel: string; sender: string; remaining: number; reason: string }>(
     "SELECT channel, sender, until - now_ms() AS remaining, reason FROM pauses WHERE until > now_ms() ORDER BY until DESC",
   );
@@ -103,6 +117,7 @@ export async function overview(q: Query): Promise<ChannelOverview[]> {
     sessions: sessions.get(channel) ?? {},
     oldest_turn: oldestTurn.get(channel) ?? null,
     oldest_draft: oldestDraft.get(channel) ?? null,
+    oldest_waiting: oldestWaiting.get(channel) ?? null,
   }));
 }
 
@@ -137,4 +152,18 @@ export async function proveWritable(q: Query): Promise<void> {
   await q.write(
     "INSERT INTO meta (name, value) VALUES ('proof', 1) ON CONFLICT (name) DO UPDATE SET value = meta.value + 1",
   );
+}
+
+export interface StoreSize {
+  readonly part: "database" | "wal";
+  readonly bytes: number;
+}
+
+/** Returns the sizes of the store's parts in bytes. */
+export async function storeSize(q: Query): Promise<StoreSize[]> {
+  const row = await q.one<{ bytes: number }>(
+    `SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size() -- only: sqlite
+     SELECT pg_database_size(current_database()) AS bytes -- only: postgres`,
+  );
+  return [{ part: "database", bytes: row?.bytes ?? 0 }];
 }

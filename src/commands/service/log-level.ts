@@ -1,0 +1,112 @@
+// bridgehead log-level: shows or changes the log level of the running daemon, optionally for a limited time. The command and
+// the daemon exchange a request and its answer through the store.
+
+import { duration } from "../../config/schema/values.ts";
+import { systemClock as clock } from "../../ops/clock.ts";
+import type { Level, RunningLog } from "../../ops/log.ts";
+import { standardTiming, type Timing } from "../../ops/timing.ts";
+import type { Database } from "../../store/driver.ts";
+import {
+  answerLogLevel,
+  type LogLevelAnswer,
+  readLogLevelAnswer,
+  readLogLevelRequest,
+  requestLogLevel,
+} from "../../store/operators/log-level.ts";
+import type { Io } from "../io.ts";
+import { exitCodes } from "../io.ts";
+import { when, withStore } from "../store/open.ts";
+
+const levels = ["debug", "info", "warn", "error"] as const satisfies readonly Level[];
+
+export interface LogLevelOptions {
+  readonly config: string;
+  readonly level?: Level;
+  /** Such as "10m". Default: until the next restart or reload. */
+  readonly for?: string;
+}
+
+export async function run({ level, for: time, ...options }: LogLevelOptions, io: Io): Promise<number> {
+  if (level === undefined && time !== undefined) {
+    io.err("log-level: --for needs a level, such as: bridgehead log-level debug --for 10m");
+    return exitCodes.usage;
+  }
+  const parsed = duration.optional().safeParse(time);
+  if (!parsed.success) {
+    io.err(`--for ${time}: ${parsed.error.issues[0]?.message}`);
+    return exitCodes.usage;
+  }
+  return withStore(options, io, async (db) => {
+    const wanted = { level: level === undefined ? -1 : levels.indexOf(level), forMs: parsed.data ?? 0 };
+    const id = await db.tx((q) => requestLogLevel(q, wanted));
+    const answer = await awaitAnswer(db, id, io.signal);
+    if (answer === null) {
+      io.err("no daemon answered: it does not run on this store, or is still starting (see its log)");
+      return exitCodes.failed;
+    }
+    const end = answer.until === 0 ? "" : ` until ${when(answer.until)} UTC`;
+    io.out(`the daemon logs at level ${levels[answer.level] ?? "unknown"}${end}`);
+    return exitCodes.ok;
+  });
+}
+
+async function awaitAnswer(db: Database, id: number, signal: AbortSignal): Promise<LogLevelAnswer | null> {
+  const { logLevel, logLevelCheck } = standardTiming.commands;
+  for (const end = clock.monotonic() + logLevel; clock.monotonic() < end && !signal.aborted; ) {
+    const answer = await db.read(readLogLevelAnswer);
+    if (answer?.id === id) return answer;
+    await clock.sleep(logLevelCheck, signal);
+  }
+  return null;
+}
+
+/** A task of the daemon: applies the requests that are made from now on. `configured` returns the level of the
+ *  configuration, which a reload may change. */
+export class LogLevels {
+  readonly #log: RunningLog;
+  readonly #configured: () => Level;
+  #level: Level;
+  /** Epoch milliseconds; 0 while no time limit is set. */
+  #until = 0;
+
+  constructor(log: RunningLog, configured: () => Level) {
+    this.#log = log;
+    this.#configured = configured;
+    this.#level = configured();
+  }
+
+  /** Returns to the configured level, after a reload and when the time is over. */
+  reset(): void {
+    this.#set(this.#configured(), 0);
+  }
+
+  /** Runs until the signal aborts. Rejects when the store cannot be read; the task is then started again. */
+  async follow(db: Database, { logLevelCheck }: Timing["upkeep"], signal: AbortSignal): Promise<void> {
+    let last = (await db.read(readLogLevelRequest))?.id ?? 0;
+    while (!signal.aborted) {
+      await clock.sleep(logLevelCheck, signal);
+      if (this.#until > 0 && clock.now() >= this.#until) {
+        this.reset();
+        this.#log.info({ wanted: this.#level }, "log level restored: its time is over");
+      }
+      const request = signal.aborted ? null : await db.read(readLogLevelRequest);
+      if (request === null || request.id === last) continue;
+      last = request.id;
+      const wanted = levels[request.level];
+      if (wanted !== undefined) {
+        const until = request.forMs === 0 ? 0 : clock.now() + request.forMs;
+        this.#set(wanted, until);
+        // An operator changed what is logged, so this is a warning: it is shown at most levels.
+        this.#log.warn({ wanted }, "log level changed by an operator");
+      }
+      const answer = { id: last, level: levels.indexOf(this.#level), until: this.#until };
+      await db.tx((q) => answerLogLevel(q, answer));
+    }
+  }
+
+  #set(level: Level, until: number): void {
+    this.#level = level;
+    this.#until = until;
+    this.#log.setLevel(level);
+  }
+}
