@@ -5,7 +5,7 @@ import type { Scheduler } from "../engine/scheduler.ts";
 import type { Metrics } from "../ops/metrics.ts";
 import type { RunningAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
-import { type ChannelOverview, overview, type StoreSize, storeSize } from "../store/operators/overview.ts";
+import { type ChannelOverview, overview, storeSize } from "../store/operators/overview.ts";
 import type { Host } from "./host.ts";
 import { reportChannels } from "./readiness.ts";
 
@@ -16,12 +16,14 @@ interface Measured {
   readonly agents: ReadonlyMap<string, RunningAgent>;
 }
 
-/** Defines the daemon's own gauges; call once per registry. `build` are the labels of `build_info`. */
+/** Defines the daemon's own gauges; call once per registry. `build` are the labels of `build_info`; `freeBytes` returns the
+ *  free space of the store's disk. */
 export function defineGauges(
   metrics: Metrics,
   app: Measured,
   clock: Clock,
   build: Readonly<Record<"version" | "node" | "store" | "schema", string>>,
+  freeBytes: (() => Promise<number>) | null,
 ): void {
   metrics.gauge({
     name: "build_info",
@@ -36,13 +38,16 @@ export function defineGauges(
     help: "Questions being asked and drafts being sent right now.",
     sample: (gauge) => gauge.set(app.scheduler.running()),
   });
-  const size = shared((): Promise<StoreSize[]> => app.db.read(storeSize));
   metrics.gauge({
     name: "store_size_bytes",
-    help: "Size of the store: the database, and the write-ahead log of an SQLite store.",
-    labels: ["part"],
+    help: "Size of the store, without the write-ahead log of an SQLite store.",
+    sample: async (gauge) => gauge.set(await app.db.read(storeSize)),
+  });
+  metrics.gauge({
+    name: "store_free_bytes",
+    help: "Free space of the disk with an SQLite store; absent with PostgreSQL.",
     sample: async (gauge) => {
-      for (const { part, bytes } of await size()) gauge.set({ part }, bytes);
+      if (freeBytes !== null) gauge.set(await freeBytes());
     },
   });
 }
@@ -71,6 +76,15 @@ function defineChannels(metrics: Metrics, app: Measured, clock: Clock): void {
     sample: (gauge) => {
       for (const one of reports())
         if (!one.notices_only) gauge.set({ channel: one.id }, one.not_asking === null ? 1 : 0);
+    },
+  });
+  metrics.gauge({
+    name: "channel_key_rejected",
+    help: "1 while the platform rejects the key of the channel's agent.",
+    labels: ["channel"],
+    sample: (gauge) => {
+      for (const one of reports())
+        if (!one.notices_only) gauge.set({ channel: one.id }, one.key_rejected ? 1 : 0);
     },
   });
   metrics.gauge({

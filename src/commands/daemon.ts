@@ -217,8 +217,7 @@ export class Daemon {
 
 /** Returns why the store cannot be written, and its warnings, for /readyz and the console. */
 export async function storeState(app: App, { store }: Config, timing: Timing) {
-  const disk = store.kind === "sqlite" && store.file !== ":memory:" ? freeBytes(store.file) : null;
-  const problem = await storeProblem(app.db, clock, disk, timing.health.store);
+  const problem = await storeProblem(app.db, clock, freeBytesOf(store), timing.health.store);
   if (problem !== null) return { problem, warnings: [] };
   return { problem, warnings: await storeWarnings(app, app.installation, timing.upkeep) };
 }
@@ -258,11 +257,15 @@ export async function readiness(app: App | null, config: Config, timing: Timing)
   }
 }
 
-/** Free bytes of the file's disk for an unprivileged process. */
-const freeBytes = (file: string) => async (): Promise<number> => {
-  const { bavail, bsize } = await statfs(dirname(file));
-  return bavail * bsize;
-};
+/** Returns the function that reads the free bytes of the store's disk for an unprivileged process; null for a store that is
+ *  no file. */
+export function freeBytesOf(store: Config["store"]): (() => Promise<number>) | null {
+  if (store.kind !== "sqlite" || store.file === ":memory:") return null;
+  return async () => {
+    const { bavail, bsize } = await statfs(dirname(store.file));
+    return bavail * bsize;
+  };
+}
 
 /** A connecting channel does not count as down. */
 export const alarmed = (app: App): AlarmDeps => ({

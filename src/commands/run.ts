@@ -21,7 +21,7 @@ import { standardTiming, type Timing } from "../ops/timing.ts";
 import type { Platform } from "../platform/index.ts";
 import { migrations } from "../store/migrate.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
-import { alarmed, Daemon, readiness, storeState } from "./daemon.ts";
+import { alarmed, Daemon, freeBytesOf, readiness, storeState } from "./daemon.ts";
 import { exitCodes, type Io, packageVersion, problemLine } from "./io.ts";
 
 /** Runs the daemon until `io.signal` aborts. Returns the exit code. Tests pass other durations. */
@@ -71,7 +71,7 @@ export async function run(
       escalations: (request) => webOf(app).escalations(request),
       ready: async () => readiness(app, config, timing),
       metrics: scraper(
-        statistics,
+        { statistics, config },
         () => app,
         () => listener,
       ),
@@ -114,7 +114,7 @@ export async function run(
 /** Returns the handler of a scrape. The first one creates the metrics, so that a daemon without scrapes does not load
  *  their packages. Before the app has started, only the process is measured. */
 function scraper(
-  statistics: Statistics,
+  { statistics, config }: { readonly statistics: Statistics; readonly config: Config },
   running: () => App | null,
   listener: () => Listener | null,
 ): () => ReturnType<Metrics["expose"]> {
@@ -126,12 +126,9 @@ function scraper(
     const [app, listening] = [running(), listener()];
     if (app && listening && !defined) {
       defined = true;
-      defineGauges(metrics, app, clock, {
-        version: packageVersion(),
-        node: process.versions.node,
-        store: app.db.kind,
-        schema: String(migrations.length),
-      });
+      const versions = { version: packageVersion(), node: process.versions.node };
+      const build = { ...versions, store: app.db.kind, schema: String(migrations.length) };
+      defineGauges(metrics, app, clock, build, freeBytesOf(config.store));
       defineAlarmGauges(metrics, alarmed(app));
       defineSocketGauge(metrics, listening);
     }

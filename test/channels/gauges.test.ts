@@ -27,13 +27,20 @@ it("looks at the store once a scrape, however many gauges show it", async () => 
   const metrics = createMetrics(new Statistics());
   const host = { running: () => [], lines: () => new Map() };
   const app = { db: counted, scheduler: { running: () => 0 }, host, agents: new Map() };
-  defineGauges(metrics, app as unknown as Parameters<typeof defineGauges>[1], systemClock, build);
+  defineGauges(
+    metrics,
+    app as unknown as Parameters<typeof defineGauges>[1],
+    systemClock,
+    build,
+    async () => 5e9,
+  );
   for (const scrape of [1, 2]) {
     const { body } = await metrics.expose();
     expect(body).toContain('bridgehead_backlog_items{channel="c",kind="events",state="failed"} 1');
     expect(body).toContain('bridgehead_backlog_items{channel="c",kind="events",state="stored"} 1');
     expect(body).toContain('bridgehead_sessions{channel="c",state="open"} 1');
     expect(body).toContain('bridgehead_build_info{version="1",node="2",store="sqlite",schema="3"} 1');
+    expect(body).toContain("bridgehead_store_free_bytes 5000000000");
     // The channels, and the size of the store.
     expect(looks).toBe(2 * scrape);
   }

@@ -6,6 +6,7 @@ import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { builtIn, loadAdapter } from "../../channels/loader.ts";
 import { type Config, jsonSchema, loadConfig, maskSecrets, type Problem } from "../../config/index.ts";
+import { onlyPath } from "../../escalation/alarm/decide.ts";
 import { readAgents } from "../../platform/index.ts";
 import { type Command, exitCodes, type Io, problemLine } from "../io.ts";
 
@@ -47,10 +48,23 @@ export async function run(options: CheckOptions, io: Io): Promise<number> {
   return code;
 }
 
-/** Warns when no responders are configured. This is not an error, because the agent may never need a
+/** Warns when no responders are configured, or when one channel carries all notifications. The former is not an error, because the agent may never need a
  *  human, but the operator should know before an escalation occurs. */
 export function withoutResponders({ escalation, file }: Config): readonly Problem[] {
-  if (escalation !== null) return [];
+  if (escalation !== null) {
+    const only = onlyPath(escalation);
+    if (only === null) return [];
+    return [
+      {
+        file,
+        line: 0,
+        column: 0,
+        key: "escalation.responders",
+        message: `are notified over ${only} only: while it is down, no responder is notified`,
+        fix: "give a responder another method (sms, email or webhook)",
+      },
+    ];
+  }
   const message = "is missing: when the agent cannot or must not answer, no responder is notified";
   return [
     {

@@ -82,16 +82,14 @@ async function configProblems(loaded: Loaded): Promise<Diagnosis[]> {
       diagnosis("configuration-invalid", "platform.embedded.agents", line, "correct this file"),
     ),
     ...(loaded.ok ? withoutResponders(loaded.config) : []).map((one) =>
-      diagnosis("escalation-missing", at(one), one.message, one.fix),
-    ),
-    ...warnings.map((one) =>
       diagnosis(
-        one.key === "escalation.responders" ? "escalation-single-path" : "configuration-warning",
+        one.key === "escalation.responders" ? "escalation-single-path" : "escalation-missing",
         at(one),
         one.message,
         one.fix,
       ),
     ),
+    ...warnings.map((one) => diagnosis("configuration-warning", at(one), one.message, one.fix)),
     ...(loaded.ok ? loopProblems(loaded.config) : []),
   ];
 }

@@ -1,6 +1,6 @@
 // Derives the alarm from loaded rows. Pure.
 
-import { type Policy, webhookChannel } from "../../domain/policy.ts";
+import { type Person, type Policy, webhookChannel } from "../../domain/policy.ts";
 import type { AlarmRows } from "./rows.ts";
 
 export interface Alarm {
@@ -20,6 +20,8 @@ export interface Alarm {
   /** The channels that carry notifications, and the failed ones among them. */
   readonly paths: readonly string[];
   readonly dead: readonly string[];
+  /** Number of responders with no notification channel that works. */
+  readonly cut_off: number;
 }
 
 /** `isDown`: true when the channel is known to be down. */
@@ -50,7 +52,13 @@ export function alarmOf(
     notices_stuck: notices.reduce((sum, one) => sum + one.stuck, 0),
     paths,
     dead,
+    cut_off: policy === null ? 0 : cutOff(policy, dead),
   };
+}
+
+function cutOff(policy: Policy, dead: readonly string[]): number {
+  const all = [...policy.responders.values()].map((person) => carriersOf([person], policy));
+  return all.filter((own) => own.length > 0 && own.every((channel) => dead.includes(channel))).length;
 }
 
 /** True when every notification channel is down. */
@@ -58,8 +66,16 @@ export const isSilenced = (alarm: Alarm | null): boolean =>
   alarm !== null && alarm.paths.length > 0 && alarm.dead.length === alarm.paths.length;
 
 /** Returns every channel that notifies a responder of the policy. */
-function pathsOf({ responders, via }: Policy): readonly string[] {
-  const all = [...responders.values()];
+const pathsOf = (policy: Policy): readonly string[] => carriersOf([...policy.responders.values()], policy);
+
+/** Returns the channel that carries all notifications of the policy; null when there are several or none. While that
+ *  channel is down, no responder is notified of it. */
+export function onlyPath(policy: Policy): string | null {
+  const [only, ...more] = pathsOf(policy);
+  return only !== undefined && more.length === 0 && only !== webhookChannel ? only : null;
+}
+
+function carriersOf(all: readonly Person[], { via }: Policy): readonly string[] {
   const carriers = [
     all.some(({ email }) => email !== null) ? via.email : null,
     all.some(({ sms }) => sms !== null) ? via.sms : null,

@@ -45,6 +45,8 @@ function say(alarm: Alarm, log: Log): void {
   const { paths: _, ...fields } = alarm;
   if (isSilenced(alarm))
     log.error(fields, "escalation notifications impossible: every notification channel is down");
+  else if (alarm.cut_off > 0)
+    log.warn(fields, "responders unreachable: their only notification channel is down");
   if (alarm.unreached > 0)
     log.error(fields, "escalation notifications not delivered: no responder was reached");
   if (alarm.untaken > 0) log.error(fields, "escalations not acknowledged");
@@ -75,6 +77,11 @@ export function defineAlarmGauges(metrics: Metrics, deps: AlarmDeps): void {
     name: "notifications_stuck",
     help: "Notifications of unclosed escalations that failed, or whose first attempt failed.",
     sample: async (gauge) => gauge.set((await look())?.notices_stuck ?? 0),
+  });
+  metrics.gauge({
+    name: "responders_unreachable",
+    help: "Responders with no notification channel that works.",
+    sample: async (gauge) => gauge.set((await look())?.cut_off ?? 0),
   });
   metrics.gauge({
     name: "notification_paths",

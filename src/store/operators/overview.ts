@@ -154,16 +154,11 @@ export async function proveWritable(q: Query): Promise<void> {
   );
 }
 
-export interface StoreSize {
-  readonly part: "database" | "wal";
-  readonly bytes: number;
-}
-
-/** Returns the sizes of the store's parts in bytes. */
-export async function storeSize(q: Query): Promise<StoreSize[]> {
+/** Returns the size of the database in bytes. */
+export async function storeSize(q: Query): Promise<number> {
   const row = await q.one<{ bytes: number }>(
     `SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size() -- only: sqlite
      SELECT pg_database_size(current_database()) AS bytes -- only: postgres`,
   );
-  return [{ part: "database", bytes: row?.bytes ?? 0 }];
+  return row?.bytes ?? 0;
 }
