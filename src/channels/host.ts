@@ -25,6 +25,8 @@ export interface RunningChannel {
   tickedAt: number | null;
   /** Consecutive failures since the channel was last ready. */
   failures: number;
+  /** Clock milliseconds of the next attempt to connect; null while connected or connecting. */
+  retryAt: number | null;
   /** True when another node reads the channel. This node still asks, sends and serves the channel's
    *  webhooks. */
   standby: boolean;
@@ -114,7 +116,15 @@ export function createHost(options: {
       agent: () => agentFacts(line),
     });
     const adapter = config.adapter.create(channel, config.settings);
-    const running: RunningChannel = { config, adapter, state, tickedAt: null, failures: 0, standby: false };
+    const running: RunningChannel = {
+      config,
+      adapter,
+      state,
+      tickedAt: null,
+      failures: 0,
+      retryAt: null,
+      standby: false,
+    };
     const abort = new AbortController();
     const { inbound } = adapter;
     let ended = Promise.resolve();
@@ -136,6 +146,7 @@ export function createHost(options: {
           timing,
           setReader: (next) => {
             reader = next;
+            running.retryAt = null;
             if (next !== null) running.standby = false;
           },
           isReady: () => state.status.state === "ready",
@@ -147,6 +158,7 @@ export function createHost(options: {
           },
           fell: (error, againInMs) => {
             running.failures += 1;
+            running.retryAt = clock.now() + againInMs;
             const { failures } = running;
             const fields = { channel: config.id, err: error, failures, again_in_ms: againInMs };
             log.debug(fields, "channel connection attempt ended, retrying");

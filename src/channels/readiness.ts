@@ -21,6 +21,8 @@ export interface ChannelReport {
   readonly since: string;
   readonly heard_at: string | null;
   readonly failures: number;
+  /** Time of the next attempt to connect; null while connected or connecting. */
+  readonly retry_at: string | null;
   /** True for a channel that carries notifications and no questions. */
   readonly notices_only: boolean;
   /** Warnings for the operator while the channel works. */
@@ -29,7 +31,7 @@ export interface ChannelReport {
 
 /** Returns one report per channel, in the configuration's order. */
 export function reportChannels(host: Host, agents: ReadonlyMap<string, RunningAgent>): ChannelReport[] {
-  return host.running().map(({ config, state, failures, standby }) => {
+  return host.running().map(({ config, state, failures, retryAt, standby }) => {
     const line = host.lines().get(config.id);
     const refused = agents.get(config.core.agent)?.problem() ?? null;
     const noticesOnly = config.adapter.traits.platform === null;
@@ -43,6 +45,7 @@ export function reportChannels(host: Host, agents: ReadonlyMap<string, RunningAg
       since: new Date(state.since).toISOString(),
       heard_at: state.heardAt === null ? null : new Date(state.heardAt).toISOString(),
       failures,
+      retry_at: retryAt === null ? null : new Date(retryAt).toISOString(),
       notices_only: noticesOnly,
       warnings: [...state.warnings.values()],
     };

@@ -106,6 +106,11 @@ const table = {
     renewal: hour,
     /** The state of the store is checked at most this often, because the check is a write. */
     storeCheck: 10 * second,
+    /** Width of a bar of the chart, and the time for which the counts of a past one are kept. */
+    hour,
+    keep: 10 * minute,
+    /** An oldest message that waits longer than this is shown as a problem. */
+    late: 10 * minute,
     /** Interval at which an open page is checked for changes. */
     refresh: 2 * second,
   },

@@ -48,8 +48,8 @@ export async function run(options: CheckOptions, io: Io): Promise<number> {
   return code;
 }
 
-/** Warns when no responders are configured, or when one channel carries all notifications. The former is not an error, because the agent may never need a
- *  human, but the operator should know before an escalation occurs. */
+/** Warns when no responders are configured, or when one channel carries all notifications. This is not an error, because
+ *  the agent may never need a human, but the operator should know before an escalation occurs. */
 export function withoutResponders({ escalation, file }: Config): readonly Problem[] {
   if (escalation !== null) {
     const only = onlyPath(escalation);

@@ -146,7 +146,7 @@ CREATE INDEX events_stuck ON events (channel, state) WHERE state IN ('held', 'fa
 CREATE INDEX events_consent ON events (channel, sender) WHERE code IN ('opt-out', 'opt-in');
 CREATE INDEX events_blob ON events (raw) WHERE raw IS NOT NULL;
 CREATE INDEX events_listed ON events (state, id) WHERE state IN ('ignored', 'held', 'failed');
-CREATE INDEX events_kept ON events (received_at) WHERE body <> '{}';
+CREATE INDEX events_kept ON events (received_at, kind, channel, state) WHERE body <> '{}';
 CREATE INDEX events_raw ON events (received_at) WHERE raw IS NOT NULL;
 
 CREATE TABLE attachments (
@@ -247,7 +247,7 @@ CREATE INDEX turns_now ON turns (channel, state, received_at) WHERE open = 1;
 CREATE INDEX turns_event ON turns (event);
 CREATE INDEX turns_channel ON turns (channel, made_at);
 CREATE INDEX turns_person ON turns (channel, person, made_at);
-CREATE INDEX turns_kept ON turns (received_at) WHERE question <> '';
+CREATE INDEX turns_kept ON turns (received_at, kind, state) WHERE question <> '';
 
 CREATE TABLE replies (
   id TEXT PRIMARY KEY,

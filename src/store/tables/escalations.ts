@@ -236,6 +236,33 @@ export async function listEscalations(
   );
 }
 
+/** The escalations that are not closed. */
+export interface UnclosedEscalations {
+  /** Number of escalations that nobody has acknowledged, and of acknowledged ones. */
+  readonly open: number;
+  readonly taken: number;
+  /** The oldest ones, unacknowledged first. */
+  readonly rows: readonly EscalationRow[];
+}
+
+/** Reads the escalations that are not closed, and at most `limit` of their rows. */
+export async function unclosedEscalations(q: Query, limit: number): Promise<UnclosedEscalations> {
+  const inState = async (state: "open" | "taken") => {
+    const counted = await q.one<{ count: number }>(
+      "SELECT COUNT(*) AS count FROM escalations WHERE state = $1",
+      state,
+    );
+    const rows = await q.all<EscalationRow>(
+      `SELECT ${escalationColumns} FROM escalations WHERE state = $1 ORDER BY number LIMIT $2`,
+      state,
+      limit,
+    );
+    return { count: counted?.count ?? 0, rows };
+  };
+  const [open, taken] = [await inState("open"), await inState("taken")];
+  return { open: open.count, taken: taken.count, rows: [...open.rows, ...taken.rows].slice(0, limit) };
+}
+
 /** A trigger or a note. */
 export interface NewTrigger {
   readonly key: string;
