@@ -12,7 +12,11 @@ import { bound, type ListenAddress, limitedServer, urlOf } from "../http/listene
 import { assets } from "./assets.ts";
 import type { ConsoleContext, ConsoleEnv, ConsolePage } from "./context.ts";
 import { done, localPath, mainHash, page, partHeader, shell } from "./page.ts";
+import { heldPage } from "./pages/held.ts";
+import { messagePage } from "./pages/message.ts";
 import { overviewPage } from "./pages/overview.ts";
+import { refusedPage } from "./pages/refused.ts";
+import { waitingPage } from "./pages/waiting.ts";
 import { checkSession, endSession, isCsrfToken, renewSession, useLoginLink } from "./session.ts";
 
 export interface ConsoleOptions {
@@ -25,8 +29,10 @@ export interface ConsoleOptions {
 }
 
 export interface WebConsole {
-  /** URL of the listener, or the public URL. */
+  /** The public URL, or `address`. */
   readonly url: string;
+  /** URL of the listener. */
+  readonly address: string;
   /** The routes, for tests. */
   readonly app: Hono<ConsoleEnv>;
   /** Ends all connections, including live updates. */
@@ -34,7 +40,13 @@ export interface WebConsole {
 }
 
 /** The pages in the order of the navigation. */
-const standardPages: readonly ConsolePage[] = [{ path: "/", label: "Overview", create: overviewPage }];
+const standardPages: readonly ConsolePage[] = [
+  { path: "/", label: "Overview", create: overviewPage },
+  { path: "/waiting", label: "Waiting", create: waitingPage },
+  { path: "/held", label: "Held", create: heldPage },
+  { path: "/refused", label: "Refused", create: refusedPage },
+  { path: "/messages", label: null, create: messagePage },
+];
 
 /** Resolves when the port is bound. Rejects, with the configuration key, when it is not free. */
 export async function startConsole(options: ConsoleOptions): Promise<WebConsole> {
@@ -42,7 +54,8 @@ export async function startConsole(options: ConsoleOptions): Promise<WebConsole>
   const app = createConsole(options);
   const server = limitedServer(app, context.timing.http);
   await bound(server, options.listen, "console.listen");
-  return { url: options.publicUrl ?? urlOf(server), app, close: () => closeServer(server) };
+  const address = urlOf(server);
+  return { url: options.publicUrl ?? address, address, app, close: () => closeServer(server) };
 }
 
 function closeServer(server: Server): Promise<void> {
@@ -56,7 +69,7 @@ function closeServer(server: Server): Promise<void> {
 const mostBytes = 2 ** 20;
 
 /** Creates the routes without a listener. */
-export function createConsole({ context, publicUrl, pages: more = [] }: ConsoleOptions): Hono<ConsoleEnv> {
+function createConsole({ context, publicUrl, pages: more = [] }: ConsoleOptions): Hono<ConsoleEnv> {
   const pages = [...standardPages, ...more];
   const app = new Hono<ConsoleEnv>();
   const publicAddress = publicUrl === undefined ? null : new URL(publicUrl);

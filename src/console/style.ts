@@ -103,6 +103,11 @@ details.act>form{margin-top:.6rem;display:flex;flex-wrap:wrap;gap:.6rem;align-it
 .reasons{list-style:none;margin:0;padding:0}
 .reasons li{display:flex;flex-wrap:wrap;align-items:center;gap:.5rem 1rem;padding:.6rem 1.1rem;border-top:1px solid var(--line)}
 .reasons .what{flex:1 1 18rem;min-width:0;overflow-wrap:anywhere}
+.tabs ul,.codes{display:flex;flex-wrap:wrap;gap:.35rem;list-style:none;margin:0 0 1rem;padding:0}
+.tabs a{display:block;padding:.4rem .8rem;border:1px solid var(--line);border-radius:.5rem;text-decoration:none;color:var(--text);background:var(--panel)}
+.tabs a[aria-current]{border-color:var(--accent);box-shadow:inset 0 0 0 1px var(--accent);font-weight:600}
+.codes a{text-decoration:none;padding:.25rem .7rem}
+.codes a[aria-current]{box-shadow:inset 0 0 0 2px var(--accent)}
 .facts{display:grid;grid-template-columns:minmax(7rem,max-content) 1fr;gap:.35rem 1.25rem;margin:0 0 1rem}
 .facts dt{color:var(--muted)}
 .facts dd{margin:0;overflow-wrap:anywhere}

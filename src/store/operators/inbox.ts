@@ -4,6 +4,7 @@ import { type Query, touch } from "../driver.ts";
 import { settleEventsOf } from "../tables/events.ts";
 import { reviveTurn } from "../tables/turns.ts";
 import { moves } from "../transitions.ts";
+import { droppedBecause } from "./outbox.ts";
 
 export interface EventSummary {
   readonly id: number;
@@ -100,6 +101,26 @@ export async function releaseEvent(q: Query, id: number): Promise<void> {
     throw new Error(`releasing event ${id}: it is a word on being written to, which no agent answers`);
   if (event.body === "{}") throw new Error(`releasing event ${id}: its words were forgotten (retention)`);
   throw new Error(`releasing event ${id}: it is ${event.state}`);
+}
+
+/** Closes a held message, and those that would be answered with it, without an answer; `why` are the operator's words. It
+ *  is listed as refused then, and can still be released. Throws when it is not held. */
+export async function dropMessage(q: Query, id: number, why: string): Promise<void> {
+  const event = await q.one<{ state: string; turn: string | null }>(
+    "SELECT state, turn FROM events WHERE id = $1",
+    id,
+  );
+  const changed = await q.run(
+    moves("events", "ignored", {
+      set: "reason = $3",
+      where: "(id = $1 OR turn = $2) AND kind = 'message'",
+      from: ["held"],
+    }),
+    id,
+    event?.turn ?? "",
+    droppedBecause(why),
+  );
+  if (changed === 0) throw new Error(`dropping message ${id}: it is ${event?.state ?? "unknown"}`);
 }
 
 /** Resumes a message at the stage where it stopped: its question failed or got no answer, or its reply

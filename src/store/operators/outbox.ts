@@ -80,25 +80,29 @@ export async function resendDraft(q: Query, id: string): Promise<void> {
        AND NOT EXISTS (SELECT 1 FROM files WHERE files.reply = drafts.reply AND files.blob IS NULL)`,
     from: ["held", "failed", "dropped"],
   });
-  await move(q, id, "resending", update, (draft) => resumeRest(q, draft));
+  await move(q, id, "resending", { update, values: [] }, (draft) => resumeRest(q, draft));
 }
 
-/** Drops a draft that has not certainly been sent. Throws when the id is unknown, or when the draft is
+/** Returns the reason that is stored with a dropped message or draft. `why`: the operator's words, or empty. */
+export const droppedBecause = (why: string): string =>
+  why.trim() === "" ? "dropped by an operator" : `dropped by an operator: ${why.trim()}`;
+
+/** Drops a draft that has not certainly been sent; `why` are the operator's words. Throws when the id is unknown, or when the draft is
  *  in another state. */
-export async function dropDraft(q: Query, id: string): Promise<void> {
+export async function dropDraft(q: Query, id: string, why = ""): Promise<void> {
   const update = moves("drafts", "dropped", {
-    set: "open = 0, reason = 'dropped by an operator', updated_at = now_ms()",
+    set: "open = 0, reason = $2, updated_at = now_ms()",
     where: "id = $1",
     from: ["queued", "unknown", "held", "failed"],
   });
-  await move(q, id, "dropping", update);
+  await move(q, id, "dropping", { update, values: [droppedBecause(why)] });
 }
 
 async function move(
   q: Query,
   id: string,
   what: string,
-  update: string,
+  { update, values }: { readonly update: string; readonly values: readonly string[] },
   then?: (draft: { readonly reply: string; readonly seq: number }) => Promise<void>,
 ): Promise<void> {
   const before = await q.one<{ conversation: string; reply: string; seq: number }>(
@@ -107,7 +111,7 @@ async function move(
   );
   if (!before) throw new Error(`${what} draft ${id}: there is none (see outbox list)`);
   await lockLane(q, before.conversation, "out");
-  const changed = await q.run(update, id);
+  const changed = await q.run(update, id, ...values);
   if (changed === 1) {
     await then?.(before);
     return refreshLane(q, before.conversation, "out");

@@ -1,0 +1,253 @@
+// The web console in a real browser: the daily tasks of an operator, by mouse, by keyboard, on a phone, by night. The
+// screenshots are in test-results/console/.
+
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import axe from "axe-core";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import type { Database } from "../../src/store/driver.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { type ConsoleRig, channel, consoleRig, heldReply, populate, refused } from "../console/rig.ts";
+import { describeReal } from "../real/debian.ts";
+import { sqlitePlace } from "../store/rig.ts";
+import { needChromium, startChromium, visit } from "./chromium.ts";
+
+const results = fileURLToPath(new URL("../../test-results/console/", import.meta.url));
+
+vi.setConfig({ testTimeout: 180_000 });
+
+const missing = await needChromium();
+describeReal("The web console in Chromium", missing, () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    mkdirSync(results, { recursive: true });
+    browser = await startChromium();
+  });
+  afterAll(() => browser?.close());
+
+  /** A console with a store, and a browser that has logged in with a link. */
+  async function open(options: BrowserContextOptions = {}, fill = populate) {
+    const db = await (await sqlitePlace()).open();
+    await migrate(db);
+    await fill(db);
+    const rig = await consoleRig(db, { timing: { console: { refresh: 100 } } });
+    const visited = await visit(browser, await rig.link(), options);
+    await visited.page.getByRole("button", { name: "Log in" }).click();
+    await visited.page.getByRole("heading", { name: "Overview" }).waitFor();
+    return { ...visited, rig, db };
+  }
+
+  it("finds an email by its sender, shows why it was not answered, and releases it", async () => {
+    const { page, db, complaints } = await open();
+    await page.getByRole("link", { name: "Refused", exact: true }).click();
+    await page.getByLabel("Sender or subject").fill("anna@");
+    await page.getByRole("button", { name: "Filter" }).click();
+    const row = page.getByRole("row", { name: /anna@example\.org/ });
+    expect(await row.textContent()).toContain("It is an automatic reply (Auto-Submitted)");
+    expect(await page.getByRole("row").count()).toBe(2);
+    await row.getByRole("link").click();
+    expect(await page.locator("main").textContent()).toContain("not answered: It is an automatic reply");
+    expect(await page.locator("pre").textContent()).toContain("this is Subject out-of-office <b>from</b>");
+    await page.getByRole("button", { name: "Answer" }).click();
+    await page.getByRole("status").filter({ hasText: "It will be answered." }).waitFor();
+    const event = await db.read((q) =>
+      q.one("SELECT state, code FROM events WHERE sender = 'anna@example.org'"),
+    );
+    expect(event).toEqual({ state: "stored", code: "released" });
+    expect(complaints).toEqual([]);
+  });
+
+  it("sends forty held replies with one reason again, and no other", async () => {
+    const { page, db } = await open({}, async (store) => {
+      await populate(store, { replies: 40 });
+      await store.tx((q) => heldReply(q, 40, "the mailbox is full"));
+    });
+    await page.getByRole("link", { name: /held/ }).first().click();
+    await page.getByRole("button", { name: /^Send all 40/ }).click();
+    await page.getByRole("status").filter({ hasText: "40 queued to be sent." }).waitFor();
+    const states = await db.read((q) =>
+      q.all("SELECT state, COUNT(*) AS count FROM drafts GROUP BY state ORDER BY state"),
+    );
+    expect(states).toEqual([
+      { state: "held", count: 1 },
+      { state: "queued", count: 40 },
+    ]);
+  });
+
+  it("drops selected replies with a reason, by keyboard alone", async () => {
+    const { page, db } = await open();
+    await page.goto(`${new URL(page.url()).origin}/held?kind=replies`);
+    const tabTo = async (selector: string) => {
+      const there = () =>
+        page.evaluate(`document.activeElement?.matches(${JSON.stringify(selector)}) === true`);
+      for (let steps = 0; steps < 100 && !(await there()); steps++) await page.keyboard.press("Tab");
+      expect(await there(), selector).toBe(true);
+      expect(await page.evaluate("getComputedStyle(document.activeElement).outlineStyle"), selector).toBe(
+        "solid",
+      );
+    };
+    await page.keyboard.press("Tab");
+    expect(await page.evaluate("document.activeElement.textContent")).toBe("To the content");
+    await tabTo("input[data-all]");
+    await page.keyboard.press("Space");
+    await tabTo("#drop-selected > summary");
+    await page.keyboard.press("Enter");
+    await tabTo("#drop-selected input[name=why]");
+    await page.keyboard.type("answered by telephone");
+    await page.keyboard.press("Enter");
+    expect(await db.read((q) => q.all("SELECT id FROM drafts WHERE state <> 'held'"))).toEqual([]);
+    await tabTo("#drop-selected button");
+    await page.keyboard.press("Enter");
+    await page.getByRole("status").filter({ hasText: "3 dropped." }).waitFor();
+    expect(await db.read((q) => q.all("SELECT DISTINCT state, reason FROM drafts"))).toEqual([
+      { state: "dropped", reason: "dropped by an operator: answered by telephone" },
+    ]);
+  });
+
+  it("shows a change without a reload, keeps what was typed, and tells when the daemon is gone", async () => {
+    const { page, rig, db } = await open();
+    rig.channels[0] = channel("support-mail", {
+      state: "unauthorized",
+      reason: "535 5.7.8 password refused",
+    });
+    await page.getByText("535 5.7.8 password refused").waitFor();
+    expect(await page.locator("tbody tr").first().textContent()).toContain("support-mail");
+    await page.goto(`${rig.url}/refused`);
+    await page.getByLabel("Sender or subject").fill("typed");
+    await db.tx((q) => refused(q, "late", "eva@example.org", "denied", "The sender is on the deny list"));
+    await page.waitForTimeout(500);
+    expect(await page.getByLabel("Sender or subject").inputValue()).toBe("typed");
+    await page.getByLabel("Sender or subject").fill("");
+    await page.getByRole("heading", { name: "Refused" }).click();
+    await page.getByRole("row", { name: /eva@example\.org/ }).waitFor();
+    await rig.web.close();
+    await page.getByText("Not connected").waitFor();
+  });
+
+  it("can be read and used without JavaScript", async () => {
+    const { page, db } = await open({ javaScriptEnabled: false });
+    await page.goto(`${new URL(page.url()).origin}/held?kind=messages`);
+    await page
+      .getByRole("row", { name: /carl@example\.org/ })
+      .getByRole("checkbox")
+      .check();
+    await page.getByRole("button", { name: "Answer selected" }).click();
+    await page.getByRole("status").filter({ hasText: "1 will be answered." }).waitFor();
+    const event = await db.read((q) => q.one("SELECT state FROM events WHERE sender = 'carl@example.org'"));
+    expect(event).toEqual({ state: "stored" });
+  });
+
+  it("loads less than 60 kB, and nothing from elsewhere", async () => {
+    const { page, rig, requests } = await open({}, (db) => populate(db, { replies: 60 }));
+    for (const path of ["/", "/held", "/refused"]) {
+      let bytes = 0;
+      page.on("response", async (response) => {
+        if (response.url().includes("/live")) return;
+        bytes += (await response.body().catch(() => Buffer.alloc(0))).length;
+      });
+      await page.goto(rig.url + path, { waitUntil: "load" });
+      expect(bytes, path).toBeGreaterThan(1000);
+      expect(bytes, path).toBeLessThan(60_000);
+      page.removeAllListeners("response");
+    }
+    expect(requests.filter((url) => !url.startsWith(rig.url))).toEqual([]);
+  });
+
+  it.each([
+    { width: 1280, colorScheme: "light" as const },
+    { width: 1280, colorScheme: "dark" as const },
+    { width: 360, colorScheme: "light" as const },
+    { width: 360, colorScheme: "dark" as const },
+  ])("is for everybody at $width pixels, $colorScheme", async ({ width, colorScheme }) => {
+    const options = { viewport: { width, height: 900 }, colorScheme, bypassCSP: true };
+    const { page, rig } = await open(options, busyStore);
+    troubled(rig);
+    for (const [path, name] of pages) {
+      await page.goto(rig.url + path);
+      await page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })");
+      await audit(page, `${path} at ${width} ${colorScheme}`);
+      expect(await page.evaluate("document.documentElement.scrollWidth"), path).toBeLessThanOrEqual(width);
+      await page.goto(rig.url + path);
+      await page.screenshot({ path: join(results, `${name}-${width}-${colorScheme}.png`), fullPage: true });
+    }
+  });
+});
+
+const pages = [
+  ["/", "overview"],
+  ["/waiting", "waiting"],
+  ["/held?kind=replies", "held-replies"],
+  ["/held?kind=messages", "held-messages"],
+  ["/refused", "refused"],
+  ["/messages/1", "message"],
+  ["/nothing", "not-found"],
+] as const;
+
+async function audit(page: Page, what: string): Promise<void> {
+  await page.evaluate(axe.source);
+  const { violations, passes } = await page.evaluate<axe.AxeResults>("axe.run()");
+  expect(
+    violations.map(({ id, nodes }) => ({ id, at: nodes.slice(0, 3).map(({ html }) => html) })),
+    what,
+  ).toEqual([]);
+  expect(passes.map(({ id }) => id)).toContain("color-contrast");
+}
+
+/** A day of messages, so that the chart has something to show. */
+async function busyStore(db: Database): Promise<void> {
+  await populate(db, { replies: 12 });
+  await db.tx(async (q) => {
+    for (let n = 0; n < 4; n++)
+      await heldReply(q, 20 + n, "the recipient's mailbox is full: 452 4.2.2 over quota");
+    const hour = 3_600_000;
+    for (let n = 0; n < 240; n++) {
+      const at = Date.now() - ((n * 37) % 240) * (hour / 10);
+      const state = n % 9 === 0 ? "ignored" : n % 31 === 0 ? "held" : "routed";
+      await q.run(
+        `INSERT INTO events (channel, external_id, kind, state, code, reason, sender, subject, body, due_at, received_at)
+         VALUES ($1, $2, 'message', $3, $4, $5, $6, 'A question', '{"text":"hello"}', $7, $7)`,
+        n % 3 === 0 ? "support-sms" : "support-mail",
+        `busy${n}`,
+        state,
+        state === "ignored" ? "auto-reply" : null,
+        state === "ignored" ? "It is an automatic reply" : null,
+        `person${n}@example.org`,
+        at,
+      );
+    }
+    await q.run(
+      `INSERT INTO escalations (id, number, about, channel, agent, state, cause, reason, entered_at, opened_at)
+       VALUES ('e1', 17, 'channel:support-mail:channel-down', 'support-mail', 'support', 'open', 'channel-down', 'The channel support-mail is down: 535 5.7.8 password refused', $1, $1)`,
+      Date.now() - 1_000_000,
+    );
+    await q.run(
+      `INSERT INTO escalations (id, number, about, channel, agent, state, cause, reason, taken_by, entered_at, opened_at)
+       VALUES ('e2', 16, 'conversation:held1', 'support-mail', 'support', 'taken', 'topic', 'The customer asks for a refund', 'Dora', $1, $1)`,
+      Date.now() - 5_000_000,
+    );
+  });
+}
+
+function troubled({ channels, state }: ConsoleRig): void {
+  channels[0] = channel("support-mail", {
+    state: "unauthorized",
+    reason: "535 5.7.8 Error: authentication failed: the password was refused",
+    failures: 4,
+    retry_at: new Date(Date.now() + 300_000).toISOString(),
+  });
+  channels.push(
+    channel("support-voice", {
+      adapter: "voice",
+      warnings: ["the certificate of api.example.com expires in 5 days"],
+    }),
+    channel("sales-mail", { state: "connecting", since: new Date().toISOString() }),
+  );
+  state.current = {
+    problem: null,
+    warnings: [
+      "the store is a restored backup; messages that may have been answered already are held as answered-before-restore",
+    ],
+  };
+}

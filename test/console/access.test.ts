@@ -1,0 +1,217 @@
+// Who gets in: login links, sessions, and what every action demands of a request.
+
+import { expect, it } from "vitest";
+import { createLoginLink, csrfToken } from "../../src/console/session.ts";
+import type { Database } from "../../src/store/driver.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { sqlitePlace } from "../store/rig.ts";
+import { consoleRig, populate } from "./rig.ts";
+
+async function newStore(): Promise<Database> {
+  const db = await (await sqlitePlace()).open();
+  await migrate(db);
+  return db;
+}
+
+const sessionOf = (cookie: string): string => cookie.split("=")[1] ?? "";
+
+it("logs in with a link once, shows the overview, and logs out for good", async () => {
+  const rig = await consoleRig(await newStore());
+  expect((await fetch(rig.url)).status).toBe(401);
+  const link = await rig.link();
+  const opened = await fetch(link);
+  expect(await opened.text()).toContain("This link logs this browser in.");
+  const post = () => fetch(link, { method: "POST", headers: { origin: rig.url }, redirect: "manual" });
+  const [first, second] = [await post(), await post()];
+  expect([first.status, first.headers.get("location")]).toEqual([303, "/"]);
+  expect(second.status).toBe(403);
+  expect(await second.text()).toContain("used before, or has expired");
+  const [set = ""] = first.headers.getSetCookie();
+  expect(set).toMatch(/^bridgehead=[0-9a-z]{30}; Max-Age=\d+; Path=\/; HttpOnly; SameSite=Strict$/);
+  const cookie = set.split(";")[0] ?? "";
+  const overview = await fetch(rig.url, { headers: { cookie } });
+  expect(overview.status).toBe(200);
+  expect(await overview.text()).toContain("<h1>Overview</h1>");
+  const out = await fetch(`${rig.url}/logout`, {
+    method: "POST",
+    headers: { cookie, origin: rig.url },
+    body: new URLSearchParams({ csrf: csrfToken(sessionOf(cookie)) }),
+  });
+  expect(await out.text()).toContain("Logged out");
+  expect((await fetch(rig.url, { headers: { cookie } })).status).toBe(401);
+});
+
+it("refuses an expired link, ends idle sessions, and keeps used ones up to the longest time", async () => {
+  const db = await newStore();
+  const expired = await consoleRig(db, { timing: { console: { link: -1 } } });
+  const late = await fetch(await expired.link(), { method: "POST", headers: { origin: expired.url } });
+  expect(late.status).toBe(403);
+  const idle = await consoleRig(db, { timing: { console: { idle: 0 } } });
+  expect((await idle.get("/")).status).toBe(401);
+  const until = async () =>
+    (await db.read((q) => q.one<{ until: number }>("SELECT MAX(until) AS until FROM logins")))?.until ?? 0;
+  const used = await consoleRig(db, {
+    timing: { console: { renewal: 0, idle: 60_000, longest: 3_600_000 } },
+  });
+  expect((await used.get("/")).status).toBe(200);
+  const before = await until();
+  await expect.poll(async () => (await used.get("/")).ok && (await until()) > before).toBe(true);
+  const short = await consoleRig(db, { timing: { console: { renewal: 0, longest: 0 } } });
+  await short.get("/");
+  expect((await short.get("/")).status).toBe(401);
+});
+
+it("stores only hashes, and keeps sessions over a restart", async () => {
+  const place = await sqlitePlace();
+  const db = await place.open();
+  await migrate(db);
+  const rig = await consoleRig(db);
+  const cookie = await rig.login();
+  const rows = await db.read((q) => q.all<{ hash: string }>("SELECT hash FROM logins"));
+  expect(JSON.stringify(rows)).not.toContain(sessionOf(cookie));
+  const again = await consoleRig(await place.open());
+  expect((await fetch(again.url, { headers: { cookie } })).status).toBe(200);
+});
+
+it("sends a Secure cookie with the __Host- prefix behind a proxy with TLS, and accepts its name and origin", async () => {
+  const db = await newStore();
+  const publicUrl = "https://console.example.com";
+  const rig = await consoleRig(db, { publicUrl });
+  const path = `/login/${await db.tx((q) => createLoginLink(q, rig.timing.console))}`;
+  const headers = { host: "console.example.com", origin: publicUrl, "sec-fetch-site": "same-origin" };
+  const response = await rig.web.app.request(path, { method: "POST", headers });
+  expect(response.headers.getSetCookie()[0]).toMatch(
+    /^__Host-bridgehead=.*; HttpOnly; Secure; SameSite=Strict$/,
+  );
+  const other = await rig.web.app.request("/", { headers: { host: "other.example.com" } });
+  expect(other.status).toBe(403);
+});
+
+it("sets the security headers on every response", async () => {
+  const rig = await consoleRig(await newStore());
+  for (const path of ["/", "/held", "/nothing", "/assets/none", "/login/x"]) {
+    const { headers } = await rig.get(path);
+    expect(headers.get("content-security-policy"), path).toMatch(
+      /^default-src 'none';.*frame-ancestors 'none'$/,
+    );
+    expect(headers.get("content-security-policy"), path).not.toContain("unsafe");
+    expect(headers.get("x-content-type-options"), path).toBe("nosniff");
+    expect(headers.get("cache-control"), path).toBe("no-store");
+  }
+});
+
+/** Every action of the console, found in its routes; parameters are given a value. */
+async function actions(): Promise<readonly string[]> {
+  const rig = await consoleRig(await newStore());
+  const paths = rig.web.app.routes
+    .filter(({ method }) => !["GET", "ALL"].includes(method))
+    .map(({ method, path }) => `${method} ${path.replace(/:\w+(\{[^}]*\})?/g, "1")}`);
+  return [...new Set(paths)].filter((one) => !one.startsWith("POST /login/"));
+}
+
+it("refuses every action without a session, from a foreign origin, with a wrong token and for a foreign name", async () => {
+  const db = await newStore();
+  await populate(db);
+  const rig = await consoleRig(db);
+  const cookie = await rig.login();
+  const csrf = csrfToken(sessionOf(cookie));
+  const other = csrfToken(sessionOf(await rig.login()));
+  const dump = () =>
+    db.read(async (q) =>
+      JSON.stringify([
+        await q.all("SELECT * FROM events"),
+        await q.all("SELECT * FROM drafts"),
+        await q.all("SELECT * FROM logins ORDER BY hash"),
+      ]),
+    );
+  const before = await dump();
+  const good = { cookie, origin: rig.url, host: new URL(rig.url).host, "sec-fetch-site": "same-origin" };
+  const cases: readonly (readonly [
+    string,
+    Readonly<Record<string, string | undefined>>,
+    string | undefined,
+  ])[] = [
+    ["without a session", { ...good, cookie: undefined }, csrf],
+    ["with a session that does not exist", { ...good, cookie: "bridgehead=abc" }, csrf],
+    ["without an origin", { ...good, origin: undefined }, csrf],
+    ["from a foreign origin", { ...good, origin: "https://evil.example" }, csrf],
+    ["from an opaque origin", { ...good, origin: "null" }, csrf],
+    ["from another site", { ...good, "sec-fetch-site": "cross-site" }, csrf],
+    [
+      "from another port of this machine",
+      { ...good, "sec-fetch-site": "same-site", origin: "http://127.0.0.1:1" },
+      csrf,
+    ],
+    ["without a token", good, undefined],
+    ["with the token of another session", good, other],
+    ["for a foreign name", { ...good, host: "evil.example", origin: "http://evil.example" }, csrf],
+  ];
+  const found = await actions();
+  expect(found.length).toBeGreaterThan(3);
+  for (const one of found)
+    for (const [what, given, token] of cases) {
+      const [method = "", path = ""] = one.split(" ");
+      const headers = Object.fromEntries(
+        Object.entries(given).flatMap(([key, value]) => (value === undefined ? [] : [[key, value]])),
+      );
+      const body = new URLSearchParams({
+        ...(token !== undefined && { csrf: token }),
+        action: "release",
+        id: "1",
+        kind: "messages",
+        back: "/",
+      });
+      const response = await rig.web.app.request(path, { method, headers, body });
+      expect([401, 403], `${one} ${what}: ${response.status}`).toContain(response.status);
+    }
+  expect(await dump()).toBe(before);
+  const body = new URLSearchParams({ csrf, action: "release", id: "1", kind: "messages", back: "/refused" });
+  const accepted = await rig.web.app.request("/refused/act", { method: "POST", headers: good, body });
+  expect([accepted.status, accepted.headers.get("location")]).toEqual([303, "/refused"]);
+  expect(await dump()).not.toBe(before);
+});
+
+it("refuses pages, and reveals nothing, without a session", async () => {
+  const db = await newStore();
+  await populate(db);
+  const rig = await consoleRig(db);
+  for (const path of ["/", "/waiting", "/held", "/refused", "/messages/1", "/live?page=/", "/nothing"]) {
+    const response = await fetch(rig.url + path);
+    expect(response.status, path).toBe(401);
+    expect(await response.text(), path).not.toContain("example.org");
+  }
+  // fetch sets the Host header itself.
+  const rebound = await rig.web.app.request("/", {
+    headers: { host: "evil.example", cookie: await rig.login() },
+  });
+  expect(rebound.status).toBe(403);
+});
+
+it("redirects only within the console", async () => {
+  const db = await newStore();
+  const rig = await consoleRig(db);
+  const cookie = await rig.login();
+  for (const back of [
+    "//evil.example",
+    "https://evil.example",
+    "/\\evil.example",
+    "/\t/evil.example",
+    "javascript:1",
+  ]) {
+    const response = await fetch(`${rig.url}/held/act`, {
+      method: "POST",
+      redirect: "manual",
+      headers: { cookie, origin: rig.url },
+      body: new URLSearchParams({ csrf: csrfToken(sessionOf(cookie)), kind: "messages", back }),
+    });
+    expect(response.headers.get("location")).toBe("/");
+  }
+});
+
+it("escapes what customers wrote", async () => {
+  const db = await newStore();
+  await populate(db);
+  const rig = await consoleRig(db);
+  const text = await (await rig.get("/messages/1")).text();
+  expect(text).toContain("&lt;b&gt;from&lt;/b&gt;");
+});
