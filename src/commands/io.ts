@@ -61,6 +61,9 @@ export const exitCodes = {
   newerSchema: 65,
   /** A file of the store is damaged (EX_DATAERR). A restart does not help. */
   damagedStore: 65,
+  /** `health`: the daemon did not answer (EX_UNAVAILABLE). A
+   *  retry may succeed. */
+  unreachable: 69,
   /** An internal error: an uncaught exception (EX_SOFTWARE). A restart is appropriate. */
   crashed: 70,
   /** There is no usable Node.js: too old, or it cannot be started (EX_OSERR). A restart does not help. */
@@ -69,12 +72,14 @@ export const exitCodes = {
   config: 78,
 } as const;
 
-const meanings: Readonly<Record<keyof typeof exitCodes, string>> = {
+/** Meaning of each exit code, for the help and the manual page. */
+export const exitMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   ok: "success",
   failed: "the command failed; the reason was printed",
   usage: "the command line is invalid",
   newerSchema: "the store was written by a newer version",
   damagedStore: "the store or the backup is damaged",
+  unreachable: "the daemon did not answer (health)",
   crashed: "internal error; please report it",
   oldNode: "Node.js is missing or too old",
   config: "the configuration is invalid",
@@ -82,7 +87,7 @@ const meanings: Readonly<Record<keyof typeof exitCodes, string>> = {
 
 /** The table as `--help` shows it. */
 export function exitCodeHelp(): string {
-  const lines = Object.entries(meanings).map(
+  const lines = Object.entries(exitMeanings).map(
     ([name, meaning]) => `  ${String(exitCodes[name as keyof typeof exitCodes]).padEnd(4)}${meaning}`,
   );
   return `\nExit codes:\n${lines.join("\n")}`;

@@ -6,6 +6,7 @@ import { draftStates } from "../domain/states.ts";
 import { deferOptimization } from "../ops/memory.ts";
 import type { Command, Io } from "./io.ts";
 import { exitCodeHelp } from "./io.ts";
+import { definitionOf, type Shell, shells } from "./reference/definition.ts";
 
 const defaultConfig = "/etc/bridgehead/bridgehead.yaml";
 
@@ -15,20 +16,36 @@ const listedStates = ["ignored", "held", "failed", "stored"];
 const escalationActions = ["list", "show", "ack", "close", "resume", "note", "reply"] as const;
 
 /** Parses `argv` (without node and script), runs the command, resolves to its exit code.
- *  Throws commander's CommanderError for an invalid command line, for --help and for --version. */
+ *  Throws commander's CommanderError for an invalid command line and for --help. */
 export async function runProgram(argv: readonly string[], io: Io, version: string): Promise<number> {
+  if (argv[0] === "--version" || argv[0] === "-V")
+    return (await import("./reference/version.ts")).run({ version, json: argv.includes("--json") }, io);
   let code = 0;
+  const program = createProgram(io, version, (ended) => {
+    code = ended;
+  });
+  await program.parseAsync([...argv], { from: "user" });
+  return code;
+}
+
+/** Returns the definitions of all commands. A command that runs calls `ended` with its exit code. The
+ *  completions and the manual page are generated from them. */
+export function createProgram(io: Io, version: string, ended: (code: number) => void): Program {
   const calls =
     (load: () => Promise<Command<never>>, ...names: readonly string[]) =>
     async (...given: unknown[]): Promise<void> => {
       const named = names.map((name, index) => [name, given[index]] as const);
       const options = { ...(given[names.length] as object), ...Object.fromEntries(named) };
       const command = await load();
-      code = await command.run(options as never, io);
+      ended(await command.run(options as never, io));
     };
   const program = new Program("bridgehead")
     .description("Connects mailboxes and phone numbers to AI agents, durably.")
-    .version(version, "-V, --version")
+    .version(
+      version,
+      "-V, --version",
+      "print the versions of Bridgehead, Node.js, SQLite and the schemas (--json)",
+    )
     .exitOverride()
     .configureOutput({ writeOut: io.out, writeErr: io.err })
     .showHelpAfterError("(see --help)")
@@ -176,9 +193,18 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
   copies("backup", "copy the SQLite store to a new file, also while the daemon runs", "file to write");
   copies("verify", "check a backup or a store completely and report its defects", "file to check");
   copies("restore", "replace the SQLite store with a backup; stop the daemon first", "backup to restore");
-
-  await program.parseAsync([...argv], { from: "user" });
-  return code;
+  configured("health", "ask the running daemon whether it is ready; for monitors and containers")
+    .option("--live", "ask only whether the process responds")
+    .option("--quiet", "print nothing")
+    .option("--json", "print the daemon's response")
+    .action(calls(() => import("./reference/health.ts")));
+  add("completion", "print the completions of a shell")
+    .argument("<shell>", "bash, zsh or fish", oneOf(...shells))
+    .action(async (shell: Shell) => {
+      const { completionFor } = await import("./reference/completion.ts");
+      io.out(completionFor(shell, definitionOf(program)));
+    });
+  return program;
 }
 
 function count(text: string): number {
@@ -203,9 +229,11 @@ function webUrl(text: string): string {
   return text;
 }
 
-const oneOf =
-  (...words: readonly string[]) =>
-  (text: string): string => {
+/** A parser of one of the words. Completions offer its `words`. */
+function oneOf(...words: readonly string[]) {
+  const parse = (text: string): string => {
     if (!words.includes(text)) throw new InvalidArgumentError(`It must be one of ${words.join(", ")}.`);
     return text;
   };
+  return Object.assign(parse, { words });
+}

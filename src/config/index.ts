@@ -8,16 +8,16 @@ import type { coreChannel } from "./schema/channel.ts";
 import type { File } from "./schema/file.ts";
 
 export { jsonSchema } from "./json-schema.ts";
+export { type Loaded, loadConfig } from "./load.ts";
+export { maskSecrets, secretValues } from "./mask.ts";
 export {
-  type Loaded,
+  loadAdminListener,
   loadChannel,
-  loadConfig,
   loadConsole,
   loadPolicy,
   loadSecretFiles,
   loadStore,
-} from "./load.ts";
-export { maskSecrets, secretValues } from "./mask.ts";
+} from "./parts.ts";
 
 /** The core's keys of a channel block. */
 export type CoreChannel = DeepReadonly<

@@ -13,6 +13,14 @@ import { damaged, isDamage } from "./sqlite/damaged.ts";
 import { maintain, openWriter } from "./sqlite/file.ts";
 import type { WalOptions } from "./sqlite/wal.ts";
 
+/** The version of the SQLite library. */
+export function sqliteVersion(): string {
+  const db = new Sqlite(":memory:");
+  const version = db.prepare<[], string>("SELECT sqlite_version()").pluck().get();
+  db.close();
+  return version ?? "";
+}
+
 interface CachedStatement {
   readonly statement: Sqlite.Statement;
   /** What tells that an execution has written: the number of rows that it changed or returned (`rows`), or the

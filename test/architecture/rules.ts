@@ -47,7 +47,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   "@hono/node-server": ["src/http/", "src/platform/"],
   undici: ["src/client/", "src/platform/brain/", "src/platform/webhooks/", "adapters/"],
   yaml: ["src/config/", "src/platform/"],
-  commander: ["src/commands/program.ts"],
+  commander: ["src/commands/program.ts", "src/commands/reference/"],
   "p-queue": ["src/client/", "src/platform/webhooks/", "adapters/email/"],
   "hoodiecrow-imap": ["src/sandbox/"],
   "smtp-server": ["src/sandbox/"],

@@ -67,7 +67,7 @@ describe("the launcher", () => {
   it("runs this checkout under an old Node.js, through the one that was brought", async () => {
     expect(await start(oldNode, [launcher, "--version"]).ended).toMatchObject({
       code: 0,
-      out: `${version}\n`,
+      out: expect.stringMatching(`^bridgehead ${version}\n`),
       err: "",
     });
   });
@@ -75,7 +75,7 @@ describe("the launcher", () => {
   it("runs it under a new Node.js as well", async () => {
     expect(await start(process.execPath, [launcher, "--version"]).ended).toMatchObject({
       code: 0,
-      out: `${version}\n`,
+      out: expect.stringMatching(`^bridgehead ${version}\n`),
     });
   });
 

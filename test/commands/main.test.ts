@@ -12,13 +12,21 @@ import { openSqlite } from "../../src/store/sqlite.ts";
 import { bridgehead, root, start } from "./process.ts";
 
 describe("the command line", () => {
-  it("prints the package's version and ends well", async () => {
+  it("prints the versions of package, Node.js, SQLite and schema, also as JSON", async () => {
     const { version } = JSON.parse(readFileSync(`${root}package.json`, "utf8")) as { version: string };
-    expect(await bridgehead(["--version"])).toMatchObject({
-      code: exitCodes.ok,
-      out: `${version}\n`,
-      err: "",
-    });
+    const { code, out, err } = await bridgehead(["--version"]);
+    expect([code, err]).toEqual([exitCodes.ok, ""]);
+    expect(out).toMatch(
+      new RegExp(
+        `^bridgehead ${version}\nnode ${process.versions.node}\nsqlite 3\\.\\d+\\.\\d+\nschema \\d+\n$`,
+      ),
+    );
+    const json = JSON.parse((await bridgehead(["--version", "--json"])).out) as Record<string, string>;
+    expect(
+      Object.entries(json)
+        .map(([name, value]) => `${name} ${value}\n`)
+        .join(""),
+    ).toBe(out);
   });
 
   it("lists its commands", async () => {
@@ -36,6 +44,8 @@ describe("the command line", () => {
       "reload",
       "platform",
       "policy",
+      "health",
+      "completion",
     ]) {
       expect(out).toMatch(new RegExp(`^  ${name} `, "m"));
     }

@@ -8,10 +8,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { storeProblem } from "../../src/channels/readiness.ts";
+import { exitCodes } from "../../src/commands/io.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { adminOf, type Daemon, startDaemon } from "../process/daemon.ts";
+import { bridgehead } from "./process.ts";
 
 const adapter = `
 import * as z from ${JSON.stringify(import.meta.resolve("zod"))};
@@ -98,6 +100,47 @@ describe("/readyz (review 26)", () => {
     expect(await ask(publicOf(started))).toEqual({ status: 503, body: { ready: false } });
     limit("unlimited");
     await expect.poll(() => ask(publicOf(started))).toEqual({ status: 200, body: { ready: true } });
+  });
+});
+
+describe("bridgehead health", () => {
+  /** Asks the daemon of which only the address is known, like a container's HEALTHCHECK: without its secrets. */
+  async function health(url: string, ...args: string[]) {
+    const folder = mkdtempSync(join(tmpdir(), "bridgehead-health-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const config = join(folder, "bridgehead.yaml");
+    const http = { listen: "0.0.0.0:1", admin_listen: url.replace("http://", "") };
+    writeFileSync(config, JSON.stringify({ agents: { a: { key: "${env:ABSENT}" } }, http }));
+    return bridgehead(["health", "--config", config, ...args]);
+  }
+
+  it("is 0 when the daemon is ready, and prints each channel", async () => {
+    const started = await daemon(await platform(500), "bridgehead-fine-");
+    await expect.poll(() => ask(adminOf(started))).toMatchObject({ status: 200 });
+    expect(await health(adminOf(started))).toMatchObject({
+      code: 0,
+      out: "ready\n  office: ready\n",
+      err: "",
+    });
+    expect(await health(adminOf(started), "--quiet")).toMatchObject({ code: 0, out: "", err: "" });
+    expect(await health(adminOf(started), "--live")).toMatchObject({ code: 0, out: "ready\n" });
+  });
+
+  it("is 1 when the daemon is not ready, and 69 when it does not run", async () => {
+    const started = await daemon(await platform(401), "bridgehead-unfit-");
+    await expect.poll(() => ask(adminOf(started))).toMatchObject({ status: 503 });
+    expect(await health(adminOf(started))).toMatchObject({
+      code: exitCodes.failed,
+      out: expect.stringMatching(/^not ready\n/),
+    });
+    const { out } = await health(adminOf(started), "--json");
+    expect(JSON.parse(out)).toMatchObject({ ready: false, channels: [{ id: "office", key_rejected: true }] });
+    expect(await health(adminOf(started), "--live")).toMatchObject({ code: 0 });
+    await started.stop();
+    expect(await health(adminOf(started))).toMatchObject({
+      code: exitCodes.unreachable,
+      err: expect.stringContaining("the daemon does not answer at http://127.0.0.1:"),
+    });
   });
 });
 
