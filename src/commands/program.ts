@@ -182,6 +182,17 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
     .option("--instructions <text>", "create, update: instructions for the model")
     .option("--json", "agent: print JSON")
     .action(calls(() => import("./platform.ts"), "what", "action", "agent"));
+  configured(
+    "store",
+    "store copy: copy the whole store to another database, and verify it; stop the daemon first",
+  )
+    .argument("<action>", "copy", oneOf("copy"))
+    .requiredOption(
+      "--to <store>",
+      "postgres://user@host/database, sqlite:<path>, or a reference: ${env:NAME}",
+    )
+    .option("--json", "print JSON")
+    .action(calls(() => import("./store/copy.ts"), "action"));
   configured("migrate", "migrate the schema of the store; `run` does it at its start, too").action(
     calls(async () => (await import("./store/backup.ts")).migrate),
   );

@@ -242,3 +242,22 @@ export function storeConfig(text: string, folder: string): StoreConfig {
   if (!text.startsWith("sqlite:")) return { kind: "postgres", url: text };
   return { kind: "sqlite", file: databasePath(folder, text.slice("sqlite:".length)) };
 }
+
+/** Parses a store that a command names, with references as in the file; relative to `folder`. Returns the problem as a
+ *  sentence. */
+export function parseStore(
+  text: string,
+  folder: string,
+  env: LoadOptions["env"],
+): StoreConfig | { readonly problem: string } {
+  const { value, problems } = resolveReferences(text, {
+    env,
+    credentialsDirectory: env["CREDENTIALS_DIRECTORY"],
+    folder,
+  });
+  const [first] = problems;
+  if (first !== undefined) return { problem: `${first.message} (${first.fix})` };
+  const url = String(value);
+  if (/^(sqlite:.+|postgres(ql)?:\/\/.+)$/.test(url)) return storeConfig(url, folder);
+  return { problem: 'is not a store: write "sqlite:<path>" or "postgres://user@host/database"' };
+}

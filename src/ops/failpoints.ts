@@ -28,6 +28,8 @@ export const failpointNames = [
   "take.commit",
   "backup.copy",
   "restore.swap",
+  "store.copy",
+  "store.copied",
 ] as const;
 
 export type FailpointName = (typeof failpointNames)[number];

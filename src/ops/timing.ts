@@ -298,6 +298,8 @@ const table = {
     clockSkewWorst: 5 * minute,
     /** `doctor` reports a Node.js release line whose support ends within this time. */
     nodeSoon: 60 * day,
+    /** A PostgreSQL store is being copied when a batch of it was read within this time. */
+    copying: minute,
     /** A progress bar is drawn at this interval, after the operation has run for `progressAfter`. */
     progress: 100,
     progressAfter: second,

@@ -5,6 +5,7 @@
 
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { newToken } from "../ops/clock.ts";
+import { standardTiming } from "../ops/timing.ts";
 import type { Database, Query } from "./driver.ts";
 import { holdOpenWork } from "./restored.ts";
 
@@ -30,6 +31,9 @@ interface Beside {
   readonly generation: number;
 }
 
+/** A batch of a copy takes much less time. */
+const { copying: copyingMs } = standardTiming.commands;
+
 interface InstallationRow {
   readonly id: string;
   readonly number: number;
@@ -51,7 +55,11 @@ export async function identifyInstallation(db: Database, file: string | null): P
     const tableId = await tableIdentity(db, q);
     const stored = await readMeta(q, "generation");
     const isBackup = (await readMeta(q, "backup")) === 1;
-    const cause = causeOf({ rows, beside, besideExpected: file !== null, isBackup, stored, tableId });
+    await refuseCopying(q);
+    const isMoved = (await readMeta(q, "moved")) === 1;
+    const known = causeOf({ rows, beside, besideExpected: file !== null, isBackup, stored, tableId });
+    const cause = known ?? (isMoved ? "copied" : null);
+    if (isMoved) await writeMeta(q, "moved", 0);
     const next = Math.max(stored, beside?.generation ?? 0) + 1;
     await writeMeta(q, "generation", next);
     await writeMeta(q, "backup", 0);
@@ -61,6 +69,34 @@ export async function identifyInstallation(db: Database, file: string | null): P
   });
   if (file !== null) writeBeside(file, { id: installation.id, generation });
   return installation;
+}
+
+/** Throws when the store is the target of an unfinished copy, or is being copied. */
+async function refuseCopying(q: Query): Promise<void> {
+  if ((await readMeta(q, "copy_incomplete")) === 1)
+    throw new Error(
+      "the store is an incomplete copy: run bridgehead store copy again, or use the store that it was copied from",
+    );
+  const row = await q.one<{ age: number }>("SELECT now_ms() - value AS age FROM meta WHERE name = 'copy_at'");
+  const moved = await readMeta(q, "moved");
+  if (row && moved !== 1 && Math.abs(row.age) < copyingMs)
+    throw new Error(
+      "the store is being copied (bridgehead store copy): start the daemon afterwards, on the copy",
+    );
+}
+
+/** Call after `bridgehead store copy`, before the target is used: the copy continues the installation of its source.
+ *  `file`: the SQLite file; null for PostgreSQL. */
+export async function adoptCopy(db: Database, file: string | null): Promise<void> {
+  const { id, generation } = await db.tx(async (q) => {
+    await q.run(
+      `UPDATE installations SET table_id = $1 WHERE number = (SELECT MAX(number) FROM installations)`,
+      await tableIdentity(db, q),
+    );
+    const last = await q.one<{ id: string }>("SELECT id FROM installations ORDER BY number DESC LIMIT 1");
+    return { id: last?.id ?? null, generation: await readMeta(q, "generation") };
+  });
+  if (file !== null && id !== null) writeBeside(file, { id, generation });
 }
 
 /** Increments the counter in the store and in the companion file, so that an older copy of the store is

@@ -38,7 +38,7 @@ const renumber = (place: Place) => place.world.dovecot.changeUidValidity(place.o
 const worlds: { readonly [point in FailpointName]?: Case["place"] } = { "reconcile.commit": { resets: 1 } };
 
 /** No call comes by mail, a mail brings its attachments along, nobody is told of anything here, and backups are made by a
- *  command (test/commands/backup.test.ts kills it). */
+ *  command (test/commands/backup.test.ts kills it, and test/commands/store-copy.test.ts the copy). */
 const elsewhere: ReadonlySet<FailpointName> = new Set([
   "session.commit",
   "fetch.commit",
@@ -48,6 +48,8 @@ const elsewhere: ReadonlySet<FailpointName> = new Set([
   "take.commit",
   "backup.copy",
   "restore.swap",
+  "store.copy",
+  "store.copied",
 ]);
 
 export const cases: readonly Case[] = [

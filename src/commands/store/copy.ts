@@ -1,0 +1,125 @@
+// bridgehead store copy: copies the whole store from SQLite to PostgreSQL or back, and verifies the copy. The daemon then
+// continues on the copy as if it were the same store. A daemon that starts on the former store holds all open work.
+
+import { existsSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { openDatabase } from "../../app.ts";
+import { loseSessions } from "../../calls/rows.ts";
+import { loadStore, parseStore, type StoreConfig } from "../../config/index.ts";
+import { systemClock } from "../../ops/clock.ts";
+import { copyRows } from "../../store/copy.ts";
+import type { Database } from "../../store/driver.ts";
+import { endLeases } from "../../store/leases.ts";
+import { migrate, migrations, schemaVersion } from "../../store/migrate.ts";
+import { lockStore } from "../../store/sqlite/lock.ts";
+import { exitCodes, type Io, problemLine } from "../io.ts";
+import { table } from "./open.ts";
+import { type Progress, startProgress } from "./progress.ts";
+
+interface CopyCommand {
+  readonly config: string;
+  readonly to: string;
+  readonly json?: boolean;
+}
+
+export async function run(options: CopyCommand, io: Io): Promise<number> {
+  const loaded = await loadStore(resolve(io.cwd, options.config), { env: io.env });
+  if (!loaded.ok) {
+    for (const problem of loaded.problems) io.err(problemLine(problem));
+    return exitCodes.config;
+  }
+  const target = parseStore(options.to, io.cwd, io.env);
+  const problem = "problem" in target ? `--to ${target.problem}` : refusal(loaded.store, target);
+  if (problem !== null || "problem" in target) {
+    io.err(problem ?? "");
+    return exitCodes.usage;
+  }
+  return locked([loaded.store, target], () => copy(loaded.store, target, options, io));
+}
+
+/** Returns why the pair cannot be copied; null when it can. */
+function refusal(source: StoreConfig, target: StoreConfig): string | null {
+  if (source.kind === target.kind)
+    return source.kind === "sqlite"
+      ? "both stores are SQLite: use bridgehead backup and bridgehead restore"
+      : "both stores are PostgreSQL: use pg_dump and pg_restore";
+  const file = source.kind === "sqlite" ? source.file : target.kind === "sqlite" ? target.file : "";
+  if (file === ":memory:") return "a store in memory cannot be copied";
+  if (source.kind === "sqlite" && !existsSync(file)) return `there is no store ${file}`;
+  return existsSync(dirname(file)) ? null : `the folder ${dirname(file)} does not exist`;
+}
+
+/** Holds the locks of the SQLite stores. Throws when a daemon runs on one. */
+async function locked<T>(stores: readonly StoreConfig[], work: () => Promise<T>): Promise<T> {
+  const unlocks: (() => void)[] = [];
+  try {
+    for (const store of stores) if (store.kind === "sqlite") unlocks.push(lockStore(store.file));
+    return await work();
+  } finally {
+    for (const unlock of unlocks) unlock();
+  }
+}
+
+async function copy(from: StoreConfig, to: StoreConfig, options: CopyCommand, io: Io): Promise<number> {
+  const opened: Database[] = [];
+  const open = async (store: StoreConfig) => {
+    const db = await openDatabase({ store }, systemClock);
+    opened.push(db);
+    return db;
+  };
+  const shows: { progress?: Progress } = {};
+  try {
+    const source = await open(from);
+    const schema = await schemaVersion(source);
+    if (schema !== migrations.length) {
+      io.err(
+        `the store has schema ${schema}, this version needs ${migrations.length}: run bridgehead migrate first`,
+      );
+      return schema > migrations.length ? exitCodes.newerSchema : exitCodes.failed;
+    }
+    const target = await open(to);
+    await migrate(target);
+    const tables = await copyRows({
+      source,
+      target,
+      targetFile: to.kind === "sqlite" ? to.file : null,
+      finish: async (q) => {
+        await endLeases(q);
+        await loseSessions(q);
+      },
+      progress: {
+        total: (rows) => void (shows.progress = startProgress(io, "copying", rows)),
+        table: (name) => shows.progress?.part(name),
+        rows: (count) => shows.progress?.add(count),
+      },
+    });
+    shows.progress?.end();
+    if (options.json === true) io.out(JSON.stringify({ tables }));
+    else {
+      io.out(
+        table([
+          ["table", "rows", "checksum"],
+          ...tables.map((one) => [one.table, String(one.rows), one.checksum]),
+        ]),
+      );
+      io.out("all counts and checksums are the same in both stores");
+      io.out(
+        `next: set the key store of the configuration to ${shown(to, options.to)}, and start the daemon`,
+      );
+      io.out("the former store is unchanged; a daemon that starts on it holds all open work");
+    }
+    return exitCodes.ok;
+  } finally {
+    shows.progress?.end();
+    for (const db of opened) await db.close();
+  }
+}
+
+/** Without the password, which belongs into a reference. */
+function shown(store: StoreConfig, written: string): string {
+  if (store.kind === "sqlite") return `sqlite:${store.file}`;
+  const url = URL.parse(written);
+  if (url === null) return written;
+  if (url.password !== "") url.password = "********";
+  return url.href;
+}

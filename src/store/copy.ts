@@ -1,0 +1,294 @@
+// Copies a whole store between SQLite and PostgreSQL, row by row, with the same ids. Until the last transaction the target
+// is marked as incomplete, and no daemon starts on it. A copy that was interrupted starts again.
+
+import { createHash } from "node:crypto";
+import { failpoint } from "../ops/failpoints.ts";
+import type { Database, Query, Value } from "./driver.ts";
+import { adoptCopy } from "./installation.ts";
+
+interface Table {
+  readonly name: string;
+  readonly columns: readonly string[];
+  readonly keys: readonly string[];
+  /** Rows per batch; few for tables with bytes. */
+  readonly batch: number;
+}
+
+/** Marks in `meta`. `moved`: the store was copied, and another one is in use. `copy_incomplete`: a target that is being
+ *  written. `copy_at`: when the last batch of this PostgreSQL store was read. */
+const ownMeta = [
+  "schema",
+  "backup",
+  "proof",
+  "boot",
+  "power_failed_at",
+  "moved",
+  "copy_incomplete",
+  "copy_at",
+];
+
+type Stored = Readonly<Record<string, Value>>;
+
+export interface CopiedTable {
+  readonly table: string;
+  readonly rows: number;
+  /** Checksum of all rows, independent of their order: the same in both stores. */
+  readonly checksum: string;
+}
+
+export interface CopyOptions {
+  readonly source: Database;
+  readonly target: Database;
+  /** The SQLite file of the target; null for PostgreSQL. */
+  readonly targetFile: string | null;
+  /** Runs in the last transaction, for rows that end with the process that wrote them: leases and live calls. */
+  readonly finish: (q: Query) => Promise<void>;
+  readonly progress: {
+    /** The number of rows to copy and to verify. */
+    total(rows: number): void;
+    table(name: string): void;
+    rows(count: number): void;
+  };
+}
+
+/** Copies all rows and verifies counts and checksums. The caller holds the locks of SQLite stores and has migrated both.
+ *  Exactly one of the two is SQLite. Throws when the target has rows, when a daemon uses a PostgreSQL store, and when
+ *  the verification fails; the target then stays incomplete. */
+export async function copyRows(options: CopyOptions): Promise<readonly CopiedTable[]> {
+  const { source, target, targetFile, finish, progress } = options;
+  const tables = await tablesOf(source.kind === "sqlite" ? source : target);
+  for (const db of [source, target]) await refuseRunning(db);
+  await prepare(target, tables);
+  progress.total(2 * (await countRows(source, tables)));
+  const copied: CopiedTable[] = [];
+  for (const table of tables) {
+    progress.table(table.name);
+    const sum = new Checksum(table);
+    for await (const rows of rowsOf(source, table)) {
+      for (const row of rows) sum.add(row);
+      await target.tx((q) => insert(q, table, rows), { unhurried: true });
+      failpoint("store.copy", "after", { table: table.name });
+      progress.rows(rows.length);
+      if (source.kind === "postgres") await mark(source, "copy_at", "now_ms()");
+    }
+    copied.push(sum.result());
+  }
+  for (const [index, table] of tables.entries()) {
+    progress.table(table.name);
+    const sum = new Checksum(table);
+    for await (const rows of rowsOf(target, table)) {
+      for (const row of rows) sum.add(row);
+      progress.rows(rows.length);
+    }
+    compare(copied[index], sum.result());
+  }
+  const now = await countRows(source, tables);
+  const before = copied.reduce((all, { rows }) => all + rows, 0);
+  if (now !== before)
+    throw new Error(
+      `copying the store: the source has changed meanwhile (${before} rows, now ${now}): stop every daemon and command, and run this again`,
+    );
+  await refuseRunning(source);
+  // From here on a daemon that starts on the source holds the open work: it is in the target.
+  await mark(source, "moved", "1");
+  await target.tx(
+    async (q) => {
+      await copyMeta(source, q);
+      await finish(q);
+      if (target.kind === "postgres") await continueSequences(q);
+    },
+    { unhurried: true },
+  );
+  await adoptCopy(target, targetFile);
+  failpoint("store.copied", "before");
+  await target.tx((q) => q.run("DELETE FROM meta WHERE name = 'copy_incomplete'"));
+  return copied;
+}
+
+/** Returns the tables with their columns and keys, parents before the tables that refer to them. `meta` is copied apart. */
+async function tablesOf(sqlite: Database): Promise<readonly Table[]> {
+  return sqlite.read(async (q) => {
+    const names = await q.all<{ name: string }>(
+      "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'meta' ORDER BY name",
+    );
+    const found = new Map<string, Table & { readonly parents: readonly string[] }>();
+    for (const { name } of names) {
+      const columns = await q.all<{ name: string; type: string; pk: number }>(
+        "SELECT name, type, pk FROM pragma_table_info($1) ORDER BY cid",
+        name,
+      );
+      const parents = await q.all<{ parent: string }>(
+        'SELECT DISTINCT "table" AS parent FROM pragma_foreign_key_list($1)',
+        name,
+      );
+      const keys = columns.filter(({ pk }) => pk > 0).sort((a, b) => a.pk - b.pk);
+      found.set(name, {
+        name,
+        columns: columns.map((column) => column.name),
+        keys: keys.map((column) => column.name),
+        batch: columns.some(({ type }) => type === "BLOB") ? 20 : 300,
+        parents: parents.map(({ parent }) => parent).filter((parent) => parent !== name),
+      });
+    }
+    const ordered: Table[] = [];
+    while (ordered.length < found.size) {
+      const done = new Set(ordered.map(({ name }) => name));
+      const next = [...found.values()].filter(
+        ({ name, parents }) => !done.has(name) && parents.every((parent) => done.has(parent)),
+      );
+      if (next.length === 0) throw new Error("ordering the tables: their references form a cycle");
+      ordered.push(...next);
+    }
+    return ordered;
+  });
+}
+
+/** Throws when a node uses the PostgreSQL store. A process that uses an SQLite store holds its lock. */
+async function refuseRunning(db: Database): Promise<void> {
+  if (db.kind === "sqlite") return;
+  const row = await db.read((q) =>
+    q.one<{ name: string; left: number }>(
+      "SELECT name, until - now_ms() AS left FROM leases WHERE name LIKE 'node:%' AND until > now_ms() LIMIT 1",
+    ),
+  );
+  if (!row) return;
+  const seconds = Math.ceil(row.left / 1000);
+  throw new Error(
+    `copying the store: a daemon is running on it (${row.name.slice("node:".length)}): stop every daemon; one that was killed counts as running for ${seconds} s`,
+  );
+}
+
+/** Empties a target that an earlier copy has left incomplete, and marks it. Throws when it has rows of its own. */
+async function prepare(target: Database, tables: readonly Table[]): Promise<void> {
+  await target.tx(
+    async (q) => {
+      const marked = await q.one("SELECT 1 AS one FROM meta WHERE name = 'copy_incomplete'");
+      for (const { name } of [...tables].reverse()) {
+        if (marked) await q.run(`DELETE FROM ${name}`);
+        else if (await q.one(`SELECT 1 AS one FROM ${name} LIMIT 1`))
+          throw new Error(
+            `copying the store: the target is not empty (${name} has rows): name an empty database, or a new file`,
+          );
+      }
+      await q.run(
+        "INSERT INTO meta (name, value) VALUES ('copy_incomplete', 1) ON CONFLICT (name) DO UPDATE SET value = 1",
+      );
+    },
+    { unhurried: true },
+  );
+}
+
+const mark = (db: Database, name: string, value: "1" | "now_ms()"): Promise<number> =>
+  db.tx((q) =>
+    q.run(
+      `INSERT INTO meta (name, value) VALUES ($1, ${value}) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+      name,
+    ),
+  );
+
+async function countRows(db: Database, tables: readonly Table[]): Promise<number> {
+  return db.read(async (q) => {
+    let rows = 0;
+    for (const { name } of tables)
+      rows += (await q.one<{ count: number }>(`SELECT COUNT(*) AS count FROM ${name}`))?.count ?? 0;
+    return rows;
+  });
+}
+
+/** Reads the table in batches, in the order of its key. */
+async function* rowsOf(db: Database, table: Table): AsyncGenerator<readonly Stored[]> {
+  const { name, columns, keys, batch } = table;
+  const select = `SELECT ${columns.join(", ")} FROM ${name}`;
+  const order = `ORDER BY ${keys.join(", ")} LIMIT ${batch}`;
+  const after = keys.map((_, index) => `$${index + 1}`).join(", ");
+  let last: Stored | undefined;
+  for (;;) {
+    const from = last;
+    const rows = await db.read((q) =>
+      from === undefined
+        ? q.all<Stored>(`${select} ${order}`)
+        : q.all<Stored>(
+            `${select} WHERE (${keys.join(", ")}) > (${after}) ${order}`,
+            ...keys.map((key) => from[key] ?? null),
+          ),
+    );
+    if (rows.length > 0) yield rows;
+    if (rows.length < batch) return;
+    last = rows.at(-1);
+  }
+}
+
+async function insert(q: Query, { name, columns }: Table, rows: readonly Stored[]): Promise<void> {
+  for (const row of rows) {
+    const places = columns.map((_, index) => `$${index + 1}`).join(", ");
+    await q.write(
+      `INSERT INTO ${name} (${columns.join(", ")})
+       OVERRIDING SYSTEM VALUE -- only: postgres
+       VALUES (${places})`,
+      ...columns.map((column) => (isLocal(name, column) ? null : storable(row[column] ?? null))),
+    );
+  }
+}
+
+/** The identity of a table belongs to one database. */
+const isLocal = (table: string, column: string): boolean =>
+  table === "installations" && column === "table_id";
+
+/** PostgreSQL stores no NUL characters in texts. */
+const storable = (value: Value): Value =>
+  typeof value === "string" ? value.replaceAll("\0", "\ufffd") : value;
+
+/** Adds up the digests of the rows. */
+class Checksum {
+  readonly #table: Table;
+  readonly #sum = Buffer.alloc(32);
+  #rows = 0;
+
+  constructor(table: Table) {
+    this.#table = table;
+  }
+
+  add(row: Stored): void {
+    const values = this.#table.columns.map((column) => {
+      if (isLocal(this.#table.name, column)) return null;
+      const value = storable(row[column] ?? null);
+      return value instanceof Uint8Array
+        ? { bytes: createHash("sha256").update(value).digest("hex") }
+        : value;
+    });
+    // Rows differ by their keys, so no two digests cancel each other.
+    const digest = createHash("sha256").update(JSON.stringify(values)).digest();
+    for (let index = 0; index < 32; index++)
+      this.#sum[index] = (this.#sum[index] ?? 0) ^ (digest[index] ?? 0);
+    this.#rows += 1;
+  }
+
+  result(): CopiedTable {
+    return { table: this.#table.name, rows: this.#rows, checksum: this.#sum.toString("hex").slice(0, 16) };
+  }
+}
+
+function compare(copied: CopiedTable | undefined, found: CopiedTable): void {
+  if (copied?.rows === found.rows && copied.checksum === found.checksum) return;
+  throw new Error(
+    `copying the store: ${found.table} has ${found.rows} rows with checksum ${found.checksum} in the target, and ${copied?.rows} with ${copied?.checksum} in the source: run this again`,
+  );
+}
+
+async function copyMeta(source: Database, q: Query): Promise<void> {
+  const rows = await source.read((own) =>
+    own.all<{ name: string; value: number }>("SELECT name, value FROM meta"),
+  );
+  for (const { name, value } of rows.filter((row) => !ownMeta.includes(row.name)))
+    await q.run(
+      "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+      name,
+      value,
+    );
+}
+
+/** Copied numbers do not advance the sequences. */
+async function continueSequences(q: Query): Promise<void> {
+  await q.all("SELECT setval(pg_get_serial_sequence('events', 'id'), GREATEST(MAX(id), 1)) FROM events");
+  await q.all("SELECT setval('escalation_numbers', GREATEST(MAX(number), 1)) FROM escalations");
+}

@@ -1,0 +1,177 @@
+// store copy: a daemon with work in every state continues on PostgreSQL, and back on SQLite. Nothing is lost or repeated.
+
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { openStore } from "../../src/app.ts";
+import { exitCodes } from "../../src/commands/io.ts";
+import { systemClock } from "../../src/ops/clock.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { resendDraft } from "../../src/store/operators/outbox.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
+import { ensureChannel } from "../../src/store/tables/events.ts";
+import { eventually } from "../app/eventually.ts";
+import { type Letter, letter } from "../app/letters.ts";
+import { openWorld, type World } from "../app/world.ts";
+import { describeReal, need } from "../real/debian.ts";
+import { type Dovecot, startDovecot } from "../real/dovecot.ts";
+import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
+import { storeEvent } from "../store/rig.ts";
+import { bridgehead, root } from "./process.ts";
+
+const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
+
+describeReal("store copy", missing, () => {
+  let dovecot: Dovecot;
+  let postgres: Postgres;
+  beforeAll(async () => {
+    [dovecot, postgres] = await Promise.all([startDovecot({ users: ["moving"] }), startPostgres()]);
+  });
+  afterAll(async () => {
+    await dovecot?.dispose();
+    await postgres?.stop();
+  });
+  const schemaUrl = async () =>
+    `${postgres.url}?options=${encodeURIComponent(`-c search_path=${await postgres.schema()}`)}`;
+
+  /** Writes one mail for each state, and stops the daemon when all are reached. Returns the mails. */
+  async function stopInEveryState(world: World, tag: string, before = 0) {
+    const from = (name: string) => ({ from: `${name}-${tag}@customer.example` });
+    const sent = await world.write(from("sent"));
+    await world.replyTo(sent);
+    world.smtp.fail("dot", { kind: "silence" });
+    const sending = await world.write(from("sending"));
+    await eventually(async () =>
+      expect(await world.rows("SELECT id FROM drafts WHERE state = 'sending'")).toHaveLength(1),
+    );
+    world.model.hold();
+    const held = await world.write(from("held"));
+    const asking = await world.write(from("asking"));
+    const running = () => world.rows("SELECT id FROM turns WHERE state = 'asking'");
+    await eventually(async () => expect((await running()).length).toBeGreaterThanOrEqual(2));
+    // In the lane behind the question that runs.
+    const waiting = letter(world.address, from("asking"));
+    await world.deliver(waiting.raw.replace(/^Subject:/m, `In-Reply-To: ${asking.messageId}\nSubject:`));
+    const accepted = "SELECT id FROM turns";
+    await eventually(async () => expect(await world.rows(accepted)).toHaveLength(before + 5));
+    return [sent, sending, held, asking, waiting];
+  }
+
+  const copy = (config: string, to: string, env: Record<string, string> = {}) =>
+    bridgehead(["store", "copy", "--to", to, "--config", config], env);
+
+  /** Waits until nothing is on its way, and sends what the server never confirmed. */
+  async function settle(world: World, letters: readonly Letter[]) {
+    const open = "SELECT id FROM drafts WHERE state IN ('sending', 'unknown', 'queued')";
+    await eventually(async () => expect(await world.rows(open)).toEqual([]));
+    const held = await world.rows<{ id: string }>("SELECT id FROM drafts WHERE state = 'held'");
+    for (const { id } of held) await world.app().db.tx((q) => resendDraft(q, id));
+    world.app().scheduler.wake();
+    await world.settled(letters);
+  }
+
+  it("lets the daemon continue on PostgreSQL and back on SQLite", { timeout: 120_000 }, async () => {
+    const channel = { on_unknown: "hold", absent_after: "1s", unknown_window: "2s" };
+    const world = await openWorld(onTestFinished, { dovecot, user: "moving", channel });
+    const first = await stopInEveryState(world, "one");
+    const config = await world.config();
+    const url = await schemaUrl();
+    expect(await copy(config.file, url)).toMatchObject({
+      code: exitCodes.failed,
+      err: expect.stringContaining("another Bridgehead process is running"),
+    });
+    await world.stop(100);
+    world.smtp.heal();
+    world.model.release();
+    // The reference keeps the password off the command line.
+    const moved = await copy(config.file, "${env:TARGET}", { TARGET: url });
+    expect(moved).toMatchObject({
+      code: exitCodes.ok,
+      out: expect.stringContaining("all counts and checksums are the same in both stores"),
+    });
+    expect(await copy(config.file, url)).toMatchObject({
+      code: exitCodes.failed,
+      err: expect.stringContaining("the target is not empty"),
+    });
+    await world.start({ ...config, store: { kind: "postgres", url } });
+    expect(world.app().installation.changed).toBe(false);
+    await settle(world, first);
+
+    const second = await stopInEveryState(world, "two", first.length);
+    const text = readFileSync(config.file, "utf8").replace("sqlite:bridgehead.db", url);
+    const postgresConfig = `${config.file}.postgres.yaml`;
+    writeFileSync(postgresConfig, text);
+    const back = join(dirname(config.file), "back.db");
+    expect(await copy(postgresConfig, `sqlite:${back}`)).toMatchObject({
+      code: exitCodes.failed,
+      err: expect.stringContaining("a daemon is running on it"),
+    });
+    await world.stop(100);
+    world.smtp.heal();
+    world.model.release();
+    expect(await copy(postgresConfig, `sqlite:${back}`)).toMatchObject({ code: exitCodes.ok });
+    await world.start({ ...config, store: { kind: "sqlite", file: back } });
+    expect(world.app().installation.changed).toBe(false);
+    await settle(world, [...first, ...second]);
+    await world.stop();
+    // The former store holds its open work instead of repeating it.
+    await world.start({ ...config, store: { kind: "postgres", url } });
+    expect(world.app().installation).toMatchObject({ changed: true, cause: "copied" });
+    expect(await world.rows("SELECT id FROM drafts WHERE state IN ('queued', 'sending', 'unknown')")).toEqual(
+      [],
+    );
+  });
+
+  it("starts again after a death, and no daemon starts on the unfinished copy", {
+    timeout: 60_000,
+  }, async () => {
+    const folder = mkdtempSync(join(tmpdir(), "store-copy-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const config = join(folder, "bridgehead.yaml");
+    writeFileSync(
+      config,
+      "platform: { url: https://p.example.com }\nagents: {}\nchannels: {}\nstore: sqlite:store.db\n",
+    );
+    const db = openSqlite(join(folder, "store.db"), () => systemClock.now());
+    await migrate(db);
+    await db.tx(async (q) => {
+      await ensureChannel(q, "c");
+      // PostgreSQL stores no NUL characters.
+      for (let n = 0; n < 700; n++)
+        await storeEvent(q, `${n}`, { subject: n === 5 ? "a\0b" : `subject ${n}` });
+      await q.run("INSERT INTO blobs (id, bytes, stored_at) VALUES ('x', $1, 1)", Buffer.from([0, 255, 1]));
+    });
+    await db.close();
+    const url = await schemaUrl();
+    for (const point of ["store.copy:after:4", "store.copied:before:1"]) {
+      expect(await killed(point, "store", "copy", "--to", url, "--config", config)).toBe("SIGKILL");
+      const target = { store: { kind: "postgres", url } } as const;
+      await expect(openStore(target, systemClock, quiet)).rejects.toThrow("the store is an incomplete copy");
+    }
+    const { code, out } = await copy(config, url);
+    expect([code, out]).toEqual([exitCodes.ok, expect.stringMatching(/^events +700 +[0-9a-f]{16}$/m)]);
+    const { db: target } = await openStore({ store: { kind: "postgres", url } }, systemClock, quiet);
+    const next = await target.tx((q) => storeEvent(q, "next"));
+    const subjects = await target.read((q) => q.all("SELECT subject FROM events WHERE external_id = '5'"));
+    await target.close();
+    expect([next, subjects]).toEqual([701, [{ subject: "a\ufffdb" }]]);
+  });
+});
+
+const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+/** The command, killed at a failpoint. Resolves with its signal. */
+function killed(point: string, ...args: string[]): Promise<NodeJS.Signals | null> {
+  const kill = new URL("../process/kill-at.ts", import.meta.url).href;
+  const child = spawn(
+    process.execPath,
+    ["--conditions=source", "--import", kill, `${root}src/main.ts`, ...args],
+    {
+      stdio: "ignore",
+      env: { PATH: process.env["PATH"] ?? "", KILL_AT: point },
+    },
+  );
+  return new Promise((resolve) => child.once("exit", (_code, signal) => resolve(signal)));
+}
