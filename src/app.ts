@@ -137,7 +137,9 @@ export async function openStore(
     }
     const installation = await identifyInstallation(db, file);
     const warning = installation.changed ? installationWarning(installation) : null;
-    if (warning !== null) log.warn({ cause: installation.cause, store: store.kind }, warning);
+    const { cause } = installation;
+    if (warning !== null)
+      log.warn({ cause, store: store.kind, reason: warning }, "store replaced: open work is held");
     return { db, unlock, installation };
   } catch (error) {
     await db.close();

@@ -153,7 +153,7 @@ export function keptToken(grant: OAuth2Config, secrets: SecretStore, log: Log): 
   const name = `oauth/${derive("name").toString("hex").slice(0, 32)}`;
   const key = derive("key");
   const complain = (error: unknown, what: string) =>
-    log.warn({ err: error }, `a rotated refresh token could not be ${what}`);
+    log.warn({ err: error, action: what }, "rotated oauth refresh token not kept");
   return {
     async read() {
       try {
@@ -167,7 +167,7 @@ export function keptToken(grant: OAuth2Config, secrets: SecretStore, log: Log): 
     async write(refreshToken) {
       await secrets
         .write(name, encrypt(refreshToken, key))
-        .catch((error: unknown) => complain(error, "stored"));
+        .catch((error: unknown) => complain(error, "store"));
     },
   };
 }

@@ -28,7 +28,7 @@ import { answeredBefore, countHeld } from "../store/restored.ts";
 import { forget } from "../store/retention.ts";
 import { type Io, problemLine } from "./io.ts";
 import { type ReloadOutcome, recordReload } from "./reload.ts";
-import { LogLevels } from "./service/log-level.ts";
+import { LogLevels } from "./running/log-level.ts";
 
 interface DaemonOptions {
   /** The configuration that the app was started with. */

@@ -71,7 +71,7 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
   configured("log-level", "show or change the log level of the running daemon; a restart or reload resets it")
     .argument("[level]", "debug, info, warn or error", oneOf("debug", "info", "warn", "error"))
     .option("--for <time>", 'return to the configured level after this time ("10m")')
-    .action(calls(() => import("./service/log-level.ts"), "level"));
+    .action(calls(() => import("./running/log-level.ts"), "level"));
   configured("check", "validate the configuration and report all problems at once")
     .option("--json", "print the result as JSON")
     .action(calls(() => import("./doctor/check.ts")));

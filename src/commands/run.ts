@@ -49,7 +49,10 @@ export async function run(
   log.setSecrets(secretValues(config));
   io.onCrash((error) => log.error({ err: error }, "uncaught exception"));
   for (const warning of loaded.warnings)
-    log.warn({ key: warning.key, line: warning.line, fix: warning.fix }, warning.message);
+    log.warn(
+      { key: warning.key, line: warning.line, reason: warning.message, fix: warning.fix },
+      "configuration warning",
+    );
 
   const notifier = createNotifier(io.env, log, timing.health);
   const platform = await embeddedPlatform(config, clock, log);
@@ -136,7 +139,8 @@ function scraper(
   };
 }
 
-function defineSocketGauge(metrics: Metrics, listener: Listener): void {
+/** Call once per registry. */
+export function defineSocketGauge(metrics: Metrics, listener: Listener): void {
   metrics.gauge({
     name: "sockets",
     help: "Websockets open or being let in.",

@@ -33,6 +33,8 @@ export class Scheduler {
   readonly #timer: SweepTimer;
   readonly #commits = new Set<Promise<void>>();
   #isDraining = false;
+  /** True while sweeps fail. */
+  #isFailing = false;
   /** Number of writes queued for their transaction. */
   #queued = 0;
   #abandoned: Claimed[] = [];
@@ -84,9 +86,13 @@ export class Scheduler {
       );
       this.#abandoned = this.#abandoned.filter((one) => !released.has(one));
       this.#doubtful = this.#doubtful.filter((one) => !released.has(one));
+      if (this.#isFailing) this.#log.info({}, "store available again");
+      this.#isFailing = false;
       return true;
     } catch (error) {
-      this.#log.error({ err: error }, "scheduler sweep failed");
+      // Repeated every second while the store is down.
+      if (!this.#isFailing) this.#log.error({ err: error }, "store unavailable: scheduler sweep failed");
+      this.#isFailing = true;
       return false;
     }
   }
@@ -274,7 +280,7 @@ export class Scheduler {
         if (error instanceof LeaseLost || claimed.left() <= pause) throw error;
         this.#log.warn(
           { stage: stage.name, channel: claimed.channel, err: error },
-          "an outcome could not be written yet",
+          "writing an outcome failed, retrying",
         );
         await this.#clock.sleep(pause);
       }

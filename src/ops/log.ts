@@ -66,7 +66,7 @@ export function createLog(options: LogOptions): RunningLog {
 
 /** Masks email addresses, except their domain, and phone numbers, except their last two digits: responses of mail servers
  *  and providers quote the customer's address. Called with every line above `debug`. Linear. */
-export function maskAddresses(line: string): string {
+function maskAddresses(line: string): string {
   return maskNumbers(maskMailboxes(line));
 }
 
@@ -82,7 +82,7 @@ function maskMailboxes(line: string): string {
   }
   return masked + line.slice(done);
 }
-const isLocal = /[\p{L}\p{N}.!#$%&'*+/=?^_`{|}~-]/u;
+const isLocal = /[\p{L}\p{N}.!#$%&'*+=?^_`{|}~-]/u;
 const isDomain = /[\p{L}\p{N}]/u;
 
 const maskNumbers = (line: string): string =>

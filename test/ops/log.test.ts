@@ -108,3 +108,38 @@ describe("the log", () => {
     expect(written()).not.toMatch(/one|three/);
   });
 });
+
+describe("addresses above debug", () => {
+  const logged = (level: "debug" | "info", reason: string): string => {
+    let text = "";
+    const log = createLog({
+      level: "debug",
+      format: "json",
+      out: { write: (line) => (text += line) },
+      clock: { now: () => 0 },
+    });
+    log[level]({ reason }, "x");
+    return (JSON.parse(text) as { reason: string }).reason;
+  };
+
+  it.each([
+    ["550 <anna.berg+x@mail.example.org>: unknown", "550 <***@mail.example.org>: unknown"],
+    ["a@b.example, c@d.example", "***@b.example, ***@d.example"],
+    ["jörg@bücher.example", "***@bücher.example"],
+    ["to +12025550191 failed", "to +*********91 failed"],
+    [
+      "at node_modules/@hono/node-server and @ home, +49",
+      "at node_modules/@hono/node-server and @ home, +49",
+    ],
+  ])("are masked in %s", (reason, masked) => {
+    expect(logged("info", reason)).toBe(masked);
+    expect(logged("debug", reason)).toBe(reason);
+  });
+
+  it("are masked in linear time", () => {
+    const long = ["a".repeat(200_000), "@".repeat(200_000), "a@".repeat(100_000), "+1".repeat(100_000)];
+    const began = performance.now();
+    for (const reason of long) logged("info", reason);
+    expect(performance.now() - began).toBeLessThan(2000);
+  });
+});

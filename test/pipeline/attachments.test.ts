@@ -115,7 +115,7 @@ it("tries again after failures, ever later, and gives up in the end", async () =
   await house.passes(36 * 60 * minute, 30 * minute);
   expect((await kept(house.db))[1]).toMatchObject({ bytes: null, attempts: 10, due: false });
   expect(media.asked.filter((ref) => ref === "b")).toHaveLength(10);
-  expect(house.heard.filter((line) => line === "an attachment will never be there")).toHaveLength(1);
+  expect(house.heard.filter((line) => line === "attachment download failed for good")).toHaveLength(1);
 });
 
 it("notes what is too large or said to be final, and does not try again", async () => {
@@ -187,7 +187,7 @@ it("loses nothing when the process dies before the bytes are committed, and repe
     }),
   });
   await house.accepts("c", mail({ text: "look", attachments: [picture("a")] }));
-  await expect.poll(() => house.heard).toContain("an outcome could not be written yet");
+  await expect.poll(() => house.heard).toContain("writing an outcome failed, retrying");
   expect(await kept(house.db)).toMatchObject([{ bytes: null, due: true }]);
   deadly = false;
   const next = await reborn(house, { open: media.open });

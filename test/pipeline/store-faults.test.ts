@@ -56,7 +56,7 @@ it.each([1, 3])("writes an outcome later when the store fails %i times, and send
   });
   await house.arrives({ text: "hello" });
   expect([sends, await house.drafts(), store.left()]).toEqual([1, ["unknown"], 0]);
-  expect(house.heard.filter((text) => text === "an outcome could not be written yet")).toHaveLength(times);
+  expect(house.heard.filter((text) => text === "writing an outcome failed, retrying")).toHaveLength(times);
 });
 
 it("writes an answer later when the store fails, and asks once", async () => {
@@ -137,5 +137,5 @@ it("looks once a second at a store that is gone, and says so each time", async (
     tries -= 1;
     clock.forward(1000);
   }
-  expect(heard.lines.filter((text) => text === "scheduler sweep failed")).toHaveLength(3);
+  expect(heard.lines.filter((text) => text === "store unavailable: scheduler sweep failed")).toHaveLength(1);
 });

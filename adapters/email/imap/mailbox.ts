@@ -237,7 +237,7 @@ export async function originOf(
   }
   channel.log.warn(
     { from: before.uidValidity, to: uidValidity },
-    "the mailbox counts anew; looking through it again",
+    "mailbox UIDVALIDITY changed: reading it again",
   );
   const since = Math.max(before.since, before.at - margin);
   return { position: { ...end, since: before.since }, rescanSince: since, isNew: false };

@@ -29,7 +29,7 @@ import {
   handBack,
   repeatable,
 } from "./decide.ts";
-import { hopOf, recordAttempt } from "./rows.ts";
+import { hopOf, logged, recordAttempt } from "./rows.ts";
 import type { AskDeps } from "./stage.ts";
 
 /** A decision, and the turn it is about: the same work may continue with the question after the opening. */
@@ -125,9 +125,7 @@ function concluded<T>(
     return done(result.value);
   }
   if (attempt.obsolete) return afterFailedCall(asking, result);
-  const { trace, id, conversation } = turn;
-  const about = { ...(trace && { trace }), channel: line.channel, conversation, turn: id };
-  const fields = { ...about, result: result.kind, reason: result.reason };
+  const fields = { ...logged(turn), result: result.kind, reason: result.reason };
   // A caller who continues to speak cancels the question; this is no failure of the platform.
   if (turn.session !== null && result.reason === stopped) deps.log.debug(fields, "question cancelled");
   else deps.log.warn(fields, "platform request failed");
@@ -237,16 +235,7 @@ function unreadable(
   result: Exclude<CallResult<unknown>, { kind: "ok" }>,
   deps: AskDeps,
 ): AskDecision {
-  deps.log.warn(
-    {
-      ...(turn.trace && { trace: turn.trace }),
-      channel: line.channel,
-      turn: turn.id,
-      result: result.kind,
-      reason: result.reason,
-    },
-    "platform lookup failed",
-  );
+  deps.log.warn({ ...logged(turn), result: result.kind, reason: result.reason }, "platform lookup failed");
   if (result.kind === "unauthorized") line.report(result.reason);
   return afterFailedLookup(turn, result);
 }

@@ -45,6 +45,14 @@ export const hopOf = ({ id: turn, channel, conversation, trace, event, session }
   session,
 });
 
+/** Returns the fields of a turn in a log line. */
+export const logged = ({ id: turn, trace, channel, conversation }: Asking["turn"]) => ({
+  ...(trace && { trace }),
+  channel,
+  conversation,
+  turn,
+});
+
 /** Writes what becomes of the turn, and releases the lane. */
 export async function write(q: Query, asking: Asking, decision: AskDecision): Promise<void> {
   await guardLease(q, asking.lease);

@@ -107,7 +107,10 @@ function afterFailure(fetching: Fetching, error: unknown, ending: boolean, deps:
   if (ending) return (q) => postponeFetch(q, row, 0, "interrupted");
   const over = isFinal(error) || row.attempts >= fetchLimit;
   const fields = { channel, event: row.event, position: row.position, attempts: row.attempts, reason };
-  deps.log.warn(fields, over ? "an attachment will never be there" : "an attachment was not fetched yet");
+  deps.log.warn(
+    fields,
+    over ? "attachment download failed for good" : "attachment download failed, retrying",
+  );
   if (over) return (q) => endFetch(q, row, reason);
   const delayMs = jitter(fetchDelay(row.attempts));
   return (q) => postponeFetch(q, row, delayMs, reason);
