@@ -49,7 +49,7 @@ export function activityChart(report: ActivityReport): Markup {
     </svg>
     <details id="chart-table">
       <summary>Show as a table</summary>
-      <div class="scroll">
+      <div class="scroll" role="group" aria-label="Messages by hour" tabindex="0">
         <table>
           <thead>
             <tr><th scope="col">Hour from</th>${series.map((what) => html`<th scope="col" class="number">${labels[what]}</th>`)}</tr>

@@ -9,6 +9,7 @@ export const style = String.raw`
 --bad:#ff9a94;--bad-ground:#46191a;--off:#b3bccb;--off-ground:#2a313d;--received:#5f93d6;--answered:#41ad72;--refused:#737d8e;
 --held:#e0922a}}
 *{box-sizing:border-box}
+[hidden]{display:none!important}
 html{-webkit-text-size-adjust:100%;scroll-padding-top:4rem}
 body{margin:0;background:var(--ground);color:var(--text);font:0.9375rem/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 a{color:var(--accent);text-underline-offset:.15em}

@@ -146,7 +146,7 @@ export function itemTable(
   const shown = items.slice(0, rowsOfPage);
   if (shown.length === 0) return html`<section class="panel"><p class="empty">Nothing here.</p></section>`;
   const waits = shown.some(({ due }) => due !== null);
-  const table = html`<div class="scroll"><table class="cards">
+  const table = html`<div class="scroll" role="group" aria-label="List" tabindex="0"><table class="cards">
     <thead><tr>
       ${wording === null ? "" : html`<th scope="col" class="pick"><input type="checkbox" data-all hidden aria-label="Select all" /></th>`}
       <th scope="col">Person and subject</th><th scope="col">Reason</th><th scope="col">Channel</th><th scope="col">${waits ? "Arrived" : "Time"}</th>${waits ? html`<th scope="col">Due</th>` : ""}<th scope="col" class="number">Attempts</th>
@@ -157,7 +157,7 @@ export function itemTable(
   return html`${form(
     c,
     to,
-    html`<button disabled hidden></button><input type="hidden" name="kind" value="${kind}" /><input type="hidden" name="back" value="${here(c)}" />
+    html`<button disabled hidden>Enter does nothing</button><input type="hidden" name="kind" value="${kind}" /><input type="hidden" name="back" value="${here(c)}" />
       <section class="panel flush">${table}
         <div class="bar actions">
           <button name="action" value="release">${wording.release} selected</button>

@@ -193,7 +193,7 @@ function channelTable(rows: readonly ChannelRow[], now: number): Markup {
     return html`<section class="panel"><p class="empty">No channel is configured.</p></section>`;
   return html`<section class="panel flush" aria-labelledby="channels">
     <h2 id="channels">Channels</h2>
-    <div class="scroll">
+    <div class="scroll" role="group" aria-labelledby="channels" tabindex="0">
       <table class="cards">
         <thead>
           <tr>
