@@ -8,6 +8,7 @@ import { loseSessions, nodeLease } from "./calls/rows.ts";
 import { liveSessions } from "./calls/sessions.ts";
 import { createAgents } from "./channels/agents.ts";
 import { createHost, type Host } from "./channels/host.ts";
+import { PauseWatch } from "./channels/pause-watch.ts";
 import { pulsesOf } from "./channels/readiness.ts";
 import type { Config } from "./config/index.ts";
 import type { Policy } from "./domain/policy.ts";
@@ -195,6 +196,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     ...escalating,
     hasResponders: () => config.escalation !== null || told,
   });
+  const pauses = new PauseWatch(log);
   const host = createHost({
     db,
     installation: store.installation,
@@ -207,6 +209,7 @@ export async function startApp(options: AppOptions): Promise<App> {
     publicUrl: () => options.publicUrl(),
     statistics,
     retire: async (routes) => options.retire?.(routes),
+    paused: (channel) => pauses.of(channel),
   });
   const { platformUrl } = options;
   const agents = createAgents({ db, platformUrl, rate, clock, log, timing, changed: () => scheduler.wake() });
@@ -230,6 +233,7 @@ export async function startApp(options: AppOptions): Promise<App> {
       notifyStage({ ...escalating, link: (token) => linkTo(config.http.public_url, token) }),
       composeStage(deps),
       heartbeatStage(deps),
+      pauses.stage(),
       healthStage({ ...escalating, pulses: () => pulsesOf(host, clock) }),
     ],
     stages: [

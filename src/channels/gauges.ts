@@ -96,6 +96,22 @@ function defineChannels(metrics: Metrics, app: Measured, clock: Clock): void {
     },
   });
   metrics.gauge({
+    name: "channel_paused",
+    help: "1 while the channel is paused, by an operator or by one of its limits.",
+    labels: ["channel"],
+    sample: (gauge) => {
+      for (const { id, paused } of reports()) gauge.set({ channel: id }, paused === null ? 0 : 1);
+    },
+  });
+  metrics.gauge({
+    name: "channel_shadow",
+    help: "1 while the channel is in shadow mode: replies are held and not sent.",
+    labels: ["channel"],
+    sample: (gauge) => {
+      for (const { id, mode } of reports()) gauge.set({ channel: id }, mode === "shadow" ? 1 : 0);
+    },
+  });
+  metrics.gauge({
     name: "channel_silence_seconds",
     help: "Seconds since the channel last proved that it reads.",
     labels: ["channel"],

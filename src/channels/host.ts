@@ -13,6 +13,7 @@ import type { EscalationHooks } from "../pipeline/escalation.ts";
 import type { RunningAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
 import type { Installation } from "../store/installation.ts";
+import type { ChannelPause } from "../store/tables/channel-pauses.ts";
 import { ensureChannel } from "../store/tables/events.ts";
 import { type ChannelState, createChannel } from "./channel.ts";
 import { supervise } from "./supervisor.ts";
@@ -30,6 +31,8 @@ export interface RunningChannel {
   /** True when another node reads the channel. This node still asks, sends and serves the channel's
    *  webhooks. */
   standby: boolean;
+  /** Null while the channel is not paused. */
+  readonly pause: ChannelPause | null;
 }
 
 export interface Host {
@@ -76,6 +79,8 @@ export function createHost(options: {
   /** Closes the sockets of a removed channel's routes. Resolves when no adapter serves one of them any
    *  more. */
   retire?(routes: readonly Route[]): Promise<void>;
+  /** Returns the pause of a channel. Absent only when the host runs without an app. */
+  paused?(channel: string): ChannelPause | null;
 }): Host {
   const timing = options.timing.channels;
   const entries = new Map<string, ChannelEntry>();
@@ -113,7 +118,7 @@ export function createHost(options: {
       timing: options.timing,
       reader: () => reader,
       lost: () => options.statistics?.count("connections_lost_total", { channel: config.id }),
-      agent: () => agentFacts(line),
+      agent: () => agentFacts(line, config.core.mode === "shadow" || running.pause !== null),
     });
     const adapter = config.adapter.create(channel, config.settings);
     const running: RunningChannel = {
@@ -124,6 +129,9 @@ export function createHost(options: {
       failures: 0,
       retryAt: null,
       standby: false,
+      get pause() {
+        return options.paused?.(config.id) ?? null;
+      },
     };
     const abort = new AbortController();
     const { inbound } = adapter;

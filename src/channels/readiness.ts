@@ -25,13 +25,21 @@ export interface ChannelReport {
   readonly retry_at: string | null;
   /** True for a channel that carries notifications and no questions. */
   readonly notices_only: boolean;
+  readonly mode: "live" | "shadow";
+  /** Null while the channel is not paused. Times are ISO 8601; `until` is null until an operator resumes it. */
+  readonly paused: {
+    readonly code: string;
+    readonly reason: string;
+    readonly since: string;
+    readonly until: string | null;
+  } | null;
   /** Warnings for the operator while the channel works. */
   readonly warnings: readonly string[];
 }
 
 /** Returns one report per channel, in the configuration's order. */
 export function reportChannels(host: Host, agents: ReadonlyMap<string, RunningAgent>): ChannelReport[] {
-  return host.running().map(({ config, state, failures, retryAt, standby }) => {
+  return host.running().map(({ config, state, failures, retryAt, standby, pause }) => {
     const line = host.lines().get(config.id);
     const refused = agents.get(config.core.agent)?.problem() ?? null;
     const noticesOnly = config.adapter.traits.platform === null;
@@ -47,6 +55,13 @@ export function reportChannels(host: Host, agents: ReadonlyMap<string, RunningAg
       failures,
       retry_at: retryAt === null ? null : new Date(retryAt).toISOString(),
       notices_only: noticesOnly,
+      mode: config.core.mode,
+      paused: pause && {
+        code: pause.code,
+        reason: pause.reason,
+        since: new Date(pause.since).toISOString(),
+        until: pause.until === null ? null : new Date(pause.until).toISOString(),
+      },
       warnings: [...state.warnings.values()],
     };
   });
@@ -84,11 +99,12 @@ export function waitingIn(channels: readonly ChannelOverview[]): number {
   );
 }
 
-/** Returns the status text, such as "3/4 channels ready, 12 waiting". */
+/** Returns the status text, such as "3/4 channels ready, 1 paused, 12 waiting". */
 export function statusText(channels: readonly ChannelReport[], waiting: number): string {
   const asking = channels.filter(isAsking);
   const ready = asking.filter(works).length;
-  return `${ready}/${asking.length} channels ready, ${waiting} waiting`;
+  const paused = channels.filter((one) => one.paused !== null).length;
+  return `${ready}/${asking.length} channels ready, ${paused > 0 ? `${paused} paused, ` : ""}${waiting} waiting`;
 }
 
 /** Returns true when at least one channel for customers works, or none is configured. An inactive agent

@@ -117,6 +117,18 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
     .option("--raw", "show: print the message as it was received")
     .option("--json", "print JSON")
     .action(calls(() => import("./messages/inbox.ts"), "action", "ids"));
+  configured("pause", "stop asking the agent and sending to customers; messages are still received")
+    .argument("[channel]", "id of a channel; default: all channels")
+    .option("--reason <text>", "reason, as status and log show it")
+    .option("--for <time>", 'resume automatically after this time ("2h"); default: until `bridgehead resume`')
+    .action(calls(async () => (await import("./channel.ts")).pause, "channel"));
+  configured("resume", "end a pause, of one channel or of all channels")
+    .argument("[channel]", "id of a channel; default: the pause of all channels")
+    .action(calls(async () => (await import("./channel.ts")).resume, "channel"));
+  configured("channel", "list the channels: mode, pauses, and what waits on each")
+    .argument("<action>", "list", oneOf("list"))
+    .option("--json", "print JSON")
+    .action(calls(async () => (await import("./channel.ts")).list, "action"));
   configured("escalation", "list, show, acknowledge and answer escalations")
     .argument("<action>", escalationActions.join(", "), oneOf(...escalationActions))
     .argument("[number]", "number of an escalation (escalation list)")

@@ -12,6 +12,7 @@ export { jsonSchema } from "./json-schema.ts";
 export { type Loaded, loadConfig } from "./load.ts";
 export { maskSecrets, secretValues } from "./mask.ts";
 export {
+  type ChannelSummary,
   loadAdminListener,
   loadChannel,
   loadConsole,

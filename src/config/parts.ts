@@ -24,8 +24,23 @@ import { file as fileSchema } from "./schema/file.ts";
 import { isReference, referencedFiles } from "./secrets.ts";
 
 export type LoadedStore =
-  | { readonly ok: true; readonly file: string; readonly store: StoreConfig }
+  | {
+      readonly ok: true;
+      readonly file: string;
+      readonly store: StoreConfig;
+      /** In the file's order, disabled ones included. */
+      readonly channels: readonly ChannelSummary[];
+    }
   | Rejected;
+
+/** A channel of the file as it is written. */
+export interface ChannelSummary {
+  readonly id: string;
+  readonly adapter: string;
+  readonly agent: string;
+  readonly enabled: boolean;
+  readonly mode: "live" | "shadow";
+}
 
 export type LoadedConsole =
   | {
@@ -72,7 +87,7 @@ export type LoadedPolicy =
     }
   | Rejected;
 
-/** Loads the key `store` of the configuration at `path`. */
+/** Loads the key `store` of the configuration at `path`, and lists its channels. */
 export async function loadStore(path: string, options: Omit<LoadOptions, "adapters">): Promise<LoadedStore> {
   const opened = await openFile(path, options);
   if ("message" in opened) return { ok: false, problems: [opened] };
@@ -80,7 +95,20 @@ export async function loadStore(path: string, options: Omit<LoadOptions, "adapte
     store: block(opened.document.value)["store"],
   });
   if (!part.ok) return part;
-  return { ok: true, file: opened.file, store: storeConfig(part.value.store, opened.folder) };
+  const channels = Object.entries(block(block(opened.document.value)["channels"])).map(summaryOf);
+  return { ok: true, file: opened.file, store: storeConfig(part.value.store, opened.folder), channels };
+}
+
+/** The file is not validated further: an operator can pause a channel whose block has an error. */
+function summaryOf([id, value]: readonly [string, unknown]): ChannelSummary {
+  const { adapter, agent, enabled, mode } = block(value);
+  return {
+    id,
+    adapter: typeof adapter === "string" ? adapter : "",
+    agent: typeof agent === "string" ? agent : "",
+    enabled: enabled !== false,
+    mode: mode === "shadow" ? "shadow" : "live",
+  };
 }
 
 /** Loads the keys `store` and `console`. */

@@ -89,6 +89,9 @@ export interface SessionFacts {
 export interface AgentFacts {
   /** False: messages are stored, and the agent is not asked. */
   readonly active: boolean;
+  /** True while the operator lets nothing be sent (the channel is paused or in shadow mode). A new call is not
+   *  taken by the agent; running calls continue. Default: false. */
+  readonly paused?: boolean;
   readonly name: string;
   /** The agent's first text: the greeting of a call, the introduction of a text message. */
   readonly introduction: string | null;

@@ -23,14 +23,14 @@ export function refuse(event: MessageEvent, rules: Rules, receivedAt: number): R
   const age = receivedAt - event.sentAt.getTime();
   if (age > rules.max_age) {
     return {
-      code: "too-old",
+      code: tooOldCode,
       reason: `written ${Math.round(age / 3_600_000)} h before we saw it; max_age is ${Math.round(rules.max_age / 3_600_000)} h`,
     };
   }
   const unwanted = barred(event.from.address.toLowerCase(), rules);
   if (unwanted) return unwanted;
   if ((event.hops ?? 0) >= hopLimit) {
-    return { code: "loop", reason: `the thread has passed ${event.hops} automatic answers` };
+    return { code: loopCode, reason: `the thread has passed ${event.hops} automatic answers` };
   }
   return event.refusal ?? null;
 }
@@ -109,6 +109,17 @@ export function capped(counts: readonly Counted[]): (Refusal & Counted) | null {
     reason: `${over.cap.max} per ${Math.round(over.cap.per / 60_000)} min reached`,
   };
 }
+
+/** The code of a message that has passed too many automatic answers. */
+export const loopCode = "loop";
+
+/** The code of a message or draft that is older than `max_age`. */
+export const tooOldCode = "too-old";
+
+/** Returns the reason of work that waited longer than `max_age` before it was attempted, for example on a paused
+ *  channel. Both in milliseconds. */
+export const waitedTooLong = (waited: number, maxAge: number): string =>
+  `waited ${Math.round(waited / 3_600_000)} h; max_age is ${Math.round(maxAge / 3_600_000)} h`;
 
 /** Short codes belong to automated services: banks, parcel services, televoting. */
 export const isShortCode = (address: string): boolean => /^\d{3,8}$/.test(address);

@@ -8,12 +8,16 @@ import type { Timing } from "../ops/timing.ts";
 import type { EscalationHooks } from "./escalation.ts";
 
 export interface ChannelRules extends Rules {
+  /** `shadow`: drafts to customers are held instead of sent. Default: `live`. */
+  readonly mode?: "live" | "shadow" | undefined;
   readonly opening: "start" | "create";
   readonly caps: {
     readonly sender: readonly Cap[];
     readonly conversation: readonly Cap[];
     readonly channel: readonly Cap[];
   };
+  /** The limits that pause the channel when they are exceeded. */
+  readonly pause_on?: { readonly loops: readonly Cap[]; readonly replies: readonly Cap[] } | undefined;
   /** Sent to a customer whose messages are held by a cap. Absent or empty: nothing is sent. */
   readonly cap_text?: string | undefined;
   readonly on_unknown: "hold" | "resend" | "drop";
@@ -79,12 +83,13 @@ export const skillNamed = (settings: AgentSettings, platform: string): ChannelSe
     ? settings[platform]
     : (Object.entries(settings.skills ?? {}).find(([name]) => name === platform)?.[1] ?? null);
 
-/** Returns the facts about the agent that the adapter receives. */
-export function agentFacts(line: ChannelRuntime): AgentFacts | null {
+/** Returns the facts about the agent that the adapter receives. `paused`: the channel is paused or in shadow mode. */
+export function agentFacts(line: ChannelRuntime, paused: boolean): AgentFacts | null {
   const settings = line.settings();
   if (!settings) return null;
   return {
     active: whyNotAsk(line) === null,
+    paused,
     name: settings.name,
     introduction: skillOf(line)?.introduction ?? null,
   };

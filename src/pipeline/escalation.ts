@@ -1,9 +1,10 @@
 // The pipeline's interface to escalation handling, implemented in src/escalation. It is present with and without an
 // escalation policy: the policy only adds responders. All of it runs inside the caller's transaction.
 
-import type { MessageEvent } from "bridgehead/contract";
+import type { Clock, MessageEvent } from "bridgehead/contract";
 import type { Answer } from "../agent/calls.ts";
 import type { Cause } from "../domain/policy.ts";
+import type { Timing } from "../ops/timing.ts";
 import type { Query } from "../store/driver.ts";
 import type { ConversationRow } from "../store/tables/conversations.ts";
 import type { DraftRow } from "../store/tables/drafts.ts";
@@ -35,6 +36,24 @@ export interface EscalationTrigger {
    *  recipient gets it. */
   readonly said?: string;
 }
+
+/** Returns the trigger for messages or replies of a channel that are held for an operator, all for the same reason. One
+ *  trigger stands for all of an hour (`timing.route.capEscalation`). */
+export const heldTrigger = (
+  { channel, agent }: Pick<ChannelRuntime, "channel" | "agent">,
+  code: string,
+  reason: string,
+  { clock, timing }: { readonly clock: Clock; readonly timing: Timing },
+): EscalationTrigger => ({
+  key: `held:${channel}:${code}:${Math.floor(clock.now() / timing.route.capEscalation)}`,
+  source: "ours",
+  cause: "held",
+  channel,
+  agent,
+  conversation: null,
+  topic: null,
+  reason: `held as ${code}: ${reason} (see bridgehead inbox list and outbox list)`,
+});
 
 export interface EscalationHooks {
   /** Opens or extends the escalation that responders are notified of. Deduplicates by key. Without a

@@ -3,7 +3,7 @@
 // database's clock.
 
 import type { Hop } from "../ops/hops.ts";
-import type { LaneLeases } from "./lanes.ts";
+import type { LaneLeases } from "./leases.ts";
 
 export type Value = string | number | null | Uint8Array;
 export type Row = Record<string, unknown>;

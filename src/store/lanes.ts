@@ -4,6 +4,7 @@
 // (`Query.leases`), because one process owns the store.
 
 import { type Query, touch } from "./driver.ts";
+import { isPaused } from "./tables/channel-pauses.ts";
 
 export type Direction = "in" | "out";
 
@@ -151,7 +152,7 @@ async function freeLanes<T>(
   return q.all<DueLane & T>(
     `SELECT lanes.id AS lane, lanes.conversation AS lane_conversation, lanes.sender AS lane_sender, ${columns}
      FROM lanes LEFT ${headJoin(direction)} ${joins}
-     WHERE lanes.direction = $1 AND lanes.channel = $2 AND lanes.due_at <= now_ms() AND (lanes.node IS NULL OR lanes.node = $3)
+     WHERE lanes.direction = $1 AND lanes.channel = $2 AND lanes.due_at <= now_ms() AND (lanes.node IS NULL OR lanes.node = $3) AND ${mayStart(direction, "$2")}
        ${busy.length > 0 ? "AND lanes.id NOT IN (SELECT value FROM json_each($5))" : ""}${openOnly(closed, 6)}
      ORDER BY lanes.due_at LIMIT $4`,
     direction,
@@ -178,7 +179,7 @@ export async function channelsWithDueLanes(q: Query, direction: Direction, node:
      )
      SELECT channel FROM found WHERE channel IS NOT NULL AND EXISTS (
        SELECT 1 FROM lanes WHERE direction = $1 AND lanes.channel = found.channel
-         AND due_at <= now_ms() AND (node IS NULL OR node = $2)
+         AND due_at <= now_ms() AND (node IS NULL OR node = $2) AND ${mayStart(direction, "found.channel")}
          AND lease_until <= now_ms() -- only: postgres
      )`,
     direction,
@@ -250,7 +251,7 @@ async function leaseRows(
     `WITH picked AS MATERIALIZED (
        SELECT id FROM lanes
        WHERE direction = $1 AND channel = $2 AND due_at <= now_ms() AND lease_until <= now_ms()
-         AND (holder IS NULL OR holder <> $3) AND (node IS NULL OR node = $3)${openOnly(closed, 6)}
+         AND (holder IS NULL OR holder <> $3) AND (node IS NULL OR node = $3) AND ${mayStart(direction, "$2")}${openOnly(closed, 6)}
        ORDER BY due_at LIMIT $5
        FOR UPDATE SKIP LOCKED
      )
@@ -264,6 +265,18 @@ async function leaseRows(
     ...closed.senders,
   );
 }
+
+/** Returns the condition that the work of a lane may start although its channel may be paused; `channel` is an
+ *  SQL expression for the lane's channel. Live calls continue. A new question and an unsent draft to a customer
+ *  wait. Lookups of an earlier attempt and notifications of responders do not. */
+const mayStart = (direction: Direction, channel: string): string =>
+  `(lanes.node IS NOT NULL OR NOT ${isPaused(channel)} OR (
+       SELECT CASE WHEN ${waits[direction]} THEN 0 ELSE 1 END FROM ${itemTable[direction]} head
+       WHERE head.conversation = lanes.conversation AND head.open = 1 ORDER BY head.seq LIMIT 1) = 1)`;
+const waits = {
+  in: "head.state = 'waiting' AND head.kind = 'question'",
+  out: "head.state = 'queued' AND head.internal = 0",
+} as const;
 
 /** Returns a condition on lanes; its parameters start at $`first`. Lanes of live calls are pinned to a
  *  node and stay available, because pauses concern the placing of calls and the sending of texts only. */
@@ -312,88 +325,4 @@ export async function releaseLane(q: Query, lease: Lease, direction: Direction):
   );
   if (!lane) throw new LeaseLost(lease.lane);
   noteDue(q, direction, lease.channel, lane.wait);
-}
-
-/** A lease in memory. */
-interface HeldLease {
-  /** Null after the holder gave up without an outcome. */
-  readonly holder: string | null;
-  readonly token: number;
-  /** Epoch milliseconds. */
-  readonly until: number;
-}
-
-/** The leases of a store that one process owns (SQLite), by lane. All of them end with the process: work that a crash
- *  interrupted is recognized by the state of its turn or draft. Every change reverts with its transaction (`Query.onRollback`). */
-export class LaneLeases {
-  readonly #entries = new Map<string, HeldLease>();
-  /** The leased lanes of a channel in one direction, by group. */
-  readonly #groups = new Map<string, Set<string>>();
-  readonly #now: () => number;
-  #token = 0;
-
-  /** `now` returns epoch milliseconds: the clock behind now_ms(). */
-  constructor(now: () => number) {
-    this.#now = now;
-  }
-
-  /** Returns whether `holder` may lease the lane. Its own lease blocks it even after the lease has expired
-   *  by the clock, because the work continues after a clock step. */
-  isFree(lane: string, holder: string): boolean {
-    const entry = this.#entries.get(lane);
-    return entry === undefined || (entry.until <= this.#now() && entry.holder !== holder);
-  }
-
-  /** Returns the lanes of a channel in one direction that `holder` may not lease; `group` is `leaseGroup` of
-   *  both. */
-  busy(group: string, holder: string): string[] {
-    return [...(this.#groups.get(group) ?? [])].filter((lane) => !this.isFree(lane, holder));
-  }
-
-  /** Leases the lane for `ms` milliseconds and returns the fencing token. */
-  take(q: Query, lane: string, group: string, holder: string, ms: number): number {
-    const token = ++this.#token;
-    this.#set(q, lane, group, { holder, token, until: this.#now() + ms });
-    return token;
-  }
-
-  /** Returns whether the token is still the valid one. */
-  holds(lane: string, token: number): boolean {
-    const entry = this.#entries.get(lane);
-    return entry?.token === token && entry.holder !== null;
-  }
-
-  /** Releases the lane. */
-  release(q: Query, lane: string, group: string): void {
-    this.#set(q, lane, group, undefined);
-  }
-
-  /** Ends the holder's claim without an outcome; the lane stays leased until the lease expires. */
-  abandon(q: Query, lane: string, group: string, token: number): void {
-    const entry = this.#entries.get(lane);
-    if (entry?.token === token) this.#set(q, lane, group, { ...entry, holder: null });
-  }
-
-  #set(q: Query, lane: string, group: string, entry: HeldLease | undefined): void {
-    const before = this.#entries.get(lane);
-    this.#put(lane, group, entry);
-    q.onRollback(() => this.#put(lane, group, before));
-  }
-
-  #put(lane: string, group: string, entry: HeldLease | undefined): void {
-    if (entry === undefined) {
-      this.#entries.delete(lane);
-      this.#groups.get(group)?.delete(lane);
-    } else {
-      this.#entries.set(lane, entry);
-      const lanes = this.#groups.get(group) ?? new Set();
-      this.#groups.set(group, lanes.add(lane));
-    }
-  }
-
-  /** Ends all leases. */
-  clear(): void {
-    this.#entries.clear();
-    this.#groups.clear();
-  }
 }

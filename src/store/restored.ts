@@ -61,7 +61,7 @@ export async function holdOpenWork(
     messages += await holdEventsOf(q, turn);
   const drafts = await q.all<{ conversation: string }>(
     `${moves("drafts", "held", {
-      set: "open = 0, settle_until = NULL, reason = $3, updated_at = now_ms()",
+      set: `open = 0, settle_until = NULL, code = '${answeredBefore}', reason = $3, updated_at = now_ms()`,
       where: `open = 1 AND session IS NULL AND (channel = $1 OR $1 = '') AND created_at < $2
        AND EXISTS (SELECT 1 FROM replies WHERE replies.id = drafts.reply AND replies.kind <> 'notice')`,
       from: ["queued", "sending", "unknown"],
@@ -106,8 +106,7 @@ export async function countHeld(q: Query): Promise<{ readonly messages: number; 
     `SELECT COUNT(*) AS count FROM events WHERE state IN ('ignored', 'held', 'failed') AND state = 'held' AND code = '${answeredBefore}'`,
   );
   const replies = await q.one<{ count: number }>(
-    "SELECT COUNT(*) AS count FROM drafts WHERE state = 'held' AND reason = $1",
-    reason,
+    `SELECT COUNT(*) AS count FROM drafts WHERE state = 'held' AND code = '${answeredBefore}'`,
   );
   return { messages: messages?.count ?? 0, replies: replies?.count ?? 0 };
 }
@@ -134,8 +133,8 @@ export async function releaseHeld(
     else await dropEvent(q, id, turn);
   }
   const drafts = await q.all<{ id: string }>(
-    "SELECT id FROM drafts WHERE state = 'held' AND reason = $1 AND (channel = $2 OR $2 = '') ORDER BY id LIMIT $3",
-    reason,
+    `SELECT id FROM drafts WHERE state = 'held' AND code = '${answeredBefore}' AND (channel = $1 OR $1 = '')
+     ORDER BY id LIMIT $2`,
     channel ?? "",
     limit,
   );

@@ -38,6 +38,8 @@ describe("a good file", () => {
         conversation: [{ max: 10, per: 600_000 }],
         channel: [{ max: 60, per: 900_000 }],
       },
+      mode: "live",
+      pause_on: { loops: [{ max: 10, per: 3_600_000 }], replies: [] },
       on_unknown: "hold",
       unknown_window: 900_000,
       on_permanent_failure: "continue",

@@ -41,6 +41,8 @@ export const channel = (id: string, over: Partial<ChannelReport> = {}): ChannelR
   failures: 0,
   retry_at: null,
   notices_only: false,
+  mode: "live",
+  paused: null,
   warnings: [],
   ...over,
 });

@@ -182,7 +182,14 @@ async function telling(house: House): Promise<string> {
       hops: 1,
       session: null,
     };
-    const notice = { channel: "c", conversation, address, text: "Escalation 1", forced: false };
+    const notice = {
+      channel: "c",
+      conversation,
+      address,
+      text: "Escalation 1",
+      forced: false,
+      internal: false,
+    };
     await endNotifications(q, ["n-dora"], await insertNotice(q, house.clock, notice));
     await q.run("UPDATE escalations SET due_at = now_ms() + 3600000");
   });

@@ -130,6 +130,7 @@ it("is a reply like any other where it cannot be sent: listed nowhere, logged", 
       address,
       text: "x",
       forced: false,
+      internal: false,
     });
   });
   expect(house.heard).toContain("composing a reply failed");

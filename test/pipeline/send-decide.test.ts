@@ -14,7 +14,17 @@ const sent: SendOutcome = { kind: "sent", id: externalId("x") };
 const unknown: SendOutcome = { kind: "unknown", reason: "cut" };
 
 describe("the head of a lane", () => {
-  const head = { state: "queued", due_in: 0, forced: 0, suppressed: null };
+  const head = {
+    state: "queued",
+    due_in: 0,
+    forced: 0,
+    suppressed: null,
+    attempts: 0,
+    internal: 0,
+    released: 0,
+    session: null,
+  };
+  const day = 24 * 3_600_000;
   it.each([
     ["no draft", null, false, { kind: "wait" }],
     ["due", head, false, { kind: "start" }],
@@ -26,9 +36,27 @@ describe("the head of a lane", () => {
     ["suppressed", { ...head, suppressed: "stop" }, false, { kind: "drop", reason: "suppressed: stop" }],
     ["suppressed and forced", { ...head, suppressed: "stop", forced: 1 }, false, { kind: "start" }],
     ["suppressed and not due", { ...head, suppressed: "stop", due_in: 5 }, false, { kind: "wait" }],
-    ["superseded", head, true, { kind: "drop", suppressed: false }],
+    ["superseded", head, true, { kind: "drop", code: "superseded" }],
+    ["overdue for as long as max_age", { ...head, due_in: -3 * day }, false, { kind: "start" }],
+    ["overdue for longer", { ...head, due_in: -4 * day }, false, { kind: "hold", code: "too-old" }],
+    ["overdue and tried before", { ...head, due_in: -4 * day, attempts: 1 }, false, { kind: "start" }],
+    ["overdue and released", { ...head, due_in: -4 * day, released: 1 }, false, { kind: "start" }],
+    ["overdue and for a responder", { ...head, due_in: -4 * day, internal: 1 }, false, { kind: "start" }],
   ] as const)("%s", (_, row, superseded, step) => {
-    expect(nextStep(row, superseded)).toMatchObject(step);
+    expect(nextStep(row, superseded, { mode: "live", max_age: 3 * day })).toMatchObject(step);
+  });
+
+  it.each([
+    ["due", head, { kind: "hold", code: "shadow" }],
+    ["tried before", { ...head, attempts: 1 }, { kind: "hold", code: "shadow" }],
+    ["not due", { ...head, due_in: 1 }, { kind: "wait" }],
+    ["suppressed", { ...head, suppressed: "stop" }, { kind: "drop" }],
+    ["of unknown outcome", { ...head, state: "unknown" }, { kind: "start" }],
+    ["released by an operator", { ...head, released: 1 }, { kind: "start" }],
+    ["for a responder", { ...head, internal: 1 }, { kind: "start" }],
+    ["in a running call", { ...head, session: "call" }, { kind: "start" }],
+  ] as const)("in shadow mode: %s", (_, row, step) => {
+    expect(nextStep(row, false, { mode: "shadow", max_age: day })).toMatchObject(step);
   });
 });
 

@@ -168,7 +168,7 @@ describe("send", () => {
     const later = outboundOf(() => ({ kind: "deferred", reason: "later" }));
     const daysAgo = (column: string) =>
       db.tx(async (q) => {
-        await q.run(`UPDATE drafts SET ${column} = now_ms() - 4 * 86400000, due_at = 0`);
+        await q.run(`UPDATE drafts SET ${column} = now_ms() - 4 * 86400000, due_at = now_ms()`);
         await refreshLane(q, "k", "out");
       });
     await daysAgo("created_at");

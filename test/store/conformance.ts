@@ -4,6 +4,7 @@ import { describe } from "vitest";
 import { describeAttachments } from "./attachments.ts";
 import { describeBegun } from "./begun.ts";
 import { describeBehind } from "./behind.ts";
+import { describeChannelPauses } from "./channel-pauses.ts";
 import { describeDrain } from "./drain.ts";
 import { describeEscalations } from "./escalations.ts";
 import { describeFiles } from "./files.ts";
@@ -31,6 +32,7 @@ export function describeStore(name: string, place: NewPlace): void {
     describeSchema(place);
     describeIntake(place);
     describeLanes(place);
+    describeChannelPauses(place);
     describeRouteFacts(place);
     describeOutbound(place);
     describeRates(place);

@@ -114,8 +114,10 @@ export class Call {
     const sentences = sentencesOf(first, this.#language, this.#phrases);
     this.#talk.says(sentences);
     if (can.greets) this.#speaker.assume(first);
-    else if (!this.#isIdle) await this.#speaker.speak(sentences);
-    if (this.#isIdle) return this.#giveUp();
+    // A call that continues on another connection is not affected by a pause that began during it.
+    const refused = this.#isIdle || (!again && channel.agent()?.paused === true);
+    if (!can.greets && !refused) await this.#speaker.speak(sentences);
+    if (refused) return this.#giveUp();
     if (this.#pending) this.#waits.begin();
     else this.#listen();
   }

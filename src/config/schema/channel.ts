@@ -9,6 +9,11 @@ const cap = z.strictObject({
   per: span.describe("In which interval?"),
 });
 
+const limit = z.strictObject({
+  max: z.int().min(1).describe("How many at most?"),
+  per: span.describe("In which interval?"),
+});
+
 const notify = z.strictObject({
   channel: name.describe("Which channel carries the notifications? Not a voice channel."),
   to: z.array(z.string().min(1)).min(1).describe("Which addresses receive them?"),
@@ -53,6 +58,12 @@ export const coreChannel = z.object({
     .boolean()
     .default(true)
     .describe("Is the channel enabled? false: it neither receives nor sends."),
+  mode: z
+    .enum(["live", "shadow"])
+    .default("live")
+    .describe(
+      "Are replies sent? shadow: messages are received and answered by the agent, but no reply is sent: it is held as a draft (outbox list --state held), and an operator releases or drops it. Responders are still notified. Calls are not taken by the agent. Drafts that are held stay held after a change to live.",
+    ),
   opening: z
     .enum(["start", "create"])
     .default("start")
@@ -61,7 +72,9 @@ export const coreChannel = z.object({
     ),
   max_age: span
     .prefault("72h")
-    .describe("How old may a message be to be answered? Older messages are stored and listed (inbox list)."),
+    .describe(
+      "How old may a message be to be answered? Older messages are stored and listed (inbox list). Messages and replies that wait longer than this, for example on a paused channel, are held.",
+    ),
   allow: z.array(pattern).prefault([]).describe("Which senders are accepted? Empty: all."),
   deny: z
     .array(pattern)
@@ -74,6 +87,25 @@ export const coreChannel = z.object({
     .optional()
     .describe(
       'Which notice does a sender receive, at most once an hour, whose messages are held by a cap? "": none. Short codes never receive one. Default: none; on SMS channels a sentence in English.',
+    ),
+  pause_on: z
+    .strictObject({
+      loops: z
+        .array(limit)
+        .prefault([{ max: 10, per: "1h" }])
+        .describe(
+          "How many senders may run into a loop refusal, or into the cap of a sender or conversation? One sender alone is stopped by the caps.",
+        ),
+      replies: z
+        .array(limit)
+        .prefault([])
+        .describe(
+          "How many messages may be answered? Unlike caps.channel, which lets messages wait until there is room again. Choose a number that only a malfunction reaches: the backlog of an outage counts, too.",
+        ),
+    })
+    .prefault({})
+    .describe(
+      "Which limits pause the channel when they are exceeded? Responders are notified, and nothing is asked or sent until `bridgehead resume`. Empty lists: none.",
     ),
   on_unknown: z
     .enum(["hold", "resend", "drop"])

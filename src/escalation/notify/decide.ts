@@ -346,6 +346,7 @@ export function planMessages(
           said.length === 0 ? firstTo(party, subject) : furtherTo(party, subject, said.map(externalId)),
         text,
         forced: false,
+        internal: true,
       },
     };
   });

@@ -173,10 +173,12 @@ export function webhookChannels(config: Config, deps: WebhookDeps): readonly Cha
     adapter: "webhook",
     agent,
     enabled: true,
+    mode: "live",
     opening: "create",
     max_age: Number.MAX_SAFE_INTEGER,
     allow: [],
     deny: [],
+    pause_on: { loops: [], replies: [] },
     caps: { sender: [], conversation: [], channel: [] },
     // Receivers deduplicate a delivery by its id.
     on_unknown: "resend",

@@ -10,7 +10,7 @@
 // `asking` with an expired lease, which the next holder treats as `unknown`.
 
 import type { Clock, Log } from "bridgehead/contract";
-import { suppressedCode } from "../../domain/guards.ts";
+import { suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
 import { type Address } from "../../domain/turn.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
 import { leaseDeadline } from "../../engine/running.ts";
@@ -23,6 +23,7 @@ import { reportUnanswered, settleEventsOf } from "../../store/tables/events.ts";
 import { suppression } from "../../store/tables/suppressions.ts";
 import { type ClaimedTurn, changeTurn, leaseTurns } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, type ChannelRuntimes, whyNotAsk } from "../channel-runtime.ts";
+import { heldTrigger } from "../escalation.ts";
 import * as calls from "./calls.ts";
 import { type Asking, handBack } from "./decide.ts";
 import { write } from "./rows.ts";
@@ -78,7 +79,7 @@ export function askStage(deps: AskDeps): Stage {
         leaseMs,
         limit: room,
       })) {
-        if (head === null || (await isDropped(q, line, head))) {
+        if (head === null || (await isDropped(q, line, head)) || (await isHeld(q, line, head, deps))) {
           await releaseLane(q, lease, "in");
           continue;
         }
@@ -132,6 +133,26 @@ async function isDropped(
   const outcome = { state: "ignored", code: suppressedCode, reason } as const;
   await settleEventsOf(q, turn.id, outcome);
   reportUnanswered(q, turn, outcome);
+  return true;
+}
+
+/** Holds the messages of a turn that waited longer than `max_age` without an attempt, as after a long pause of the
+ *  channel. A turn that an operator released starts anew (it has a reason). Returns true when the turn was held. */
+async function isHeld(
+  q: Query,
+  line: ChannelRuntime,
+  { turn, waited }: ClaimedTurn,
+  deps: AskDeps,
+): Promise<boolean> {
+  const { max_age: maxAge } = line.rules;
+  const isNew = turn.state === "waiting" && turn.attempts === 0 && turn.reason === null;
+  if (!isNew || turn.event === null || turn.session !== null || turn.kind !== "question" || waited <= maxAge)
+    return false;
+  const reason = waitedTooLong(waited, maxAge);
+  deps.log.warn({ channel: line.channel, turn: turn.id, code: tooOldCode }, "message held before asking");
+  await changeTurn(q, turn.id, { state: "failed", open: 0, reason });
+  await settleEventsOf(q, turn.id, { state: "held", code: tooOldCode, reason });
+  await line.escalation()?.open(q, heldTrigger(line, tooOldCode, reason, deps));
   return true;
 }
 

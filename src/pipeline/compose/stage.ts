@@ -25,8 +25,10 @@ import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Query } from "../../store/driver.ts";
+import { refreshLane } from "../../store/lanes.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
 import {
+  changeDraft,
   changeReply,
   channelsToCompose,
   enqueueDraft,
@@ -40,6 +42,7 @@ import { lockChannel, reportUnanswered, settleEventsOf } from "../../store/table
 import { filesOf, type ReadyFile } from "../../store/tables/files.ts";
 import { readTurn, type TurnRow } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, type ChannelRuntimes, skillOf } from "../channel-runtime.ts";
+import { shadowCode, shadowReason } from "../send/decide.ts";
 
 const batch = 200;
 
@@ -92,16 +95,37 @@ async function compose(q: Query, line: ChannelRuntime, row: ReplyRow, log: Log):
   const turn = row.turn === null ? null : await readTurn(q, row.turn);
   const conversation = await readConversation(q, row.conversation);
   const drafts = draftsOf(line, row, await load(q, line, row, turn, conversation), log);
-  await enqueueAll(q, drafts);
+  await enqueue(q, line, row, drafts);
   await changeReply(q, row.id, "composed", null);
 }
 
-async function enqueueAll(q: Query, drafts: readonly NewDraft[]): Promise<void> {
+/** Enqueues the drafts of a reply. In shadow mode those to customers are held at once, so that a later change to
+ *  live mode does not send them; notices, such as the confirmation of a STOP, would be outdated then and are
+ *  dropped. The author of a human's reply is notified. A call that is still running in shadow mode continues. */
+async function enqueue(
+  q: Query,
+  line: ChannelRuntime,
+  row: ReplyRow,
+  drafts: readonly NewDraft[],
+): Promise<void> {
+  const isShadow = line.rules.mode === "shadow" && row.internal !== 1;
+  const state = row.kind === "notice" ? "dropped" : "held";
   for (const draft of drafts) {
-    await enqueueDraft(q, draft);
     const { id, channel, conversation, trace = "", session, dueAt } = draft;
-    q.hop({ name: "queued", channel, trace, conversation, draft: id, session: session ?? null, dueAt });
+    const hop = { channel, trace, conversation, draft: id };
+    await enqueueDraft(q, draft);
+    if (!isShadow || session) {
+      q.hop({ ...hop, name: "queued", session: session ?? null, dueAt });
+      continue;
+    }
+    await changeDraft(q, id, { state, open: 0, code: shadowCode, reason: shadowReason });
+    q.hop({ ...hop, name: state === "held" ? "replyHeld" : "dropped", code: shadowCode });
+    if (row.kind === "human")
+      await line
+        .escalation()
+        ?.undeliverable(q, line, { ...row, reply: row.id }, { state, reason: shadowReason });
   }
+  if (isShadow) await refreshLane(q, row.conversation, "out");
 }
 
 /** An agent's answer, with the rows of its question. */
@@ -127,6 +151,7 @@ export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewA
     ...own,
     kind: "answer",
     hand_over: handOver ? 1 : 0,
+    internal: 0,
     address: null,
     rendered,
     created_at: clock.now(),
@@ -145,7 +170,7 @@ export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewA
   }
   await insertReply(q, { ...reply, state: "composed" });
   failpoint("draft.commit", "before", { channel });
-  await enqueueAll(q, drafts);
+  await enqueue(q, line, row, drafts);
   return true;
 }
 
@@ -188,6 +213,7 @@ function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFacts, log
     body: JSON.stringify(body satisfies Json),
     dueAt: (turn?.received_at ?? row.created_at) + delay,
     forced: address.forced === true,
+    internal: row.internal === 1,
     session: address.session,
   }));
 }

@@ -61,16 +61,16 @@ function byPolicy(
     case "resend": {
       const resending = `${reason}; sent again by policy, under the same id`;
       if ((draft.trying_for ?? 0) > sendLifetime)
-        return { state: "failed", open: blocking, reason: `given up: ${resending}` };
+        return { state: "failed", open: blocking, code: "given-up", reason: `given up: ${resending}` };
       const change = { state: "queued", open: 1, reason: resending } as const;
       return draft.attempts < 2
         ? change
         : { ...change, dueInMs: jitter(sendDelay(pace, draft.attempts - 1)) };
     }
     case "drop":
-      return { state: "dropped", open: 0, reason: `${reason}; dropped by policy` };
+      return { state: "dropped", open: 0, code: "unknown-outcome", reason: `${reason}; dropped by policy` };
     case "hold":
-      return { state: "held", open: blocking, reason };
+      return { state: "held", open: blocking, code: "unknown-outcome", reason };
   }
 }
 
@@ -129,7 +129,13 @@ export function receiptEffect(
   const externalId = pending && !failed ? (event.about.sent?.[0] ?? null) : null;
   return {
     ...suppress,
-    change: { state: next, open: 0, reason: event.detail ?? null, externalId },
+    change: {
+      state: next,
+      open: 0,
+      ...(failed ? { code: event.code ?? "not-delivered" } : {}),
+      reason: event.detail ?? null,
+      externalId,
+    },
     ...(pending ? { ends: failed ? "refused" : "sent" } : {}),
     ...(failed && certain ? { notifies: true } : {}),
   };

@@ -31,6 +31,8 @@ export interface Notice {
   readonly text: string;
   /** Sent despite a suppression, and before other queued drafts of the conversation. */
   readonly forced: boolean;
+  /** For a responder or an address of `notify`: sent also while the channel is paused or in shadow mode. */
+  readonly internal: boolean;
 }
 
 /** Inserts a reply in state `ready` that is sent unchanged: without signature, introduction or delay.
@@ -42,8 +44,8 @@ export async function insertNotice(q: Query, clock: Clock, notice: Notice): Prom
 }
 
 const noticeRows = manyRows(
-  "INSERT INTO replies (id, conversation, channel, state, kind, address, text, hand_over, created_at) VALUES",
-  "(?, ?, ?, 'ready', 'notice', ?, ?, 0, now_ms())",
+  "INSERT INTO replies (id, conversation, channel, state, kind, address, text, internal, created_at) VALUES",
+  "(?, ?, ?, 'ready', 'notice', ?, ?, ?, now_ms())",
 );
 
 /** Inserts several replies like `insertNotice`. Those of one conversation are sent in the order of their
@@ -52,12 +54,13 @@ export async function insertNotices(
   q: Query,
   notices: readonly (Notice & { readonly id: string })[],
 ): Promise<void> {
-  const rows = notices.map(({ id, conversation, channel, address, forced, text }) => [
+  const rows = notices.map(({ id, conversation, channel, address, forced, internal, text }) => [
     id,
     conversation,
     channel,
     JSON.stringify({ ...address, forced } satisfies NoticeAddress),
     text,
+    internal ? 1 : 0,
   ]);
   for (const [sql, values] of noticeRows(rows)) await q.write(sql, ...values);
   for (const { channel } of notices) touch(q, "replies", channel);
@@ -80,7 +83,14 @@ export async function tellHeld(
   const told = { channel, conversation, person: event.from.address.toLowerCase() };
   if (await hasNotice(q, told, text, Math.max(cap.per, timing.route.heldNotice))) return;
   const address = { ...answerTo(event), cc: [] };
-  await insertNotice(q, clock, { channel, conversation, address, text, forced: false });
+  await insertNotice(q, clock, {
+    channel,
+    conversation,
+    address,
+    text,
+    forced: false,
+    internal: false,
+  });
 }
 
 /** Forwards a message for humans (a voicemail) to each of the channel's `notify`, in separate
@@ -128,6 +138,7 @@ async function notifyHumans(
       address: firstTo({ address: person }, subject),
       text,
       forced: false,
+      internal: true,
     });
   }
   return true;
@@ -254,7 +265,14 @@ export async function applyConsent(
       deps.log.warn({ channel, event: row.id, code }, "message not answered: loop limit");
     else {
       const address = confirmationTo(event);
-      await insertNotice(q, deps.clock, { channel, conversation, address, text: answer, forced: true });
+      await insertNotice(q, deps.clock, {
+        channel,
+        conversation,
+        address,
+        text: answer,
+        forced: true,
+        internal: false,
+      });
     }
   }
   const reason = `the person said ${word.toUpperCase()}`;

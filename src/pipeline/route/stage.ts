@@ -9,6 +9,7 @@
 // Crash: the event is still `stored`.
 
 import type { Clock, Log } from "bridgehead/contract";
+import { loopCode } from "../../domain/guards.ts";
 import { routeDelay } from "../../domain/retry.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId, newToken } from "../../ops/clock.ts";
@@ -22,12 +23,11 @@ import {
   fairEvents,
   isCapped,
   lockChannel,
-  postponeChannel,
   postponeEvent,
   settleEvent,
   storedEvents,
 } from "../../store/tables/events.ts";
-import { capUse, roomIn } from "../../store/tables/turns.ts";
+import { capUse } from "../../store/tables/turns.ts";
 import { readBody } from "../accept/decide.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import type { LiveSessions } from "../live-sessions.ts";
@@ -54,8 +54,8 @@ import {
   type RouteDecision,
   type RowDecision,
   remember,
-  type Wait,
 } from "./decide.ts";
+import { pauseAtLimit, waitForRoom } from "./limits.ts";
 import { applyConsent, holdForHuman, raiseHeld, tellHeld, tellHumans } from "./notices.ts";
 import { boundConversation, loadConversations, loadFacts, noWrites, type Writes, write } from "./rows.ts";
 
@@ -71,12 +71,15 @@ interface RouteDeps {
 }
 
 /** One run of the stage for one channel. */
-interface Pass extends RouteDeps {
+export interface Pass extends RouteDeps {
   readonly line: ChannelRuntime;
   /** The senders for which the channel's cap has no room, as found in this run. */
   readonly room: { none: boolean; noneForOthers: boolean };
   /** Use of the channel's caps; null before the first look, and after turns that are not counted here. */
   uses: readonly CapUse[] | null;
+  /** What counts for an automatic pause in this run: the last message refused as a loop or held by a cap, and the
+   *  number of new turns. */
+  readonly counted: { loop: EventRow | null; turns: number };
   committed: (() => void)[];
 }
 
@@ -96,11 +99,19 @@ export function routeStage(deps: RouteDeps): TransactionalStage {
         if (!line) continue;
         if (!(await lockChannel(q, channel))) continue; // another transaction holds the lock: retried after its commit
         const room = { none: false, noneForOthers: false };
-        const pass: Pass = { ...deps, line, room, uses: null, committed: [] };
+        const pass: Pass = {
+          ...deps,
+          line,
+          room,
+          uses: null,
+          counted: { loop: null, turns: 0 },
+          committed: [],
+        };
         const rows = await storedEvents(q, channel, batch);
         const fair = await fairOrder(q, line, rows);
         if (fair === null) await routeInOrder(q, pass, rows);
         else await routeFairly(q, pass, [...rows.filter((row) => !isUnderCap(row)), ...fair]);
+        await pauseAtLimit(q, pass);
         failpoint("route.commit", "before", { channel });
         committed.push(...pass.committed, () => failpoint("route.commit", "after", { channel }));
       }
@@ -302,6 +313,7 @@ function addWrites(
   const { row } = message;
   if (decision.kind === "settle") {
     const { state, code, reason } = decision;
+    if (code === loopCode) pass.counted.loop = row;
     writes.settled.push({ id: row.id, state, code, reason });
     return;
   }
@@ -309,6 +321,7 @@ function addWrites(
   else {
     addTurn(writes, pass.line, message, facts, decision.dueAt, idsOf(pass));
     countTurn(pass.uses ?? [], row);
+    pass.counted.turns += 1;
   }
   // Sets a timer, so that the turn does not wait for the next sweep.
   const { debounce } = pass.line.rules;
@@ -343,6 +356,7 @@ async function perform(
       return pass.sessions.routeMessage(q, line, row, event, decision.session, pass);
     case "over": {
       const { code, reason, cap } = decision.over;
+      pass.counted.loop = row;
       await settleEvent(q, row.id, { state: "held", code, reason });
       q.hop({ name: "capped", channel: row.channel, trace: "", code });
       if (line.rules.cap_text) await tellHeld(q, line, event, cap, await place(), pass);
@@ -362,35 +376,4 @@ async function placeOf(q: Query, pass: Pass, message: Incoming, facts: Facts): P
   remember(writes, line, message, conversation);
   await write(q, writes);
   return conversation;
-}
-
-/** The channel is at its cap because of a storm or the backlog of a long outage. The message and all
- *  others of its kind stay queued without a decision. Responders are notified once, and again when the
- *  cap lasts for more than an hour after they closed that escalation. */
-async function waitForRoom(q: Query, pass: Pass, row: EventRow, waits: readonly Wait[]): Promise<void> {
-  const { channel, agent } = pass.line;
-  let waitMs = 0;
-  for (const wait of waits) {
-    const ms = "ms" in wait ? wait.ms : await roomIn(q, channel, wait.below, wait.cap.per);
-    waitMs = Math.max(waitMs, ms);
-  }
-  const preferred = row.preferred === 1;
-  pass.room.noneForOthers = true;
-  if (preferred) pass.room.none = true;
-  if (!(await isCapped(q, channel))) {
-    const fields = { channel, wait_ms: Math.ceil(waitMs), preferred };
-    q.onDisk(() => pass.log.warn(fields, "channel at its cap: messages are queued"));
-  }
-  q.hop({ name: "capped", channel, trace: "", code: "cap-channel" });
-  await postponeChannel(q, channel, waitMs, preferred);
-  await pass.line.escalation()?.open(q, {
-    key: `cap:${channel}:${Math.floor(pass.clock.now() / pass.timing.route.capEscalation)}`,
-    source: "ours",
-    cause: "cap",
-    channel,
-    agent,
-    conversation: null,
-    topic: null,
-    reason: "the channel is at its cap: messages are queued, those of authenticated and known senders first",
-  });
 }

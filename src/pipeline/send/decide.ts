@@ -1,7 +1,7 @@
 // Decisions of stage send on loaded rows. Pure: the caller passes the jitter and writes the results.
 
 import type { DeferralCause, SendOutcome } from "bridgehead/contract";
-import { optedOut } from "../../domain/guards.ts";
+import { optedOut, suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
 import { lookDelay, type Pace, pauseDelay, sendDelay, sendLifetime } from "../../domain/retry.ts";
 import type { DraftChange, DraftRow } from "../../store/tables/drafts.ts";
 import { type Pause, wholeChannel } from "../../store/tables/pauses.ts";
@@ -19,22 +19,36 @@ type Deferred = SendOutcome & { readonly kind: "deferred" };
 export type NextStep =
   | { readonly kind: "start" }
   | { readonly kind: "wait" }
-  | { readonly kind: "drop"; readonly reason: string; readonly suppressed: boolean };
+  | { readonly kind: "drop"; readonly code: string; readonly reason: string }
+  /** It stays with an operator. */
+  | { readonly kind: "hold"; readonly code: string; readonly reason: string };
+
+/** Code and reason of a draft that is held because its channel is in shadow mode. */
+export const shadowCode = "shadow";
+export const shadowReason = "the channel is in shadow mode: an operator decides";
 
 /** Decides about the head of a leased lane. The check for a suppression runs when the draft is due, so a
  *  reply in its delay is dropped when its address is suppressed before it is due. */
 export function nextStep(
-  head: Pick<HeadRow, "state" | "due_in" | "forced" | "suppressed"> | null,
+  head:
+    | (Pick<HeadRow, "state" | "due_in" | "forced" | "suppressed"> &
+        Pick<HeadRow, "attempts" | "internal" | "released" | "session">)
+    | null,
   superseded: boolean,
+  rules: Pick<ChannelRules, "mode" | "max_age">,
 ): NextStep {
   if (head === null || head.state === "held" || head.state === "failed") return { kind: "wait" };
   if (head.state !== "queued") return { kind: "start" };
   // The lane was due for a previous draft, which was just dropped.
   if (head.due_in > 0) return { kind: "wait" };
   if (head.suppressed !== null && head.forced !== 1)
-    return { kind: "drop", reason: `suppressed: ${head.suppressed}`, suppressed: true };
+    return { kind: "drop", code: suppressedCode, reason: `suppressed: ${head.suppressed}` };
   if (superseded)
-    return { kind: "drop", reason: "the customer wrote again before it was due", suppressed: false };
+    return { kind: "drop", code: "superseded", reason: "the customer wrote again before it was due" };
+  if (head.internal === 1 || head.released === 1 || head.session !== null) return { kind: "start" };
+  if (rules.mode === "shadow") return { kind: "hold", code: shadowCode, reason: shadowReason };
+  if (head.attempts === 0 && -head.due_in > rules.max_age)
+    return { kind: "hold", code: tooOldCode, reason: waitedTooLong(-head.due_in, rules.max_age) };
   return { kind: "start" };
 }
 
@@ -64,15 +78,16 @@ export function endingOf(
         // The confirmation of a STOP: the provider sent its own confirmation and refuses others. The draft
         // is dropped without an error.
         const state = draft.forced === 1 ? "dropped" : "failed";
-        return { change: { state, open: state === "failed" ? open : 0, reason }, address: "opt-out" };
+        const { code } = outcome;
+        return { change: { state, open: state === "failed" ? open : 0, code, reason }, address: "opt-out" };
       }
-      const change = { state: "failed", open, reason } as const;
+      const change = { state: "failed", open, code: outcome.code, reason } as const;
       return outcome.scope === "recipient" ? { change, address: "strike" } : { change };
     }
     case "deferred": {
       const { reason, scope, retryAfterMs } = outcome;
       if ((draft.trying_for ?? 0) > sendLifetime)
-        return { change: { state: "failed", open, reason: `given up: ${reason}` } };
+        return { change: { state: "failed", open, code: "given-up", reason: `given up: ${reason}` } };
       // The draft keeps its place in the queue and waits until the pause ends.
       if (scope === "channel" || scope === "sender") return { change: { state: "queued", open: 1, reason } };
       const backoff = retryAfterMs ?? jitter(sendDelay(pace, draft.attempts + 1));

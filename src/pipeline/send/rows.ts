@@ -2,6 +2,7 @@
 
 import type { Query } from "../../store/driver.ts";
 import { type Claim, type Held, type Lease, leaseHeads } from "../../store/lanes.ts";
+import { isPaused } from "../../store/tables/channel-pauses.ts";
 import { type DraftRow, draftColumns, resent } from "../../store/tables/drafts.ts";
 import { moves } from "../../store/transitions.ts";
 
@@ -45,12 +46,14 @@ export async function isSuperseded(q: Query, draft: Pick<DraftRow, "id" | "reply
 const sendingMove = moves("drafts", "sending", {
   set: "attempts = attempts + 1, settle_until = NULL, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()",
   where: `id = $1 AND open = 1 AND attempts = $2 AND (forced = 1 OR NOT EXISTS (
-       SELECT 1 FROM suppressions WHERE suppressions.channel = drafts.channel AND address = drafts.recipient AND active = 1))`,
+       SELECT 1 FROM suppressions WHERE suppressions.channel = drafts.channel AND address = drafts.recipient AND active = 1))
+       AND (internal = 1 OR session IS NOT NULL OR NOT ${isPaused("drafts.channel")})`,
 });
 
 /** Records the attempt before it is made; this ends the reconcile period of an earlier attempt. Call with
  *  the lane's row locked. Returns false, and writes nothing, when the draft may not be sent any more: an
- *  operator dropped it, a delivery receipt ended it, or its recipient was suppressed after the claim. */
+ *  operator dropped it, a delivery receipt ended it, or after the claim its recipient was suppressed or its
+ *  channel paused. */
 export async function recordSending(
   q: Query,
   draft: Pick<DraftRow, "id" | "attempts">,

@@ -21,9 +21,10 @@ import { readFile } from "../../store/tables/files.ts";
 import { strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
+import { heldTrigger } from "../escalation.ts";
 import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, type ReconcileDeps, reconcile } from "../reconcile/stage.ts";
-import { type Ending, endingOf, nextStep } from "./decide.ts";
+import { type Ending, endingOf, nextStep, shadowCode } from "./decide.ts";
 import { Pauses } from "./pauses.ts";
 import { type HeadRow, headDraft, isSuperseded, leaseDrafts, recordSending } from "./rows.ts";
 
@@ -110,8 +111,9 @@ async function nextDraft(
   line: ChannelRuntime,
   lease: Lease,
   first: HeadRow | null,
-  { sessions, db }: SendDeps,
+  deps: SendDeps,
 ): Promise<Next> {
+  const { sessions, db } = deps;
   for (let found = first; ; found = await headDraft(q, lease)) {
     const head = found;
     let waitsForDisk = false;
@@ -123,12 +125,19 @@ async function nextDraft(
     }
     const isNew = head?.state === "queued" && head.attempts === 0;
     const superseded = isNew && line.rules.on_new_message === "drop" && (await isSuperseded(q, head));
-    const next = nextStep(head, superseded);
+    const next = nextStep(head, superseded, line.rules);
     if (next.kind === "start") return { draft: head, waitsForDisk };
     if (next.kind === "wait" || head === null) return none;
-    const { reason, suppressed } = next;
-    reportDraft(q, head, "dropped", { code: suppressed ? "suppressed" : "superseded" });
-    await changeDraft(q, head.id, { state: "dropped", open: 0, reason });
+    const { code, reason } = next;
+    if (next.kind === "hold") {
+      reportDraft(q, head, "replyHeld", { code });
+      await changeDraft(q, head.id, { state: "held", open: 0, code, reason });
+      await endRest(q, head, "held");
+      if (code !== shadowCode) await line.escalation()?.open(q, heldTrigger(line, code, reason, deps));
+      continue;
+    }
+    reportDraft(q, head, "dropped", { code });
+    await changeDraft(q, head.id, { state: "dropped", open: 0, code, reason });
     await line.escalation()?.undeliverable(q, line, head, { state: "dropped", reason });
   }
 }

@@ -55,6 +55,16 @@ CREATE TABLE pauses (
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
 
+CREATE TABLE channel_pauses (
+  channel TEXT PRIMARY KEY,
+  code TEXT NOT NULL CHECK (code IN ('operator', 'loops', 'replies')),
+  reason TEXT NOT NULL,
+  event BIGINT,
+  since BIGINT NOT NULL,
+  until BIGINT
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
+
 CREATE TABLE own_addresses (
   address TEXT NOT NULL,
   channel TEXT NOT NULL,
@@ -257,6 +267,7 @@ CREATE TABLE replies (
   kind TEXT NOT NULL DEFAULT 'answer' CHECK (kind IN ('answer', 'opening', 'notice', 'human')),
   address TEXT,
   hand_over BIGINT NOT NULL DEFAULT 0,
+  internal BIGINT NOT NULL DEFAULT 0,
   state TEXT NOT NULL CHECK (state IN ('ready', 'composed', 'failed')),
   text TEXT NOT NULL,
   rendered TEXT,
@@ -280,6 +291,8 @@ CREATE TABLE drafts (
   session TEXT,
   heard TEXT,
   forced BIGINT NOT NULL DEFAULT 0,
+  internal BIGINT NOT NULL DEFAULT 0,
+  released BIGINT NOT NULL DEFAULT 0,
   seq BIGINT NOT NULL,
   state TEXT NOT NULL CHECK (state IN ('queued', 'sending', 'unknown', 'sent', 'delivered', 'failed', 'held', 'dropped')),
   open BIGINT NOT NULL,
@@ -290,6 +303,7 @@ CREATE TABLE drafts (
   settle_until BIGINT,
   tried_at BIGINT,
   external_id TEXT,
+  code TEXT,
   reason TEXT,
   created_at BIGINT NOT NULL,
   updated_at BIGINT NOT NULL,

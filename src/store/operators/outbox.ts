@@ -75,7 +75,8 @@ export async function attemptsOn(q: Query, subject: string): Promise<AttemptRow[
  *  text. */
 export async function resendDraft(q: Query, id: string): Promise<void> {
   const update = moves("drafts", "queued", {
-    set: `open = 1, due_at = now_ms(), looks = 0, tried_at = NULL, reason = '${resent}', updated_at = now_ms()`,
+    set: `open = 1, due_at = now_ms(), looks = 0, tried_at = NULL, released = 1, code = NULL, reason = '${resent}',
+       updated_at = now_ms()`,
     where: `id = $1 AND body <> ''
        AND NOT EXISTS (SELECT 1 FROM files WHERE files.reply = drafts.reply AND files.blob IS NULL)`,
     from: ["held", "failed", "dropped"],

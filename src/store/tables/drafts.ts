@@ -16,6 +16,8 @@ export interface ReplyRow {
   readonly kind: "answer" | "opening" | "notice" | "human";
   /** 1: a call is transferred to a human after this reply. */
   readonly hand_over: number;
+  /** 1: for a responder or an address of `notify`. */
+  readonly internal: number;
   /** Address (JSON) of a reply without a turn. Null: the address of the turn. */
   readonly address: string | null;
   readonly text: string;
@@ -103,7 +105,7 @@ export async function channelsToCompose(q: Query): Promise<string[]> {
 /** Returns a channel's replies to compose, oldest first. Locked for this transaction. */
 export async function readyReplies(q: Query, channel: string, limit: number): Promise<ReplyRow[]> {
   return q.all<ReplyRow>(
-    `SELECT id, conversation, channel, turn, kind, hand_over, address, text, rendered, created_at FROM replies
+    `SELECT id, conversation, channel, turn, kind, hand_over, internal, address, text, rendered, created_at FROM replies
      WHERE state = 'ready' AND channel = $1 ORDER BY id LIMIT $2
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     channel,
@@ -148,6 +150,10 @@ export interface DraftRow {
   readonly session: string | null;
   /** 1 when it is sent in spite of a suppression. */
   readonly forced: number;
+  /** 1: for a responder or an address of `notify`; it is sent while the channel is paused or in shadow mode. */
+  readonly internal: number;
+  /** 1 when an operator has released or resent it: shadow mode and the age limit do not apply. */
+  readonly released: number;
   readonly seq: number;
   readonly state: string;
   readonly body: string;
@@ -165,7 +171,7 @@ export interface DraftRow {
 }
 
 /** The columns of a `DraftRow`. */
-export const draftColumns = `drafts.id, drafts.conversation, drafts.channel, reply, recipient, drafts.trace, session, forced, seq, state, body, attempts, looks,
+export const draftColumns = `drafts.id, drafts.conversation, drafts.channel, reply, recipient, drafts.trace, session, forced, internal, released, seq, state, body, attempts, looks,
    settle_until - now_ms() AS settle_left, now_ms() - tried_at AS trying_for, drafts.due_at - now_ms() AS due_in,
    created_at, updated_at,
    (SELECT now_ms() - turns.received_at FROM replies JOIN turns ON turns.id = replies.turn WHERE replies.id = drafts.reply) AS age`;
@@ -187,6 +193,7 @@ export interface NewDraft {
   /** Epoch milliseconds by the database's clock. */
   readonly dueAt: number;
   readonly forced?: boolean;
+  readonly internal?: boolean;
   readonly session?: string | null;
 }
 
@@ -201,8 +208,8 @@ export async function enqueueDraft(q: Query, draft: NewDraft): Promise<void> {
 
 async function insertDraft(q: Query, draft: NewDraft, seq: number): Promise<void> {
   await q.write(
-    `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, forced, session, trace, created_at, updated_at)
-     VALUES ($1, $2, $3, $4, $5, $6, 'queued', 1, $7, CASE WHEN $8 > now_ms() THEN $8 ELSE now_ms() END, $9, $10, $11, now_ms(), now_ms())`,
+    `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, forced, session, trace, internal, created_at, updated_at)
+     VALUES ($1, $2, $3, $4, $5, $6, 'queued', 1, $7, CASE WHEN $8 > now_ms() THEN $8 ELSE now_ms() END, $9, $10, $11, $12, now_ms(), now_ms())`,
     draft.id,
     draft.conversation,
     draft.channel,
@@ -214,6 +221,7 @@ async function insertDraft(q: Query, draft: NewDraft, seq: number): Promise<void
     draft.forced ? 1 : 0,
     draft.session ?? null,
     draft.trace ?? "",
+    draft.internal ? 1 : 0,
   );
 }
 
@@ -222,6 +230,8 @@ export interface DraftChange {
   /** 1 while the draft occupies the head of its lane. */
   readonly open: 0 | 1;
   readonly dueInMs?: number;
+  /** Why it is held, failed or dropped, as a short code that operators select by. Default: none. */
+  readonly code?: string | null;
   readonly reason?: string | null;
   readonly externalId?: string | null;
   readonly looks?: number;
@@ -231,7 +241,7 @@ export interface DraftChange {
 
 const draftMoves = movesToAny("drafts", {
   set: `open = $2, due_at = now_ms() + $3, reason = $4, external_id = COALESCE($5, external_id),
-       looks = $6, settle_until = COALESCE(now_ms() + $7, settle_until), updated_at = now_ms()`,
+       looks = $6, settle_until = COALESCE(now_ms() + $7, settle_until), code = $9, updated_at = now_ms()`,
   where: "id = $1 AND ($8 = '' OR state = $8)",
 });
 
@@ -253,6 +263,7 @@ export async function changeDraft(
     change.looks ?? 0,
     change.settleForMs ?? null,
     from ?? "",
+    change.code ?? null,
   );
   if (changed !== 1 && from === undefined) throw new TransitionRefused("drafts", id, change.state);
   return changed === 1;
@@ -292,7 +303,7 @@ export async function endRest(q: Query, { reply, seq }: DraftPart, state: "dropp
   await q.write(endings[state], reply, seq, reason);
 }
 const ended = {
-  set: "open = 0, reason = $3, updated_at = now_ms()",
+  set: "open = 0, code = 'earlier-part', reason = $3, updated_at = now_ms()",
   where: "reply = $1 AND seq > $2 AND attempts = 0",
 };
 const endings = {
@@ -305,7 +316,8 @@ const endings = {
 export async function resumeRest(q: Query, { reply, seq }: DraftPart): Promise<void> {
   await q.write(
     moves("drafts", "queued", {
-      set: "open = 1, reason = NULL, due_at = now_ms(), updated_at = now_ms()",
+      set: `open = 1, code = NULL, reason = NULL, due_at = now_ms(), updated_at = now_ms(),
+         released = (SELECT MAX(released) FROM drafts first WHERE first.reply = $1 AND first.seq = $2)`,
       where: "reply = $1 AND seq > $2 AND attempts = 0",
       from: ["held"],
     }),

@@ -1,10 +1,12 @@
 // Stages accept and route: events, their raw bytes, and the order of those that wait for capacity under the rate cap of their
 // channel.
 
+import { loopCode } from "../../domain/guards.ts";
 import { traceOf } from "../../ops/hops.ts";
 import type { Query } from "../driver.ts";
 import { channelsIn, manyRows } from "../many.ts";
 import { movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
+import { pauseEnd } from "./channel-pauses.ts";
 
 /** Code of a stored message that waits for capacity under the channel's cap. */
 const cappedCode = "cap-channel";
@@ -259,6 +261,18 @@ export async function countHeld(q: Query, channel: string, perMs: number, limit:
     channel,
     perMs,
     limit,
+  );
+  return row?.count ?? 0;
+}
+
+/** Counts the senders of the channel whose messages were refused as loops or held by the cap of a sender or a
+ *  conversation: in the last `perMs`, and after the end of the channel's last pause. */
+export async function loopingSenders(q: Query, channel: string, perMs: number): Promise<number> {
+  const row = await q.one<{ count: number }>(
+    `SELECT COUNT(DISTINCT sender) AS count FROM events WHERE channel = $1 AND received_at > now_ms() - $2 AND body <> '{}'
+       AND received_at >= ${pauseEnd("$1")} AND code IN ('${loopCode}', 'cap-sender', 'cap-conversation')`,
+    channel,
+    perMs,
   );
   return row?.count ?? 0;
 }

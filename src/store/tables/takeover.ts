@@ -16,7 +16,7 @@ const waitingAnswer = `drafts.state = 'queued' AND drafts.attempts = 0 AND draft
        AND NOT EXISTS (SELECT 1 FROM drafts other WHERE other.reply = drafts.reply AND other.attempts > 0)`;
 
 const dropQueued = moves("drafts", "dropped", {
-  set: "open = 0, reason = $2, updated_at = now_ms()",
+  set: "code = 'human-answered', open = 0, reason = $2, updated_at = now_ms()",
   where: "id = $1",
   from: ["queued"],
 });

@@ -5,6 +5,7 @@ import type { Query } from "../driver.ts";
 import { appendToLane, type Claim, type Held, leaseHeads, lockLane, nextSeq, refreshLane } from "../lanes.ts";
 import { manyRows } from "../many.ts";
 import { moves, movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
+import { isPaused, pauseEnd } from "./channel-pauses.ts";
 import type { ConversationRow } from "./conversations.ts";
 
 export interface TurnRow {
@@ -127,6 +128,8 @@ export interface ClaimedTurn {
   readonly conversation: ConversationRow;
   /** The reason why nothing may be sent to the turn's person; null when it may. */
   readonly suppressed: string | null;
+  /** Milliseconds since the turn was made. */
+  readonly waited: number;
 }
 
 /** Leases inbound lanes and reads their heads (`leaseHeads`). */
@@ -137,7 +140,7 @@ export async function leaseTurns(q: Query, claim: Claim): Promise<readonly Held<
 
 const claimColumns = {
   columns: `turns.*, now_ms() - turns.tried_at AS trying_for, now_ms() - turns.received_at AS age,
-       (SELECT now_ms() - ended_at FROM attempts WHERE attempts.subject = turns.id AND number = turns.attempts) AS over_ago,
+       now_ms() - turns.made_at AS waited, (SELECT now_ms() - ended_at FROM attempts WHERE attempts.subject = turns.id AND number = turns.attempts) AS over_ago,
        conversations.agent, conversations.person AS customer, conversations.person_name, conversations.via,
        conversations.subject AS thread_subject, conversations.token AS thread_token, conversations.platform_id,
        (SELECT reason FROM suppressions WHERE suppressions.channel = turns.channel AND address = turns.person AND active = 1) AS suppressed`,
@@ -153,15 +156,27 @@ interface ConversationColumns {
   readonly thread_token: string;
   readonly platform_id: string | null;
   readonly suppressed: string | null;
+  readonly waited: number;
 }
 
 function claimedTurn(row: TurnRow & ConversationColumns): ClaimedTurn {
-  const { conversation: id, channel, agent, customer, person_name, via, platform_id, suppressed } = row;
+  const {
+    conversation: id,
+    channel,
+    agent,
+    customer,
+    person_name,
+    via,
+    platform_id,
+    suppressed,
+    waited,
+  } = row;
   const conversation = { id, channel, agent, person: customer, person_name, via, platform_id };
   return {
     turn: row,
     conversation: { ...conversation, subject: row.thread_subject, token: row.thread_token },
     suppressed,
+    waited,
   };
 }
 
@@ -169,11 +184,15 @@ const asked = {
   set: "attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()",
   where: "turns.id = $1 AND open = 1 AND attempts = $4 AND question = $2 AND COALESCE(opening, '') = $3",
 };
-const askingMove = moves("turns", "asking", { ...asked, from: ["waiting"] });
+const askingMove = moves("turns", "asking", {
+  ...asked,
+  where: `${asked.where} AND (kind <> 'question' OR session IS NOT NULL OR NOT ${isPaused("turns.channel")})`,
+  from: ["waiting"],
+});
 
 /** Records the attempt before it is made. Call with the lane's row locked (`guardLease`). Returns false when the
- *  turn has changed since the claim: it was dropped, or a later message was added to it. Its claimed text must
- *  then not be asked. */
+ *  turn has changed since the claim (it was dropped, or a later message was added to it), or its channel was
+ *  paused. Its claimed text must then not be asked. */
 export async function recordAsking(q: Query, turn: TurnRow, node: string, token: number): Promise<boolean> {
   const changed = await q.run(askingMove, turn.id, turn.question, turn.opening ?? "", turn.attempts);
   if (changed !== 1) return false;
@@ -305,16 +324,19 @@ export async function platformIds(
 }
 
 /** Returns the use of a channel's cap: turns in the window, turns of senders without priority, and the
- *  age of the newest of those (milliseconds; null if none exists). */
+ *  age of the newest of those (milliseconds; null if none exists). `sincePause`: without the turns before the end of
+ *  the channel's last pause. */
 export async function capUse(
   q: Query,
   channel: string,
   windowMs: number,
+  sincePause = false,
 ): Promise<{ readonly total: number; readonly others: number; readonly sinceOther: number | null }> {
   const row = await q.one<{ total: number; others: number | null; since: number | null }>(
     `SELECT COUNT(*) AS total, CAST(SUM(CASE WHEN preferred = 0 THEN 1 ELSE 0 END) AS BIGINT) AS others,
        now_ms() - MAX(CASE WHEN preferred = 0 THEN made_at END) AS since
-     FROM turns WHERE channel = $1 AND made_at > now_ms() - $2 AND kind = 'question'`,
+     FROM turns WHERE channel = $1 AND made_at > now_ms() - $2 AND kind = 'question'
+       ${sincePause ? `AND made_at >= ${pauseEnd("$1")}` : ""}`,
     channel,
     windowMs,
   );
