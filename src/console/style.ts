@@ -3,10 +3,10 @@
 export const style = String.raw`
 :root{color-scheme:light dark;--ground:#f6f7f9;--panel:#fff;--text:#1b1f27;--muted:#565e6d;--line:#d9dde4;--soft:#eef0f4;
 --accent:#0b5cad;--on-accent:#fff;--good:#12693a;--good-ground:#e0f4e8;--warn:#7d4a00;--warn-ground:#fdf0d5;--bad:#a81a1a;
---bad-ground:#fde5e5;--off:#4d5564;--off-ground:#e8ebf0;--received:#4a7fc1;--answered:#2f9e62;--refused:#8a93a3;--held:#d9820f}
+--bad-ground:#fde5e5;--off:#4d5564;--off-ground:#e8ebf0;--received:#a9c6ea;--answered:#2f9e62;--refused:#8a93a3;--held:#d9820f}
 @media (prefers-color-scheme:dark){:root{--ground:#12151b;--panel:#1b1f27;--text:#e6e9ef;--muted:#a3acbb;--line:#343b48;
 --soft:#242a34;--accent:#74b3f5;--on-accent:#0d1420;--good:#6fd69b;--good-ground:#15331f;--warn:#f3bd63;--warn-ground:#3a2b0c;
---bad:#ff9a94;--bad-ground:#46191a;--off:#b3bccb;--off-ground:#2a313d;--received:#5f93d6;--answered:#41ad72;--refused:#737d8e;
+--bad:#ff9a94;--bad-ground:#46191a;--off:#b3bccb;--off-ground:#2a313d;--received:#2f4a6d;--answered:#41ad72;--refused:#737d8e;
 --held:#e0922a}}
 *{box-sizing:border-box}
 [hidden]{display:none!important}
@@ -25,6 +25,7 @@ main:focus{outline:none}
 .skip:focus{left:0}
 .hidden{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
 .muted{color:var(--muted)}
+.reason{display:block;font-size:.86em;background:none}
 .nowrap{white-space:nowrap}
 .wrap{overflow-wrap:anywhere}
 
@@ -113,8 +114,11 @@ details.act>form{margin-top:.6rem;display:flex;flex-wrap:wrap;gap:.6rem;align-it
 .facts dt{color:var(--muted)}
 .facts dd{margin:0;overflow-wrap:anywhere}
 
-.chart{display:block;width:100%;height:auto}
-.chart text{fill:var(--muted);font:11px system-ui,sans-serif}
+.chart{display:grid;grid-template-columns:auto 1fr;gap:.25rem .6rem;margin:0 0 .75rem;font-size:.78rem;color:var(--muted);font-variant-numeric:tabular-nums}
+.chart svg{width:100%;height:11rem;display:block;overflow:visible}
+.chart .rows,.chart .times{display:flex;justify-content:space-between}
+.chart .rows{flex-direction:column;text-align:right;margin:-.55rem 0}
+.chart .times{grid-column:2}
 .chart .grid{stroke:var(--line);stroke-width:1}
 .received{fill:var(--received)}.answered{fill:var(--answered)}.refused{fill:var(--refused)}.held{fill:var(--held)}
 .legend{display:flex;flex-wrap:wrap;gap:.3rem 1.25rem;list-style:none;margin:0 0 .5rem;padding:0}

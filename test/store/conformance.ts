@@ -23,6 +23,7 @@ import { describeSessions } from "./sessions.ts";
 import { describeTransactions } from "./transactions.ts";
 import { describeTransitions } from "./transitions.ts";
 import { describeWatching } from "./watching.ts";
+import { describeWorklists } from "./worklists.ts";
 
 /** Declares the suite. `place` gives the running test an empty store of its own. */
 export function describeStore(name: string, place: NewPlace): void {
@@ -48,5 +49,6 @@ export function describeStore(name: string, place: NewPlace): void {
     describeFiles(place);
     describePlatformTold(place);
     describeBehind(place);
+    describeWorklists(place);
   });
 }

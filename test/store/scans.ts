@@ -22,7 +22,9 @@ import { loadConversations, loadFacts } from "../../src/pipeline/route/rows.ts";
 import { leaseDrafts } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
 import { channelsWithDueLanes } from "../../src/store/lanes.ts";
+import { countHour, lastQuestions } from "../../src/store/operators/hours.ts";
 import { overview } from "../../src/store/operators/overview.ts";
+import * as lists from "../../src/store/operators/worklists.ts";
 import { forget } from "../../src/store/retention.ts";
 import { cite, conversationsCiting } from "../../src/store/tables/conversations.ts";
 import { channelsToCompose } from "../../src/store/tables/drafts.ts";
@@ -248,6 +250,21 @@ export function describeScans(place: NewPlace): void {
       expect(await scans(db, (q) => conversationsCiting(q, "c", "<m7", "a@example.org"))).toEqual([]);
       const ages = { rawMs: 86_400_000, eventsMs: 86_400_000 };
       expect(await scans(db, (q) => forget(q, ages))).toEqual([]);
+      const now = Date.now();
+      expect(await scans(db, (q) => countHour(q, now + 3_600_000, now + 7_200_000))).toEqual([]);
+      expect(await scans(db, lastQuestions)).toEqual([]);
+      const page = { channel: "c", reason: "r", text: "t", limit: 50 };
+      for (const states of [["ignored"], ["held", "failed"]] as const) {
+        expect(await scans(db, (q) => lists.listMessages(q, states, page))).toEqual([]);
+        expect(await scans(db, (q) => lists.groupMessages(q, states))).toEqual([]);
+      }
+      for (const state of ["held", "failed"] as const) {
+        expect(await scans(db, (q) => lists.listReplies(q, state, page))).toEqual([]);
+        expect(await scans(db, (q) => lists.groupReplies(q, state))).toEqual([]);
+      }
+      for (const kind of ["messages", "questions", "replies"] as const)
+        expect(await scans(db, (q) => lists.listWaiting(q, kind, { limit: 50 }))).toEqual([]);
+      expect(await scans(db, (q) => escalations.unclosedEscalations(q, 9))).toEqual([]);
       // The judge is no yes-man.
       expect(
         await scans(db, (q) => q.all("SELECT id FROM turns WHERE open = 0 AND reason IS NULL")),

@@ -183,6 +183,10 @@ function tiles(
   </ul>`;
 }
 
+/** A channel that works has a green badge, whatever waits on it. */
+const badgeOf = (state: string, level: Level): Level =>
+  state === "ready" || state === "standby" ? "good" : level;
+
 const stateNames: Readonly<Record<string, string>> = { unauthorized: "credentials refused" };
 
 const linked = (path: string, value: number): Markup =>
@@ -222,8 +226,8 @@ function channelRow(
   const query = `channel=${encodeURIComponent(id)}`;
   return html`<tr>
     <th scope="row">${id}<span class="muted">${report?.adapter ?? ""}</span></th>
-    <td data-label="State"><div><span class="badge ${level}">${stateNames[state] ?? state}</span>
-      ${reasons.map((reason) => html`<span class="muted wrap">${reason}</span>`)}</div></td>
+    <td data-label="State"><div><span class="badge ${badgeOf(state, level)}">${stateNames[state] ?? state}</span>
+      ${reasons.map((reason) => html`<span class="reason wrap">${reason}</span>`)}</div></td>
     <td data-label="Since">${report === null ? "" : when(Date.parse(report.since))}</td>
     <td data-label="Next attempt">${nextAt === null ? "" : when(nextAt)}</td>
     <td data-label="Last message">${last === null ? html`<span>none</span>` : html`<span>${span(now - last)} ago</span>`}</td>

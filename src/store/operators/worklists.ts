@@ -216,7 +216,7 @@ async function waitingOf(
   const within = channel === "" ? "$1 = ''" : "channel = $1";
   if (kind === "messages") {
     const rows = await q.all<EventItem>(
-      `SELECT ${eventColumns} FROM events WHERE state = 'stored' AND ${within} ORDER BY id LIMIT ${mostCounted}`,
+      `SELECT ${eventColumns} FROM events WHERE state = 'stored' AND ${within} LIMIT ${mostCounted}`,
       channel,
     );
     return rows.map((row) => itemOfEvent(row, true));
