@@ -93,7 +93,7 @@ async function tryOne(q: Query, { kind, action, why }: ItemAction, id: string): 
     await q.savepoint(async () => {
       if (kind === "messages")
         await (action === "release" ? releaseEvent(q, Number(id)) : dropMessage(q, Number(id), why));
-      else await (action === "release" ? resendDraft(q, id) : dropDraft(q, id, why));
+      else await (action === "release" ? resendDraft(q, id) : dropDraft(q, id, { why }));
     });
     return null;
   } catch (error) {

@@ -7,6 +7,7 @@ import { type Direction, refreshLane } from "./lanes.ts";
 import { revokeLease } from "./leases.ts";
 import { releaseEvent } from "./operators/inbox.ts";
 import { dropDraft, resendDraft } from "./operators/outbox.ts";
+import { recordAction, someOperator } from "./tables/actions.ts";
 import { allKnown } from "./tables/polls.ts";
 import { moves } from "./transitions.ts";
 
@@ -119,6 +120,7 @@ export async function releaseHeld(
   decision: "answer" | "drop",
   channel: string | null,
   limit: number,
+  actor: string = someOperator,
 ): Promise<number> {
   const events = await q.all<{ id: number; turn: string | null }>(
     `SELECT id, turn FROM events WHERE state IN ('ignored', 'held', 'failed') AND state = 'held'
@@ -129,8 +131,8 @@ export async function releaseHeld(
   for (const { id, turn } of events) {
     const still = await q.one("SELECT 1 FROM events WHERE id = $1 AND state = 'held'", id);
     if (!still) continue; // released with another message of the same turn
-    if (decision === "answer") await releaseEvent(q, id);
-    else await dropEvent(q, id, turn);
+    if (decision === "answer") await releaseEvent(q, id, actor);
+    else await dropEvent(q, id, turn, actor);
   }
   const drafts = await q.all<{ id: string }>(
     `SELECT id FROM drafts WHERE state = 'held' AND code = '${answeredBefore}' AND (channel = $1 OR $1 = '')
@@ -138,12 +140,19 @@ export async function releaseHeld(
     channel ?? "",
     limit,
   );
-  for (const { id } of drafts) await (decision === "answer" ? resendDraft(q, id) : dropDraft(q, id));
+  for (const { id } of drafts)
+    await (decision === "answer" ? resendDraft(q, id, actor) : dropDraft(q, id, { actor }));
   return events.length + drafts.length;
 }
 
 /** Closes a held message without an answer. Throws when it is not held for this reason. */
-export async function dropEvent(q: Query, id: number, turn?: string | null): Promise<void> {
+export async function dropEvent(
+  q: Query,
+  id: number,
+  turn?: string | null,
+  actor: string = someOperator,
+): Promise<void> {
+  await recordAction(q, { action: "drop", actor }, { event: id });
   const where = turn == null ? "id = $1" : "(id = $1 OR turn = $2)";
   const values = turn == null ? [id] : [id, turn];
   const changed = await q.run(

@@ -25,6 +25,8 @@ export interface Forgotten {
   readonly escalations: number;
   /** Deliveries of the platform's webhooks. */
   readonly intakes: number;
+  /** Recorded actions of operators. */
+  readonly actions: number;
   /** Checked conversations: their personal data was erased, or they are still active. */
   readonly people: number;
 }
@@ -48,6 +50,7 @@ export async function forget(
     drafts: await forgetDrafts(q, ages.eventsMs),
     escalations: await forgetEscalations(q, ages.eventsMs),
     intakes: await forgetIntakes(q, ages.eventsMs),
+    actions: await forgetActions(q, ages.eventsMs),
     people: await forgetPeople(q, ages.eventsMs, recheckMs),
   };
 }
@@ -256,6 +259,14 @@ async function forgetIntakes(q: Query, ageMs: number): Promise<number> {
     `UPDATE intakes SET body = '' WHERE body <> '' AND state <> 'stored' AND (agent, id) IN (
        SELECT agent, id FROM intakes WHERE body <> '' AND state <> 'stored' AND received_at < now_ms() - $1
        ORDER BY received_at LIMIT ${batch})`,
+    ageMs,
+  );
+}
+
+async function forgetActions(q: Query, ageMs: number): Promise<number> {
+  return q.run(
+    `DELETE FROM actions WHERE id IN (
+       SELECT id FROM actions WHERE made_at < now_ms() - $1 ORDER BY made_at LIMIT ${batch})`,
     ageMs,
   );
 }

@@ -285,6 +285,7 @@ export function describeOperators(place: NewPlace): void {
         drafts: 0,
         escalations: 0,
         intakes: 0,
+        actions: 0,
         people: 0,
       });
       expect(await clean()).toEqual({
@@ -298,6 +299,7 @@ export function describeOperators(place: NewPlace): void {
         drafts: 0,
         escalations: 0,
         intakes: 0,
+        actions: 0,
         people: 0,
       });
       const left = await db.read((q) => q.all<{ id: string }>("SELECT id FROM blobs ORDER BY id"));
@@ -334,6 +336,7 @@ export function describeOperators(place: NewPlace): void {
         drafts: 1,
         escalations: 0,
         intakes: 0,
+        actions: 0,
         people: 0,
       });
       const words = await db.read(async (q) => [

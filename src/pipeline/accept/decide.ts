@@ -32,6 +32,10 @@ export function withoutTrace(event: InboundEvent): InboundEvent {
 export const isHandled = (event: InboundEvent): boolean =>
   event.kind === "message" && event.handledBefore?.by === "self";
 
+/** The columns `subject` and `cited` are for lists and for the search, whose index entries are limited by PostgreSQL.
+ *  The body has the complete values. */
+const longestColumn = 250;
+
 /** Returns the row of an event that `node` has received. */
 export function toRow(channel: string, event: InboundEvent, node: string): NewEvent {
   const bytes = "raw" in event ? event.raw : undefined;
@@ -40,9 +44,10 @@ export function toRow(channel: string, event: InboundEvent, node: string): NewEv
     channel,
     externalId: event.id,
     fingerprint: ("fingerprint" in event ? event.fingerprint : undefined) ?? null,
+    cited: message?.cited === undefined ? null : message.cited.slice(0, longestColumn),
     kind: event.kind,
     sender: event.kind === "delivery" ? null : event.from.address.toLowerCase(),
-    subject: message?.subject ?? message?.forHumans?.subject ?? null,
+    subject: (message?.subject ?? message?.forHumans?.subject)?.slice(0, longestColumn) ?? null,
     body: bodyOf(withNode(event, node)),
     sentAt: message ? message.sentAt.getTime() : null,
     raw: bytes ? blob(bytes) : null,

@@ -11,6 +11,8 @@ export interface NewEvent {
   readonly channel: string;
   readonly externalId: string;
   readonly fingerprint: string | null;
+  /** The id that answers cite, when it differs from `externalId`; for the search. */
+  readonly cited?: string | null;
   readonly kind: "message" | "delivery" | "session";
   readonly sender: string | null;
   readonly subject: string | null;
@@ -53,12 +55,12 @@ const answersLookedUp = [0, 1, 2, 3, 4] as const;
  *   one queue per domain.
  */
 const insert = manyRows(
-  `WITH given (channel, external_id, fingerprint, kind, code, sender, subject, body, raw, sent_at, standing, domain,
+  `WITH given (channel, external_id, fingerprint, cited, kind, code, sender, subject, body, raw, sent_at, standing, domain,
      answer0, answer1, answer2, answer3, answer4, known_before) AS (VALUES`,
-  "(?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS BIGINT), CAST(? AS BIGINT), ?, ?, ?, ?, ?, ?, now_ms() - ?)",
+  "(?, ?, ?, CAST(? AS TEXT), ?, ?, ?, ?, ?, ?, CAST(? AS BIGINT), CAST(? AS BIGINT), ?, ?, ?, ?, ?, ?, now_ms() - ?)",
   `)
-   INSERT INTO events (channel, external_id, fingerprint, kind, state, code, sender, subject, body, raw, due_at, sent_at, received_at, preferred, queue)
-   SELECT channel, external_id, CASE WHEN copy = 1 THEN NULL ELSE fingerprint END, kind,
+   INSERT INTO events (channel, external_id, fingerprint, cited, kind, state, code, sender, subject, body, raw, due_at, sent_at, received_at, preferred, queue)
+   SELECT channel, external_id, CASE WHEN copy = 1 THEN NULL ELSE fingerprint END, cited, kind,
      CASE WHEN copy = 1 THEN 'ignored' ELSE 'stored' END, CASE WHEN copy = 1 THEN 'duplicate' ELSE code END,
      sender, subject, body, CASE WHEN copy = 1 THEN NULL ELSE raw END, now_ms(), sent_at, now_ms(),
      preferred, CASE WHEN preferred = 1 THEN sender ELSE domain END
@@ -154,6 +156,7 @@ function valuesOf(event: NewEvent): Value[] {
     channel,
     event.externalId,
     event.fingerprint,
+    event.cited ?? null,
     kind,
     event.exempt ? exempt : null,
     sender,

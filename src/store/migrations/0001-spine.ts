@@ -128,6 +128,7 @@ CREATE TABLE events (
   channel TEXT NOT NULL,
   external_id TEXT NOT NULL,
   fingerprint TEXT,
+  cited TEXT,
   kind TEXT NOT NULL CHECK (kind IN ('message', 'delivery', 'session')),
   state TEXT NOT NULL CHECK (state IN ('stored', 'routed', 'ignored', 'held', 'failed')),
   code TEXT,
@@ -158,6 +159,10 @@ CREATE INDEX events_blob ON events (raw) WHERE raw IS NOT NULL;
 CREATE INDEX events_listed ON events (state, id) WHERE state IN ('ignored', 'held', 'failed');
 CREATE INDEX events_kept ON events (received_at, kind, channel, state) WHERE body <> '{}';
 CREATE INDEX events_raw ON events (received_at) WHERE raw IS NOT NULL;
+CREATE INDEX events_conversation ON events (conversation, id) WHERE conversation IS NOT NULL;
+-- For the search by parts of addresses and subjects: read from its newest end, and new entries are appended to it.
+CREATE INDEX events_searched ON events (received_at, channel, sender, subject, cited) WHERE kind = 'message'; -- only: sqlite
+CREATE INDEX events_searched ON events (received_at, channel, sender, subject, cited, id) WHERE kind = 'message'; -- only: postgres
 
 CREATE TABLE attachments (
   event BIGINT NOT NULL REFERENCES events (id),
@@ -342,4 +347,20 @@ CREATE TABLE suppressions (
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
 CREATE INDEX suppressions_active ON suppressions (channel) WHERE active = 1;
+
+CREATE TABLE actions (
+  id INTEGER PRIMARY KEY, -- only: sqlite
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- only: postgres
+  action TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  detail TEXT,
+  channel TEXT NOT NULL,
+  conversation TEXT REFERENCES conversations (id),
+  event BIGINT,
+  draft TEXT,
+  made_at BIGINT NOT NULL
+);
+CREATE INDEX actions_conversation ON actions (conversation, id) WHERE conversation IS NOT NULL;
+CREATE INDEX actions_event ON actions (event) WHERE event IS NOT NULL;
+CREATE INDEX actions_kept ON actions (made_at);
 `;

@@ -1,6 +1,8 @@
 // Operator commands for events: list unanswered events, show one, release one.
 
 import { type Query, touch } from "../driver.ts";
+import { listOf } from "../many.ts";
+import { recordAction, someOperator } from "../tables/actions.ts";
 import { settleEventsOf } from "../tables/events.ts";
 import { reviveTurn } from "../tables/turns.ts";
 import { moves } from "../transitions.ts";
@@ -10,6 +12,8 @@ export interface EventSummary {
   readonly id: number;
   readonly channel: string;
   readonly external_id: string;
+  /** The id that answers cite (a Message-ID), when it differs from `external_id`. */
+  readonly cited: string | null;
   readonly kind: "message" | "delivery" | "session";
   readonly state: string;
   readonly code: string | null;
@@ -19,31 +23,68 @@ export interface EventSummary {
   readonly attempts: number;
   readonly sent_at: number | null;
   readonly received_at: number;
+  readonly conversation: string | null;
 }
 
-const columns =
-  "id, channel, external_id, kind, state, code, reason, sender, subject, attempts, sent_at, received_at";
+/** Columns of `EventSummary`. */
+export const eventColumns =
+  "id, channel, external_id, cited, kind, state, code, reason, sender, subject, attempts, sent_at, received_at, conversation";
+
+/** `waiting`: to be routed, or with an open question. `answered`: routed, and the question is closed. */
+export type ListedState = "ignored" | "held" | "failed" | "stored" | "waiting" | "answered" | "all";
+
+// The first three repeat the condition of the partial index; without it the databases would scan all events.
+const stopped = "state IN ('ignored', 'held', 'failed') AND state =";
+const conditions: Readonly<Record<ListedState, string>> = {
+  ignored: `${stopped} 'ignored'`,
+  held: `${stopped} 'held'`,
+  failed: `${stopped} 'failed'`,
+  stored: "state = 'stored'",
+  waiting: `id IN (SELECT id FROM events WHERE state = 'stored'
+     UNION ALL SELECT asked.id FROM turns JOIN events AS asked ON asked.turn = turns.id WHERE turns.open = 1)`,
+  answered: `state = 'routed' AND NOT EXISTS (
+     SELECT 1 FROM turns WHERE turns.id = events.turn AND turns.state IN ('waiting', 'asking', 'unknown'))`,
+  all: "state <> ''",
+};
 
 /** Newest first. */
 export async function listEvents(
   q: Query,
   wanted: {
-    readonly state: "ignored" | "held" | "failed" | "stored";
+    readonly state: ListedState;
     readonly code?: string;
     readonly channel?: string;
+    /** Epoch milliseconds. */
+    readonly since?: number;
+    /** Without delivery receipts and changes of calls. */
+    readonly kind?: "message";
     readonly limit: number;
   },
 ): Promise<EventSummary[]> {
-  // Repeats the condition of the partial index; without it the databases would scan all events.
-  const indexed = wanted.state === "stored" ? "state = 'stored'" : "state IN ('ignored', 'held', 'failed')";
   return q.all<EventSummary>(
-    `SELECT ${columns} FROM events WHERE ${indexed} AND state = $1 AND (code = $2 OR $2 = '')
-       AND (channel = $3 OR $3 = '') ORDER BY id DESC LIMIT $4`,
-    wanted.state,
+    `SELECT ${eventColumns} FROM events WHERE ${conditions[wanted.state]} AND (code = $1 OR $1 = '')
+       AND (channel = $2 OR $2 = '') AND (kind = $3 OR $3 = '') AND received_at >= $4 ORDER BY id DESC LIMIT $5`,
     wanted.code ?? "",
     wanted.channel ?? "",
+    wanted.kind ?? "",
+    wanted.since ?? 0,
     wanted.limit,
   );
+}
+
+/** Returns events by their numbers. */
+export async function readEvents(
+  q: Query,
+  ids: Iterable<number>,
+): Promise<ReadonlyMap<number, EventSummary>> {
+  const rows = await q.all<EventSummary>(
+    `SELECT ${eventColumns} FROM events
+     WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each($1)) -- only: sqlite
+     WHERE id = ANY (ARRAY(SELECT CAST(json_array_elements_text(CAST($1 AS json)) AS BIGINT))) -- only: postgres
+    `,
+    listOf([...ids].map(String)),
+  );
+  return new Map(rows.map((row) => [row.id, row]));
 }
 
 /** Returns an event with its body (JSON; `{}` after retention erased it) and the names of its
@@ -54,13 +95,12 @@ export async function showEvent(
 ): Promise<
   | (EventSummary & {
       readonly body: string;
-      readonly conversation: string | null;
       readonly attachments: readonly { name: string; media_type: string; size: number | null }[];
     })
   | null
 > {
-  const event = await q.one<EventSummary & { body: string; conversation: string | null }>(
-    `SELECT ${columns}, body, conversation FROM events WHERE id = $1`,
+  const event = await q.one<EventSummary & { body: string }>(
+    `SELECT ${eventColumns}, body FROM events WHERE id = $1`,
     id,
   );
   if (!event) return null;
@@ -74,7 +114,8 @@ export async function showEvent(
 /** Routes a message that was ignored, held or failed, or that waits under its channel's cap; the guards
  *  do not apply to it. Throws when the id is unknown, when the event is not a message or is a duplicate,
  *  and when retention has erased its text. */
-export async function releaseEvent(q: Query, id: number): Promise<void> {
+export async function releaseEvent(q: Query, id: number, actor: string = someOperator): Promise<void> {
+  await recordAction(q, { action: "answer", actor }, { event: id });
   if (await reviveAsked(q, id)) return;
   const changed = await q.run(
     moves("events", "stored", {

@@ -2,6 +2,7 @@
 
 import type { Query } from "../driver.ts";
 import { lockLane, refreshLane } from "../lanes.ts";
+import { recordAction, someOperator } from "../tables/actions.ts";
 import { resent, resumeRest } from "../tables/drafts.ts";
 import { moves } from "../transitions.ts";
 
@@ -29,20 +30,28 @@ export interface AttemptRow {
   readonly ended_at: number | null;
 }
 
-const columns =
+/** Columns of `DraftSummary`. */
+export const draftColumns =
   "id, channel, conversation, recipient, state, attempts, reason, external_id, due_at, created_at, updated_at";
 
 /** Newest first. */
 export async function listDrafts(
   q: Query,
-  wanted: { readonly state?: string; readonly channel?: string; readonly limit: number },
+  wanted: {
+    readonly state?: string;
+    readonly channel?: string;
+    /** Only drafts created since then (epoch milliseconds). */
+    readonly since?: number;
+    readonly limit: number;
+  },
 ): Promise<DraftSummary[]> {
   const order = wanted.state === undefined ? "id DESC" : "updated_at DESC, id DESC";
   return q.all<DraftSummary>(
-    `SELECT ${columns} FROM drafts WHERE ${wanted.state === undefined ? "state <> $1" : "state = $1"}
-       AND (channel = $2 OR $2 = '') ORDER BY ${order} LIMIT $3`,
+    `SELECT ${draftColumns} FROM drafts WHERE ${wanted.state === undefined ? "state <> $1" : "state = $1"}
+       AND (channel = $2 OR $2 = '') AND created_at >= $3 ORDER BY ${order} LIMIT $4`,
     wanted.state ?? "",
     wanted.channel ?? "",
+    wanted.since ?? 0,
     wanted.limit,
   );
 }
@@ -54,7 +63,7 @@ export async function showDraft(
   id: string,
 ): Promise<(DraftSummary & { readonly body: string; readonly tries: readonly AttemptRow[] }) | null> {
   const draft = await q.one<DraftSummary & { body: string }>(
-    `SELECT ${columns}, body FROM drafts WHERE id = $1`,
+    `SELECT ${draftColumns}, body FROM drafts WHERE id = $1`,
     id,
   );
   if (!draft) return null;
@@ -73,7 +82,8 @@ export async function attemptsOn(q: Query, subject: string): Promise<AttemptRow[
  *  of its conversation. The parts of its reply that were held with it follow.
  *  Throws when the id is unknown, when the draft is in another state, and when retention has erased its
  *  text. */
-export async function resendDraft(q: Query, id: string): Promise<void> {
+export async function resendDraft(q: Query, id: string, actor: string = someOperator): Promise<void> {
+  await recordAction(q, { action: "resend", actor }, { draft: id });
   const update = moves("drafts", "queued", {
     set: `open = 1, due_at = now_ms(), looks = 0, tried_at = NULL, released = 1, code = NULL, reason = '${resent}',
        updated_at = now_ms()`,
@@ -90,7 +100,12 @@ export const droppedBecause = (why: string): string =>
 
 /** Drops a draft that has not certainly been sent; `why` are the operator's words. Throws when the id is unknown, or when the draft is
  *  in another state. */
-export async function dropDraft(q: Query, id: string, why = ""): Promise<void> {
+export async function dropDraft(
+  q: Query,
+  id: string,
+  { why = "", actor = someOperator }: { readonly why?: string; readonly actor?: string } = {},
+): Promise<void> {
+  await recordAction(q, { action: "drop", actor }, { draft: id });
   const update = moves("drafts", "dropped", {
     set: "open = 0, reason = $2, updated_at = now_ms()",
     where: "id = $1",

@@ -226,12 +226,20 @@ export async function closeEscalation(q: Query, id: string, by: string): Promise
 /** Newest first. */
 export async function listEscalations(
   q: Query,
-  filter: { readonly state?: string; readonly channel?: string; readonly limit: number },
+  filter: {
+    readonly state?: string;
+    readonly channel?: string;
+    /** Only escalations opened since then (epoch milliseconds). */
+    readonly since?: number;
+    readonly limit: number;
+  },
 ): Promise<EscalationRow[]> {
   return q.all<EscalationRow>(
-    `SELECT ${escalationColumns} FROM escalations WHERE ($1 = '' OR state = $1) AND ($2 = '' OR channel = $2) ORDER BY number DESC LIMIT $3`,
+    `SELECT ${escalationColumns} FROM escalations WHERE ($1 = '' OR state = $1) AND ($2 = '' OR channel = $2)
+       AND opened_at >= $3 ORDER BY number DESC LIMIT $4`,
     filter.state ?? "",
     filter.channel ?? "",
+    filter.since ?? 0,
     filter.limit,
   );
 }

@@ -1,0 +1,254 @@
+// The complete history of one conversation, or of one message without a conversation, as rows. The number of statements
+// does not depend on the number of rows, and each list is limited to its newest rows.
+
+import type { Query } from "../driver.ts";
+import { fromListed, listOf } from "../many.ts";
+import { type ActionRow, actionColumns } from "../tables/actions.ts";
+import { type EscalationRow, escalationColumns, type TriggerRow } from "../tables/escalations.ts";
+import { type EventSummary, eventColumns } from "./inbox.ts";
+import { type AttemptRow, type DraftSummary, draftColumns } from "./outbox.ts";
+
+export interface EventHistory extends EventSummary {
+  /** The adapter's event as JSON; `{}` after retention has erased it. */
+  readonly body: string;
+  readonly turn: string | null;
+  /** Bytes of the message as received; null when they are not stored. */
+  readonly raw_size: number | null;
+  readonly attachments: readonly AttachmentSummary[];
+}
+
+export interface AttachmentSummary {
+  readonly name: string;
+  readonly media_type: string;
+  readonly size: number | null;
+}
+
+export interface TurnHistory {
+  readonly id: string;
+  readonly seq: number;
+  readonly kind: "question" | "relayed" | "mode";
+  readonly event: number | null;
+  readonly session: string | null;
+  readonly state: string;
+  readonly question: string;
+  readonly context: string | null;
+  readonly opening: string | null;
+  readonly looks: number;
+  readonly due_at: number;
+  readonly question_id: string | null;
+  readonly reason: string | null;
+  readonly received_at: number;
+  readonly made_at: number;
+  readonly updated_at: number;
+  readonly attempts: readonly AttemptRow[];
+}
+
+export interface ReplyHistory {
+  readonly id: string;
+  readonly turn: string | null;
+  readonly kind: "answer" | "opening" | "notice" | "human";
+  readonly state: string;
+  readonly text: string;
+  readonly platform_id: string | null;
+  readonly reason: string | null;
+  readonly created_at: number;
+}
+
+export interface DraftHistory extends Omit<DraftSummary, "attempts"> {
+  readonly reply: string;
+  readonly looks: number;
+  readonly heard: string | null;
+  readonly attempts: readonly AttemptRow[];
+}
+
+/** A notification of a responder, with the delivery of the draft that carries it. */
+export interface NotificationHistory {
+  readonly id: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly way: string;
+  readonly address: string;
+  readonly channel: string;
+  readonly made_at: number;
+  readonly due_at: number | null;
+  readonly draft: string | null;
+  /** State and reason of the draft; null before it is composed. */
+  readonly state: string | null;
+  readonly reason: string | null;
+  readonly settled_at: number | null;
+}
+
+export interface EscalationHistory extends EscalationRow {
+  readonly triggers: readonly TriggerRow[];
+  readonly notifications: readonly NotificationHistory[];
+}
+
+export interface ConversationHeader {
+  readonly id: string;
+  readonly channel: string;
+  readonly agent: string;
+  readonly person: string;
+  readonly person_name: string | null;
+  readonly via: string | null;
+  readonly subject: string | null;
+  readonly platform_id: string | null;
+  readonly opened_at: number;
+  /** Who answers at the platform, `ai` or `manual`; null when it was never polled. */
+  readonly mode: string | null;
+  /** Why nothing may be sent to the person; null when it may. */
+  readonly suppressed: string | null;
+}
+
+export interface History {
+  /** Null for a message without a conversation. */
+  readonly conversation: ConversationHeader | null;
+  readonly events: readonly EventHistory[];
+  readonly turns: readonly TurnHistory[];
+  readonly replies: readonly ReplyHistory[];
+  readonly drafts: readonly DraftHistory[];
+  readonly escalations: readonly EscalationHistory[];
+  readonly actions: readonly ActionRow[];
+  /** True when a list has reached the limit: older rows are missing. */
+  readonly cut: boolean;
+}
+
+/** Returns the history of a conversation, each list oldest first and limited to its newest `limit` rows. Null when the
+ *  conversation does not exist. */
+export async function conversationHistory(q: Query, id: string, limit: number): Promise<History | null> {
+  const conversation = await q.one<ConversationHeader>(
+    `SELECT conversations.id, conversations.channel, agent, person, person_name, via, subject, platform_id, opened_at,
+       (SELECT mode FROM watches WHERE watches.conversation = conversations.id) AS mode,
+       (SELECT reason FROM suppressions WHERE suppressions.channel = conversations.channel AND address = person AND active = 1) AS suppressed
+     FROM conversations WHERE conversations.id = $1`,
+    id,
+  );
+  if (!conversation) return null;
+  const events = await q.all<Omit<EventHistory, "attachments">>(
+    `SELECT ${historyColumns} FROM events WHERE conversation = $1 ORDER BY id DESC LIMIT $2`,
+    id,
+    limit,
+  );
+  const turns = await q.all<Omit<TurnHistory, "attempts">>(
+    `SELECT id, seq, kind, event, session, state, question, context, opening, looks, due_at, question_id, reason,
+       received_at, made_at, updated_at FROM turns WHERE conversation = $1 ORDER BY seq DESC LIMIT $2`,
+    id,
+    limit,
+  );
+  const replies = await q.all<ReplyHistory>(
+    `SELECT id, turn, kind, state, text, platform_id, reason, created_at FROM replies
+     WHERE conversation = $1 ORDER BY created_at DESC, id DESC LIMIT $2`,
+    id,
+    limit,
+  );
+  // Drafts before all others have low sequence numbers; their ids follow the time.
+  const drafts = await q.all<Omit<DraftHistory, "attempts">>(
+    `SELECT ${draftColumns.replace(" attempts,", "")}, reply, looks, heard FROM drafts
+     WHERE conversation = $1 ORDER BY id DESC LIMIT $2`,
+    id,
+    limit,
+  );
+  const attempts = await attemptsOf(
+    q,
+    [...turns, ...drafts].map((one) => one.id),
+  );
+  const actions = await q.all<ActionRow>(
+    `SELECT ${actionColumns} FROM actions WHERE conversation = $1 ORDER BY id DESC LIMIT $2`,
+    id,
+    limit,
+  );
+  const escalations = await escalationsOf(q, id, limit);
+  const lists = [events, turns, replies, drafts, actions, escalations];
+  return {
+    conversation,
+    events: await withAttachments(q, events.reverse()),
+    turns: turns.reverse().map((one) => ({ ...one, attempts: attempts.get(one.id) ?? [] })),
+    replies: replies.reverse(),
+    drafts: drafts.reverse().map((one) => ({ ...one, attempts: attempts.get(one.id) ?? [] })),
+    escalations,
+    actions: actions.reverse(),
+    cut: lists.some(({ length }) => length === limit),
+  };
+}
+
+/** Returns the history of one message. Its turn, reply and drafts are part of the history of its conversation. Null
+ *  when the message does not exist. */
+export async function eventHistory(q: Query, id: number): Promise<History | null> {
+  const event = await q.one<Omit<EventHistory, "attachments">>(
+    `SELECT ${historyColumns} FROM events WHERE id = $1`,
+    id,
+  );
+  if (!event) return null;
+  const actions = await q.all<ActionRow>(
+    `SELECT ${actionColumns} FROM actions WHERE event = $1 ORDER BY id LIMIT 100`,
+    id,
+  );
+  const events = await withAttachments(q, [event]);
+  const none = { turns: [], replies: [], drafts: [], escalations: [] };
+  return { conversation: null, events, ...none, actions, cut: false };
+}
+
+const historyColumns = `${eventColumns}, body, turn,
+     (SELECT length(bytes) FROM blobs WHERE blobs.id = events.raw) AS raw_size`;
+
+async function withAttachments(
+  q: Query,
+  events: readonly Omit<EventHistory, "attachments">[],
+): Promise<EventHistory[]> {
+  const rows = await q.all<AttachmentSummary & { readonly event: number }>(
+    `SELECT event, name, media_type, size FROM attachments
+     WHERE event IN (SELECT CAST(value AS BIGINT) FROM json_each($1)) -- only: sqlite
+     WHERE event = ANY (ARRAY(SELECT CAST(json_array_elements_text(CAST($1 AS json)) AS BIGINT))) -- only: postgres
+     ORDER BY event, position`,
+    listOf(events.map((one) => String(one.id))),
+  );
+  const byEvent = Map.groupBy(rows, ({ event }) => event);
+  return events.map((one) => ({
+    ...one,
+    attachments: (byEvent.get(one.id) ?? []).map(({ name, media_type, size }) => ({
+      name,
+      media_type,
+      size,
+    })),
+  }));
+}
+
+async function attemptsOf(
+  q: Query,
+  subjects: readonly string[],
+): Promise<ReadonlyMap<string, readonly AttemptRow[]>> {
+  const rows = await q.all<AttemptRow & { readonly subject: string }>(
+    `SELECT subject, number, kind, node, outcome, detail, started_at, ended_at ${fromListed("attempts", "subject")}
+     ORDER BY subject, number`,
+    listOf(subjects),
+  );
+  return Map.groupBy(rows, ({ subject }) => subject);
+}
+
+async function escalationsOf(q: Query, conversation: string, limit: number): Promise<EscalationHistory[]> {
+  const rows = await q.all<EscalationRow>(
+    `SELECT ${escalationColumns} FROM escalations WHERE conversation = $1 ORDER BY number DESC LIMIT $2`,
+    conversation,
+    limit,
+  );
+  if (rows.length === 0) return [];
+  const ids = listOf(rows.map(({ id }) => id));
+  const triggers = await q.all<TriggerRow & { readonly escalation: string }>(
+    `SELECT escalation, source, detail, noticed_at ${fromListed("sources", "escalation")}
+     ORDER BY noticed_at, key LIMIT $2`,
+    ids,
+    limit,
+  );
+  const notifications = await q.all<NotificationHistory & { readonly escalation: string }>(
+    `SELECT contacts.escalation, notices.id, notices.kind, contacts.name, contacts.way, contacts.address, contacts.channel,
+       notices.made_at, notices.due_at, drafts.id AS draft, drafts.state, drafts.reason, drafts.updated_at AS settled_at
+     ${fromListed("contacts", "escalation")} JOIN notices ON notices.contact = contacts.id
+     LEFT JOIN drafts ON drafts.reply = notices.reply ORDER BY notices.made_at, notices.id LIMIT $2`,
+    ids,
+    limit,
+  );
+  return rows.reverse().map((row) => ({
+    ...row,
+    triggers: triggers.filter(({ escalation }) => escalation === row.id),
+    notifications: notifications.filter(({ escalation }) => escalation === row.id),
+  }));
+}
