@@ -57,9 +57,16 @@ function surroundings(): Io {
     interactive: process.stdin.isTTY,
     terminal: process.stderr.isTTY,
     draw: (line) => void process.stderr.write(`\r\x1b[K${line}`),
+    ...(process.stdout.isTTY ? { screen: screenOf(process.stdout) } : {}),
     onHangup: (listener) => process.on("SIGHUP", listener),
     onCrash: (listener) => crashListeners.push(listener),
   };
+}
+
+/** NO_COLOR with any value turns colours off (no-color.org). */
+function screenOf(stream: NodeJS.WriteStream): NonNullable<Io["screen"]> {
+  const { NO_COLOR = "", TERM } = process.env;
+  return { columns: stream.columns || 80, color: NO_COLOR === "" && TERM !== "dumb" };
 }
 
 async function main(): Promise<number> {

@@ -13,7 +13,8 @@ import {
 } from "../store/operators/channels.ts";
 import { type ChannelPause, everyChannel } from "../store/tables/channel-pauses.ts";
 import { type Command, exitCodes, type Io, problemLine } from "./io.ts";
-import { table, useStore, when } from "./store/open.ts";
+import { useStore } from "./store/open.ts";
+import { listing, when } from "./text.ts";
 
 interface ChannelOptions {
   readonly config: string;
@@ -109,7 +110,13 @@ export const list: Command<ListOptions> = {
       if (options.json) io.out(JSON.stringify(rows));
       else if (rows.length === 0) io.out("there are no channels");
       else {
-        const heads = ["CHANNEL", "ADAPTER", "AGENT", "MODE", "STATE", "SINCE (UTC)", "UNTIL (UTC)"];
+        const columns = [
+          ...["CHANNEL", "ADAPTER", "AGENT", "MODE"].map((head) => ({ head })),
+          { head: "STATE", state: true } as const,
+          ...["SINCE (UTC)", "UNTIL (UTC)"].map((head) => ({ head })),
+          ...["UNANSWERED", "UNSENT", "HELD"].map((head) => ({ head, right: true }) as const),
+          { head: "REASON", flexible: true } as const,
+        ];
         const cells = rows.map((row) => [
           row.id,
           row.adapter,
@@ -123,7 +130,7 @@ export const list: Command<ListOptions> = {
           String(row.held),
           row.paused ? reasonOf(row.paused) : "",
         ]);
-        io.out(table([[...heads, "UNANSWERED", "UNSENT", "HELD", "REASON"], ...cells]));
+        io.out(listing(columns, cells, io));
       }
       return exitCodes.ok;
     }),

@@ -24,9 +24,23 @@ import {
 } from "../store/tables/escalations.ts";
 import { notificationStatesOf, targetsOf } from "../store/tables/responders.ts";
 import { saidBefore, wasGivenBack } from "../store/tables/takeover.ts";
+import type { Said } from "../store/tables/transcript.ts";
 import type { Io } from "./io.ts";
 import { exitCodes, problemLine } from "./io.ts";
-import { table, useStore, when } from "./store/open.ts";
+import { useStore } from "./store/open.ts";
+import {
+  type Column,
+  cleanLines,
+  details as detailsText,
+  jsonText,
+  listing,
+  relative,
+  stamp,
+  stateText,
+  textWidth,
+  when,
+  wrapped,
+} from "./text.ts";
 
 export interface EscalationOptions {
   readonly config: string;
@@ -34,6 +48,8 @@ export interface EscalationOptions {
   readonly number?: string;
   readonly state?: "open" | "taken" | "closed";
   readonly channel?: string;
+  /** Epoch milliseconds. */
+  readonly since?: number;
   readonly limit: number;
   /** Name of the actor, as shown to the responders. */
   readonly by: string;
@@ -67,21 +83,35 @@ export async function run(options: EscalationOptions, io: Io): Promise<number> {
   });
 }
 
+const columns: readonly Column[] = [
+  { head: "NUMBER", right: true },
+  { head: "OPENED (UTC)" },
+  { head: "AGO", right: true },
+  { head: "STATE", state: true },
+  { head: "BY", flexible: true },
+  { head: "CHANNEL" },
+  { head: "CAUSE" },
+  { head: "TOPIC", flexible: true },
+  { head: "REASON", flexible: true },
+];
+
 async function list(db: Database, options: EscalationOptions, io: Io): Promise<number> {
-  const { state, channel, limit } = options;
+  const { state, channel, since, limit } = options;
   const filter = {
     limit,
     ...(state === undefined ? {} : { state }),
     ...(channel === undefined ? {} : { channel }),
+    ...(since === undefined ? {} : { since }),
   };
   const rows = await db.read((q) => listEscalations(q, filter));
-  if (options.json) io.out(JSON.stringify(rows));
+  if (options.json) io.out(jsonText(rows));
   else if (rows.length === 0) io.out("nothing");
   else {
-    const heads = ["NUMBER", "OPENED (UTC)", "STATE", "BY", "CHANNEL", "CAUSE", "TOPIC", "REASON"];
+    const now = clock.now();
     const cells = rows.map((row) => [
       String(row.number),
       when(row.opened_at),
+      relative(row.opened_at, now).replace(" ago", ""),
       row.state,
       (row.state === "closed" ? row.closed_by : row.taken_by) ?? "",
       row.channel,
@@ -89,7 +119,7 @@ async function list(db: Database, options: EscalationOptions, io: Io): Promise<n
       row.topic ?? "",
       row.reason,
     ]);
-    io.out(table([heads, ...cells]));
+    io.out(listing(columns, cells, io));
   }
   return exitCodes.ok;
 }
@@ -109,8 +139,72 @@ async function show(db: Database, number: number, options: EscalationOptions, io
     return { ...row, person, subject, sources, told, said };
   });
   if (!found) return unknown(number, io);
-  io.out(JSON.stringify(found, null, options.json ? 0 : 2));
+  if (options.json) io.out(jsonText(found));
+  else printOne(found, io);
   return exitCodes.ok;
+}
+
+type Shown = EscalationRow & {
+  readonly person: { readonly address: string; readonly name: string | null } | null;
+  readonly subject: string | null;
+  readonly sources: readonly { readonly source: string; readonly detail: string | null }[];
+  readonly told: readonly NotificationShown[];
+  readonly said: readonly Said[];
+};
+
+interface NotificationShown {
+  readonly name: string | undefined;
+  readonly way: string | undefined;
+  readonly kind: string;
+  readonly state: string | null;
+  readonly reason: string | null;
+  readonly at: number;
+}
+
+function printOne(found: Shown, io: Io): void {
+  const now = clock.now();
+  io.out(
+    detailsText(
+      [
+        ["escalation", String(found.number)],
+        ["state", found.state],
+        ["cause", [found.cause, found.topic].filter((part) => part !== null).join(": ")],
+        ["reason", found.reason],
+        ["channel", `${found.channel}, agent ${found.agent}`],
+        [
+          "person",
+          found.person &&
+            [found.person.address, found.person.name].filter((part) => part !== null).join(", "),
+        ],
+        ["subject", found.subject],
+        ["opened", stamp(found.opened_at, now)],
+        [
+          "acknowledged",
+          found.taken_at === null ? null : `by ${found.taken_by ?? "?"}, ${stamp(found.taken_at, now)}`,
+        ],
+        [
+          "closed",
+          found.closed_at === null ? null : `by ${found.closed_by ?? "?"}, ${stamp(found.closed_at, now)}`,
+        ],
+        ["next step", found.due_at === null ? null : stamp(found.due_at, now)],
+        [
+          "conversation",
+          found.conversation && `${found.conversation} (bridgehead conversation show ${found.conversation})`,
+        ],
+        ...found.sources.map(({ source, detail }): [string, string] => [source, detail ?? "-"]),
+        ...found.told.map((one): [string, string] => {
+          const to = `${one.name ?? "?"} by ${one.way ?? "?"}`;
+          const state = [one.state ?? "not sent yet", one.reason].filter((part) => part !== null).join(": ");
+          return [one.kind, `${when(one.at)} ${to}: ${state}`];
+        }),
+      ],
+      io,
+    ),
+  );
+  for (const { at, who, text } of found.said) {
+    const lines = cleanLines(text).flatMap((line) => wrapped(line, textWidth(io) - 2));
+    io.out(["", `${when(at)} ${stateText(io, who)}`, ...lines.map((line) => `  ${line}`)].join("\n"));
+  }
 }
 
 async function act(

@@ -25,6 +25,8 @@ export interface Io {
   readonly terminal: boolean;
   /** Replaces the current line of the terminal on standard error; an empty text removes it. Absent in tests. */
   readonly draw?: (line: string) => void;
+  /** Present when standard output is a terminal: its width in columns, and whether colours are wanted. */
+  readonly screen?: { readonly columns: number; readonly color: boolean };
   /** Called at every SIGHUP. Without a listener SIGHUP ends the process. */
   onHangup(listener: () => void): void;
   /** Called with an uncaught error, just before the process ends with `exitCodes.crashed`. Must not

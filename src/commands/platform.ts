@@ -10,7 +10,7 @@ import { isJournal } from "../ops/systemd.ts";
 import type { Administration, AgentDefinition, AgentFields } from "../platform/index.ts";
 import type { Io } from "./io.ts";
 import { exitCodes } from "./io.ts";
-import { table } from "./store/open.ts";
+import { listing } from "./text.ts";
 
 export interface PlatformCommandOptions extends AgentOptions {
   readonly what?: "agent";
@@ -156,5 +156,6 @@ function list(administration: Administration, { json }: AgentOptions, io: Io): v
   if (json) return io.out(JSON.stringify(agents));
   if (agents.length === 0) return io.out("nothing");
   const rows = agents.map(({ id, name, from, key }) => [id, name, from, key]);
-  io.out(table([["ID", "NAME", "FROM", "KEY"], ...rows]));
+  const columns = [{ head: "ID" }, { head: "NAME" }, { head: "FROM" }, { head: "KEY" }];
+  io.out(listing(columns, rows, io));
 }

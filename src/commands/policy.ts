@@ -12,7 +12,8 @@ import { systemClock as clock } from "../ops/clock.ts";
 import { readSettings } from "../store/tables/agents.ts";
 import type { Io } from "./io.ts";
 import { exitCodes, problemLine } from "./io.ts";
-import { useStore, when } from "./store/open.ts";
+import { useStore } from "./store/open.ts";
+import { when } from "./text.ts";
 
 export interface PolicyOptions {
   readonly config: string;

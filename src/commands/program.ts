@@ -3,16 +3,19 @@
 import { InvalidArgumentError, Option, Command as Program } from "commander";
 import { causes } from "../domain/policy.ts";
 import { draftStates } from "../domain/states.ts";
+import { systemClock } from "../ops/clock.ts";
 import { deferOptimization } from "../ops/memory.ts";
 import type { Command, Io } from "./io.ts";
 import { exitCodeHelp } from "./io.ts";
 import { definitionOf, type Shell, shells } from "./reference/definition.ts";
+import { readSince, sinceForms } from "./text.ts";
 
 const defaultConfig = "/etc/bridgehead/bridgehead.yaml";
 
 const draftStateNames = Object.keys(draftStates);
 /** The states of messages that `inbox list` can show. */
-const listedStates = ["ignored", "held", "failed", "stored"];
+const listedStates = ["held", "failed", "ignored", "waiting", "answered", "all"];
+const conversationStates = ["attention", "waiting"];
 const escalationActions = ["list", "show", "ack", "close", "resume", "note", "reply"] as const;
 
 /** Parses `argv` (without node and script), runs the command, resolves to its exit code.
@@ -99,20 +102,45 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
       oneOf(...draftStateNames),
     )
     .option("--channel <id>", "list: only of this channel")
+    .option("--since <time>", "list: only newer ones; a duration or a date", since)
     .option("--limit <n>", "list: maximum number of rows", count, 50)
     .option("--json", "print JSON")
     .action(calls(() => import("./messages/outbox.ts"), "action", "id"));
-  configured("inbox", "list, show, answer or drop inbound messages that were not answered")
+  configured(
+    "find",
+    "find messages and conversations by address, number, subject, Message-ID or any other id",
+  )
+    .argument("<query...>", "an id, an address or a part of it, or words of the subject")
+    .option("--since <time>", "only newer ones; a duration or a date", since)
+    .option("--limit <n>", "maximum number of rows", count, 20)
+    .option("--json", "print JSON")
+    .action(calls(async () => (await import("./messages/conversation.ts")).find, "query"));
+  configured("conversation", "list conversations, or show the complete history of one")
+    .argument("<action>", "list or show", oneOf("list", "show"))
+    .argument("[query...]", "show: id of the conversation, or anything that find accepts")
+    .option(
+      "--state <state>",
+      "list: attention (held, failed or escalated) or waiting",
+      oneOf(...conversationStates),
+    )
+    .option("--channel <id>", "list: only of this channel")
+    .option("--since <time>", "list: only newer ones; a duration or a date", since)
+    .option("--limit <n>", "list: maximum number of rows; show: of steps of each kind", count, 100)
+    .option("--full", "show: print texts completely")
+    .option("--json", "print JSON")
+    .action(calls(() => import("./messages/conversation.ts"), "action", "query"));
+  configured("inbox", "list, show, answer or drop received messages; by default those without an answer")
     .argument("<action>", "list, show, answer or drop", oneOf("list", "show", "answer", "drop"))
     .argument("[ids...]", "numbers of messages (inbox list)")
     .option("--all", "answer, drop: all messages and replies held as answered-before-restore")
     .option(
       "--state <state>",
-      `list: only messages in this state: ${listedStates.join(", ")}`,
+      `list: only messages in this state: ${listedStates.join(", ")}; default: held, failed and ignored ones`,
       oneOf(...listedStates),
     )
     .option("--code <code>", "list: only messages ignored or held with this code")
     .option("--channel <id>", "list, --all: only of this channel")
+    .option("--since <time>", "list: only newer ones; a duration or a date", since)
     .option("--limit <n>", "list: maximum number of rows", count, 50)
     .option("--raw", "show: print the message as it was received")
     .option("--json", "print JSON")
@@ -138,6 +166,7 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
       oneOf("open", "taken", "closed"),
     )
     .option("--channel <id>", "list: only of this channel")
+    .option("--since <time>", "list: only newer ones; a duration or a date", since)
     .option("--limit <n>", "list: maximum number of rows", count, 50)
     .option("--by <name>", "your name, as the responders see it", "an operator")
     .option("--text <text>", "note: text for the responders; reply: text for the customer")
@@ -235,6 +264,12 @@ function count(text: string): number {
   if (!Number.isInteger(value) || value < 1)
     throw new InvalidArgumentError("It must be a whole number from 1 on.");
   return value;
+}
+
+function since(text: string): number {
+  const at = readSince(text, systemClock.now());
+  if (at === null) throw new InvalidArgumentError(`It must be ${sinceForms}.`);
+  return at;
 }
 
 function hostAndPort(text: string): { readonly host: string; readonly port: number } {

@@ -64,7 +64,7 @@ describe("outbox, inbox and migrate", () => {
   it("refuse states that there are not, and name those that there are", async () => {
     for (const [command, named] of [
       ["outbox", "queued, sending, unknown, sent, delivered, failed, held, dropped"],
-      ["inbox", "ignored, held, failed, stored"],
+      ["inbox", "held, failed, ignored, waiting, answered, all"],
     ] as const) {
       const ended = await bridgehead([command, "list", "--state", "hold"]);
       expect(ended.code).toBe(exitCodes.usage);

@@ -1,21 +1,34 @@
-// bridgehead inbox: lists unanswered messages, each with its reason. `answer` releases them to the agent,
-// `drop` closes messages that were held since a restore.
+// bridgehead inbox: lists received messages, by default those that were not answered, each with its reason. `answer`
+// releases them to the agent, `drop` closes messages that were held since a restore.
 
+import { systemClock as clock } from "../../ops/clock.ts";
 import type { Database } from "../../store/driver.ts";
-import { listEvents, readRaw, releaseEvent, showEvent } from "../../store/operators/inbox.ts";
+import { eventHistory } from "../../store/operators/history.ts";
+import {
+  type EventSummary,
+  type ListedState,
+  listEvents,
+  readRaw,
+  releaseEvent,
+  showEvent,
+} from "../../store/operators/inbox.ts";
 import { answeredBefore, dropEvent, releaseHeld } from "../../store/restored.ts";
 import type { Io } from "../io.ts";
 import { exitCodes } from "../io.ts";
-import { table, when, withStore } from "../store/open.ts";
+import { withStore } from "../store/open.ts";
+import { type Column, details, jsonText, listing, operatorOf, relative, stamp, when } from "../text.ts";
+import { timelineText } from "./timeline.ts";
 
 export interface InboxOptions {
   readonly config: string;
   readonly action: "list" | "show" | "answer" | "drop";
   readonly ids?: readonly string[];
   readonly all?: boolean;
-  readonly state?: State;
+  readonly state?: ListedState;
   readonly code?: string;
   readonly channel?: string;
+  /** Epoch milliseconds. */
+  readonly since?: number;
   readonly limit: number;
   readonly raw?: boolean;
   readonly json?: boolean;
@@ -36,8 +49,9 @@ export function run(options: InboxOptions, io: Io): Promise<number> {
       return exitCodes.usage;
     }
     if (action === "show") return show(db, ids[0] ?? 0, options, io);
+    const actor = operatorOf(io);
     for (const id of ids) {
-      await db.tx((q) => (action === "answer" ? releaseEvent(q, id) : dropEvent(q, id)));
+      await db.tx((q) => (action === "answer" ? releaseEvent(q, id, actor) : dropEvent(q, id, null, actor)));
       io.out(`${id}: ${action === "answer" ? "will be answered" : "will not be answered"}`);
     }
     return exitCodes.ok;
@@ -58,7 +72,7 @@ async function releaseAll(
   const { channel = null } = options;
   let done = 0;
   for (;;) {
-    const released = await db.tx((q) => releaseHeld(q, action, channel, releaseBatch));
+    const released = await db.tx((q) => releaseHeld(q, action, channel, releaseBatch, operatorOf(io)));
     if (released === 0) break;
     done += released;
   }
@@ -66,42 +80,61 @@ async function releaseAll(
   return exitCodes.ok;
 }
 
-const unanswered = ["ignored", "held", "failed"] as const;
-type State = (typeof unanswered)[number] | "stored";
+/** Those that need an operator come first. */
+const unanswered = ["held", "failed", "ignored"] as const;
+
+const columns: readonly Column[] = [
+  { head: "NUMBER", right: true },
+  { head: "ARRIVED (UTC)" },
+  { head: "AGO", right: true },
+  { head: "STATE", state: true },
+  { head: "CHANNEL" },
+  { head: "FROM", flexible: true },
+  { head: "SUBJECT", flexible: true },
+  { head: "CODE" },
+  { head: "REASON", flexible: true },
+];
 
 async function list(db: Database, options: InboxOptions, io: Io): Promise<number> {
-  const { state, code, channel, limit } = options;
-  const states: readonly State[] = state === undefined ? unanswered : [state];
+  const { state, code, channel, since, limit } = options;
+  const states: readonly ListedState[] = state === undefined ? unanswered : [state];
   const narrowed = {
     limit,
+    kind: "message",
     ...(code === undefined ? {} : { code }),
     ...(channel === undefined ? {} : { channel }),
-  };
-  const found = await db.read(async (q) => {
-    const lists = [];
-    for (const one of states) lists.push(await listEvents(q, { ...narrowed, state: one }));
-    return lists.flat();
+    ...(since === undefined ? {} : { since }),
+  } as const;
+  const events = await db.read(async (q) => {
+    const found: EventSummary[] = [];
+    for (const one of states)
+      if (found.length < limit)
+        found.push(...(await listEvents(q, { ...narrowed, state: one, limit: limit - found.length })));
+    return found;
   });
-  const events = found
-    .filter(({ kind }) => kind === "message")
-    .sort((left, right) => right.id - left.id)
-    .slice(0, limit);
-  if (options.json) io.out(JSON.stringify(events));
+  if (options.json) io.out(jsonText(events));
   else if (events.length === 0) io.out("nothing");
   else {
+    const now = clock.now();
     const rows = events.map((event) => [
       String(event.id),
       when(event.received_at),
+      relative(event.received_at, now).replace(" ago", ""),
+      shownState(event, state),
       event.channel,
       event.sender ?? "",
-      event.code ?? event.state,
-      event.reason ?? "",
       event.subject ?? "",
+      event.code ?? "",
+      event.reason ?? "",
     ]);
-    io.out(table([["NUMBER", "ARRIVED (UTC)", "CHANNEL", "FROM", "WHY NOT", "REASON", "SUBJECT"], ...rows]));
+    io.out(listing(columns, rows, io));
   }
   return exitCodes.ok;
 }
+
+/** A routed message has its state from the list that it is in. */
+const shownState = ({ state }: EventSummary, listed: ListedState | undefined): string =>
+  state === "routed" && (listed === "answered" || listed === "waiting") ? listed : state;
 
 async function show(db: Database, id: number, options: InboxOptions, io: Io): Promise<number> {
   const event = await db.read((q) => showEvent(q, id));
@@ -118,6 +151,29 @@ async function show(db: Database, id: number, options: InboxOptions, io: Io): Pr
     io.write(bytes);
     return exitCodes.ok;
   }
-  io.out(JSON.stringify({ ...event, body: JSON.parse(event.body) as unknown }, null, options.json ? 0 : 2));
+  if (options.json) {
+    io.out(jsonText({ ...event, body: JSON.parse(event.body) as unknown }));
+    return exitCodes.ok;
+  }
+  const history = await db.read((q) => eventHistory(q, id));
+  io.out(
+    details(
+      [
+        ["message", String(event.id)],
+        ["state", [event.state, event.code, event.reason].filter((part) => part !== null).join(": ")],
+        ["channel", event.channel],
+        ["from", event.sender ?? "erased (retention)"],
+        ["subject", event.subject],
+        ["sent", event.sent_at === null ? null : stamp(event.sent_at, clock.now())],
+        ["arrived", stamp(event.received_at, clock.now())],
+        [
+          "conversation",
+          event.conversation === null ? "none" : `${event.conversation} (bridgehead conversation show ${id})`,
+        ],
+      ],
+      io,
+    ),
+  );
+  if (history) io.out(timelineText(history, io, true));
   return exitCodes.ok;
 }

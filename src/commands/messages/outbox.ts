@@ -1,11 +1,27 @@
 // bridgehead outbox: lists the messages to be sent and changes their state for the operator. Runs in
 // parallel to the daemon, which reads a change at its next sweep.
 
+import { systemClock as clock } from "../../ops/clock.ts";
 import type { Database } from "../../store/driver.ts";
 import { dropDraft, listDrafts, resendDraft, showDraft } from "../../store/operators/outbox.ts";
+import { shownAddress } from "../../store/operators/timeline.ts";
 import type { Io } from "../io.ts";
 import { exitCodes } from "../io.ts";
-import { table, when, withStore } from "../store/open.ts";
+import { withStore } from "../store/open.ts";
+import {
+  type Column,
+  cleanLines,
+  details,
+  jsonText,
+  listing,
+  operatorOf,
+  relative,
+  span,
+  stamp,
+  textWidth,
+  when,
+  wrapped,
+} from "../text.ts";
 
 export interface OutboxOptions {
   readonly config: string;
@@ -13,6 +29,8 @@ export interface OutboxOptions {
   readonly id?: string;
   readonly state?: string;
   readonly channel?: string;
+  /** Epoch milliseconds. */
+  readonly since?: number;
   readonly limit: number;
   readonly json?: boolean;
 }
@@ -27,42 +45,49 @@ export function run(options: OutboxOptions, io: Io): Promise<number> {
     }
     if (options.action === "show") return show(db, id, options, io);
     const action = options.action === "resend" ? resendDraft : dropDraft;
-    await db.tx((q) => action(q, id));
+    await db.tx((q) => action(q, id, operatorOf(io)));
     io.out(`${id}: ${options.action === "resend" ? "queued again" : "dropped"}`);
     return exitCodes.ok;
   });
 }
 
+const columns: readonly Column[] = [
+  { head: "DRAFT" },
+  { head: "STATE", state: true },
+  { head: "CHANNEL" },
+  { head: "TO", flexible: true },
+  { head: "TRIES", right: true },
+  { head: "CREATED (UTC)" },
+  { head: "DUE" },
+  { head: "REASON", flexible: true },
+];
+
 async function list(db: Database, options: OutboxOptions, io: Io): Promise<number> {
-  const { state, channel, limit } = options;
+  const { state, channel, since, limit } = options;
   const filter = {
     limit,
     ...(state === undefined ? {} : { state }),
     ...(channel === undefined ? {} : { channel }),
+    ...(since === undefined ? {} : { since }),
   };
   const drafts = await db.read((q) => listDrafts(q, filter));
-  if (options.json) io.out(JSON.stringify(drafts));
+  if (options.json) io.out(jsonText(drafts));
   else if (drafts.length === 0) io.out("nothing");
   else {
+    const now = clock.now();
     const rows = drafts.map((draft) => [
       draft.id,
       draft.state,
       draft.channel,
-      shown(draft.recipient),
+      shownAddress(draft.recipient),
       String(draft.attempts),
-      when(draft.due_at),
+      when(draft.created_at),
+      relative(draft.due_at, now),
       draft.reason ?? "",
     ]);
-    io.out(table([["DRAFT", "STATE", "CHANNEL", "TO", "TRIES", "DUE (UTC)", "REASON"], ...rows]));
+    io.out(listing(columns, rows, io));
   }
   return exitCodes.ok;
-}
-
-/** Masks the path of a webhook, because it often contains a secret key and terminals are shared. The
- *  JSON output contains the full URL. */
-function shown(recipient: string): string {
-  const url = URL.parse(recipient);
-  return url?.protocol.startsWith("http") ? `${url.protocol}//${url.host}/...` : recipient;
 }
 
 async function show(db: Database, id: string, options: OutboxOptions, io: Io): Promise<number> {
@@ -72,27 +97,37 @@ async function show(db: Database, id: string, options: OutboxOptions, io: Io): P
     return exitCodes.failed;
   }
   const { tries, body, ...draft } = found;
-  const words = body === "" ? null : (JSON.parse(body) as unknown);
+  const content = body === "" ? null : (JSON.parse(body) as unknown);
   if (options.json) {
-    io.out(JSON.stringify({ ...draft, body: words, tries }));
+    io.out(jsonText({ ...draft, body: content, tries }));
     return exitCodes.ok;
   }
+  const now = clock.now();
   io.out(
-    table([
-      ["draft", draft.id],
-      ["state", draft.state],
-      ["reason", draft.reason ?? "-"],
-      ["channel", draft.channel],
-      ["to", shown(draft.recipient)],
-      ["conversation", draft.conversation],
-      ["sent as", draft.external_id ?? "-"],
-      ["made", when(draft.created_at)],
-      ...tries.map((attempt) => [
-        `attempt ${attempt.number}`,
-        `${when(attempt.started_at)}  ${attempt.outcome ?? "open"}${attempt.detail ? `: ${attempt.detail}` : ""}`,
-      ]),
-    ]),
+    details(
+      [
+        ["draft", draft.id],
+        ["state", [draft.state, draft.reason].filter((part) => part !== null).join(": ")],
+        ["channel", draft.channel],
+        ["to", shownAddress(draft.recipient) || "erased (retention)"],
+        ["conversation", draft.conversation],
+        ["sent as", draft.external_id],
+        ["made", stamp(draft.created_at, now)],
+        ["due", stamp(draft.due_at, now)],
+        ...tries.map((attempt): [string, string] => [
+          `attempt ${attempt.number}`,
+          [
+            when(attempt.started_at),
+            attempt.outcome ?? "no outcome yet",
+            ...(attempt.ended_at === null ? [] : [`after ${span(attempt.ended_at - attempt.started_at)}`]),
+            ...(attempt.detail === null ? [] : [`(${attempt.detail})`]),
+          ].join(" "),
+        ]),
+      ],
+      io,
+    ),
   );
-  io.out(words === null ? "\nits words were forgotten (retention)" : `\n${JSON.stringify(words, null, 2)}`);
+  const text = content === null ? "its text was erased (retention)" : JSON.stringify(content, null, 2);
+  io.out(["", ...cleanLines(text).flatMap((line) => wrapped(line, textWidth(io)))].join("\n"));
   return exitCodes.ok;
 }

@@ -15,7 +15,8 @@ import {
 } from "../../store/operators/log-level.ts";
 import type { Io } from "../io.ts";
 import { exitCodes } from "../io.ts";
-import { when, withStore } from "../store/open.ts";
+import { withStore } from "../store/open.ts";
+import { when } from "../text.ts";
 
 const levels = ["debug", "info", "warn", "error"] as const satisfies readonly Level[];
 

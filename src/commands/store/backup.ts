@@ -15,7 +15,7 @@ import { isDamagedStore } from "../../store/sqlite/damaged.ts";
 import { lockStore } from "../../store/sqlite/lock.ts";
 import type { Command, Io } from "../io.ts";
 import { exitCodes, problemLine } from "../io.ts";
-import { when } from "./open.ts";
+import { when } from "../text.ts";
 
 export interface BackupOptions {
   readonly config: string;

@@ -13,7 +13,7 @@ import { endLeases } from "../../store/leases.ts";
 import { migrate, migrations, schemaVersion } from "../../store/migrate.ts";
 import { lockStore } from "../../store/sqlite/lock.ts";
 import { exitCodes, type Io, problemLine } from "../io.ts";
-import { table } from "./open.ts";
+import { listing } from "../text.ts";
 import { type Progress, startProgress } from "./progress.ts";
 
 interface CopyCommand {
@@ -97,10 +97,11 @@ async function copy(from: StoreConfig, to: StoreConfig, options: CopyCommand, io
     if (options.json === true) io.out(JSON.stringify({ tables }));
     else {
       io.out(
-        table([
-          ["table", "rows", "checksum"],
-          ...tables.map((one) => [one.table, String(one.rows), one.checksum]),
-        ]),
+        listing(
+          [{ head: "TABLE" }, { head: "ROWS", right: true }, { head: "CHECKSUM" }],
+          tables.map((one) => [one.table, String(one.rows), one.checksum]),
+          io,
+        ),
       );
       io.out("all counts and checksums are the same in both stores");
       io.out(

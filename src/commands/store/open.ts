@@ -61,19 +61,3 @@ function whyNoFile(file: string): string | null {
     return `the store ${file} cannot be opened: run this as the daemon's user`;
   }
 }
-
-/** Formats epoch milliseconds in UTC: `2026-11-20 10:00:00`. */
-export const when = (ms: number): string => new Date(ms).toISOString().slice(0, 19).replace("T", " ");
-
-/** Formats a table. Each column has the width of its widest cell, with two spaces between columns. */
-export function table(rows: readonly (readonly string[])[]): string {
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  return rows
-    .map((row) =>
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join("  ")
-        .trimEnd(),
-    )
-    .join("\n");
-}

@@ -1,0 +1,258 @@
+// Output of the list and show commands: tables, times and states as text for a terminal, and JSON. Everything that a
+// customer, an agent or a server wrote passes `clean` before it is printed.
+
+import type { Io } from "./io.ts";
+
+/** Characters that change the terminal or the reading direction: C0 and C1 controls, DEL, bidirectional and invisible
+ *  formatting, line separators. */
+const controls = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+/gu;
+
+/** Returns the text on one line, without control characters. Linear. */
+export const clean = (text: string): string => text.replace(controls, " ").trim();
+
+/** Returns the lines of a text, each without control characters. */
+export const cleanLines = (text: string): string[] =>
+  text.split(/\r\n|[\r\n]/).map((line) => line.replace(controls, " ").trimEnd());
+
+/** Serializes a value for `--json`: one line without characters that change a terminal. */
+export const jsonText = (value: unknown, indent = 0): string =>
+  JSON.stringify(value, null, indent).replace(
+    /[\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/gu,
+    (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+
+/** Formats epoch milliseconds in UTC: `2026-11-20 10:00:00`. */
+export const when = (ms: number): string => new Date(ms).toISOString().slice(0, 19).replace("T", " ");
+
+const steps = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["min", 60_000],
+  ["s", 1000],
+] as const;
+
+/** Formats a duration in milliseconds with its largest unit: `350 ms`, `1.2 s`, `5 min`, `3 h`, `12 d`. */
+export function span(ms: number): string {
+  const [unit, size] = steps.find(([, one]) => Math.abs(ms) >= one) ?? ["ms", 1];
+  const amount = ms / size;
+  return `${unit === "s" && Math.abs(amount) < 10 ? amount.toFixed(1) : Math.round(amount)} ${unit}`;
+}
+
+/** Formats a time relative to now: `5 min ago`, `in 3 h`, `now`. */
+export function relative(ms: number, now: number): string {
+  if (Math.abs(now - ms) < 1000) return "now";
+  return ms < now ? `${span(now - ms)} ago` : `in ${span(ms - now)}`;
+}
+
+/** Formats a time for a table: absolute in UTC, then relative. */
+export const stamp = (ms: number, now: number): string => `${when(ms)} (${relative(ms, now)})`;
+
+const palette = { red: 31, green: 32, yellow: 33, blue: 34, dim: 2, bold: 1 } as const;
+type Color = keyof typeof palette;
+
+const stateColors: Readonly<Record<string, Color>> = {
+  failed: "red",
+  held: "red",
+  refused: "red",
+  open: "red",
+  unauthorized: "red",
+  unknown: "yellow",
+  waiting: "yellow",
+  deferred: "yellow",
+  queued: "yellow",
+  sending: "yellow",
+  asking: "yellow",
+  stored: "yellow",
+  taken: "yellow",
+  paused: "yellow",
+  degraded: "yellow",
+  answered: "green",
+  sent: "green",
+  delivered: "green",
+  ready: "green",
+  ignored: "dim",
+  dropped: "dim",
+  silent: "dim",
+  closed: "dim",
+};
+
+/** Colours a word. Without a terminal, and with NO_COLOR, it stays unchanged. */
+export function colored(io: Pick<Io, "screen">, color: Color, text: string): string {
+  return io.screen?.color ? `\u001b[${palette[color]}m${text}\u001b[0m` : text;
+}
+
+/** Colours the name of a state: problems red, waiting work yellow, completed work green. */
+export function stateText(io: Pick<Io, "screen">, state: string, text = state): string {
+  const color = stateColors[state];
+  return color === undefined ? text : colored(io, color, text);
+}
+
+/** Number of terminal columns of a text without control characters: wide East Asian characters and emoji take two,
+ *  combining marks none. */
+export function columnsOf(text: string): number {
+  let columns = 0;
+  for (const one of text) columns += widthOf(one.codePointAt(0) ?? 0);
+  return columns;
+}
+
+function widthOf(code: number): 0 | 1 | 2 {
+  if (code < 0x300) return 1;
+  if (code <= 0x36f || (code >= 0xfe00 && code <= 0xfe0f) || (code >= 0x20d0 && code <= 0x20ff)) return 0;
+  const wide =
+    (code >= 0x1100 && code <= 0x115f) ||
+    (code >= 0x2e80 && code <= 0xa4cf) ||
+    (code >= 0xac00 && code <= 0xd7a3) ||
+    (code >= 0xf900 && code <= 0xfaff) ||
+    (code >= 0xfe30 && code <= 0xfe6f) ||
+    (code >= 0xff00 && code <= 0xff60) ||
+    (code >= 0xffe0 && code <= 0xffe6) ||
+    (code >= 0x1f300 && code <= 0x1faff) ||
+    (code >= 0x20000 && code <= 0x3fffd);
+  return wide ? 2 : 1;
+}
+
+/** Cuts a text to a number of columns; the last one is `…` where something is missing. */
+export function cut(text: string, most: number): string {
+  if (text.length * 2 <= most || columnsOf(text) <= most) return text;
+  let [columns, length] = [0, 0];
+  for (const one of text) {
+    columns += widthOf(one.codePointAt(0) ?? 0);
+    if (columns > most - 1) break;
+    length += one.length;
+  }
+  return `${text.slice(0, length)}…`;
+}
+
+/** Breaks a text into lines of at most `most` columns, at spaces where possible. */
+export function wrapped(text: string, most: number): string[] {
+  const lines: string[] = [];
+  let line = "";
+  const push = () => {
+    lines.push(line.trimEnd());
+    line = "";
+  };
+  let used = 0;
+  for (const word of text.split(/(?<= )/)) {
+    const columns = columnsOf(word);
+    if (used > 0 && used + columnsOf(word.trimEnd()) > most) {
+      push();
+      used = 0;
+    }
+    if (columns <= most) {
+      line += word;
+      used += columns;
+      continue;
+    }
+    for (const one of word) {
+      const width = widthOf(one.codePointAt(0) ?? 0);
+      if (used + width > most) {
+        push();
+        used = 0;
+      }
+      line += one;
+      used += width;
+    }
+  }
+  if (line.trim() !== "" || lines.length === 0) push();
+  return lines;
+}
+
+/** A column of a table. `flexible` columns are cut when the table is wider than the terminal. `state` columns are
+ *  coloured by their value. */
+export interface Column {
+  readonly head: string;
+  readonly flexible?: true;
+  readonly state?: true;
+  readonly right?: true;
+}
+
+const narrowest = 8;
+
+/** Formats a table. Each column has the width of its widest cell, with two spaces between columns. On a terminal the
+ *  flexible columns are cut so that a row is one line; redirected output is complete. */
+export function listing(
+  columns: readonly Column[],
+  rows: readonly (readonly string[])[],
+  io: Pick<Io, "screen">,
+): string {
+  const cells = [columns.map(({ head }) => head), ...rows.map((row) => row.map(clean))];
+  const widths = columns.map((_, at) => Math.max(...cells.map((row) => columnsOf(row[at] ?? ""))));
+  let excess = widths.reduce((sum, one) => sum + one + 2, -2) - (io.screen?.columns ?? Infinity);
+  // The widest flexible column is cut first, down to the next one, and so on.
+  while (excess > 0) {
+    const flexible = columns
+      .map((_, at) => at)
+      .filter((at) => columns[at]?.flexible && (widths[at] ?? 0) > narrowest);
+    if (flexible.length === 0) break;
+    const widest = flexible.reduce((a, b) => ((widths[b] ?? 0) > (widths[a] ?? 0) ? b : a));
+    widths[widest] = (widths[widest] ?? 0) - 1;
+    excess -= 1;
+  }
+  return cells
+    .map((row, line) =>
+      row
+        .map((cell, at) => {
+          const column = columns[at];
+          const shown = column?.flexible ? cut(cell, widths[at] ?? 0) : cell;
+          const space = " ".repeat(Math.max(0, (widths[at] ?? 0) - columnsOf(shown)));
+          const text = column?.state && line > 0 ? stateText(io, cell, shown) : shown;
+          if (line === 0)
+            return colored(io, "bold", column?.right ? space + text : text) + (column?.right ? "" : space);
+          return column?.right ? space + text : text + space;
+        })
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
+}
+
+/** Formats names with their values below each other: `state    held`. Values are wrapped; null values are left out. */
+export function details(
+  pairs: readonly (readonly [name: string, value: string | null])[],
+  io: Pick<Io, "screen">,
+): string {
+  const shown = pairs.filter((pair): pair is [string, string] => pair[1] !== null && pair[1] !== "");
+  const indent = Math.max(0, ...shown.map(([name]) => name.length)) + 2;
+  return shown
+    .flatMap(([name, value]) =>
+      wrapped(clean(value), textWidth(io) - indent).map(
+        (line, at) => (at === 0 ? colored(io, "dim", name.padEnd(indent)) : " ".repeat(indent)) + line,
+      ),
+    )
+    .join("\n");
+}
+
+/** Columns for running text: those of the terminal, at most 100; 80 for redirected output. */
+export const textWidth = (io: Pick<Io, "screen">): number =>
+  Math.max(40, Math.min(io.screen?.columns ?? 80, 100));
+
+const milliseconds: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+
+/** The forms that `readSince` accepts, for help and errors. */
+export const sinceForms =
+  'a duration such as "30m", "2h" or "3d", or a date in UTC such as "2026-11-20" or "2026-11-20T18:30", or with its offset "2026-11-20T18:30+01:00"';
+
+/** Parses the value of `--since`: a duration before `now`, or a date. Returns epoch milliseconds; null when it is
+ *  neither, or in the future. */
+export function readSince(text: string, now: number): number | null {
+  // The grammar of durations in the configuration (contract/units.ts), without loading its schema library.
+  const [, amount, unit = ""] = /^(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h|d)$/.exec(text) ?? [];
+  if (amount !== undefined) return Math.max(0, now - Math.round(Number(amount) * (milliseconds[unit] ?? 0)));
+  const [, day, time = "00:00", offset = "Z"] =
+    /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?))?(Z|[+-]\d\d:\d\d)?$/.exec(text) ?? [];
+  if (day === undefined) return null;
+  const at = Date.parse(`${day}T${time}${offset}`);
+  // A day that does not exist, such as 2026-02-30, would be taken for one of the next month.
+  const exists = new Date(`${day}T00:00Z`).toJSON()?.startsWith(day);
+  return Number.isNaN(at) || !exists || at > now ? null : at;
+}
+
+/** The name of the operator who runs a command, for the history: the login behind sudo, or the own one. */
+export const operatorOf = ({ env }: Pick<Io, "env">): string =>
+  clean(env["SUDO_USER"] || env["USER"] || env["LOGNAME"] || "an operator").slice(0, 60);
