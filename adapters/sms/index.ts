@@ -90,10 +90,11 @@ const alphabets = { gsm7: "GSM-7", ucs2: "UCS-2" } as const;
 /** Adds the number of segments and the encoding, which determine the cost. `outbox show` prints them
  *  with the attempt. */
 function withSegments(text: TextDraft, outcome: SendOutcome): SendOutcome {
-  if (outcome.kind !== "sent" || outcome.detail !== undefined || text.body === "") return outcome;
+  if (outcome.kind !== "sent" || text.body === "") return outcome;
   const { texts, encoding } = segmentsOf(text.body);
   const words = texts.length === 1 ? "1 segment" : `${texts.length} segments`;
-  return { ...outcome, detail: `${words} (${alphabets[encoding]})` };
+  const response = outcome.detail === undefined ? "" : `${outcome.detail}; `;
+  return { ...outcome, detail: `${response}${words} (${alphabets[encoding]})` };
 }
 
 /** Stores inbound texts and statuses; those of one request share one commit. */

@@ -148,7 +148,9 @@ function outcomeOf({ status, body, retryAfter }: PlacingAnswer): SendOutcome {
   const named = `${status}${typeof code === "number" ? `/${code}` : ""}`;
   const reason = `the interface answered ${named}`;
   if (status >= 200 && status < 300) {
-    return typeof sid === "string" ? { kind: "sent", id: externalId(sid) } : { kind: "unknown", reason };
+    return typeof sid === "string"
+      ? { kind: "sent", id: externalId(sid), detail: `${status}` }
+      : { kind: "unknown", reason };
   }
   if (status === 429)
     return {

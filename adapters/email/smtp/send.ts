@@ -154,6 +154,9 @@ function envelopeOf(draft: EmailDraft, size: number) {
   };
 }
 
+/** Characters of the server's response that are stored with the attempt. It contains the server's queue id. */
+const longestResponse = 500;
+
 /** With several recipients the server may refuse some and accept the message for the others. */
 function taken(draft: EmailDraft, info: Info): SendOutcome {
   const refused = new Set(info.rejected.map((address) => address.toLowerCase()));
@@ -166,7 +169,10 @@ function taken(draft: EmailDraft, info: Info): SendOutcome {
     kind: "sent",
     id: externalId(draft.messageId),
     ...(replaced === draft.messageId ? {} : { also: [externalId(replaced)] }),
-    ...(refused.size > 0 ? { detail: `${refused.size} of the recipients were refused` } : {}),
+    detail: [
+      info.response.trim().slice(0, longestResponse),
+      ...(refused.size > 0 ? [`${refused.size} of the recipients were refused`] : []),
+    ].join("; "),
   };
 }
 

@@ -206,7 +206,8 @@ function isYes({ status }: ExchangeAnswer): boolean {
 function sentAs(answer: ExchangeAnswer): SendOutcome {
   try {
     const { data } = Object(JSON.parse(answer.body)) as { data?: { id?: unknown } };
-    if (typeof data?.id === "string" && data.id !== "") return { kind: "sent", id: externalId(data.id) };
+    if (typeof data?.id === "string" && data.id !== "")
+      return { kind: "sent", id: externalId(data.id), detail: `${answer.status}` };
   } catch {
     // Not JSON: the return below handles it.
   }

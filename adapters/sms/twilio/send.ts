@@ -67,12 +67,12 @@ export function sender(
       };
       try {
         const wish = { ...wishOf(text, settings), ...callbackOf(channel, settings, attempt.key) };
-        const { sid } = await client.messages({ signal: attempt.signal, crossing }).create(wish);
+        const { sid, status } = await client.messages({ signal: attempt.signal, crossing }).create(wish);
         if (typeof sid !== "string" || sid === "")
           return { kind: "unknown", reason: "the answer has no sid" };
         own(sid, attempt.key);
         health.set("account", { state: "ready" });
-        return { kind: "sent", id: externalId(sid) };
+        return { kind: "sent", id: externalId(sid), detail: `201 ${status}` };
       } catch (error) {
         if (!isApiFailure(error)) return unanswered(error, crossed);
         const status = statusOf(error.api);

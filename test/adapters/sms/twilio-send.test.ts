@@ -22,7 +22,7 @@ describe("a text that is taken", () => {
   it("is sent under the provider's sid, with our key in the callback and a limit to its life", async () => {
     const { outcome, crossed } = await sendText(desk(api.url), person, "It is here.");
     expect([outcome, crossed]).toEqual([
-      { kind: "sent", id: api.sent.at(-1)?.sid, detail: "1 segment (GSM-7)" },
+      { kind: "sent", id: api.sent.at(-1)?.sid, detail: "201 queued; 1 segment (GSM-7)" },
       true,
     ]);
     expect(lastCreate()).toEqual({
@@ -42,7 +42,7 @@ describe("a text that is taken", () => {
     ["ж".repeat(71), "2 segments (UCS-2)"],
   ])("tells what it takes (%#)", async (text, detail) => {
     const { outcome } = await sendText(desk(api.url), person, text);
-    expect(outcome).toMatchObject({ kind: "sent", detail });
+    expect(outcome).toMatchObject({ kind: "sent", detail: `201 queued; ${detail}` });
   });
 
   it.each<[string, Settings, Record<string, string | undefined>]>([
