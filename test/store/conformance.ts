@@ -9,6 +9,7 @@ import { describeDrain } from "./drain.ts";
 import { describeEscalations } from "./escalations.ts";
 import { describeFiles } from "./files.ts";
 import { describeForgetting } from "./forgetting.ts";
+import { describeHistory } from "./history.ts";
 import { describeIntake } from "./intake.ts";
 import { describeLanes } from "./lanes.ts";
 import { describeOperators } from "./operators.ts";
@@ -38,6 +39,7 @@ export function describeStore(name: string, place: NewPlace): void {
     describeOutbound(place);
     describeRates(place);
     describeOperators(place);
+    describeHistory(place);
     describeDrain(place);
     describeScans(place);
     describeSessions(place);

@@ -22,7 +22,13 @@ import { loadConversations, loadFacts } from "../../src/pipeline/route/rows.ts";
 import { leaseDrafts } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
 import { channelsWithDueLanes } from "../../src/store/lanes.ts";
-import { countHour, lastQuestions } from "../../src/store/operators/hours.ts";
+import {
+  countHour,
+  find,
+  lastQuestions,
+  listConversations,
+  summariesOf,
+} from "../../src/store/operators/hours.ts";
 import { overview } from "../../src/store/operators/overview.ts";
 import * as lists from "../../src/store/operators/worklists.ts";
 import { forget } from "../../src/store/retention.ts";
@@ -339,6 +345,27 @@ export function describeScans(place: NewPlace): void {
         (q) => acquaintancesOf(q, ["e7"]),
       ];
       for (const one of asked) expect(await scans(db, one)).toEqual([]);
+    });
+
+    it("are none, over a history, in the search for an id and in the history of a conversation", async () => {
+      const db = await withHistory(place);
+      for (const id of ["k7", "t7", "r7", "d7", "e7", "<m7", "token7"])
+        expect(await scans(db, (q) => find(q, id, { limit: 20 }))).toEqual([]);
+      expect(await scans(db, (q) => conversationHistory(q, "k7", 100))).toEqual([]);
+      expect(await scans(db, (q) => summariesOf(q, ["k7", "k8"]))).toEqual([]);
+      for (const state of ["attention", "waiting"] as const)
+        expect(await scans(db, (q) => listConversations(q, { state, limit: 20 }))).toEqual([]);
+      for (const state of ["ignored", "held", "failed", "waiting"] as const)
+        expect(await scans(db, (q) => listEvents(q, { state, limit: 20 }))).toEqual([]);
+    });
+
+    it("read the search index and the conversations for a part of an address, not the messages", async () => {
+      const db = await withHistory(place);
+      const search = (q: Query) => find(q, "nobody writes this", { limit: 20 });
+      if (db.kind === "postgres") return; // it reads tables of this size whole
+      const read = await plans(db, search);
+      expect(read).toContain("SEARCH events USING COVERING INDEX events_searched (received_at>?)");
+      expect(read.filter((detail) => /^SCAN (?!hits|channels)/.test(detail))).toEqual(["SCAN conversations"]);
     });
 
     it("are none for the cap of a conversation: the channel's other turns are not read", async () => {

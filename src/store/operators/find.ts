@@ -62,12 +62,12 @@ const idSearch = `SELECT ${idColumns} FROM (
   UNION ALL SELECT id, NULL, opened_at, 'platform conversation' FROM conversations WHERE platform_id = $1
   UNION ALL SELECT id, NULL, opened_at, 'thread token' FROM conversations WHERE token = $1
   UNION ALL SELECT conversation, events.id, received_at, 'provider id'
-    FROM channels JOIN events ON events.channel = channels.id AND events.external_id IN ($1, $2)
+    FROM channels CROSS JOIN events WHERE events.channel = channels.id AND events.external_id IN ($1, $2)
   UNION ALL SELECT citations.conversation, NULL, opened_at, 'Message-ID or provider id'
-    FROM channels JOIN citations ON citations.channel = channels.id AND citations.external_id IN ($1, $2)
-    JOIN conversations ON conversations.id = citations.conversation
+    FROM channels CROSS JOIN citations JOIN conversations ON conversations.id = citations.conversation
+    WHERE citations.channel = channels.id AND citations.external_id IN ($1, $2)
   UNION ALL SELECT sessions.conversation, NULL, sessions.opened_at, 'call'
-    FROM channels JOIN sessions ON sessions.channel = channels.id AND sessions.id = $1
+    FROM channels CROSS JOIN sessions WHERE sessions.channel = channels.id AND sessions.id = $1
   UNION ALL SELECT conversation, event, made_at, 'question' FROM turns WHERE id = $1
   UNION ALL SELECT conversation, NULL, created_at, 'reply' FROM replies WHERE id = $1
   UNION ALL SELECT conversation, NULL, created_at, 'draft' FROM drafts WHERE id = $1
@@ -94,9 +94,9 @@ const byAddress = (q: Query, address: string, limit: number): Promise<Found[]> =
   q.all<Found>(
     `SELECT conversation, event, CAST(at AS BIGINT) AS at, what FROM (
        SELECT conversations.id AS conversation, CAST(NULL AS BIGINT) AS event, opened_at AS at, 'address' AS what
-         FROM channels JOIN conversations ON conversations.channel = channels.id AND person = $1
+         FROM channels CROSS JOIN conversations WHERE conversations.channel = channels.id AND person = $1
        UNION ALL SELECT drafts.conversation, NULL, drafts.created_at, 'recipient'
-         FROM channels JOIN drafts ON drafts.channel = channels.id AND recipient = $1
+         FROM channels CROSS JOIN drafts WHERE drafts.channel = channels.id AND recipient = $1
      ) AS hits ORDER BY at DESC LIMIT $2`,
     address,
     limit * 20,
