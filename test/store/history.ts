@@ -98,7 +98,7 @@ export function describeHistory(place: NewPlace): void {
       ]);
       expect(of("asked")).toMatchObject([
         { state: "deferred", detail: "503 Service Unavailable", duration: expect.any(Number) },
-        { state: "sent", title: "asked the agent, attempt 2: answered" },
+        { state: "sent", title: "asked the agent, attempt 2: accepted" },
       ]);
       expect(of("reply")).toMatchObject([{ text: "text", title: "answer of the agent" }]);
       expect(of("sent")).toMatchObject([
@@ -106,10 +106,7 @@ export function describeHistory(place: NewPlace): void {
         {
           state: "sent",
           detail: "250 2.0.0 OK queued as 4F1",
-          ids: [
-            ["draft", "d1"],
-            ["sent as", "<reply@bridge.example>"],
-          ],
+          ids: [["sent as", "<reply@bridge.example>"]],
         },
       ]);
       expect(of("receipt")).toMatchObject([

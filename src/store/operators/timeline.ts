@@ -173,8 +173,7 @@ function turnEntries(turn: TurnHistory): TimelineEntry[] {
     made,
     ...turn.attempts.map((attempt) => ({
       ...attemptEntry("asked", attempt),
-      title: `asked the agent, attempt ${attempt.number}: ${outcomeOf(attempt, "answered")}`,
-      ids,
+      title: `asked the agent, attempt ${attempt.number}: ${outcomeOf(attempt, "accepted")}`,
     })),
   ];
 }
@@ -184,7 +183,7 @@ const iso = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19).r
 const outcomeOf = ({ outcome }: AttemptRow, sent: string): string =>
   outcome === "sent" ? sent : (outcome ?? "no outcome yet");
 
-const attemptEntry = (kind: TimelineKind, attempt: AttemptRow): Omit<TimelineEntry, "title" | "ids"> => ({
+const attemptEntry = (kind: TimelineKind, attempt: AttemptRow): Omit<TimelineEntry, "title"> => ({
   ...instant(kind, attempt.started_at, attempt.outcome ?? "running"),
   duration: attempt.ended_at === null ? null : attempt.ended_at - attempt.started_at,
   detail: attempt.detail,
@@ -236,8 +235,8 @@ function draftEntries(draft: DraftHistory): TimelineEntry[] {
       title: `attempt ${attempt.number} to send: ${outcomeOf(attempt, "accepted by the server")}`,
       ids:
         attempt.outcome === "sent" && draft.external_id !== null
-          ? [...ids, ["sent as", draft.external_id] as const]
-          : ids,
+          ? [["sent as", draft.external_id] as const]
+          : [],
     })),
   ];
 }
