@@ -13,8 +13,8 @@ import type { EscalationHooks } from "../pipeline/escalation.ts";
 import type { RunningAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
 import type { Installation } from "../store/installation.ts";
-import type { ChannelPause } from "../store/tables/channel-pauses.ts";
 import { ensureChannel } from "../store/tables/events.ts";
+import type { ChannelPause } from "../store/tables/pauses.ts";
 import { type ChannelState, createChannel } from "./channel.ts";
 import { supervise } from "./supervisor.ts";
 

@@ -6,7 +6,7 @@
 
 import type { Log } from "bridgehead/contract";
 import type { TransactionalStage } from "../engine/stage.ts";
-import { type ChannelPause, channelPauses, everyChannel } from "../store/tables/channel-pauses.ts";
+import { type ChannelPause, channelPauses, everyChannel } from "../store/tables/pauses.ts";
 
 /** The paused channels as this process last read them. Claims do not use it: they read the store. */
 export class PauseWatch {

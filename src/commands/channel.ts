@@ -11,10 +11,10 @@ import {
   pause as pauseIn,
   resume as resumeIn,
 } from "../store/operators/channels.ts";
-import { type ChannelPause, everyChannel } from "../store/tables/channel-pauses.ts";
+import { type ChannelPause, everyChannel } from "../store/tables/pauses.ts";
 import { type Command, exitCodes, type Io, problemLine } from "./io.ts";
 import { useStore } from "./store/open.ts";
-import { listing, when } from "./text.ts";
+import { type Column, clean, jsonText, listing, when } from "./text.ts";
 
 interface ChannelOptions {
   readonly config: string;
@@ -62,7 +62,7 @@ export const pause: Command<PauseOptions> = {
     }
     return withChannels(options, io, async (db) => {
       const channel = options.channel ?? everyChannel;
-      const reason = plain(options.reason ?? "") || "no reason given";
+      const reason = clean(options.reason ?? "") || "no reason given";
       await pauseIn(db, { channel, reason, forMs: time.data ?? null });
       const until = options.for === undefined ? "until it is resumed" : `for ${options.for}`;
       io.out(`${named(options.channel)}: paused ${until}`);
@@ -99,6 +99,20 @@ const stillPaused = ({ channel, since, reason }: ChannelPause): string =>
     ? `all channels are paused since ${when(since)} (${reason}): bridgehead resume`
     : `channel ${channel} is still paused since ${when(since)} (${reason}): bridgehead resume ${channel}`;
 
+const columns: readonly Column[] = [
+  { head: "CHANNEL" },
+  { head: "ADAPTER" },
+  { head: "AGENT" },
+  { head: "MODE" },
+  { head: "STATE", state: true },
+  { head: "SINCE (UTC)" },
+  { head: "UNTIL (UTC)" },
+  { head: "UNANSWERED", right: true },
+  { head: "UNSENT", right: true },
+  { head: "HELD", right: true },
+  { head: "REASON", flexible: true },
+];
+
 interface ListOptions extends ChannelOptions {
   readonly action: "list";
 }
@@ -107,16 +121,9 @@ export const list: Command<ListOptions> = {
   run: (options, io) =>
     withChannels(options, io, async (db, channels) => {
       const rows = rowsOf(channels, await channelStates(db));
-      if (options.json) io.out(JSON.stringify(rows));
+      if (options.json) io.out(jsonText(rows));
       else if (rows.length === 0) io.out("there are no channels");
       else {
-        const columns = [
-          ...["CHANNEL", "ADAPTER", "AGENT", "MODE"].map((head) => ({ head })),
-          { head: "STATE", state: true } as const,
-          ...["SINCE (UTC)", "UNTIL (UTC)"].map((head) => ({ head })),
-          ...["UNANSWERED", "UNSENT", "HELD"].map((head) => ({ head, right: true }) as const),
-          { head: "REASON", flexible: true } as const,
-        ];
         const cells = rows.map((row) => [
           row.id,
           row.adapter,
@@ -151,9 +158,6 @@ function rowsOf(channels: Known, { pauses, work }: ChannelStates) {
 const reasonOf = ({ channel, code, reason, event }: ChannelPause): string =>
   [
     channel === everyChannel ? "all channels: " : "",
-    plain(reason),
+    clean(reason),
     code === "operator" || event === null ? "" : ` (inbox show ${event})`,
   ].join("");
-
-/** Replaces control characters, which a terminal would execute. */
-const plain = (text: string): string => text.replace(/\p{C}+/gu, " ").trim();

@@ -60,6 +60,16 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
   const configured = (name: string, description: string) =>
     add(name, description).option("-c, --config <file>", "configuration file", defaultConfig);
 
+  const repairing = (command: Program) =>
+    command
+      .option("--all", "retry, release, drop: everything with that code instead of single ids")
+      .option("--code <code>", "list, --all: only those that stopped with this code (column CODE)")
+      .option(
+        "--reason <text>",
+        "retry, release: the same as --code; drop: your reason, stored with each item",
+      )
+      .option("--dry-run", "retry, release, drop: only count what would be changed");
+
   const daemon = () => {
     deferOptimization();
     return import("./run.ts");
@@ -93,19 +103,26 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
   add("schema", "print the JSON Schema of the configuration, for editors").action(
     calls(async () => (await import("./doctor/check.ts")).schema),
   );
-  configured("outbox", "list, show, resend or drop outbound messages (drafts)")
-    .argument("<action>", "list, show, resend or drop", oneOf("list", "show", "resend", "drop"))
-    .argument("[id]", "id of a draft (outbox list)")
+  const outboxActions = ["list", "show", "retry", "release", "drop", "resend"];
+  repairing(configured("outbox", "list, show, retry, release or drop outbound messages (drafts)"))
+    .argument("<action>", `${outboxActions.join(", ")} (the same as retry)`, oneOf(...outboxActions))
+    .argument("[ids...]", "ids of drafts (outbox list)")
     .option(
       "--state <state>",
       `list: only drafts in this state: ${draftStateNames.join(", ")}`,
       oneOf(...draftStateNames),
     )
-    .option("--channel <id>", "list: only of this channel")
+    .option("--channel <id>", "list, --all: only of this channel")
     .option("--since <time>", "list: only newer ones; a duration or a date", since)
     .option("--limit <n>", "list: maximum number of rows", count, 50)
     .option("--json", "print JSON")
-    .action(calls(() => import("./messages/outbox.ts"), "action", "id"));
+    .action(calls(() => import("./messages/outbox.ts"), "action", "ids"));
+  repairing(
+    configured("retry", "ask and send again what was refused, failed or is held, in inbox and outbox"),
+  )
+    .option("--channel <id>", "only of this channel")
+    .option("--json", "print JSON")
+    .action(calls(async () => (await import("./messages/repair.ts")).retry));
   configured(
     "find",
     "find messages and conversations by address, number, subject, Message-ID or any other id",
@@ -129,16 +146,21 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
     .option("--full", "show: print texts completely")
     .option("--json", "print JSON")
     .action(calls(() => import("./messages/conversation.ts"), "action", "query"));
-  configured("inbox", "list, show, answer or drop received messages; by default those without an answer")
-    .argument("<action>", "list, show, answer or drop", oneOf("list", "show", "answer", "drop"))
+  const inboxActions = ["list", "show", "retry", "release", "drop", "answer"];
+  repairing(
+    configured(
+      "inbox",
+      "list, show, retry, release or drop received messages; by default those without an answer; " +
+        "answer --all and drop --all without a code: all that was held after a restore, in inbox and outbox",
+    ),
+  )
+    .argument("<action>", `${inboxActions.join(", ")} (the same as retry)`, oneOf(...inboxActions))
     .argument("[ids...]", "numbers of messages (inbox list)")
-    .option("--all", "answer, drop: all messages and replies held as answered-before-restore")
     .option(
       "--state <state>",
       `list: only messages in this state: ${listedStates.join(", ")}; default: held, failed and ignored ones`,
       oneOf(...listedStates),
     )
-    .option("--code <code>", "list: only messages ignored or held with this code")
     .option("--channel <id>", "list, --all: only of this channel")
     .option("--since <time>", "list: only newer ones; a duration or a date", since)
     .option("--limit <n>", "list: maximum number of rows", count, 50)

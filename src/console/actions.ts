@@ -2,7 +2,7 @@
 // that has changed since the page was loaded is skipped, and the operator is told why.
 
 import type { Query } from "../store/driver.ts";
-import { dropMessage, releaseEvent } from "../store/operators/inbox.ts";
+import { dropEvent, releaseEvent } from "../store/operators/inbox.ts";
 import { dropDraft, resendDraft } from "../store/operators/outbox.ts";
 import {
   type ListedItem,
@@ -87,13 +87,18 @@ export async function actOnGroup(
   }
 }
 
+/** The operator that the history of a message names. */
+const actor = "the web console";
+
 /** Returns why the item was skipped; null when the action was applied. */
 async function tryOne(q: Query, { kind, action, why }: ItemAction, id: string): Promise<string | null> {
   try {
     await q.savepoint(async () => {
       if (kind === "messages")
-        await (action === "release" ? releaseEvent(q, Number(id)) : dropMessage(q, Number(id), why));
-      else await (action === "release" ? resendDraft(q, id) : dropDraft(q, id, { why }));
+        await (action === "release"
+          ? releaseEvent(q, Number(id), actor)
+          : dropEvent(q, Number(id), actor, why));
+      else await (action === "release" ? resendDraft(q, id, actor) : dropDraft(q, id, actor, why));
     });
     return null;
   } catch (error) {

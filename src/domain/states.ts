@@ -13,9 +13,9 @@ const eventStates = {
   /** Never answered; the reason is stored. An operator may still route it. */
   ignored: ["stored", "routed"],
   /** A cap was reached, only a human can read the message, or it may have been answered before a
-   *  restore. An operator may release or drop it. */
+   *  restore, or it waited too long. An operator may release or drop it. */
   held: ["stored", "routed", "ignored"],
-  failed: ["stored", "routed"],
+  failed: ["stored", "routed", "ignored"],
 } as const satisfies Machine;
 
 const turnStates = {

@@ -4,7 +4,7 @@
 // (`Query.leases`), because one process owns the store.
 
 import { type Query, touch } from "./driver.ts";
-import { isPaused } from "./tables/channel-pauses.ts";
+import { isPaused } from "./tables/pauses.ts";
 
 export type Direction = "in" | "out";
 

@@ -5,9 +5,9 @@
 import type { Query } from "./driver.ts";
 import { type Direction, refreshLane } from "./lanes.ts";
 import { revokeLease } from "./leases.ts";
-import { releaseEvent } from "./operators/inbox.ts";
+import { dropEvent, releaseEvent } from "./operators/inbox.ts";
 import { dropDraft, resendDraft } from "./operators/outbox.ts";
-import { recordAction, someOperator } from "./tables/actions.ts";
+import { someOperator } from "./tables/actions.ts";
 import { allKnown } from "./tables/polls.ts";
 import { moves } from "./transitions.ts";
 
@@ -122,17 +122,17 @@ export async function releaseHeld(
   limit: number,
   actor: string = someOperator,
 ): Promise<number> {
-  const events = await q.all<{ id: number; turn: string | null }>(
-    `SELECT id, turn FROM events WHERE state IN ('ignored', 'held', 'failed') AND state = 'held'
+  const events = await q.all<{ id: number }>(
+    `SELECT id FROM events WHERE state IN ('ignored', 'held', 'failed') AND state = 'held'
        AND code = '${answeredBefore}' AND (channel = $1 OR $1 = '') ORDER BY id LIMIT $2`,
     channel ?? "",
     limit,
   );
-  for (const { id, turn } of events) {
+  for (const { id } of events) {
     const still = await q.one("SELECT 1 FROM events WHERE id = $1 AND state = 'held'", id);
     if (!still) continue; // released with another message of the same turn
     if (decision === "answer") await releaseEvent(q, id, actor);
-    else await dropEvent(q, id, turn, actor);
+    else await dropEvent(q, id, actor);
   }
   const drafts = await q.all<{ id: string }>(
     `SELECT id FROM drafts WHERE state = 'held' AND code = '${answeredBefore}' AND (channel = $1 OR $1 = '')
@@ -141,27 +141,6 @@ export async function releaseHeld(
     limit,
   );
   for (const { id } of drafts)
-    await (decision === "answer" ? resendDraft(q, id, actor) : dropDraft(q, id, { actor }));
+    await (decision === "answer" ? resendDraft(q, id, actor) : dropDraft(q, id, actor));
   return events.length + drafts.length;
-}
-
-/** Closes a held message without an answer. Throws when it is not held for this reason. */
-export async function dropEvent(
-  q: Query,
-  id: number,
-  turn?: string | null,
-  actor: string = someOperator,
-): Promise<void> {
-  await recordAction(q, { action: "drop", actor }, { event: id });
-  const where = turn == null ? "id = $1" : "(id = $1 OR turn = $2)";
-  const values = turn == null ? [id] : [id, turn];
-  const changed = await q.run(
-    moves("events", "ignored", {
-      set: "reason = 'dropped by an operator'",
-      where: `${where} AND code = '${answeredBefore}'`,
-      from: ["held"],
-    }),
-    ...values,
-  );
-  if (changed === 0) throw new Error(`dropping message ${id}: it is not held as ${answeredBefore}`);
 }

@@ -54,7 +54,11 @@ describe("the command line", () => {
   it.each([
     ["an unknown command", ["chekc"], "Did you mean check?"],
     ["an unknown option", ["doctor", "--onlin"], "Did you mean --online?"],
-    ["an unknown action", ["outbox", "delete"], "It must be one of list, show, resend, drop."],
+    [
+      "an unknown action",
+      ["outbox", "delete"],
+      "It must be one of list, show, retry, release, drop, resend.",
+    ],
     ["a count that is none", ["inbox", "list", "--limit", "many"], "It must be a whole number"],
     ["no command at all", [], "Usage: bridgehead"],
   ])("refuses %s with the usage code", async (_what, args, message) => {

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { EscalationHooks, EscalationTrigger } from "../../src/pipeline/escalation.ts";
 import { pause, resume } from "../../src/store/operators/channels.ts";
 import { resendDraft } from "../../src/store/operators/outbox.ts";
-import { channelPauses } from "../../src/store/tables/channel-pauses.ts";
+import { channelPauses } from "../../src/store/tables/pauses.ts";
 import { type House, type HouseOptions, openHouse, testClock } from "./house.ts";
 
 const hour = 3_600_000;

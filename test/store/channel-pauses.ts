@@ -5,8 +5,8 @@ import { headDraft, recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { channelsWithDueLanes, releaseLane } from "../../src/store/lanes.ts";
 import { channelStates, pause, resume } from "../../src/store/operators/channels.ts";
-import { channelPauses, everyChannel, pauseChannel } from "../../src/store/tables/channel-pauses.ts";
 import { ensureChannel, loopingSenders, settleEvent } from "../../src/store/tables/events.ts";
+import { channelPauses, everyChannel, pauseChannel } from "../../src/store/tables/pauses.ts";
 import { capUse, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { conversation, draft, fresh, leaseLanes, type NewPlace, put, storeEvent, turn } from "./rig.ts";
 

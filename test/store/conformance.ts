@@ -16,6 +16,7 @@ import { describeOperators } from "./operators.ts";
 import { describeOutbound } from "./outbound.ts";
 import { describePlatformTold } from "./platform-told.ts";
 import { describeRates } from "./rates.ts";
+import { describeRepair } from "./repair.ts";
 import type { NewPlace } from "./rig.ts";
 import { describeRouteFacts } from "./route-facts.ts";
 import { describeScans } from "./scans.ts";
@@ -35,6 +36,7 @@ export function describeStore(name: string, place: NewPlace): void {
     describeIntake(place);
     describeLanes(place);
     describeChannelPauses(place);
+    describeRepair(place);
     describeRouteFacts(place);
     describeOutbound(place);
     describeRates(place);

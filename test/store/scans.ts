@@ -22,13 +22,10 @@ import { loadConversations, loadFacts } from "../../src/pipeline/route/rows.ts";
 import { leaseDrafts } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
 import { channelsWithDueLanes } from "../../src/store/lanes.ts";
-import {
-  countHour,
-  find,
-  lastQuestions,
-  listConversations,
-  summariesOf,
-} from "../../src/store/operators/hours.ts";
+import { find, listConversations, summariesOf } from "../../src/store/operators/find.ts";
+import { conversationHistory } from "../../src/store/operators/history.ts";
+import { countHour, lastQuestions } from "../../src/store/operators/hours.ts";
+import { listEvents } from "../../src/store/operators/inbox.ts";
 import { overview } from "../../src/store/operators/overview.ts";
 import * as lists from "../../src/store/operators/worklists.ts";
 import { forget } from "../../src/store/retention.ts";

@@ -9,29 +9,25 @@ import {
   type ListedState,
   listEvents,
   readRaw,
-  releaseEvent,
   showEvent,
 } from "../../store/operators/inbox.ts";
-import { answeredBefore, dropEvent, releaseHeld } from "../../store/restored.ts";
+import type { Repair } from "../../store/operators/repair.ts";
+import { answeredBefore, releaseHeld } from "../../store/restored.ts";
 import type { Io } from "../io.ts";
 import { exitCodes } from "../io.ts";
 import { withStore } from "../store/open.ts";
 import { type Column, details, jsonText, listing, operatorOf, relative, stamp, when } from "../text.ts";
+import { type RepairOptions, runRepair } from "./repair.ts";
 import { timelineText } from "./timeline.ts";
 
-export interface InboxOptions {
+export interface InboxOptions extends RepairOptions {
   readonly config: string;
-  readonly action: "list" | "show" | "answer" | "drop";
-  readonly ids?: readonly string[];
-  readonly all?: boolean;
+  readonly action: "list" | "show" | "answer" | Repair;
   readonly state?: ListedState;
-  readonly code?: string;
-  readonly channel?: string;
   /** Epoch milliseconds. */
   readonly since?: number;
   readonly limit: number;
   readonly raw?: boolean;
-  readonly json?: boolean;
 }
 
 /** Number of messages released per transaction. Limits the time for which the daemon's writes wait. */
@@ -41,20 +37,18 @@ export function run(options: InboxOptions, io: Io): Promise<number> {
   return withStore(options, io, async (db) => {
     const { action } = options;
     if (action === "list") return list(db, options, io);
-    if (action !== "show" && options.all === true) return releaseAll(db, action, options, io);
-    const ids = (options.ids ?? []).map(Number);
-    const usable = ids.length > 0 && ids.every((id) => Number.isSafeInteger(id) && id >= 1);
-    if (!usable || (action === "show" && ids.length > 1)) {
-      io.err(`inbox ${action} needs a message's number (see inbox list)`);
+    const { all, code, reason } = options;
+    // Without a code: what may have been answered before a restore, in the inbox and the outbox.
+    if (all && code === undefined && (action === "answer" || (action === "drop" && reason === undefined)))
+      return releaseAll(db, action, options, io);
+    if (action !== "show")
+      return runRepair(db, ["inbox"], action === "answer" ? "retry" : action, options, io);
+    const [id, ...others] = (options.ids ?? []).map(Number);
+    if (id === undefined || !Number.isSafeInteger(id) || id < 1 || others.length > 0) {
+      io.err("inbox show needs a message's number (see inbox list)");
       return exitCodes.usage;
     }
-    if (action === "show") return show(db, ids[0] ?? 0, options, io);
-    const actor = operatorOf(io);
-    for (const id of ids) {
-      await db.tx((q) => (action === "answer" ? releaseEvent(q, id, actor) : dropEvent(q, id, null, actor)));
-      io.out(`${id}: ${action === "answer" ? "will be answered" : "will not be answered"}`);
-    }
-    return exitCodes.ok;
+    return show(db, id, options, io);
   });
 }
 

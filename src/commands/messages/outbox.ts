@@ -3,7 +3,8 @@
 
 import { systemClock as clock } from "../../ops/clock.ts";
 import type { Database } from "../../store/driver.ts";
-import { dropDraft, listDrafts, resendDraft, showDraft } from "../../store/operators/outbox.ts";
+import { listDrafts, showDraft } from "../../store/operators/outbox.ts";
+import type { Repair } from "../../store/operators/repair.ts";
 import { shownAddress } from "../../store/operators/timeline.ts";
 import type { Io } from "../io.ts";
 import { exitCodes } from "../io.ts";
@@ -14,7 +15,6 @@ import {
   details,
   jsonText,
   listing,
-  operatorOf,
   relative,
   span,
   stamp,
@@ -23,31 +23,29 @@ import {
   wrapped,
 } from "../text.ts";
 
-export interface OutboxOptions {
+import { type RepairOptions, runRepair } from "./repair.ts";
+
+export interface OutboxOptions extends RepairOptions {
   readonly config: string;
-  readonly action: "list" | "show" | "resend" | "drop";
-  readonly id?: string;
+  readonly action: "list" | "show" | "resend" | Repair;
   readonly state?: string;
-  readonly channel?: string;
   /** Epoch milliseconds. */
   readonly since?: number;
   readonly limit: number;
-  readonly json?: boolean;
 }
 
 export function run(options: OutboxOptions, io: Io): Promise<number> {
   return withStore(options, io, async (db) => {
     if (options.action === "list") return list(db, options, io);
-    const { id } = options;
-    if (id === undefined) {
-      io.err(`outbox ${options.action} needs a draft's id (see outbox list)`);
+    const { action, ids = [] } = options;
+    if (action !== "show")
+      return runRepair(db, ["outbox"], action === "resend" ? "retry" : action, options, io);
+    const [id, ...others] = ids;
+    if (id === undefined || others.length > 0) {
+      io.err("outbox show needs a draft's id (see outbox list)");
       return exitCodes.usage;
     }
-    if (options.action === "show") return show(db, id, options, io);
-    const action = options.action === "resend" ? resendDraft : dropDraft;
-    await db.tx((q) => action(q, id, operatorOf(io)));
-    io.out(`${id}: ${options.action === "resend" ? "queued again" : "dropped"}`);
-    return exitCodes.ok;
+    return show(db, id, options, io);
   });
 }
 
@@ -59,16 +57,18 @@ const columns: readonly Column[] = [
   { head: "TRIES", right: true },
   { head: "CREATED (UTC)" },
   { head: "DUE" },
+  { head: "CODE" },
   { head: "REASON", flexible: true },
 ];
 
 async function list(db: Database, options: OutboxOptions, io: Io): Promise<number> {
-  const { state, channel, since, limit } = options;
+  const { state, channel, code, since, limit } = options;
   const filter = {
     limit,
     ...(state === undefined ? {} : { state }),
     ...(channel === undefined ? {} : { channel }),
     ...(since === undefined ? {} : { since }),
+    ...(code === undefined ? {} : { code }),
   };
   const drafts = await db.read((q) => listDrafts(q, filter));
   if (options.json) io.out(jsonText(drafts));
@@ -83,6 +83,7 @@ async function list(db: Database, options: OutboxOptions, io: Io): Promise<numbe
       String(draft.attempts),
       when(draft.created_at),
       relative(draft.due_at, now),
+      draft.code ?? "",
       draft.reason ?? "",
     ]);
     io.out(listing(columns, rows, io));

@@ -2,8 +2,8 @@
 
 import type { Cap } from "../../domain/guards.ts";
 import type { Query } from "../../store/driver.ts";
-import { type PauseCode, pauseChannel } from "../../store/tables/channel-pauses.ts";
 import { type EventRow, isCapped, loopingSenders, postponeChannel } from "../../store/tables/events.ts";
+import { type PauseCode, pauseChannel } from "../../store/tables/pauses.ts";
 import { capUse, roomIn } from "../../store/tables/turns.ts";
 import type { Wait } from "./decide.ts";
 import type { Pass } from "./stage.ts";

@@ -2,8 +2,8 @@
 
 import type { Query } from "../../store/driver.ts";
 import { type Claim, type Held, type Lease, leaseHeads } from "../../store/lanes.ts";
-import { isPaused } from "../../store/tables/channel-pauses.ts";
 import { type DraftRow, draftColumns, resent } from "../../store/tables/drafts.ts";
+import { isPaused } from "../../store/tables/pauses.ts";
 import { moves } from "../../store/transitions.ts";
 
 /** The head of a lane with the facts that decide whether it may be sent. */

@@ -8,7 +8,7 @@ import {
   everyChannel,
   pauseChannel,
   resumeChannel,
-} from "../tables/channel-pauses.ts";
+} from "../tables/pauses.ts";
 import { overview } from "./overview.ts";
 
 /** What waits on a channel. */

@@ -4,7 +4,7 @@ import { type Query, touch } from "../driver.ts";
 import { listOf } from "../many.ts";
 import { recordAction, someOperator } from "../tables/actions.ts";
 import { settleEventsOf } from "../tables/events.ts";
-import { reviveTurn } from "../tables/turns.ts";
+import { reviveTurn, unblockTurn } from "../tables/turns.ts";
 import { moves } from "../transitions.ts";
 import { droppedBecause } from "./outbox.ts";
 
@@ -144,25 +144,31 @@ export async function releaseEvent(q: Query, id: number, actor: string = someOpe
   throw new Error(`releasing event ${id}: it is ${event.state}`);
 }
 
-/** Closes a held message, and those that would be answered with it, without an answer; `why` are the operator's words. It
- *  is listed as refused then, and can still be released. Throws when it is not held. */
-export async function dropMessage(q: Query, id: number, why: string): Promise<void> {
+/** Closes a held or failed message without an answer, with the other messages of its question. It keeps the code for
+ *  which it was held. `why` is the operator's reason. Throws when the id is unknown, or when the message is in another
+ *  state. */
+export async function dropEvent(
+  q: Query,
+  id: number,
+  actor: string = someOperator,
+  why?: string,
+): Promise<void> {
+  await recordAction(q, { action: "drop", actor, detail: why ?? null }, { event: id });
   const event = await q.one<{ state: string; turn: string | null }>(
     "SELECT state, turn FROM events WHERE id = $1",
     id,
   );
-  const changed = await q.run(
-    moves("events", "ignored", {
-      set: "reason = $3",
-      where: "(id = $1 OR turn = $2) AND kind = 'message'",
-      from: ["held"],
-    }),
-    id,
-    event?.turn ?? "",
-    droppedBecause(why),
-  );
-  if (changed === 0) throw new Error(`dropping message ${id}: it is ${event?.state ?? "unknown"}`);
+  if (!event) throw new Error(`dropping message ${id}: there is none (see inbox list)`);
+  const changed = await q.run(dropped, id, event.turn ?? "", droppedBecause(why));
+  if (changed === 0) throw new Error(`dropping message ${id}: it is ${event.state}, not held or failed`);
+  if (event.turn !== null) await unblockTurn(q, event.turn);
 }
+
+const dropped = moves("events", "ignored", {
+  set: "reason = $3",
+  where: "(id = $1 OR turn = $2) AND kind = 'message'",
+  from: ["held", "failed"],
+});
 
 /** Resumes a message at the stage where it stopped: its question failed or got no answer, or its reply
  *  could not be composed. Returns false for a message that never reached those stages. */

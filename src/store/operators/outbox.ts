@@ -13,6 +13,8 @@ export interface DraftSummary {
   readonly recipient: string;
   readonly state: string;
   readonly attempts: number;
+  /** Why it is held, failed or dropped: a short code. */
+  readonly code: string | null;
   readonly reason: string | null;
   readonly external_id: string | null;
   readonly due_at: number;
@@ -32,7 +34,7 @@ export interface AttemptRow {
 
 /** Columns of `DraftSummary`. */
 export const draftColumns =
-  "id, channel, conversation, recipient, state, attempts, reason, external_id, due_at, created_at, updated_at";
+  "id, channel, conversation, recipient, state, attempts, code, reason, external_id, due_at, created_at, updated_at";
 
 /** Newest first. */
 export async function listDrafts(
@@ -40,6 +42,7 @@ export async function listDrafts(
   wanted: {
     readonly state?: string;
     readonly channel?: string;
+    readonly code?: string;
     /** Only drafts created since then (epoch milliseconds). */
     readonly since?: number;
     readonly limit: number;
@@ -48,10 +51,12 @@ export async function listDrafts(
   const order = wanted.state === undefined ? "id DESC" : "updated_at DESC, id DESC";
   return q.all<DraftSummary>(
     `SELECT ${draftColumns} FROM drafts WHERE ${wanted.state === undefined ? "state <> $1" : "state = $1"}
-       AND (channel = $2 OR $2 = '') AND created_at >= $3 ORDER BY ${order} LIMIT $4`,
+       AND (channel = $2 OR $2 = '') AND created_at >= $3 AND (code = $4 OR $4 = '')
+     ORDER BY ${order} LIMIT $5`,
     wanted.state ?? "",
     wanted.channel ?? "",
     wanted.since ?? 0,
+    wanted.code ?? "",
     wanted.limit,
   );
 }
@@ -91,35 +96,46 @@ export async function resendDraft(q: Query, id: string, actor: string = someOper
        AND NOT EXISTS (SELECT 1 FROM files WHERE files.reply = drafts.reply AND files.blob IS NULL)`,
     from: ["held", "failed", "dropped"],
   });
-  await move(q, id, "resending", { update, values: [] }, (draft) => resumeRest(q, draft));
+  await move(q, id, "resending", [update], (draft) => resumeRest(q, draft));
 }
 
-/** Returns the reason that is stored with a dropped message or draft. `why`: the operator's words, or empty. */
-export const droppedBecause = (why: string): string =>
-  why.trim() === "" ? "dropped by an operator" : `dropped by an operator: ${why.trim()}`;
-
-/** Drops a draft that has not certainly been sent; `why` are the operator's words. Throws when the id is unknown, or when the draft is
- *  in another state. */
+/** Drops a draft that has not certainly been sent, and the parts of its reply that were held with it. It keeps the code
+ *  for which it was held. `why` is the operator's reason. Throws when the id is unknown, or when the draft is in another
+ *  state. */
 export async function dropDraft(
   q: Query,
   id: string,
-  { why = "", actor = someOperator }: { readonly why?: string; readonly actor?: string } = {},
+  actor: string = someOperator,
+  why?: string,
 ): Promise<void> {
-  await recordAction(q, { action: "drop", actor }, { draft: id });
+  await recordAction(q, { action: "drop", actor, detail: why ?? null }, { draft: id });
   const update = moves("drafts", "dropped", {
     set: "open = 0, reason = $2, updated_at = now_ms()",
     where: "id = $1",
     from: ["queued", "unknown", "held", "failed"],
   });
-  await move(q, id, "dropping", { update, values: [droppedBecause(why)] });
+  const reason = droppedBecause(why);
+  await move(q, id, "dropping", [update, reason], ({ reply, seq }) =>
+    q.write(dropHeldWith, reply, seq, reason),
+  );
 }
+
+const dropHeldWith = moves("drafts", "dropped", {
+  set: "open = 0, reason = $3, updated_at = now_ms()",
+  where: "reply = $1 AND seq > $2 AND code = 'earlier-part'",
+  from: ["held"],
+});
+
+/** The reason of an item that an operator has dropped. */
+export const droppedBecause = (why: string | undefined): string =>
+  why === undefined || why === "" ? "dropped by an operator" : `dropped by an operator: ${why}`;
 
 async function move(
   q: Query,
   id: string,
   what: string,
-  { update, values }: { readonly update: string; readonly values: readonly string[] },
-  then?: (draft: { readonly reply: string; readonly seq: number }) => Promise<void>,
+  [update, ...values]: readonly [sql: string, ...values: string[]],
+  then: (draft: { readonly reply: string; readonly seq: number }) => Promise<void>,
 ): Promise<void> {
   const before = await q.one<{ conversation: string; reply: string; seq: number }>(
     "SELECT conversation, reply, seq FROM drafts WHERE id = $1",
@@ -129,7 +145,7 @@ async function move(
   await lockLane(q, before.conversation, "out");
   const changed = await q.run(update, id, ...values);
   if (changed === 1) {
-    await then?.(before);
+    await then(before);
     return refreshLane(q, before.conversation, "out");
   }
   const draft = await q.one<{ state: string; body: string; gone: number }>(

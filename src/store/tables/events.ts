@@ -6,7 +6,7 @@ import { traceOf } from "../../ops/hops.ts";
 import type { Query } from "../driver.ts";
 import { channelsIn, manyRows } from "../many.ts";
 import { movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
-import { pauseEnd } from "./channel-pauses.ts";
+import { pauseEnd } from "./pauses.ts";
 
 /** Code of a stored message that waits for capacity under the channel's cap. */
 const cappedCode = "cap-channel";

@@ -5,8 +5,8 @@ import type { Query } from "../driver.ts";
 import { appendToLane, type Claim, type Held, leaseHeads, lockLane, nextSeq, refreshLane } from "../lanes.ts";
 import { manyRows } from "../many.ts";
 import { moves, movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
-import { isPaused, pauseEnd } from "./channel-pauses.ts";
 import type { ConversationRow } from "./conversations.ts";
+import { isPaused, pauseEnd } from "./pauses.ts";
 
 export interface TurnRow {
   readonly id: string;
@@ -382,4 +382,16 @@ export async function reviveTurn(q: Query, id: string): Promise<boolean> {
     await q.write(revived("unknown", "question_id IS NOT NULL"), turn.id);
   await refreshLane(q, turn.conversation, "in");
   return true;
+}
+
+/** Lets the later turns of the lane pass a failed turn that blocks it. Does nothing for other turns. */
+export async function unblockTurn(q: Query, id: string): Promise<void> {
+  const turn = await q.one<{ conversation: string }>(
+    "SELECT conversation FROM turns WHERE id = $1 AND state = 'failed' AND open = 1",
+    id,
+  );
+  if (!turn) return;
+  await lockLane(q, turn.conversation, "in");
+  await q.write("UPDATE turns SET open = 0 WHERE id = $1 AND state = 'failed'", id);
+  await refreshLane(q, turn.conversation, "in");
 }

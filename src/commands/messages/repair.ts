@@ -1,0 +1,122 @@
+// bridgehead inbox|outbox retry, release and drop, and bridgehead retry for both: repairs many messages and replies at
+// once, selected by number or by the code for which they stopped. --dry-run counts and changes nothing.
+
+import type { Database } from "../../store/driver.ts";
+import {
+  type Box,
+  previewRepair,
+  type Repair,
+  type RepairCounts,
+  type RepairGroup,
+  repair,
+  type Selection,
+} from "../../store/operators/repair.ts";
+import type { Command, Io } from "../io.ts";
+import { exitCodes } from "../io.ts";
+import { withStore } from "../store/open.ts";
+import { type Column, jsonText, listing, operatorOf } from "../text.ts";
+
+export interface RepairOptions {
+  readonly ids?: readonly string[];
+  readonly all?: boolean;
+  readonly code?: string;
+  /** retry, release: the same as `code`; drop: the operator's reason. */
+  readonly reason?: string;
+  readonly channel?: string;
+  readonly dryRun?: boolean;
+  readonly json?: boolean;
+}
+
+/** The actions of inbox and outbox that this file implements. */
+export const repairs = ["retry", "release", "drop"] as const;
+export const isRepair = (action: string): action is Repair => repairs.some((one) => one === action);
+
+/** bridgehead retry: both the inbox and the outbox. */
+export const retry: Command<RepairOptions & { readonly config: string }> = {
+  run: (options, io) =>
+    withStore(options, io, (db) => runRepair(db, ["inbox", "outbox"], "retry", options, io)),
+};
+
+/** Repairs the selection in the boxes. Returns the exit code: `failed` when an item could not be changed. */
+export async function runRepair(
+  db: Database,
+  boxes: readonly Box[],
+  action: Repair,
+  options: RepairOptions,
+  io: Io,
+): Promise<number> {
+  const [box = "inbox"] = boxes;
+  const selection = selectionOf(box, action, options);
+  if (typeof selection === "string") {
+    io.err(`${boxes.length > 1 ? "" : `${box} `}${action}: ${selection}`);
+    return exitCodes.usage;
+  }
+  if (options.dryRun) {
+    const groups = [];
+    for (const one of boxes)
+      for (const group of await previewRepair(db, one, action, selection))
+        groups.push({ box: one, ...group });
+    io.out(options.json ? jsonText(groups) : previewText(action, groups, io));
+    return exitCodes.ok;
+  }
+  const reason = action === "drop" ? options.reason : undefined;
+  const operator = { actor: operatorOf(io), ...(reason === undefined ? {} : { reason }) };
+  const counts: RepairCounts[] = [];
+  for (const one of boxes) counts.push(await repair(db, one, action, selection, operator));
+  const matched = counts.reduce((sum, one) => sum + one.matched, 0);
+  const changed = counts.reduce((sum, one) => sum + one.changed, 0);
+  const skipped = counts.flatMap((one) => one.skipped);
+  if (options.json) io.out(jsonText({ matched, changed, skipped }));
+  else {
+    io.out(`${changed} of ${matched} ${done[action]}`);
+    for (const { id, why } of skipped.slice(0, mostShown)) io.err(`${id}: not changed: ${why}`);
+    if (skipped.length > mostShown) io.err(`and ${skipped.length - mostShown} more (--json lists all)`);
+  }
+  return skipped.length > 0 ? exitCodes.failed : exitCodes.ok;
+}
+
+const mostShown = 20;
+const done = { retry: "will be tried again", release: "released", drop: "dropped" } as const;
+
+/** Returns the selection, or what is wrong with the options. */
+function selectionOf(
+  box: Box,
+  action: Repair,
+  { ids = [], all, code, reason, channel }: RepairOptions,
+): Selection | string {
+  if (ids.length > 0 && all) return "give either ids or --all";
+  if (ids.length > 0) {
+    const wrong = ids.find((id) => box === "inbox" && !/^[1-9]\d{0,14}$/.test(id));
+    if (wrong !== undefined) return `${wrong} is not the number of a message (see inbox list)`;
+    return { ids: box === "inbox" ? ids.map(Number) : ids };
+  }
+  const wanted = action === "drop" ? code : (code ?? reason);
+  if (!all || wanted === undefined)
+    return `give ids, or --all with ${action === "drop" ? "--code" : "--reason"} CODE (see the CODE column of list)`;
+  return { code: wanted, ...(channel === undefined ? {} : { channel }) };
+}
+
+const columns: readonly Column[] = [
+  { head: "IN" },
+  { head: "CHANNEL" },
+  { head: "STATE", state: true },
+  { head: "CODE" },
+  { head: "COUNT", right: true },
+];
+
+function previewText(
+  action: Repair,
+  groups: readonly (RepairGroup & { readonly box: Box })[],
+  io: Io,
+): string {
+  const total = groups.reduce((sum, { count }) => sum + count, 0);
+  const rows = groups.map(({ box, channel, state, code, count }) => [
+    box,
+    channel,
+    state,
+    code ?? "",
+    String(count),
+  ]);
+  const summary = `${action} would change ${total}; nothing was changed (--dry-run)`;
+  return rows.length === 0 ? summary : `${listing(columns, rows, io)}\n${summary}`;
+}
