@@ -24,7 +24,7 @@ import { healthStage } from "./escalation/trigger/health.ts";
 import { createEscalation } from "./escalation/trigger/stage.ts";
 import { webhookChannels } from "./escalation/webhook/adapter.ts";
 import { newToken, steadyNow } from "./ops/clock.ts";
-import { reportHop } from "./ops/hops.ts";
+import { type Hop, reportHop } from "./ops/hops.ts";
 import { Statistics } from "./ops/statistics.ts";
 import { standardTiming, type Timing, type TimingOverrides, timingWith } from "./ops/timing.ts";
 import { askStage } from "./pipeline/ask/stage.ts";
@@ -76,6 +76,8 @@ export interface AppOptions {
   retire?(routes: readonly Route[]): Promise<void>;
   /** Opened by `openStore`; opened here when absent. Closed with the app, or when its start fails. */
   readonly store?: OpenedStore;
+  /** Called with each hop of a message. Must not throw. */
+  onHop?(hop: Hop): void;
   /** Counts the hops of messages. Default: a new one. */
   readonly statistics?: Statistics;
   /** Durations of tests. */
@@ -174,7 +176,10 @@ export async function startApp(options: AppOptions): Promise<App> {
   const node = `${config.node}/${newToken(6)}`;
   const statistics = options.statistics ?? new Statistics();
   db.observe({
-    hop: (hop) => reportHop(hop, log, statistics),
+    hop(hop) {
+      reportHop(hop, log, statistics);
+      options.onHop?.(hop);
+    },
     timed: (what, ms) => statistics.observe(`store_${what}_duration_seconds`, {}, ms / 1000),
   });
   const { requests, per } = config.platform.rate;
@@ -358,7 +363,7 @@ export async function startApp(options: AppOptions): Promise<App> {
 /** Returns the changed keys that require a restart. A running process can replace all others: agents,
  *  channels, retention, log.level. */
 function needRestart(before: Config, after: Config): string[] {
-  const keys = ["platform", "http", "console", "store", "node"] as const;
+  const keys = ["platform", "http", "console", "store", "heartbeat", "otlp", "node"] as const;
   const different = keys.filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
   return before.log.format === after.log.format ? different : [...different, "log.format"];
 }

@@ -18,6 +18,7 @@ import { askHealth } from "../http/health.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import type { RunningLog } from "../ops/log.ts";
 import { allowOptimization, tidyAfterStart } from "../ops/memory.ts";
+import type { Statistics } from "../ops/statistics.ts";
 import { type Notifier, runWatchdog } from "../ops/systemd.ts";
 import { type TaskGroup, taskGroup } from "../ops/tasks.ts";
 import type { Timing } from "../ops/timing.ts";
@@ -28,6 +29,7 @@ import { answeredBefore, countHeld } from "../store/restored.ts";
 import { forget } from "../store/retention.ts";
 import { type Io, problemLine } from "./io.ts";
 import { type ReloadOutcome, recordReload } from "./reload.ts";
+import { beat } from "./running/heartbeat.ts";
 import { LogLevels } from "./running/log-level.ts";
 
 interface DaemonOptions {
@@ -40,6 +42,7 @@ interface DaemonOptions {
   readonly log: RunningLog;
   readonly io: Io;
   readonly timing: Timing;
+  readonly statistics: Statistics;
 }
 
 /** Everything outside the app that lives as long as the service. */
@@ -86,7 +89,7 @@ export class Daemon {
   }
 
   #startTasks(tasks: TaskGroup): void {
-    const { notifier, log, timing, url } = this.#options;
+    const { notifier, log, timing, url, statistics } = this.#options;
     const app = this.#app;
     tasks.start("memory", (signal) => tidyAfterStart(clock, timing.startup.quiet, signal), {
       restart: "never",
@@ -94,6 +97,12 @@ export class Daemon {
     tasks.start("alarm", (signal) => logAlarm({ ...alarmed(app), clock, log, timing }, signal));
     tasks.start("status", (signal) => this.#reportStatus(signal));
     tasks.start("log-level", (signal) => this.#logLevels.follow(app.db, timing.upkeep, signal));
+    const { heartbeat } = this.#config;
+    if (heartbeat !== null) {
+      const ready = async () => (await readiness(app, this.#config, timing)).ready;
+      const options = { ...heartbeat, timeout: timing.upkeep.heartbeat, clock, log, ready, statistics };
+      tasks.start("heartbeat", (signal) => beat(options, signal));
+    }
     tasks.start("generation", (signal) => this.#keepGeneration(signal));
     tasks.start("retention", (signal) => this.#keepRetention(signal));
     if (notifier.watchdogMs === null) return;

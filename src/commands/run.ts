@@ -18,6 +18,7 @@ import type { Metrics } from "../ops/metrics.ts";
 import { Statistics } from "../ops/statistics.ts";
 import { createNotifier, isJournal, type Notifier } from "../ops/systemd.ts";
 import { standardTiming, type Timing } from "../ops/timing.ts";
+import type { Traces } from "../ops/traces.ts";
 import type { Platform } from "../platform/index.ts";
 import { migrations } from "../store/migrate.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
@@ -59,6 +60,7 @@ export async function run(
   let app: App | null = null;
   let listener: Listener | null = null;
   let webConsole: WebConsole | null = null;
+  let traces: Traces | null = null;
   try {
     listener = await startListener({
       listen: config.http.listen,
@@ -87,6 +89,7 @@ export async function run(
     });
     const store = await reachStore(config, { clock, log, timing, notifier, signal: io.signal });
     if (!store) return exitCodes.ok;
+    traces = await tracesOf(config, store.installation.id, log, timing);
     app = await startApp({
       config,
       store,
@@ -96,10 +99,11 @@ export async function run(
       timing,
       publicUrl: () => publicUrl,
       statistics,
+      ...(traces && { onHop: (hop) => traces?.hop(hop) }),
       retire: async (routes) => listener?.retire(routes),
     });
     webConsole = await serveConsole(app, config, log, timing);
-    await new Daemon(app, { config, url, load, notifier, log, io, timing }).run();
+    await new Daemon(app, { config, url, load, notifier, log, io, timing, statistics }).run();
     await notifier.stopping();
     return exitCodes.ok;
   } finally {
@@ -110,6 +114,7 @@ export async function run(
     await app?.stop(Math.max(0, timing.shutdown.drain - (clock.monotonic() - began)));
     await listener?.close();
     await platform?.close();
+    await traces?.close();
     log.info({}, "stopped");
   }
 }
@@ -185,6 +190,18 @@ function cached<T>(read: () => Promise<T>, ms: number): () => Promise<T> {
 function webOf(app: App | null): App["web"] {
   if (app === null) throw new Error("serving a request before the start");
   return app.web;
+}
+
+/** Opens the export of traces when it is configured. OpenTelemetry is loaded only then. */
+async function tracesOf(
+  { otlp, node }: Config,
+  installation: string,
+  log: Log,
+  { upkeep: timing }: Timing,
+): Promise<Traces | null> {
+  if (otlp === null) return null;
+  const { openTraces } = await import("../ops/traces.ts");
+  return openTraces({ ...otlp, installation, version: packageVersion(), node, clock, log, timing });
 }
 
 /** Starts the embedded platform when it is configured; returns null otherwise. Rejects with the problems

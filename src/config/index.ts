@@ -59,6 +59,9 @@ export interface Config {
   readonly store: StoreConfig;
   readonly log: DeepReadonly<File["log"]>;
   readonly retention: DeepReadonly<File["retention"]>;
+  /** Null when they are not configured. */
+  readonly heartbeat: DeepReadonly<NonNullable<File["heartbeat"]>> | null;
+  readonly otlp: DeepReadonly<NonNullable<File["otlp"]>> | null;
   readonly node: string;
 }
 

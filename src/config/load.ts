@@ -111,7 +111,7 @@ function rules(raw: Block, resolved: Block, adapters: Adapters): readonly Schema
   const secrets = embedded ? [] : literalSecrets(own, shape, []);
   return [
     ...secrets,
-    ...literalSecrets({ escalation: raw["escalation"] }, shape, []),
+    ...literalSecrets({ escalation: raw["escalation"], otlp: raw["otlp"] }, shape, []),
     ...literalStorePassword(raw),
     ...takenNames(resolved),
     ...sameListener(resolved),
@@ -142,6 +142,8 @@ function assemble(file: string, folder: string, data: File, read: ReadonlyMap<st
     store: storeConfig(data.store, folder),
     log: data.log,
     retention: data.retention,
+    heartbeat: data.heartbeat ?? null,
+    otlp: data.otlp ?? null,
     node: data.node ?? hostname(),
   });
 }

@@ -22,6 +22,11 @@ export function maskSecrets(config: Config): Record<string, unknown> {
     ...own,
     channels: Object.fromEntries(channels),
     escalation: escalation && shownPolicy(escalation),
+    heartbeat: config.heartbeat && {
+      ...config.heartbeat,
+      url: `${new URL(config.heartbeat.url).origin}/${mask}`,
+    },
+    otlp: config.otlp && { ...config.otlp, headers: maskedValues(config.otlp.headers) },
     store: maskStore(config),
   };
 }
@@ -37,9 +42,10 @@ export function secretValues(config: Config): readonly string[] {
   );
   const password = config.store.kind === "postgres" ? (URL.parse(config.store.url)?.password ?? "") : "";
   const told = config.escalation ? policySecrets(config.escalation) : [];
-  return [...new Set([...own, ...theirs, ...told, password, decodeURIComponent(password)])].filter(
-    (text) => text !== "",
-  );
+  const monitors = [config.heartbeat?.url ?? "", ...Object.values(config.otlp?.headers ?? {})];
+  return [
+    ...new Set([...own, ...theirs, ...told, ...monitors, password, decodeURIComponent(password)]),
+  ].filter((text) => text !== "");
 }
 
 const at = (value: unknown, path: Path): unknown =>
@@ -63,18 +69,19 @@ function masked(value: unknown, paths: readonly Path[]): unknown {
   return copy;
 }
 
+const maskedValues = (record: Readonly<Record<string, string>>) =>
+  Object.fromEntries(Object.keys(record).map((key) => [key, mask]));
+
 /** Returns the policy as plain data without secrets: keys, and the paths of webhooks, which often
  *  contain a key. */
 function shownPolicy(policy: Policy): Record<string, unknown> {
-  const masked = (record: Readonly<Record<string, string>>) =>
-    Object.fromEntries(Object.keys(record).map((key) => [key, mask]));
   const people = [...policy.responders].map(([id, { webhook, ...person }]) => [
     id,
     {
       ...person,
       webhook: webhook && {
         url: `${new URL(webhook.url).origin}/${mask}`,
-        headers: masked(webhook.headers),
+        headers: maskedValues(webhook.headers),
         secret: webhook.secret && mask,
       },
     },

@@ -322,6 +322,11 @@ const table = {
     drain: 20 * second,
   },
   upkeep: {
+    /** Longest request to the heartbeat URL. */
+    heartbeat: 30 * second,
+    /** Longest export of traces, and the pause between two of them. */
+    export: 10 * second,
+    exportPause: 5 * second,
     /** Interval of the status for systemd. */
     status: 30 * second,
     /** Interval at which the daemon looks for a requested log level. */

@@ -1,69 +1,13 @@
 // The log of the running daemon: one grep finds the whole history of one message, and a lost connection costs two lines.
 
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { createWriteStream, readFileSync } from "node:fs";
-import { finished } from "node:stream/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { root } from "../commands/process.ts";
 import { describeReal, need } from "../real/debian.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
 import { startTcpProxy } from "../real/tcp-proxy.ts";
+import { messages, startDaemon } from "./daemon-log.ts";
 import { eventually } from "./eventually.ts";
 import { bounceOf } from "./letters.ts";
-import { type Finished, openWorld, type World } from "./world.ts";
-
-interface Line {
-  readonly level: string;
-  readonly message: string;
-  readonly [field: string]: unknown;
-}
-
-interface Daemon {
-  /** The lines in which `word` occurs as a word: `grep -w word`. */
-  grep(word: string): Line[];
-  lines(): Line[];
-  text(): string;
-}
-
-/** Starts the program on the configuration of the world, with its log in a file. */
-async function startDaemon(world: World, finish: Finished): Promise<Daemon> {
-  const { file } = await world.config();
-  const child = spawn(
-    process.execPath,
-    ["--conditions=source", `${root}src/main.ts`, "run", "--config", file],
-    { env: { PATH: process.env["PATH"] ?? "", ...world.env }, stdio: ["ignore", "ignore", "pipe"] },
-  );
-  const logFile = `${file}.log`;
-  const written = createWriteStream(logFile);
-  child.stderr.pipe(written);
-  finish(async () => {
-    if (child.exitCode !== null) return;
-    const ended = once(child, "exit");
-    child.kill("SIGTERM");
-    await ended;
-    await finished(written);
-  });
-  const text = () => readFileSync(logFile, "utf8");
-  const lines = () =>
-    text()
-      .split("\n")
-      .filter((line) => line.endsWith("}"))
-      .map((line) => JSON.parse(line) as Line);
-  await eventually(() => expect(lines().map(({ message }) => message)).toContain("ready"));
-  await eventually(() => expect(lines().map(({ message }) => message)).toContain("channel connected"));
-  return {
-    text,
-    lines,
-    grep: (word) =>
-      text()
-        .split("\n")
-        .filter((line) => new RegExp(`\\b${word}\\b`).test(line))
-        .map((line) => JSON.parse(line) as Line),
-  };
-}
-
-const messages = (lines: readonly Line[]): string[] => lines.map(({ message }) => message);
+import { openWorld } from "./world.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 describeReal("the log of messages", missing, () => {

@@ -3,7 +3,7 @@
 import * as z from "zod";
 import { channels } from "./channel.ts";
 import { escalation } from "./escalation.ts";
-import { duration, httpUrl, isLoopback, listen, name, secret, span } from "./values.ts";
+import { anyHttpUrl, duration, httpUrl, isLoopback, listen, name, secret, span } from "./values.ts";
 
 const rate = z.strictObject({
   requests: z
@@ -146,6 +146,21 @@ const retention = z.strictObject({
     ),
 });
 
+const heartbeat = z.strictObject({
+  url: anyHttpUrl.describe(
+    "Which URL is requested (GET) while the daemon is ready? Responses other than 2xx fail.",
+  ),
+  every: span.prefault("60s").describe("How often is it requested?"),
+});
+
+const otlp = z.strictObject({
+  url: anyHttpUrl.describe("Which OTLP/HTTP endpoint receives traces? It usually ends in /v1/traces."),
+  headers: z
+    .record(z.string(), secret)
+    .default({})
+    .describe("Which headers are sent to it, such as an API key?"),
+});
+
 /** `sqlite:<path>` or `postgres://...` */
 const store = z
   .string()
@@ -171,6 +186,16 @@ export const file = z.strictObject({
     ),
   log: log.prefault({}).describe("What is logged?"),
   retention: retention.prefault({}).describe("How long is data retained?"),
+  heartbeat: heartbeat
+    .optional()
+    .describe(
+      "Which dead-man's switch (such as healthchecks.io) raises an alarm when the daemon is not ready any more? Default: none.",
+    ),
+  otlp: otlp
+    .optional()
+    .describe(
+      "Where are OpenTelemetry traces sent: one trace per message, one span per hop? Default: nowhere.",
+    ),
   node: name
     .optional()
     .describe(

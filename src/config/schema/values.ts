@@ -47,6 +47,11 @@ export function isLoopback(host: string): boolean {
   );
 }
 
+/** An http(s) URL of another service, unchanged. */
+export const anyHttpUrl = z
+  .string()
+  .refine((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ""), "must be an http(s) URL");
+
 /** A name used in logs, metrics and URLs. */
 export const name = z
   .string()
