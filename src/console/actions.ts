@@ -22,7 +22,7 @@ export interface ItemAction {
   readonly why: string;
 }
 
-interface Done {
+interface ActionResult {
   readonly done: number;
   readonly skipped: number;
   /** Why the first of the skipped items was skipped. */
@@ -45,7 +45,7 @@ export async function actOn(
   context: ConsoleContext,
   action: ItemAction,
   ids: readonly string[],
-): Promise<Done> {
+): Promise<ActionResult> {
   let [done, skipped] = [0, 0];
   let why: string | null = null;
   for (let from = 0; from < ids.length; from += batch) {
@@ -67,7 +67,7 @@ export async function actOnGroup(
   context: ConsoleContext,
   action: ItemAction,
   group: { readonly channel: string; readonly reason: string },
-): Promise<Done> {
+): Promise<ActionResult> {
   let [done, skipped] = [0, 0];
   let why: string | null = null;
   let after: string | undefined;

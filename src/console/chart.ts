@@ -7,9 +7,9 @@ import { count, type Markup, when } from "./page.ts";
 
 /** In the order in which the bars are drawn. */
 export const series = ["received", "answered", "refused", "held"] as const;
-type Series = (typeof series)[number];
+type ChartSeries = (typeof series)[number];
 
-const labels: Readonly<Record<Series, string>> = {
+const labels: Readonly<Record<ChartSeries, string>> = {
   received: "Received",
   answered: "Answered",
   refused: "Refused",
@@ -20,7 +20,7 @@ const labels: Readonly<Record<Series, string>> = {
 const [width, height] = [1000, 100];
 
 /** Sum over all hours. */
-export const total = ({ hours }: ActivityReport, what: Series): number =>
+export const total = ({ hours }: ActivityReport, what: ChartSeries): number =>
   hours.reduce((sum, hour) => sum + hour[what], 0);
 
 export function activityChart(report: ActivityReport): Markup {
@@ -62,7 +62,7 @@ export function activityChart(report: ActivityReport): Markup {
 function bars(hour: Hour, x: number, step: number, max: number): Markup {
   const inner = step * 0.8;
   const thin = inner / 3;
-  const bar = (what: Series, at: number, wide: number) => {
+  const bar = (what: ChartSeries, at: number, wide: number) => {
     const long = (hour[what] / max) * height;
     return long === 0
       ? ""

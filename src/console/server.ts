@@ -239,6 +239,9 @@ function loginRoutes(app: Hono<ConsoleEnv>, context: ConsoleContext, { cookie, s
   });
 }
 
+/** The pause between two renderings is this many times as long as a rendering. */
+const share = 20;
+
 /** Streams of live updates that may be open at the same time. */
 const mostStreams = 100;
 
@@ -281,8 +284,13 @@ function live(
     const ended = new AbortController();
     stream.onAbort(() => ended.abort());
     try {
-      while (!stream.aborted && (await update(stream)))
-        await context.clock.sleep(context.timing.console.refresh, ended.signal);
+      for (;;) {
+        const began = context.clock.monotonic();
+        if (stream.aborted || !(await update(stream))) return;
+        // A page that is expensive, because much waits, is rendered less often.
+        const pause = Math.max(context.timing.console.refresh, share * (context.clock.monotonic() - began));
+        await context.clock.sleep(pause, ended.signal);
+      }
     } finally {
       streams.open -= 1;
     }

@@ -15,20 +15,20 @@ import { count, type Markup, page, span, when } from "../page.ts";
 /** Most escalations that the page lists. */
 const mostEscalations = 10;
 
-type Level = "bad" | "warn" | "off" | "good";
+type Severity = "bad" | "warn" | "off" | "good";
 
 interface ChannelRow {
   readonly id: string;
   /** Null for a channel that has work in the store, and does not run on this node. */
   readonly report: ChannelReport | null;
-  readonly level: Level;
+  readonly level: Severity;
   readonly state: string;
   readonly reasons: readonly string[];
   readonly nextAt: number | null;
   readonly last: number | null;
   readonly waiting: number;
   readonly held: number;
-  /** Milliseconds; null when nothing waits. */
+  /** Milliseconds since the oldest waiting message arrived; null when nothing waits. */
   readonly oldest: number | null;
 }
 
@@ -58,7 +58,7 @@ async function load(q: Query) {
   return { channels: await overview(q), escalations: await unclosedEscalations(q, mostEscalations) };
 }
 
-const order: readonly Level[] = ["bad", "warn", "good", "off"];
+const order: readonly Severity[] = ["bad", "warn", "good", "off"];
 
 /** One row per channel, problems first, then in the configuration's order. */
 function rowsOf(
@@ -116,10 +116,9 @@ function rowOf(
 
 function workOf(stored: ChannelOverview | undefined): Pick<ChannelRow, "waiting" | "held" | "oldest"> {
   if (stored === undefined) return { waiting: 0, held: 0, oldest: null };
-  const { events, turns, replies, drafts, oldest_turn, oldest_draft } = stored;
+  const { events, turns, replies, drafts, oldest_waiting: oldest } = stored;
   const of = (counts: ChannelOverview["events"], ...states: readonly string[]) =>
     states.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
-  const ages = [oldest_turn, oldest_draft].filter((age) => age !== null);
   return {
     waiting:
       of(events, "stored") +
@@ -127,7 +126,7 @@ function workOf(stored: ChannelOverview | undefined): Pick<ChannelRow, "waiting"
       of(replies, "ready") +
       of(drafts, "queued", "sending", "unknown"),
     held: of(events, "held", "failed") + of(drafts, "held", "failed"),
-    oldest: ages.length === 0 ? null : Math.max(...ages),
+    oldest,
   };
 }
 
@@ -184,7 +183,7 @@ function tiles(
 }
 
 /** A channel that works has a green badge, whatever waits on it. */
-const badgeOf = (state: string, level: Level): Level =>
+const badgeOf = (state: string, level: Severity): Severity =>
   state === "ready" || state === "standby" ? "good" : level;
 
 const stateNames: Readonly<Record<string, string>> = { unauthorized: "credentials refused" };
