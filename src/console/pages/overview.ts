@@ -15,13 +15,13 @@ import { count, type Markup, page, span, when } from "../page.ts";
 /** Most escalations that the page lists. */
 const mostEscalations = 10;
 
-type Severity = "bad" | "warn" | "off" | "good";
+type RowLevel = "bad" | "warn" | "off" | "good";
 
 interface ChannelRow {
   readonly id: string;
   /** Null for a channel that has work in the store, and does not run on this node. */
   readonly report: ChannelReport | null;
-  readonly level: Severity;
+  readonly level: RowLevel;
   readonly state: string;
   readonly reasons: readonly string[];
   readonly nextAt: number | null;
@@ -58,7 +58,7 @@ async function load(q: Query) {
   return { channels: await overview(q), escalations: await unclosedEscalations(q, mostEscalations) };
 }
 
-const order: readonly Severity[] = ["bad", "warn", "good", "off"];
+const order: readonly RowLevel[] = ["bad", "warn", "good", "off"];
 
 /** One row per channel, problems first, then in the configuration's order. */
 function rowsOf(
@@ -183,7 +183,7 @@ function tiles(
 }
 
 /** A channel that works has a green badge, whatever waits on it. */
-const badgeOf = (state: string, level: Severity): Severity =>
+const badgeOf = (state: string, level: RowLevel): RowLevel =>
   state === "ready" || state === "standby" ? "good" : level;
 
 const stateNames: Readonly<Record<string, string>> = { unauthorized: "credentials refused" };
