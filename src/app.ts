@@ -15,7 +15,7 @@ import type { Policy } from "./domain/policy.ts";
 import { RateReserve } from "./engine/rate-reserve.ts";
 import { Scheduler } from "./engine/scheduler.ts";
 import { linkTo } from "./escalation/link/page.ts";
-import { pageHandler } from "./escalation/link/stage.ts";
+import { linkHandler } from "./escalation/link/stage.ts";
 import { notifyStage } from "./escalation/notify/stage.ts";
 import { createRegistering } from "./escalation/platform-webhook/registration.ts";
 import { platformWebhookHandler, platformWebhookStage } from "./escalation/platform-webhook/stage.ts";
@@ -334,7 +334,7 @@ export async function startApp(options: AppOptions): Promise<App> {
         log,
         timing,
       }),
-      escalations: pageHandler({ db, scheduler, clock, log }),
+      escalations: linkHandler({ ...escalating, db, scheduler }),
     },
     async reload(next) {
       const restart = needRestart(options.config, next);

@@ -343,7 +343,7 @@ export function policyOf(file: EscalationFile, channels: readonly Carrier[]): Po
     fallback: { ...file.fallback, by: file.fallback.by ?? null },
     agentRecipients: file.agent_recipients,
     group: file.group,
-    expires: file.expires,
+    link: file.link,
     causes: file.causes,
     downAfter: file.down_after,
     poll: file.poll,

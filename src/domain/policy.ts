@@ -18,6 +18,10 @@ export const webhookChannel = "escalations";
 export const causes = ["topic", "silent", "turn-failed", "held", "channel-down", "cap", "call"] as const;
 export type Cause = (typeof causes)[number];
 
+/** The actions on an escalation, as in `bridgehead escalation`. */
+export const actionNames = ["ack", "reply", "note", "resume", "close"] as const;
+export type ActionName = (typeof actionNames)[number];
+
 export interface Person extends Rota {
   readonly id: string;
   readonly name: string;
@@ -63,8 +67,15 @@ export interface Policy {
   readonly agentRecipients: boolean;
   /** Batch window: further escalations for one address within it are sent in one message. */
   readonly group: number;
-  /** Validity of the link in a notification. */
-  readonly expires: number;
+  /** The link in a notification. */
+  readonly link: {
+    /** Validity in ms. */
+    readonly expires: number;
+    /** What its page offers. */
+    readonly actions: readonly ActionName[];
+    /** Whether its page shows the customer's address in full. */
+    readonly addresses: "full" | "masked";
+  };
   readonly causes: readonly Cause[];
   readonly downAfter: number;
   readonly poll: number;

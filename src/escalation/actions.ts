@@ -11,9 +11,8 @@ import { insertFiles, type ReadyFile } from "../store/tables/files.ts";
 import { clearLanes } from "../store/tables/takeover.ts";
 import { appendTurn, enqueueTurn } from "../store/tables/turns.ts";
 import { takenText } from "./notify/text.ts";
-import { whyNotRelayed } from "./reply/decide.ts";
 import { namesOf } from "./reply/files.ts";
-import { acknowledgeEscalation, type Customer, notifyOthers, readCustomers } from "./reply/rows.ts";
+import { acknowledgeEscalation, type Customer, notifyOthers } from "./reply/rows.ts";
 
 export interface ActorDeps {
   readonly clock: Clock;
@@ -94,23 +93,6 @@ export interface Content {
   readonly text: string;
   /** Set only where the channel supports attachments. */
   readonly files?: readonly ReadyFile[];
-}
-
-/** Enqueues the text of an operator's command. Returns null when the text is enqueued, otherwise the
- *  reason for the operator. */
-export async function relay(
-  q: Query,
-  about: { readonly conversation: string | null },
-  content: Content,
-  deps: RelayDeps,
-): Promise<string | null> {
-  const { conversation: id } = about;
-  const customer = id === null ? null : ((await readCustomers(q, [id])).get(id) ?? null);
-  const kind = customer && deps.kindOf(customer.channel);
-  const reason = whyNotRelayed(customer, kind);
-  if (customer === null || reason !== null) return reason;
-  await enqueueRelay(q, customer, { ...content, inCall: kind === "voice" }, deps);
-  return null;
 }
 
 /** Enqueues the text for the customer, and for the platform except in a call. Call only when

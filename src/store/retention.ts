@@ -247,7 +247,7 @@ async function forgetContacts(q: Query, escalation: string): Promise<void> {
     escalation,
   );
   await q.run(
-    `UPDATE contacts SET person = '', name = '', address = id, link = NULL, link_until = NULL, link_used_at = NULL
+    `UPDATE contacts SET person = '', name = '', address = id, link = NULL, link_until = NULL
      WHERE escalation = $1`,
     escalation,
   );

@@ -90,7 +90,7 @@ it.concurrent("a conversation that was closed with a silent agent is given back 
   await desk.text("#close", { from: dora.sms });
   await desk.escalated("closed", "closed");
   await desk.quiet();
-  expect([await resume(), said.at(-1)]).toEqual([0, "1: given back to the agent"]);
+  expect([await resume(), said.at(-1)]).toEqual([0, "1: returned to the agent"]);
   await desk.quiet();
   expect(await resume(), "once").toBe(1);
   await desk.text("Are there lamps?");

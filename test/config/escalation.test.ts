@@ -89,7 +89,7 @@ describe("escalation", () => {
       fallback: { notify: ["anna"], by: null, repeat: 900_000 },
       agentRecipients: true,
       group: 120_000,
-      expires: 86_400_000,
+      link: { expires: 86_400_000, actions: ["ack", "reply", "note", "resume", "close"], addresses: "full" },
       causes: ["topic", "silent", "turn-failed", "held", "channel-down", "cap", "call"],
       downAfter: 600_000,
       poll: 300_000,

@@ -54,7 +54,7 @@ function policy(people: readonly Person[], over: Partial<Policy> = {}): Policy {
     fallback: { notify: ["chief"], by: null, repeat: 15 * minute },
     agentRecipients: true,
     group: 0,
-    expires: hour,
+    link: { expires: hour, actions: ["ack", "reply", "note", "resume", "close"], addresses: "full" },
     causes: ["topic"],
     downAfter: 0,
     poll: minute,

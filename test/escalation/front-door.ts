@@ -6,7 +6,7 @@ import { onTestFinished } from "vitest";
 import type { Person, Policy } from "../../src/domain/policy.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";
 import { hashOf } from "../../src/escalation/link/page.ts";
-import { pageHandler } from "../../src/escalation/link/stage.ts";
+import { linkHandler } from "../../src/escalation/link/stage.ts";
 import { platformWebhookHandler, platformWebhookStage } from "../../src/escalation/platform-webhook/stage.ts";
 import { startListener } from "../../src/http/listener.ts";
 import { systemClock } from "../../src/ops/clock.ts";
@@ -42,7 +42,7 @@ export function policyOf(over: Partial<Policy> = {}): Policy {
     fallback: { notify: ["chief"], by: null, repeat: 15 * minute },
     agentRecipients: true,
     group: 0,
-    expires: 60 * minute,
+    link: { expires: 60 * minute, actions: ["ack", "reply", "note", "resume", "close"], addresses: "full" },
     causes: ["topic"],
     downAfter: 0,
     poll: minute,
@@ -113,7 +113,7 @@ export async function openFrontDoor(
     log,
     routes: (id) => (id === channelId("c") ? [] : null),
     platform: platformWebhookHandler({ ...deps, isAgent: (name) => name === "agent", db, scheduler }),
-    escalations: pageHandler({ db, scheduler, clock, log }),
+    escalations: linkHandler({ ...deps, db, scheduler }),
     ready: async () => ({ ready: true }),
     metrics: async () => ({ contentType: "text/plain", body: "" }),
   });

@@ -1,21 +1,39 @@
 import { describe, expect, it } from "vitest";
-import { openFrontDoor } from "./front-door.ts";
+import type { Policy } from "../../src/domain/policy.ts";
+import { masked } from "../../src/escalation/link/decide.ts";
+import { addNotifications } from "../../src/store/tables/responders.ts";
+import { turn } from "../store/rig.ts";
+import { openFrontDoor, policyOf } from "./front-door.ts";
 
 const token = "0123456789abcdefghjkmnpqrs";
 const other = "zzzzzzzzzzzzzzzzzzzzzzzzzz";
-const open = async () => {
-  const door = await openFrontDoor();
+const open = async (link: Partial<Policy["link"]> = {}) => {
+  const { link: standard } = policyOf();
+  const door = await openFrontDoor(policyOf({ link: { ...standard, ...link } }));
   await door.bound("k", "platform-1");
   const row = await door.escalated("k", token);
   return { door, row, link: `${door.url}/escalations/${token}` };
 };
+/** Sends a form of the page, and follows the redirect. */
+const send = async (link: string, form: Record<string, string> = { action: "ack" }) => {
+  const answer = await fetch(link, { method: "POST", body: new URLSearchParams(form) });
+  return { status: answer.status, text: await answer.text() };
+};
 const state = "SELECT state, taken_by, taken_contact FROM escalations";
 const untouched = [{ state: "open", taken_by: null, taken_contact: null }];
 const kept = ["content-security-policy", "referrer-policy", "x-robots-tag", "cache-control", "content-type"];
+const hostile = "Where is it?\n<script>alert(1)</script>\u202e <img src=x onerror=alert(2)>";
 
 describe("opening a link", () => {
-  it("shows what it is about, and changes nothing, however often scanners open it", async () => {
+  it("shows the trigger, the customer's message and the notified responders, and changes nothing", async () => {
     const { door, row, link } = await open();
+    await door.db.tx(async (q) => {
+      await turn(q, "t", "k");
+      await q.run("UPDATE turns SET question = $1 WHERE id = 't'", hostile);
+      await addNotifications(q, [
+        { id: "n", contact: `contact-${token}`, kind: "told", subject: "", text: null, inMs: 0 },
+      ]);
+    });
     for (const method of ["GET", "GET", "HEAD"]) {
       const answer = await fetch(link, { method });
       const text = await answer.text();
@@ -23,14 +41,35 @@ describe("opening a link", () => {
       if (method === "HEAD") expect(text).toBe("");
       else {
         expect(text).toContain(`<h1>Escalation ${row.number}</h1>`);
-        expect(text).toContain("refund (a@example.org, c)");
-        expect(text).toContain("Nobody yet");
-        expect(text).toMatch(/<form method="post"><button type="submit">I take it<\/button><\/form>/);
-        expect(text).toContain("You are Dora Dahl");
+        expect(text).toContain("<dd>refund</dd>");
+        expect(text).toContain("<dd>a@example.org</dd>");
+        expect(text).toContain("Not acknowledged yet.");
+        expect(text).toContain("Where is it?\n&lt;script&gt;alert(1)&lt;/script&gt; &lt;img src=x");
+        expect(text).toContain("Dora Dahl by email: waiting to be sent");
+        for (const name of ["Acknowledge", "Send to the customer", "Keep the note", "Return to the agent"])
+          expect(text.includes(`>${name}</button>`), name).toBe(name !== "Send to the customer");
+        // The rig's channel has no outbound side.
+        expect(text).toContain("A reply to the customer is not possible here: channel c cannot send now.");
       }
     }
     expect(await door.rows(state)).toEqual(untouched);
-    expect(await door.rows("SELECT link_used_at FROM contacts")).toEqual([{ link_used_at: null }]);
+  });
+
+  it("masks addresses, and offers only what the policy permits", async () => {
+    const { door, link } = await open({ actions: ["ack"], addresses: "masked" });
+    const text = await (await fetch(link)).text();
+    expect(text).toContain("<dd>a***@example.org</dd>");
+    expect(text.match(/<button/g)).toHaveLength(1);
+    for (const action of ["close", "resume", "note", "reply"]) {
+      const refused = await send(link, { action, text: "Hello" });
+      expect([refused.status, refused.text]).toEqual([409, expect.stringContaining("does not permit this")]);
+    }
+    expect(await door.rows(state)).toEqual(untouched);
+    expect(["+12025550123", "x@y", "@", "12", ""].map(masked)).toEqual([
+      "+1202*****23",
+      "x***@y",
+      ...Array(3).fill("***"),
+    ]);
   });
 
   it("gives a page that runs nothing, loads nothing, is kept nowhere, and says what others wrote as text", async () => {
@@ -67,66 +106,99 @@ describe("opening a link", () => {
     expect(JSON.stringify(door.logged)).not.toMatch(new RegExp(`${token}|${other}`));
   });
 
-  it("says who has it, and that it is closed", async () => {
+  it("says who has acknowledged it, and that it is closed", async () => {
     const { door, link } = await open();
     await door.db.tx((q) =>
       q.run("UPDATE escalations SET state = 'taken', taken_by = 'Emil', taken_contact = 'x'"),
     );
     const taken = await (await fetch(link)).text();
-    expect(taken).toContain("<dd>Emil</dd>");
-    expect(taken).toContain("I take it");
-    await door.db.tx((q) => q.run("UPDATE escalations SET state = 'closed', closed_at = 1"));
-    for (const method of ["GET", "POST"]) {
-      const closed = await (await fetch(link, { method })).text();
-      expect(closed).toContain("It is closed");
-      expect(closed).not.toContain("<button");
-    }
+    expect(taken).toContain("Acknowledged by Emil.");
+    expect(taken).toContain(">Acknowledge</button>");
+    await door.db.tx((q) =>
+      q.run("UPDATE escalations SET state = 'closed', closed_at = 1, closed_by = 'Emil'"),
+    );
+    const closed = await (await fetch(link)).text();
+    expect(closed).toContain("Closed by Emil.");
+    expect(closed).not.toMatch(/>(Acknowledge|Close|Send to the customer)<\/button>/);
+    expect(await send(link)).toEqual({
+      status: 409,
+      text: expect.stringContaining("It was closed by Emil."),
+    });
     expect(await door.rows("SELECT state FROM escalations")).toEqual([{ state: "closed" }]);
   });
 });
 
-describe("pressing the button", () => {
-  it("takes it for the one who has the link, once", async () => {
+describe("a form of the page", () => {
+  it("acknowledges in the name of the responder, once, and the link stays valid", async () => {
     const { door, link } = await open();
-    const answers = await Promise.all([1, 2, 3].map(() => fetch(link, { method: "POST" })));
-    expect(answers.map(({ status }) => String(status)).toSorted()).toEqual(["200", "404", "404"]);
-    const [won] = answers.filter(({ status }) => status === 200);
-    expect(await won?.text()).toMatch(/It is yours.*Answer the mail/s);
+    const answers = await Promise.all([1, 2, 3].map(() => send(link)));
+    for (const { status, text } of answers) {
+      expect(status).toBe(200);
+      expect(text).toContain("Acknowledged; the other responders are notified of it.");
+      expect(text).toMatch(/It is yours\..*answer the mail/s);
+    }
     expect(await door.rows(state)).toEqual([
       { state: "taken", taken_by: "Dora Dahl", taken_contact: `contact-${token}` },
     ]);
-    expect((await fetch(link)).status).toBe(404);
+    expect(door.logged.filter(({ message }) => message === "escalation acknowledged")).toHaveLength(1);
+    expect(await (await fetch(link)).text()).not.toContain(">Acknowledge</button>");
   });
 
-  it("tells the others; each has a link of their own, and may take it over", async () => {
+  it("redirects after an action, so that a reload does not send it again", async () => {
+    const { link } = await open();
+    const body = new URLSearchParams({ action: "note", text: "x" });
+    const answer = await fetch(link, { method: "POST", redirect: "manual", body });
+    expect([answer.status, answer.headers.get("location")]).toEqual([303, `/escalations/${token}?done=note`]);
+  });
+
+  it("keeps a note once, and shows it", async () => {
+    const { door, link } = await open();
+    const note = { action: "note", text: "She called.\r\n<b>Twice.</b>" };
+    await send(link, note);
+    expect((await send(link, note)).text).toContain("Dora Dahl: She called.\n&lt;b&gt;Twice.&lt;/b&gt;");
+    expect(await door.rows("SELECT detail FROM sources WHERE source = 'note'")).toHaveLength(1);
+    expect((await send(link, { action: "note", text: " \r\n" })).status).toBe(409);
+  });
+
+  it("closes, and returns the conversation to the agent afterwards", async () => {
+    const { door, link } = await open();
+    await send(link, { action: "close" });
+    expect(await door.rows("SELECT state, closed_by FROM escalations")).toEqual([
+      { state: "closed", closed_by: "Dora Dahl" },
+    ]);
+    expect((await send(link, { action: "resume" })).status).toBe(200);
+    expect(await door.rows("SELECT question FROM turns WHERE kind = 'mode'")).toEqual([{ question: "ai" }]);
+    expect(await (await fetch(link)).text()).not.toMatch(/>(Return to the agent|Close)<\/button>/);
+  });
+
+  it("lets each notified responder take it over by the own link", async () => {
     const { door, link } = await open();
     await door.escalated("k", other, "Emil Ek");
-    await fetch(`${door.url}/escalations/${other}`, { method: "POST" });
+    await send(`${door.url}/escalations/${other}`);
     expect(await door.rows("SELECT taken_by FROM escalations")).toEqual([{ taken_by: "Emil Ek" }]);
-    expect((await fetch(link, { method: "POST" })).status).toBe(200);
+    expect((await send(link)).status).toBe(200);
     expect(await door.rows("SELECT taken_by FROM escalations")).toEqual([{ taken_by: "Dora Dahl" }]);
   });
 
-  it("does nothing by another method", async () => {
+  it("does nothing without an action, with an unknown one, or by another method", async () => {
     const { door, link } = await open();
+    for (const form of [{}, { action: "reopen" }, { action: "" }])
+      expect((await send(link, form)).status).toBe(409);
+    expect((await send(link, { action: "note", text: "x".repeat(200_000) })).status).toBe(413);
     for (const method of ["PUT", "DELETE", "OPTIONS", "PATCH"])
       expect((await fetch(link, { method })).status, method).toBe(405);
     expect(await door.rows(state)).toEqual(untouched);
   });
 });
 
-describe("a link that is no good", () => {
-  it("is answered alike, whatever is wrong with it: forged, used, too old, replaced", async () => {
+describe("an invalid link", () => {
+  it("gets the same response, whether it is forged, expired or replaced", async () => {
     const { door, link } = await open();
-    const used = await door.escalated("k", other).then(() => `${door.url}/escalations/${other}`);
-    expect((await fetch(used, { method: "POST" })).status).toBe(200);
-    await door.db.tx((q) =>
-      q.run("UPDATE escalations SET state = 'open', taken_by = NULL, taken_contact = NULL"),
-    );
+    await door.escalated("k", other);
     door.forward(3_600_001);
     const bad = [
       link,
-      used,
+      `${door.url}/escalations/${other}`,
       `${door.url}/escalations/${token.toUpperCase()}`,
       `${door.url}/escalations/${token.slice(1)}`,
       `${door.url}/escalations/${token}0`,
@@ -139,7 +211,8 @@ describe("a link that is no good", () => {
     const seen = new Set<string>();
     for (const method of ["GET", "POST"]) {
       for (const url of bad) {
-        const answer = await fetch(url, { method });
+        const body = method === "POST" ? new URLSearchParams({ action: "ack" }) : null;
+        const answer = await fetch(url, { method, body });
         expect(answer.status, `${method} ${url}`).toBe(404);
         seen.add(JSON.stringify([await answer.text(), kept.map((name) => answer.headers.get(name))]));
       }
@@ -148,7 +221,7 @@ describe("a link that is no good", () => {
     expect(await door.rows(state)).toEqual(untouched);
   });
 
-  it("costs the store the same as a good one", async () => {
+  it("costs one statement", async () => {
     let statements = 0;
     const door = await openFrontDoor(undefined, (db) => ({
       ...db,
@@ -163,7 +236,7 @@ describe("a link that is no good", () => {
     }));
     await door.bound("k", "platform-1");
     await door.escalated("k", token);
-    await door.db.tx((q) => q.run("UPDATE contacts SET link_used_at = 1"));
+    door.forward(3_600_001);
     const costs: number[] = [];
     for (const one of [token, other, "short", ""]) {
       statements = 0;

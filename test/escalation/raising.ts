@@ -18,7 +18,7 @@ export const policyOf = (over: Partial<Policy> = {}): Policy => ({
   fallback: { notify: [], by: null, repeat: 0 },
   agentRecipients: false,
   group: 0,
-  expires: 3_600_000,
+  link: { expires: 3_600_000, actions: ["ack", "reply", "note", "resume", "close"], addresses: "full" },
   causes,
   downAfter: 600_000,
   poll: 300_000,

@@ -82,7 +82,37 @@ export const cases: Cases = {
   },
   "src/escalation/link/page.ts": {
     hashOf: one,
-    pageResponse: (f, text) => f(200, { title: text, facts: [["What", text]], words: text }),
+    pageResponse: (f, text) =>
+      f(
+        200,
+        {
+          title: text,
+          state: "open",
+          status: text,
+          facts: [["Why", text]],
+          messages: [{ who: text, side: "person", at: "", text }],
+          notes: [text],
+          notified: [text],
+          actions: new Set(["note"]),
+          whyNotReplied: text,
+          asksName: true,
+        },
+        { says: text, action: "note", text, name: text, repeated: true },
+      ),
+  },
+  "src/escalation/link/decide.ts": {
+    pageOf: (f, text) =>
+      f(
+        {
+          contact: { id: "c", way: "email" },
+          details: matterWith(text),
+          notifications: [],
+          whyNotReplied: null,
+          isGivenBack: false,
+        },
+        { actions: ["reply"], addresses: "masked" },
+      ),
+    masked: one,
   },
   "src/escalation/notify/text.ts": {
     notificationText: (f, text) => {
@@ -98,9 +128,9 @@ export const cases: Cases = {
       ];
     },
     webhookText: (f, text) => f(matterWith(text), { kind: "said", text }, { name: text }, null),
-    headline: (f, text) => f(matterWith(text)),
     subjectOf: (f, text) => f(matterWith(text)),
     numberIn: one,
+    describe: (f, text) => f(matterWith(text)),
     shortText: ofMatter,
     longText: ofMatter,
     takenText: (f, text) => f(matterWith(text).row, text),

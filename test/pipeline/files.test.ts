@@ -9,7 +9,8 @@ import {
   type SendOutcome,
 } from "bridgehead/contract";
 import { expect, it } from "vitest";
-import { relay } from "../../src/escalation/actions.ts";
+import { enqueueRelay } from "../../src/escalation/actions.ts";
+import { readCustomers } from "../../src/escalation/reply/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { meantFiles, type ReadyFile } from "../../src/store/tables/files.ts";
 import { type House, openHouse } from "./house.ts";
@@ -48,10 +49,10 @@ async function answers(house: House): Promise<void> {
   await house.db.tx(async (q) => {
     const about = await q.one<{ id: string }>("SELECT id FROM conversations");
     const files = (await meantFiles(q, 1)).filter((file): file is ReadyFile => file.blob !== null);
-    const deps = { kindOf: () => "email" as const, clock: house.clock, log: listen().log };
-    expect(await relay(q, { conversation: about?.id ?? "" }, { text: "Here it is.", files }, deps)).toBe(
-      null,
-    );
+    const customer = (await readCustomers(q, [about?.id ?? ""])).get(about?.id ?? "");
+    if (customer === undefined) throw new Error("there is no conversation");
+    const content = { text: "Here it is.", files, inCall: false };
+    await enqueueRelay(q, customer, content, { clock: house.clock, log: listen().log });
   });
   await house.settles();
 }

@@ -46,21 +46,24 @@ describe.each(["before", "after"] as const)("a command killed %s its commit", (d
 
     expect(await twice(desk, dies, ["note", annas, "--text", "She called"])).toEqual({
       code: 0,
-      says: `${annas}: ${once("noted", "noted before; --again notes it once more")}`,
+      says: `${annas}: ${once("the note was kept", "this note was kept before; --again repeats it")}`,
     });
     expect(await twice(desk, dies, ["ack", annas])).toEqual({
       code: 0,
-      says: `${annas}: ${once("taken by Olga", "Olga has it already")}`,
+      says: `${annas}: ${once("acknowledged by Olga", "acknowledged by Olga before")}`,
     });
     const reply = await twice(desk, dies, ["reply", annas, "--text", words]);
     expect(reply.code).toBe(once(0, 1));
     expect(reply.says).toMatch(
-      once(/: will be sent to the customer$/, /: not sent again: the very same words .* --again sends them/),
+      once(
+        /: will be sent to the customer$/,
+        /: not sent again: the same text was given .*; --again repeats it/,
+      ),
     );
     expect(await desk.textTo(anna, 1)).toBe(words);
     expect(await twice(desk, dies, ["resume", annas])).toEqual({
       code: 0,
-      says: `${annas}: ${once("given back to the agent", "it was given back to the agent")}`,
+      says: `${annas}: ${once("returned to the agent", "it was returned to the agent")}`,
     });
     expect(await twice(desk, dies, ["close", berts])).toEqual({
       code: 0,
@@ -87,7 +90,7 @@ it("the very same words go out again when they are wanted again, or when the fir
   const { annas } = await openBoth(desk);
   const reply = (...more: string[]) => command(desk, ["reply", annas, "--text", words, ...more]);
   desk.api.fault({ code: 21211 }, { times: 1 });
-  expect(await reply()).toMatchObject({ code: 0, out: expect.stringContaining("; taken by Olga") });
+  expect(await reply()).toMatchObject({ code: 0, out: expect.stringContaining("; acknowledged by Olga") });
   await eventually(async () =>
     expect(
       await desk.rows("SELECT d.state FROM drafts d JOIN replies r ON r.id = reply WHERE kind = 'human'"),
@@ -96,7 +99,7 @@ it("the very same words go out again when they are wanted again, or when the fir
   expect((await reply()).code).toBe(0);
   expect(await desk.textTo(anna, 1)).toBe(words);
   await desk.quiet();
-  expect(await reply()).toMatchObject({ code: 1, err: expect.stringContaining("and were sent; --again") });
+  expect(await reply()).toMatchObject({ code: 1, err: expect.stringContaining("and was sent; --again") });
   expect((await reply("--again")).code).toBe(0);
   expect(await desk.textTo(anna, 2)).toBe(words);
   await desk.quiet();

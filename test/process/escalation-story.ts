@@ -159,10 +159,11 @@ async function platformTells(place: EscalationPlace, cast: Cast): Promise<void> 
   );
 }
 
-/** The button behind the link in a text, pressed until there is an answer; one that was used leads nowhere. */
+/** The button behind the link in a text, pressed until there is an answer. */
 async function opensLink(place: EscalationPlace): Promise<void> {
   const link = /https:\S+/.exec(place.texts(dora.sms).join(" "))?.[0] ?? "";
-  await posted(place, new URL(link).pathname, {}, [200, 404]);
+  const form = { headers: { "content-type": "application/x-www-form-urlencoded" }, body: "action=ack" };
+  await posted(place, new URL(link).pathname, form, [200]);
 }
 
 async function posted(

@@ -3,7 +3,7 @@
 import { isIP } from "node:net";
 import * as z from "zod";
 import { isTimeZone, readWindow } from "../../domain/hours.ts";
-import { causes, ways } from "../../domain/policy.ts";
+import { actionNames, causes, ways } from "../../domain/policy.ts";
 import { nearest } from "../nearest.ts";
 import { duration, name, span } from "./values.ts";
 
@@ -167,7 +167,22 @@ export const escalation = z.strictObject({
   group: duration
     .prefault("2m")
     .describe("Within which interval are further escalations for one address combined in one notification?"),
-  expires: span.prefault("24h").describe("How long is the link in a notification valid?"),
+  link: z
+    .strictObject({
+      expires: span.prefault("24h").describe("How long is the link valid?"),
+      actions: z
+        .array(z.enum(actionNames))
+        .prefault([...actionNames])
+        .describe(
+          "What can a responder do on the page of the link? ack: acknowledge; reply: write to the customer; note: keep a note; resume: return the conversation to the agent; close. EVERYBODY WHO HAS THE LINK CAN DO THIS.",
+        ),
+      addresses: z
+        .enum(["full", "masked"])
+        .default("full")
+        .describe("How does the page show the address or number of the customer?"),
+    })
+    .prefault({})
+    .describe("What does the link in a notification open? Requires http.public_url."),
   via: z
     .strictObject({
       email: name.optional().describe("Which channel sends mail?"),

@@ -1,116 +1,186 @@
-// Serves the links in notifications, /escalations/<token>.
-// Input: GET shows the escalation and changes nothing, because mail scanners open links. POST is the button.
-// Effect: the button acknowledges the escalation, once.
-// Output: an HTML page; forged, used and expired tokens get the same one.
-// Failure: the request fails, and the link stays valid. Crash: likewise, unless it was committed.
+// Serves the links in notifications, /escalations/<token>. A link belongs to one responder and one escalation. It is
+// valid until it expires or a newer notification replaces it, so that the responder can acknowledge now and answer later.
+// Input: GET shows the escalation and changes nothing, because mail scanners open links. POST is one of its forms.
+// Effect: a form acknowledges, replies, notes, resumes or closes, as `bridgehead escalation` does; a repetition has no effect.
+// Output: an HTML page; after an action a redirect to it. Forged, replaced and expired tokens get the same page.
+// Failure: the request fails, and the form can be sent again. Crash: likewise; a committed action is not repeated.
 
 import type { Clock, Log } from "bridgehead/contract";
+import { type ActionName, actionNames, type Policy } from "../../domain/policy.ts";
 import type { Scheduler } from "../../engine/scheduler.ts";
-import { plain } from "../../http/channel-route.ts";
+import { plain, readBody } from "../../http/channel-route.ts";
 import { failpoint } from "../../ops/failpoints.ts";
+import type { Timing } from "../../ops/timing.ts";
+import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { Database, Query } from "../../store/driver.ts";
-import { type EscalationRow, lockEscalations, readEscalation } from "../../store/tables/escalations.ts";
-import { type TargetRow, targetByLink, useLink } from "../../store/tables/responders.ts";
-import { acknowledge } from "../actions.ts";
-import { headlinesOf } from "../notify/rows.ts";
-import { headline, utc } from "../notify/text.ts";
-import { hashOf, linkPath, type PageContent, pageResponse } from "./page.ts";
+import { lockEscalations, readEscalation } from "../../store/tables/escalations.ts";
+import { targetByLink } from "../../store/tables/responders.ts";
+import { wasGivenBack } from "../../store/tables/takeover.ts";
+import { type ActionOutcome, act } from "../act.ts";
+import { loadCase } from "../case.ts";
+import { kindOf, whyNotRelayed } from "../reply/decide.ts";
+import { readCustomers } from "../reply/rows.ts";
+import { type Linked, type LinkPolicy, pageOf, permittedActions } from "./decide.ts";
+import {
+  type ActionResult,
+  hashOf,
+  invalidLink,
+  linkPath,
+  longestName,
+  longestText,
+  pageResponse,
+} from "./page.ts";
 
-export interface PageDeps {
+export interface LinkDeps {
   readonly db: Pick<Database, "read">;
   readonly scheduler: Pick<Scheduler, "commit">;
+  /** Null when the current configuration has no policy: the links of earlier notifications then show the escalation
+   *  and acknowledge it. */
+  readonly policy: () => Policy | null;
+  readonly lines: () => ChannelRuntimes;
   readonly clock: Clock;
   readonly log: Log;
+  readonly timing: Pick<Timing, "commands">;
 }
 
+const withoutPolicy: LinkPolicy = { expires: 0, actions: ["ack"], addresses: "masked" };
+
+/** Limit of a form in bytes. */
+const mostBytes = 128 * 1024;
+
 /** Serves everything under /escalations/. */
-export function pageHandler(deps: PageDeps): (request: Request) => Promise<Response> {
+export function linkHandler(deps: LinkDeps): (request: Request) => Promise<Response> {
   return async (request) => {
     const { method } = request;
     if (method !== "GET" && method !== "HEAD" && method !== "POST")
       return plain(405, "method not allowed", { allow: "GET, HEAD, POST" });
-    const link = hashOf(new URL(request.url).pathname.slice(linkPath.length + 1));
-    const content = await (method === "POST" ? taken(link, deps) : deps.db.read((q) => shown(q, link)));
-    return content === null ? pageResponse(404, nothing) : pageResponse(200, content);
+    const { pathname, searchParams } = new URL(request.url);
+    const link = hashOf(pathname.slice(linkPath.length + 1));
+    const policy = deps.policy()?.link ?? withoutPolicy;
+    if (method === "POST") return posted(request, pathname, link, policy, deps);
+    const linked = await deps.db.read((q) => load(q, link, deps));
+    return linked === null
+      ? invalidLink()
+      : pageResponse(200, pageOf(linked, policy), resultOf(searchParams.get("done")));
   };
 }
 
-/** One response for every invalid link, independent of the reason. */
-const nothing: PageContent = {
-  title: "This link leads nowhere",
-  facts: [],
-  words:
-    "It is not one of ours, has expired, or has been used. If you have just used it, it has done its work. The newest message about an escalation has a link that works.",
-  button: null,
-};
-
-interface Linked {
-  readonly contact: TargetRow;
-  readonly row: EscalationRow;
-}
-
-async function linked(q: Query, link: string): Promise<Linked | null> {
+/** Loads what the page and its forms depend on; null when the link is invalid. `lock`: for this transaction, and
+ *  reads the row under the lock, because another node may have changed it. */
+async function load(q: Query, link: string, deps: LinkDeps, lock = false): Promise<Linked | null> {
   const contact = await targetByLink(q, link);
-  if (contact === null || contact.link_used_at !== null || contact.left <= 0) return null;
-  return { contact, row: await readEscalation(q, contact.escalation) };
+  if (contact === null || contact.left <= 0) return null;
+  const { escalation } = contact;
+  const row = lock
+    ? (await lockEscalations(q, [escalation])).get(escalation)
+    : await readEscalation(q, escalation);
+  if (row === undefined) return null;
+  const { conversation } = row;
+  const customer =
+    conversation === null ? null : ((await readCustomers(q, [conversation])).get(conversation) ?? null);
+  const kind = customer && kindOf(deps.lines().get(customer.channel));
+  return {
+    contact,
+    ...(await loadCase(q, row)),
+    whyNotReplied: whyNotRelayed(customer, kind),
+    isGivenBack:
+      row.state === "closed" && conversation !== null && (await wasGivenBack(q, conversation, row.from_seq)),
+  };
 }
 
-async function shown(q: Query, link: string): Promise<PageContent | null> {
-  const found = await linked(q, link);
-  if (found === null) return null;
-  const { contact, row } = found;
-  const own = row.taken_contact === contact.id;
-  if (row.state === "closed") return page(q, row, "It is closed. Nothing is left to do.", null);
-  if (own) return page(q, row, "You have it.", null);
-  return page(q, row, `You are ${contact.name}. Nobody else is told once you have taken it.`, "I take it");
+interface Form {
+  readonly action: ActionName | null;
+  readonly text: string;
+  readonly name: string;
+  readonly again: boolean;
 }
 
-async function taken(link: string, { scheduler, clock, log }: PageDeps): Promise<PageContent | null> {
+async function posted(
+  request: Request,
+  path: string,
+  link: string,
+  policy: LinkPolicy,
+  deps: LinkDeps,
+): Promise<Response> {
+  const body = await readBody(request, mostBytes);
+  if (body === null) return plain(413, "too large", { connection: "close" });
+  const form = readForm(body);
   let escalation = "";
-  const content = await scheduler.commit(async (q) => {
-    const found = await linked(q, link);
-    if (found === null) return null;
-    const { contact } = found;
-    // Reads the current row under the lock: another node may have closed the escalation.
-    const row = (await lockEscalations(q, [found.row.id])).get(found.row.id) ?? found.row;
-    if (row.state === "closed") return page(q, row, "It was closed before. Nothing is left to do.", null);
-    if (!(await useLink(q, contact.id))) return null;
-    await acknowledge(q, row, { name: contact.name, contact: contact.id }, { clock, log });
-    escalation = row.id;
-    failpoint("take.commit", "before", { escalation });
-    return page(q, await readEscalation(q, row.id), howToGoOn(contact, row), null);
+  const result = await deps.scheduler.commit(async (q) => {
+    escalation = "";
+    const linked = await load(q, link, deps, true);
+    if (linked === null) return null;
+    const outcome = await execute(q, linked, form, policy, deps);
+    if (outcome.done) {
+      escalation = linked.details.row.id;
+      failpoint("take.commit", "before", { escalation });
+    }
+    return { linked, outcome };
   });
   if (escalation !== "") failpoint("take.commit", "after", { escalation });
-  return content;
+  if (result === null) return invalidLink();
+  const { linked, outcome } = result;
+  // A reload of the page does not send the form again.
+  if (outcome.done) return seeOther(`${path}?done=${form.action}`);
+  const { action, text, name } = form;
+  const shown = { says: outcome.says, action, text, name, repeated: outcome.repeated === true };
+  return pageResponse(409, pageOf(linked, policy), shown);
 }
 
-function howToGoOn({ way }: TargetRow, { number, conversation }: EscalationRow): string {
-  const answer = way === "email" ? "Answer the mail" : `Answer the message with ${number} and your words`;
-  return `It is yours.${conversation === null || way === "webhook" ? "" : ` ${answer} to write to the customer.`}`;
-}
+const seeOther = (location: string): Response =>
+  new Response(null, { status: 303, headers: { location, "cache-control": "no-store" } });
 
-async function page(
+async function execute(
   q: Query,
-  row: EscalationRow,
-  words: string,
-  button: string | null,
-): Promise<PageContent> {
-  const who =
-    row.state === "closed"
-      ? "It is closed"
-      : row.state === "taken"
-        ? (row.taken_by ?? "Somebody")
-        : "Nobody yet";
-  const details = (await headlinesOf(q, [row])).get(row.id);
+  linked: Linked,
+  { action, text, name, again }: Form,
+  policy: LinkPolicy,
+  deps: LinkDeps,
+): Promise<ActionOutcome> {
+  const { contact, details } = linked;
+  if (action === null) return { done: false, says: "the form has no action" };
+  if (!policy.actions.includes(action))
+    return { done: false, says: "the escalation policy does not permit this" };
+  if (action === "reply" && !permittedActions(linked, policy).has("reply") && linked.whyNotReplied !== null)
+    return { done: false, says: `not sent: ${linked.whyNotReplied}` };
+  // Several responders may share one webhook.
+  const by = { name: contact.way === "webhook" && name !== "" ? name : contact.name, contact: contact.id };
+  const request = { action, by, text, again };
+  return act(q, details.row, request, {
+    kindOf: (channel) => kindOf(deps.lines().get(channel)),
+    clock: deps.clock,
+    log: deps.log,
+    sameText: deps.timing.commands.sameText,
+  });
+}
+
+function readForm(body: Uint8Array): Form {
+  const form = new URLSearchParams(new TextDecoder().decode(body));
+  const field = (name: string) => (form.get(name) ?? "").replaceAll("\0", "");
   return {
-    title: `Escalation ${row.number}`,
-    facts: [
-      ["What", details ? headline(details) : row.reason],
-      ["Why", row.reason],
-      ["Since", utc(row.opened_at)],
-      ["Who has it", who],
-    ],
-    words,
-    button,
+    action: actionNames.find((one) => one === form.get("action")) ?? null,
+    text: field("text").replaceAll("\r\n", "\n").slice(0, longestText).toWellFormed().trim(),
+    name: field("by")
+      .replaceAll(/\p{Cc}/gu, " ")
+      .slice(0, longestName)
+      .toWellFormed()
+      .trim(),
+    again: form.has("again"),
   };
+}
+
+const results: Readonly<Record<ActionName, string>> = {
+  ack: "acknowledged; the other responders are notified of it",
+  reply: "the text will be sent to the customer",
+  note: "the note was kept",
+  resume: "the conversation was returned to the agent, and the escalation is closed",
+  close: "the escalation is closed",
+};
+
+/** Returns the result of the action that redirected here. */
+function resultOf(done: string | null): ActionResult | null {
+  const action = actionNames.find((name) => name === done);
+  return action === undefined
+    ? null
+    : { says: results[action], action: null, text: "", name: "", repeated: false };
 }

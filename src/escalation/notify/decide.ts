@@ -164,7 +164,7 @@ export function notifyRecipients(
     }
     let contact = isMoved ? moved.at(-1) : known?.contact;
     if (contact === undefined) {
-      const unused = { conversation: null, link_until: null, link_used_at: null };
+      const unused = { conversation: null, link_until: null };
       contact = { id: newId(), escalation: row.id, person, name, way, address, channel, ...unused };
       contacts.push(contact);
       targets.push({ contact, told: true, due: true, waiting: false, reached: false });

@@ -219,7 +219,7 @@ async function writeMessages(
   await giveLinks(
     q,
     messages.flatMap((one) => one.link ?? []),
-    policy.expires,
+    policy.link.expires,
   );
   await insertNotices(
     q,

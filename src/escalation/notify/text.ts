@@ -37,7 +37,7 @@ const cut = (text: string, most: number): string => {
 };
 
 /** Summarizes the escalation in one line. */
-export function headline({ row, person }: Details): string {
+function headline({ row, person }: Details): string {
   const what = row.topic ?? row.reason;
   const who = person === null ? `channel ${row.channel}` : `${person.name ?? person.address}, ${row.channel}`;
   return `${cut(what, 80)} (${cut(who, 60)})`;
@@ -123,8 +123,8 @@ const bounded = (text: string): string =>
 const mostFact = 500;
 const names = { person: "Customer", agent: "Agent", human: "Human" } as const;
 
-/** Renders the mail: all known facts, and how to answer. */
-export function longText(details: Details, link: string | null, again: boolean): string {
+/** Renders all known facts and the transcript, in paragraphs. */
+export function describe(details: Details): readonly string[] {
   const { row, person, subject, sources, said } = details;
   const facts = [
     `Number: ${row.number}`,
@@ -151,8 +151,17 @@ export function longText(details: Details, link: string | null, again: boolean):
     ({ at, who, text, other, cut: left }) =>
       `${utc(at)} ${other ? cut(other, mostFact) : names[who]}:\n${quoted(text)}${left ? `\n${cutNote(left, row.number)}` : ""}`,
   );
+  if (transcript.length === 0) return [facts.join("\n")];
+  const title = details.cut
+    ? `What was said, the newest ${said.length} of it (the rest: bridgehead escalation show ${row.number}, or the platform):`
+    : "What was said:";
+  return [facts.join("\n"), title, transcript.join("\n\n")];
+}
+
+/** Renders the mail: all known facts, and how to answer. */
+export function longText(details: Details, link: string | null, again: boolean): string {
   const answer =
-    person === null
+    details.person === null
       ? [`Answer "ok" to take it, or #close in a line of its own when it is settled.`]
       : [
           'Answer "ok" to take it. Whatever else you write or attach goes to the customer, in the thread and under the name of the agent (files where the channel carries them); quotes and your signature are removed.',
@@ -160,15 +169,7 @@ export function longText(details: Details, link: string | null, again: boolean):
         ];
   return [
     ...(again ? ["Nobody has taken this yet."] : []),
-    facts.join("\n"),
-    ...(transcript.length === 0
-      ? []
-      : [
-          details.cut
-            ? `What was said, the newest ${said.length} of it (the rest: bridgehead escalation show ${row.number}, or the platform):`
-            : "What was said:",
-          transcript.join("\n\n"),
-        ]),
+    ...describe(details),
     ...answer,
     ...(link === null ? [] : [`To take it without a word: ${link}`]),
   ].join("\n\n");

@@ -252,7 +252,7 @@ function planAction(
 
 /** Returns the platform of a channel that can send now, else null. A channel without a platform carries
  *  notifications and no conversations. */
-const kindOf = (line: ChannelRuntime | undefined): Traits["platform"] | null =>
+export const kindOf = (line: ChannelRuntime | undefined): Traits["platform"] | null =>
   line?.outbound ? line.traits.platform : null;
 
 /** Returns the reason for the responder when a text cannot be relayed; null when it can. `kind`: the

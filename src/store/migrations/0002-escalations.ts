@@ -54,7 +54,6 @@ CREATE TABLE contacts (
   conversation TEXT REFERENCES conversations (id),
   link TEXT UNIQUE,
   link_until BIGINT,
-  link_used_at BIGINT,
   UNIQUE (escalation, way, address)
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres

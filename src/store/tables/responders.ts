@@ -22,11 +22,9 @@ export interface TargetRow {
   /** Our conversation with this contact on that channel; null until the first notification is written. */
   readonly conversation: string | null;
   readonly link_until: number | null;
-  readonly link_used_at: number | null;
 }
 
-export const targetColumns =
-  "id, escalation, person, name, way, address, channel, conversation, link_until, link_used_at";
+export const targetColumns = "id, escalation, person, name, way, address, channel, conversation, link_until";
 
 const contactRows = manyRows(
   "INSERT INTO contacts (id, escalation, person, name, way, address, channel) VALUES",
@@ -37,7 +35,7 @@ const contactRows = manyRows(
 /** Adds contacts. One with the transport and address of another contact of the escalation is ignored. */
 export async function addTargets(
   q: Query,
-  contacts: readonly Omit<TargetRow, "conversation" | "link_until" | "link_used_at">[],
+  contacts: readonly Omit<TargetRow, "conversation" | "link_until">[],
 ): Promise<void> {
   const rows = contacts.map((one) => [
     one.id,
@@ -61,7 +59,7 @@ export async function targetsOf(q: Query, escalation: string): Promise<TargetRow
 const linkRows = manyRows(
   "WITH given (id, link, ms) AS (VALUES",
   "(?, ?, CAST(? AS BIGINT))",
-  `) UPDATE contacts SET link = given.link, link_until = now_ms() + given.ms, link_used_at = NULL
+  `) UPDATE contacts SET link = given.link, link_until = now_ms() + given.ms
      FROM given WHERE contacts.id = given.id`,
 );
 
@@ -86,15 +84,6 @@ export async function targetByLink(
     link,
   );
   return row ?? null;
-}
-
-/** Consumes the link. Returns false when it was used or has expired. */
-export async function useLink(q: Query, id: string): Promise<boolean> {
-  const changed = await q.run(
-    "UPDATE contacts SET link_used_at = now_ms() WHERE id = $1 AND link_used_at IS NULL AND link_until > now_ms()",
-    id,
-  );
-  return changed === 1;
 }
 
 export interface NotificationRow {
@@ -192,19 +181,26 @@ export async function dueNotifications(q: Query, limit: number, aheadMs: number)
   return [...due, ...ahead];
 }
 
-/** A notification for a contact of an escalation, with its delivery state. */
+/** A notification of an escalation, its target, and the draft that carries it. */
 export interface NotificationStateRow {
   readonly contact: string;
+  readonly name: string;
+  readonly way: ContactMethod;
+  readonly address: string;
   readonly kind: NotificationKind;
+  readonly text: string | null;
   readonly made_at: number;
-  /** State of the draft that carries it; null without a draft. */
+  /** Null, like the other columns of the draft, while there is none. A draft can carry several notifications. */
+  readonly draft: string | null;
   readonly state: string | null;
   readonly reason: string | null;
 }
 
+/** Returns the notifications of an escalation in the order of their creation. */
 export async function notificationStatesOf(q: Query, escalation: string): Promise<NotificationStateRow[]> {
   return q.all<NotificationStateRow>(
-    `SELECT notices.contact, notices.kind, notices.made_at, drafts.state, drafts.reason FROM notices
+    `SELECT notices.contact, contacts.name, contacts.way, contacts.address, notices.kind, notices.text, notices.made_at,
+       drafts.id AS draft, drafts.state, drafts.reason FROM notices
      JOIN contacts ON contacts.id = notices.contact LEFT JOIN drafts ON drafts.reply = notices.reply
      WHERE contacts.escalation = $1 ORDER BY notices.made_at, notices.id`,
     escalation,

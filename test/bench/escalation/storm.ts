@@ -202,7 +202,7 @@ const basis: Policy = {
   fallback: { notify: ["dora"], by: null, repeat: repeatMs },
   agentRecipients: false,
   group: groupMs,
-  expires: 3_600_000,
+  link: { expires: 3_600_000, actions: ["ack", "reply", "note", "resume", "close"], addresses: "full" },
   causes,
   downAfter: 600_000,
   poll: 300_000,

@@ -1,0 +1,178 @@
+// The actions on one escalation that are requested outside of a reply: on the page of a link, in the console,
+// and by `bridgehead escalation`. Loads what the decision needs, decides, writes. Every action may be repeated:
+// a repetition changes nothing and is reported as done, or as sent before.
+
+import { looksLikeCommand } from "../domain/instructions.ts";
+import type { ActionName } from "../domain/policy.ts";
+import { newId } from "../ops/clock.ts";
+import type { Query } from "../store/driver.ts";
+import { addTriggers, type EscalationRow, hasNote, liveEscalation } from "../store/tables/escalations.ts";
+import { saidBefore, wasGivenBack } from "../store/tables/takeover.ts";
+import { type Actor, acknowledge, close, enqueueRelay, type RelayDeps, resume } from "./actions.ts";
+import { carriesNotice } from "./notify/text.ts";
+import { whyNotRelayed } from "./reply/decide.ts";
+import { type Customer, readCustomers } from "./reply/rows.ts";
+
+export interface ActionRequest {
+  readonly action: ActionName;
+  readonly by: Actor;
+  /** reply: text for the customer. note: text for the responders. */
+  readonly text: string;
+  /** reply, note: repeats a text that was enqueued before. */
+  readonly again: boolean;
+}
+
+/** Result of an action. `says`: for the actor, without the escalation's number. */
+export interface ActionOutcome {
+  readonly done: boolean;
+  readonly says: string;
+  /** True when the text was not enqueued because it was enqueued before; `again` enqueues it. */
+  readonly repeated?: true;
+}
+
+/** What the decision needs, besides the escalation. */
+export interface ActionFacts {
+  /** Null when the escalation is about a channel. */
+  readonly customer: Customer | null;
+  /** The kind of the customer's channel; null when it cannot send. */
+  readonly kind: ReturnType<RelayDeps["kindOf"]>;
+  /** The same note was kept before. */
+  readonly isNoted: boolean;
+  /** The same text was enqueued for the customer before: its age in milliseconds and the state of its draft. */
+  readonly said: { readonly ago: number; readonly state: string | null } | null;
+  /** The conversation was returned to the agent since the escalation was opened. */
+  readonly isGivenBack: boolean;
+  /** Another escalation about the same subject is open. */
+  readonly hasSuccessor: boolean;
+}
+
+/** The writes of an action. */
+export interface ActionPlan {
+  readonly outcome: ActionOutcome;
+  readonly note: string | null;
+  readonly relay: boolean;
+  readonly acknowledge: boolean;
+  readonly end: "resume" | "close" | null;
+}
+
+/** Executes the action. Call with the escalation locked. `sameText`: milliseconds within which an identical text
+ *  counts as a repetition. */
+export async function act(
+  q: Query,
+  row: EscalationRow,
+  request: ActionRequest,
+  deps: RelayDeps & { readonly sameText: number },
+): Promise<ActionOutcome> {
+  const facts = await loadFacts(q, row, request, deps);
+  const { outcome, ...plan } = decideAction(row, request, facts);
+  const { by, text } = request;
+  if (plan.note !== null) {
+    const key = `note:${newId(deps.clock.now())}`;
+    await addTriggers(q, [{ key, escalation: row.id, source: "note", detail: plan.note }]);
+  }
+  if (plan.relay && facts.customer !== null)
+    await enqueueRelay(q, facts.customer, { text, inCall: facts.kind === "voice" }, deps);
+  if (plan.acknowledge) await acknowledge(q, row, by, deps);
+  if (plan.end === "close") await close(q, row, by.name, deps);
+  if (plan.end === "resume") await resume(q, row, facts.customer, by.name, deps);
+  return outcome;
+}
+
+async function loadFacts(
+  q: Query,
+  row: EscalationRow,
+  { action, text, by, again }: ActionRequest,
+  { kindOf, sameText }: RelayDeps & { readonly sameText: number },
+): Promise<ActionFacts> {
+  const { conversation } = row;
+  const inConversation = conversation !== null;
+  const customers =
+    inConversation && (action === "reply" || action === "resume")
+      ? await readCustomers(q, [conversation])
+      : null;
+  const customer = customers?.get(conversation ?? "") ?? null;
+  const ended = row.state === "closed" && action === "resume";
+  const noteRow = { escalation: row.id, source: "note", detail: noteOf(by, text) };
+  return {
+    customer,
+    kind: customer && kindOf(customer.channel),
+    isNoted: action === "note" && !again && (await hasNote(q, noteRow, sameText)),
+    said:
+      action === "reply" && inConversation && !again
+        ? await saidBefore(q, conversation, text, sameText)
+        : null,
+    isGivenBack: ended && inConversation && (await wasGivenBack(q, conversation, row.from_seq)),
+    hasSuccessor: ended && (await liveEscalation(q, row.about)) !== null,
+  };
+}
+
+const noteOf = (by: Actor, text: string): string => `${by.name}: ${text}`;
+
+const nothing = { note: null, relay: false, acknowledge: false, end: null } as const;
+const refused = (says: string): ActionPlan => ({ ...nothing, outcome: { done: false, says } });
+
+/** Decides what an action does. */
+function decideAction(row: EscalationRow, request: ActionRequest, facts: ActionFacts): ActionPlan {
+  const { action, by, text } = request;
+  const done = (says: string, plan: Partial<ActionPlan>): ActionPlan => ({
+    ...nothing,
+    ...plan,
+    outcome: { done: true, says },
+  });
+  if ((action === "note" || action === "reply") && text.trim() === "") return refused("the text is missing");
+  if (action === "note") {
+    if (facts.isNoted)
+      return { ...nothing, outcome: { done: true, says: "this note was kept before", repeated: true } };
+    return done("the note was kept", { note: noteOf(by, text) });
+  }
+  // A closed escalation may have left the agent silent; the agent can then get the conversation back.
+  const isLeftSilent =
+    action === "resume" && row.conversation !== null && !facts.isGivenBack && !facts.hasSuccessor;
+  if (row.state === "closed" && !isLeftSilent) return afterClose(row, request, facts);
+  if (action === "close") return done("closed", { end: "close" });
+  if (action === "resume") return done("returned to the agent", { end: "resume" });
+  if (action === "ack") {
+    const isOwn =
+      row.state === "taken" && row.taken_by === by.name && (row.taken_contact ?? "") === (by.contact ?? "");
+    return isOwn
+      ? done(`acknowledged by ${by.name} before`, {})
+      : done(`acknowledged by ${by.name}`, { acknowledge: true });
+  }
+  if (facts.said !== null) return saidAlready(facts.said);
+  const slip = text.split("\n").find(looksLikeCommand);
+  if (slip !== undefined)
+    return refused(
+      `not sent: "${slip.trim().slice(0, 40)}" looks like a command for notifications (#note, #close, #resume); use the actions note, close or resume`,
+    );
+  if (carriesNotice(text)) return refused("not sent: the text contains our own notification");
+  const trouble = whyNotRelayed(facts.customer, facts.kind);
+  if (trouble !== null) return refused(`not sent: ${trouble}`);
+  // An escalation that is already acknowledged stays with its responder, who gets the customer's next
+  // messages.
+  const isOpen = row.state === "open";
+  return done(`will be sent to the customer${isOpen ? `; acknowledged by ${by.name}` : ""}`, {
+    relay: true,
+    acknowledge: isOpen,
+  });
+}
+
+function saidAlready({ ago, state }: NonNullable<ActionFacts["said"]>): ActionPlan {
+  const is = state === "sent" || state === "delivered" ? "was sent" : "waits to be sent";
+  const seconds = Math.max(0, Math.round(ago / 1000));
+  const says = `not sent again: the same text was given ${seconds} s ago, and ${is}`;
+  return { ...nothing, outcome: { done: false, says, repeated: true } };
+}
+
+/** Result of an action on a closed escalation. A repetition by the same actor succeeds. */
+function afterClose(
+  { closed_by }: EscalationRow,
+  { action, by }: ActionRequest,
+  facts: ActionFacts,
+): ActionPlan {
+  const closed = `it was closed by ${closed_by ?? "an unknown actor"}`;
+  if (closed_by !== by.name) return refused(closed);
+  if (action === "close") return { ...nothing, outcome: { done: true, says: closed } };
+  return action === "resume" && facts.isGivenBack
+    ? { ...nothing, outcome: { done: true, says: "it was returned to the agent" } }
+    : refused(closed);
+}

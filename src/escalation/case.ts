@@ -1,0 +1,87 @@
+// One escalation as responders and operators see it, on the page of a link, in the console and in
+// `bridgehead escalation show`.
+
+import type { Query } from "../store/driver.ts";
+import type { EscalationRow, TriggerRow } from "../store/tables/escalations.ts";
+import {
+  type ContactMethod,
+  type NotificationStateRow,
+  notificationStatesOf,
+} from "../store/tables/responders.ts";
+import { detailsOf } from "./notify/rows.ts";
+import type { Details } from "./notify/text.ts";
+
+export interface EscalationCase {
+  readonly details: Details;
+  readonly notifications: readonly NotificationStateRow[];
+}
+
+/** Loads an escalation with its triggers, transcript and notifications. `transcript`: see `detailsOf`. */
+export async function loadCase(
+  q: Query,
+  row: EscalationRow,
+  transcript: "bounded" | "whole" = "bounded",
+): Promise<EscalationCase> {
+  const details = (await detailsOf(q, [row], transcript)).get(row.id);
+  if (!details) throw new Error(`reading escalation ${row.number}: it was not found`);
+  return { details, notifications: await notificationStatesOf(q, row.id) };
+}
+
+/** Names of the triggers. */
+const sourceNames: Readonly<Record<string, string>> = {
+  webhook: "Webhook of the platform",
+  mode: "Mode of the conversation on the platform",
+  response: "Answer of the agent",
+  ours: "Bridgehead",
+};
+
+/** Returns the triggers of an escalation and the notes of its responders, in the order of their recording. */
+export function triggersAndNotes(sources: readonly TriggerRow[]): {
+  readonly triggers: readonly {
+    readonly at: number;
+    readonly from: string;
+    readonly detail: string | null;
+  }[];
+  readonly notes: readonly { readonly at: number; readonly text: string }[];
+} {
+  const [notes, triggers] = [true, false].map((isNote) =>
+    sources.filter(({ source }) => (source === "note") === isNote),
+  );
+  return {
+    triggers: (triggers ?? []).map(({ source, detail, noticed_at: at }) => ({
+      at,
+      from: sourceNames[source] ?? source,
+      detail,
+    })),
+    notes: (notes ?? []).map(({ detail, noticed_at: at }) => ({ at, text: detail ?? "" })),
+  };
+}
+
+/** A responder as notified by one method. */
+export interface Notified {
+  readonly name: string;
+  readonly way: ContactMethod;
+  readonly address: string;
+  /** Time and state of the newest notification that asks for an acknowledgement. */
+  readonly at: number;
+  readonly state: string;
+  /** Number of such notifications. */
+  readonly count: number;
+}
+
+/** Returns the responders who were asked to acknowledge, in the order of their first notification. */
+export function notifiedOf(notifications: readonly NotificationStateRow[]): readonly Notified[] {
+  const asking = notifications.filter(({ kind }) => kind === "told" || kind === "again");
+  return [...Map.groupBy(asking, ({ contact }) => contact).values()].flatMap((all) => {
+    const newest = all.at(-1);
+    if (newest === undefined) return [];
+    const { name, way, address, made_at: at } = newest;
+    return [{ name, way, address, at, state: deliveryText(newest), count: all.length }];
+  });
+}
+
+/** Describes the delivery of a notification in one word or two. */
+export function deliveryText({ state }: Pick<NotificationStateRow, "state">): string {
+  if (state === null || state === "queued") return "waiting to be sent";
+  return state === "unknown" ? "outcome unknown" : state;
+}
