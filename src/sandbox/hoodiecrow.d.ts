@@ -9,7 +9,12 @@ declare module "hoodiecrow-imap" {
     readonly fetchHandlers: { [item: string]: FetchHandler };
     listen(port: number, host: string, ready: () => void): void;
     close(done?: () => void): void;
-    appendMessage(mailbox: string, flags: readonly string[], internalDate: Date | string, raw: string): void;
+    appendMessage(
+      mailbox: string,
+      flags: readonly string[],
+      internalDate: Date | string,
+      raw: string,
+    ): { readonly message: { readonly uid: number } };
     readonly server: import("node:net").Server;
   }
   export default function createServer(options: {

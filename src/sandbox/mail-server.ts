@@ -8,6 +8,7 @@ import createImapServer from "hoodiecrow-imap";
 import fetchHandlers from "hoodiecrow-imap/lib/commands/handlers/fetch.js";
 import PostalMime from "postal-mime";
 import { SMTPServer } from "smtp-server";
+import { systemClock } from "../ops/clock.ts";
 
 export interface Delivered {
   readonly from: string;
@@ -19,8 +20,8 @@ export interface Delivered {
 export interface MailServer {
   readonly imapPort: number;
   readonly smtpPort: number;
-  /** Delivers a message to the mailbox as if it had arrived over SMTP. */
-  deliver(raw: string): void;
+  /** Delivers a message to the mailbox as if it had arrived over SMTP; returns its UID. */
+  deliver(raw: string): number;
   close(): Promise<void>;
 }
 
@@ -56,7 +57,7 @@ export async function startMailServer(options: {
     socket.once("close", () => sockets.delete(socket));
   });
   await new Promise<void>((resolve) => imap.listen(0, "127.0.0.1", resolve));
-  const deliver = (raw: string) => imap.appendMessage("INBOX", [], new Date(), raw);
+  const deliver = (raw: string) => imap.appendMessage("INBOX", [], new Date(), raw).message.uid;
   const smtp = createSmtp(options, deliver);
   // Ignores clients that abort in the middle of a message.
   smtp.on("error", () => undefined);
@@ -90,16 +91,53 @@ function keepingRange(handler: FetchHandler): FetchHandler {
 
 const portOf = (server: Server): number => (server.address() as AddressInfo).port;
 
+/** Domain whose addresses choose a fault of the relay by their local part. */
+export const faultDomain = "fault.example";
+
+/** What the relay does with a mail to this local part at `faultDomain`. */
+export const mailFaults: Readonly<Record<string, string>> = {
+  refused: "refuses the recipient (550 5.1.1)",
+  deferred: "defers the recipient every time (450 4.2.1)",
+  greylisted: "defers the first attempt (451 4.7.1), then accepts",
+  rejected: "refuses the message after DATA (554 5.7.1)",
+  slow: "accepts the message after three seconds",
+  cut: "accepts the message and closes the connection without a response",
+};
+
+const faultOf = (address: string): string | null => {
+  const [local = "", domain] = address.toLowerCase().split("@");
+  return domain === faultDomain && Object.hasOwn(mailFaults, local) ? local : null;
+};
+
+const smtpError = (responseCode: number, text: string): Error =>
+  Object.assign(new Error(text), { responseCode });
+
+/** Returns the response to RCPT; null accepts the recipient. */
+function refusalOf(fault: string | null, seen: Set<string>): Error | null {
+  if (fault === "refused") return smtpError(550, "5.1.1 no such mailbox");
+  if (fault === "deferred") return smtpError(450, "4.2.1 mailbox is busy, try again later");
+  if (fault !== "greylisted" || seen.has(fault)) return null;
+  seen.add(fault);
+  return smtpError(451, "4.7.1 greylisted, try again later");
+}
+
+/** Milliseconds until a slow message is accepted. */
+const slowMs = 3000;
+
 function createSmtp(
   options: { readonly address: string; others(mail: Delivered): void },
-  deliver: (raw: string) => void,
+  deliver: (raw: string) => number,
 ): SMTPServer {
-  return new SMTPServer({
+  const greylisted = new Set<string>();
+  /** By the client's port. */
+  const sockets = new Map<number | undefined, Socket>();
+  const server = new SMTPServer({
     authOptional: true,
     disabledCommands: ["STARTTLS"],
     disableReverseLookup: true,
     logger: false,
     onAuth: (auth, _session, done) => done(null, { user: auth.username ?? "" }),
+    onRcptTo: ({ address }, _session, done) => done(refusalOf(faultOf(address), greylisted)),
     onData(stream, session, done) {
       const chunks: Buffer[] = [];
       stream.on("data", (chunk: Buffer) => chunks.push(chunk));
@@ -107,12 +145,22 @@ function createSmtp(
         const raw = Buffer.concat(chunks).toString("latin1");
         const from = session.envelope.mailFrom ? session.envelope.mailFrom.address : "";
         const to = session.envelope.rcptTo.map((recipient) => recipient.address);
+        const faults = to.map(faultOf);
+        if (faults.includes("rejected")) return done(smtpError(554, "5.7.1 message refused"));
         if (to.includes(options.address)) deliver(raw);
         if (to.some((address) => address !== options.address)) options.others({ from, to, raw });
+        if (faults.includes("cut")) return sockets.get(session.remotePort)?.destroy();
+        if (faults.includes("slow")) return void systemClock.sleep(slowMs).then(() => done());
         done();
       });
     },
   });
+  server.server.on("connection", (socket: Socket) => {
+    const { remotePort } = socket;
+    sockets.set(remotePort, socket);
+    socket.once("close", () => sockets.delete(remotePort));
+  });
+  return server;
 }
 
 // Parses an email as the demo's customer sees it.

@@ -119,7 +119,7 @@ async function openMailbox(
     const given = { address: office, password: "secret" };
     const server = await startMailServer({ ...given, others: ({ to, raw }) => others(to, raw) });
     finished(() => server.close());
-    const deliver = async (raw: string) => server.deliver(raw);
+    const deliver = async (raw: string) => void server.deliver(raw);
     return { user: office, imap: server.imapPort, smtp: server.smtpPort, deliver };
   }
   const peer = await startSmtpPeer({ deliver: ({ to, raw }) => others(to, raw) });

@@ -5,7 +5,7 @@ import { connect, type Socket } from "node:net";
 import { ImapFlow } from "imapflow";
 import { createTransport } from "nodemailer";
 import { expect, it } from "vitest";
-import { startMailServer } from "../../src/sandbox/mail-server.ts";
+import { faultDomain, mailFaults, startMailServer } from "../../src/sandbox/mail-server.ts";
 import { eventually } from "../app/eventually.ts";
 
 /** Resolves with what the server has said, as soon as that is in it. */
@@ -70,4 +70,35 @@ it("returns every message of a partial fetch whole", async ({ onTestFinished }) 
   const range = { uid: true, source: { start: 0, maxLength: 1000 } };
   const rows = await client.fetchAll("1:*", range, { uid: true });
   expect(rows.map((row) => row.source?.toString("latin1"))).toEqual(mails);
+});
+
+it("fails for a recipient as the address says", async ({ onTestFinished }) => {
+  const taken: string[] = [];
+  const account = { address: "support@bridge.test", password: "secret" };
+  const server = await startMailServer({ ...account, others: ({ to }) => void taken.push(...to) });
+  onTestFinished(() => server.close());
+  const transport = createTransport({ host: "127.0.0.1", port: server.smtpPort, secure: false });
+  onTestFinished(() => transport.close());
+  const send = async (fault: string) => {
+    const to = `${fault}@${faultDomain}`;
+    const sending = transport.sendMail({ from: account.address, to, subject: fault, text: "Hello" });
+    return sending.then(
+      () => "accepted",
+      (error: { responseCode?: number }) => error.responseCode ?? "no response",
+    );
+  };
+  const outcomes: (readonly [string, unknown])[] = [];
+  for (const fault of [...Object.keys(mailFaults), "greylisted", "other"])
+    outcomes.push([fault, await send(fault)]);
+  expect(outcomes).toEqual([
+    ["refused", 550],
+    ["deferred", 450],
+    ["greylisted", 451],
+    ["rejected", 554],
+    ["slow", "accepted"],
+    ["cut", "no response"],
+    ["greylisted", "accepted"],
+    ["other", "accepted"],
+  ]);
+  expect(taken.map((address) => address.split("@")[0])).toEqual(["slow", "cut", "greylisted", "other"]);
 });

@@ -111,7 +111,7 @@ async function startSandbox(missing: string): Promise<Imap> {
     name: `the sandbox's server (${missing})`,
     port: sandbox.imapPort,
     users: Array.from({ length: 40 }, () => user),
-    deliver: async (_user, raw) => sandbox.deliver(raw.replaceAll("\n", "\r\n")),
+    deliver: async (_user, raw) => void sandbox.deliver(raw.replaceAll("\n", "\r\n")),
     close: () => sandbox.close(),
   };
 }
