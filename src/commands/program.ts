@@ -99,6 +99,7 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
     .action(calls(() => import("./doctor/run.ts")));
   add("demo", "try Bridgehead on this machine, without any account")
     .option("--once", "exit after the first reply")
+    .option("--no-open", "do not open the console in a browser")
     .action(calls(() => import("./demo.ts")));
   add("schema", "print the JSON Schema of the configuration, for editors").action(
     calls(async () => (await import("./doctor/check.ts")).schema),

@@ -11,7 +11,7 @@ import { isLoopback } from "../config/schema/values.ts";
 import { bound, type ListenAddress, limitedServer, urlOf } from "../http/listener.ts";
 import { assets } from "./assets.ts";
 import type { ConsoleContext, ConsoleEnv, ConsolePage } from "./context.ts";
-import { done, localPath, mainHash, page, partHeader, shell } from "./page.ts";
+import { done, here, localPath, mainHash, page, partHeader, shell } from "./page.ts";
 import { heldPage } from "./pages/held.ts";
 import { messagePage } from "./pages/message.ts";
 import { overviewPage } from "./pages/overview.ts";
@@ -221,7 +221,7 @@ function loginRoutes(app: Hono<ConsoleEnv>, context: ConsoleContext, { cookie, s
     c.html(
       gate(
         "Bridgehead console",
-        html`<p>This link logs this browser in.</p><form method="post" action="${c.req.path}"><button class="main" autofocus>Log in</button></form>`,
+        html`<p>This link logs this browser in.</p><form method="post" action="${here(c)}"><button class="main" autofocus>Log in</button></form>`,
       ),
     ),
   );
@@ -235,7 +235,7 @@ function loginRoutes(app: Hono<ConsoleEnv>, context: ConsoleContext, { cookie, s
     const maxAge = Math.floor(context.timing.console.longest / 1000);
     setCookie(c, cookie, token, { path: "/", httpOnly: true, sameSite: "Strict", secure, maxAge });
     context.log.info({}, "an operator logged in to the console");
-    return done(c, "/", "You are logged in.");
+    return done(c, localPath(c.req.query("to")), "You are logged in.");
   });
 }
 

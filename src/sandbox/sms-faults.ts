@@ -83,6 +83,19 @@ const fates: Readonly<Record<string, SmsFault>> = {
   "20500": { code: 20500, status: 500 },
 };
 
+/** Numbers that choose a fault, for the demo. Every other code works as well. */
+export const numberFaults: readonly { readonly number: string; readonly effect: string }[] = [
+  { number: "+19990000107", effect: "the provider does not respond" },
+  { number: "+19990000207", effect: "the provider closes the connection" },
+  { number: "+19990000307", effect: "the provider accepts the text and closes the connection" },
+  { number: "+19990000407", effect: "the provider responds after two seconds" },
+  { number: "+19992042907", effect: "429: too many requests" },
+  { number: "+19992050007", effect: "500: internal server error" },
+  { number: "+19992161007", effect: "error 21610: the recipient has unsubscribed" },
+  { number: "+19992121107", effect: "error 21211: no such number" },
+  { number: "+19993000307", effect: "accepted, then undelivered with error 30003: handset unreachable" },
+];
+
 /** Codes 3xxxx and 63xxx arrive with the status callback, all others with the response. */
 function fateOf(number: string): SmsFault | null {
   const digits = /^(?:\w+:)?\+1999(\d{5})\d{2}$/.exec(number)?.[1];

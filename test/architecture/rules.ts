@@ -27,7 +27,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   escalation: [...parts, "engine", "pipeline"],
   channels: [...parts, "engine", "pipeline"],
   "app.ts": stages,
-  console: [...stages, "app.ts"],
+  // sandbox: the playground page, which only the demo passes to the console.
+  console: [...stages, "app.ts", "sandbox"],
   platform: [...tools, "wire"],
   sandbox: tools,
   commands: [...stages, "app.ts", "console", "platform", "sandbox"],
