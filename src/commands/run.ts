@@ -11,6 +11,7 @@ import { type Config, loadConfig, secretValues } from "../config/index.ts";
 import type { ConsoleContext } from "../console/context.ts";
 import type { WebConsole } from "../console/server.ts";
 import { defineAlarmGauges } from "../escalation/alarm/stage.ts";
+import { kindOf } from "../escalation/reply/decide.ts";
 import { type Listener, startListener } from "../http/listener.ts";
 import { systemClock as clock, jitter } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
@@ -173,6 +174,7 @@ export const consoleContext = (app: App, config: Config, log: Log, timing: Timin
   timing,
   channels: () => reportChannels(app.host, app.agents),
   storeState: cached(() => storeState(app, config, timing), timing.console.storeCheck),
+  kindOf: (channel) => kindOf(app.host.lines().get(channel)),
   policy: () => app.policy,
 });
 

@@ -1,6 +1,6 @@
 // What the pages of the console receive: the store, the daemon's live view, and the session of a request.
 
-import type { Clock, Log } from "bridgehead/contract";
+import type { Clock, Log, Traits } from "bridgehead/contract";
 import type { Hono } from "hono";
 import type { ChannelReport } from "../channels/readiness.ts";
 import type { Policy } from "../domain/policy.ts";
@@ -18,6 +18,8 @@ export interface ConsoleContext {
   channels(): readonly ChannelReport[];
   /** Problems and warnings of the store, such as a restored backup. */
   storeState(): Promise<StoreState>;
+  /** Kind of a channel that can send now; null for others. */
+  kindOf(channel: string): Traits["platform"] | null;
   /** Null when the configuration has no responders. */
   policy(): Policy | null;
 }

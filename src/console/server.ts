@@ -12,6 +12,7 @@ import { bound, type ListenAddress, limitedServer, urlOf } from "../http/listene
 import { assets } from "./assets.ts";
 import type { ConsoleContext, ConsoleEnv, ConsolePage } from "./context.ts";
 import { done, here, localPath, mainHash, page, partHeader, shell } from "./page.ts";
+import { escalationsPage } from "./pages/escalations.ts";
 import { heldPage } from "./pages/held.ts";
 import { messagePage } from "./pages/message.ts";
 import { overviewPage } from "./pages/overview.ts";
@@ -46,6 +47,7 @@ const standardPages: readonly ConsolePage[] = [
   { path: "/held", label: "Held", create: heldPage },
   { path: "/refused", label: "Refused", create: refusedPage },
   { path: "/messages", label: null, create: messagePage },
+  { path: "/escalations", label: "Escalations", create: escalationsPage },
 ];
 
 /** Resolves when the port is bound. Rejects, with the configuration key, when it is not free. */

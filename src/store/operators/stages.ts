@@ -1,6 +1,7 @@
 // The stages that one inbound message has passed, with their times. For the playground of the demo.
 
 import type { Query } from "../driver.ts";
+import { fromListed, listOf } from "../many.ts";
 
 export interface PassedStage {
   readonly name: "received" | "asked" | "answered" | "queued" | "sent" | "delivered";
@@ -54,14 +55,8 @@ export async function stagesOf(
   return { ...(await afterRouting(q, event.turn, received)) };
 }
 
-interface AttemptRow {
-  readonly started_at: number;
-  readonly outcome: string | null;
-  readonly detail: string | null;
-}
-
-const attemptsOf = (q: Query, subject: string): Promise<AttemptRow[]> =>
-  q.all<AttemptRow>(
+const attemptsOf = (q: Query, subject: string): Promise<SendAttempt[]> =>
+  q.all<SendAttempt>(
     "SELECT started_at, outcome, detail FROM attempts WHERE subject = $1 ORDER BY number",
     subject,
   );
@@ -111,9 +106,28 @@ async function afterRouting(q: Query, turn: string, received: PassedStage): Prom
 }
 
 /** Describes attempts that were not simply sent. */
-function detailOf(attempts: readonly AttemptRow[]): string | null {
+function detailOf(attempts: readonly SendAttempt[]): string | null {
   const last = attempts.at(-1);
   const outcome = last?.outcome === "sent" || last?.outcome === null ? null : (last?.outcome ?? null);
   const count = attempts.length > 1 ? `attempt ${attempts.length}` : null;
   return [count, outcome].filter((part) => part !== null).join(", ") || null;
+}
+
+export interface SendAttempt {
+  readonly started_at: number;
+  /** Null while it runs. */
+  readonly outcome: string | null;
+  readonly detail: string | null;
+}
+
+/** Returns the attempts to send these drafts, by draft. */
+export async function sendAttemptsOf(
+  q: Query,
+  drafts: readonly string[],
+): Promise<ReadonlyMap<string, readonly SendAttempt[]>> {
+  const rows = await q.all<SendAttempt & { readonly subject: string }>(
+    `SELECT subject, started_at, outcome, detail ${fromListed("attempts", "subject")} WHERE kind = 'send' ORDER BY subject, number`,
+    listOf(drafts),
+  );
+  return Map.groupBy(rows, ({ subject }) => subject);
 }

@@ -1,0 +1,292 @@
+// Escalations: the list, and one escalation with its triggers, conversation, notifications and actions. The actions are
+// those of `bridgehead escalation`.
+
+import { type Context, Hono } from "hono";
+import { getCookie, setCookie } from "hono/cookie";
+import { html } from "hono/html";
+import { type ActionName, actionNames } from "../../domain/policy.ts";
+import { type ActionOutcome, act } from "../../escalation/act.ts";
+import { deliveryText, type EscalationCase, loadCase, triggersAndNotes } from "../../escalation/case.ts";
+import { headlinesOf } from "../../escalation/notify/rows.ts";
+import type { Details } from "../../escalation/notify/text.ts";
+import type { Query } from "../../store/driver.ts";
+import { type SendAttempt, sendAttemptsOf } from "../../store/operators/stages.ts";
+import {
+  type EscalationRow,
+  escalationByNumber,
+  listEscalations,
+  lockEscalations,
+} from "../../store/tables/escalations.ts";
+import type { NotificationStateRow } from "../../store/tables/responders.ts";
+import type { ConsoleContext, ConsoleEnv } from "../context.ts";
+import { done, form, type Markup, page, span, when, withQuery } from "../page.ts";
+
+type PageContext = Context<ConsoleEnv>;
+
+const path = "/escalations";
+const states = ["open", "taken", "closed"] as const;
+const stateNames = { open: "open", taken: "acknowledged", closed: "closed" } as const;
+const badges = { open: "bad", taken: "warn", closed: "off" } as const;
+
+/** Limit of rows of each state. */
+const mostRows = 100;
+/** Limit of messages in the excerpt of the conversation. */
+const mostMessages = 30;
+const longestText = 20_000;
+
+export function escalationsPage(context: ConsoleContext): Hono<ConsoleEnv> {
+  const app = new Hono<ConsoleEnv>();
+  app.get("/", (c) => list(c, context));
+  app.get("/:number", (c) => show(c, context, null));
+  app.post("/:number", (c) => execute(c, context));
+  return app;
+}
+
+async function list(c: PageContext, { db, clock }: ConsoleContext): Promise<Response> {
+  const chosen = states.find((state) => stateNames[state] === c.req.query("state"));
+  const { rows, headlines } = await db.read(async (q) => {
+    const found: EscalationRow[] = [];
+    // Open ones first.
+    for (const state of chosen === undefined ? states : [chosen])
+      found.push(...(await listEscalations(q, { state, limit: mostRows })));
+    return { rows: found, headlines: await headlinesOf(q, found) };
+  });
+  const filters = [undefined, ...states].map((state) => {
+    const name = state === undefined ? "all" : stateNames[state];
+    const query = state === undefined ? {} : { state: name };
+    return html`<li><a href="${withQuery(path, query)}" ${state === chosen ? html`aria-current="true"` : ""}>${name}</a></li>`;
+  });
+  return page(c, {
+    title: "Escalations",
+    main: html`<h1>Escalations</h1>
+      <ul class="modes">${filters}</ul>
+      ${
+        rows.length === 0
+          ? html`<p class="panel empty">No ${chosen === undefined ? "" : `${stateNames[chosen]} `}escalation.</p>`
+          : html`<div class="panel flush"><div class="scroll"><table class="cards">
+              <thead><tr><th scope="col">Escalation</th><th scope="col">State</th><th scope="col">Customer</th>
+                <th scope="col">Channel</th><th scope="col">Opened</th></tr></thead>
+              <tbody>${rows.map((row) => listRow(row, headlines.get(row.id), clock.now()))}</tbody>
+            </table></div></div>`
+      }`,
+  });
+}
+
+function listRow(row: EscalationRow, details: Details | undefined, now: number): Markup {
+  const person = details?.person;
+  const holder = row.state === "taken" ? row.taken_by : row.state === "closed" ? row.closed_by : null;
+  return html`<tr>
+    <th scope="row"><a href="${path}/${row.number}">${row.number}: ${row.topic ?? row.reason}</a>
+      ${row.topic === null ? "" : html`<span class="muted">${row.reason}</span>`}</th>
+    <td data-label="State">${badge(row)}${holder ? html` <span class="muted">by ${holder}</span>` : ""}</td>
+    <td data-label="Customer" class="wrap">${person ? (person.name ?? person.address) : ""}</td>
+    <td data-label="Channel">${row.channel}</td>
+    <td data-label="Opened">${when(row.opened_at)}${
+      row.state === "open" ? html`<span class="muted">for ${span(now - row.opened_at)}</span>` : ""
+    }</td>
+  </tr>`;
+}
+
+const badge = ({ state }: EscalationRow): Markup =>
+  html`<span class="badge ${badges[state]}">${stateNames[state]}</span>`;
+
+/** A form that was not accepted: its text is kept. */
+interface Refused {
+  readonly action: ActionName;
+  readonly text: string;
+  readonly outcome: ActionOutcome;
+}
+
+const numberOf = (c: PageContext): number => {
+  const given = c.req.param("number") ?? "";
+  return /^\d{1,9}$/.test(given) ? Number(given) : 0;
+};
+
+const missing = (c: PageContext): Promise<Response> =>
+  page(c, {
+    title: "Not found",
+    main: html`<h1>Not found</h1><p>There is no such escalation. <a href="${path}">All escalations</a></p>`,
+    status: 404,
+  });
+
+async function show(c: PageContext, context: ConsoleContext, refused: Refused | null): Promise<Response> {
+  const found = await context.db.read(async (q) => {
+    const row = await escalationByNumber(q, numberOf(c));
+    if (row === null) return null;
+    const own = await loadCase(q, row);
+    return {
+      own,
+      attempts: await sendAttemptsOf(
+        q,
+        own.notifications.flatMap(({ draft }) => draft ?? []),
+      ),
+    };
+  });
+  if (found === null) return missing(c);
+  const { own, attempts } = found;
+  const { row, sources } = own.details;
+  const { triggers, notes } = triggersAndNotes(sources);
+  return page(c, {
+    title: `Escalation ${row.number}`,
+    status: refused === null ? 200 : 409,
+    main: html`<p><a href="${path}">Escalations</a></p>
+      <div class="head"><h1>Escalation ${row.number}: ${row.topic ?? row.reason}</h1>${badge(row)}</div>
+      <div class="split">
+        <div>
+          ${facts(own)} ${actions(c, own, context, refused)}
+          ${section(
+            "Triggers",
+            triggers.map(({ at, from, detail }) => html`${when(at)} ${from}${detail ? `: ${detail}` : ""}`),
+          )}
+          ${section(
+            "Notes",
+            notes.map(({ at, text }) => html`${when(at)} <span class="text">${text}</span>`),
+          )}
+        </div>
+        <div>${conversation(own.details)} ${notifications(own.notifications, attempts)}</div>
+      </div>`,
+  });
+}
+
+const section = (title: string, items: readonly Markup[]): Markup =>
+  items.length === 0
+    ? ""
+    : html`<section class="panel"><h2>${title}</h2><ul>${items.map((item) => html`<li class="wrap">${item}</li>`)}</ul></section>`;
+
+function facts({ details }: EscalationCase): Markup {
+  const { row, person, subject } = details;
+  const fact = (label: string, value: Markup | null): Markup =>
+    value === null || value === "" ? "" : html`<dt>${label}</dt><dd>${value}</dd>`;
+  const known = person?.known;
+  return html`<section class="panel"><h2 class="hidden">Facts</h2><dl class="facts">
+    ${fact("Why", row.reason)} ${fact("Topic", row.topic)} ${fact("Cause", row.cause)}
+    ${fact("Customer", person && [person.name, person.address].filter(Boolean).join(", "))}
+    ${known ? fact("Known", html`since ${when(known.since)}, ${known.conversations} conversations, ${known.escalations} earlier escalations`) : ""}
+    ${fact("Subject", subject)} ${fact("Channel", row.channel)} ${fact("Agent", row.agent)}
+    ${fact("Opened", when(row.opened_at))}
+    ${row.taken_by === null ? "" : fact("Acknowledged", html`${row.taken_by}${row.taken_at === null ? "" : html`, ${when(row.taken_at)}`}`)}
+    ${row.closed_at === null ? "" : fact("Closed", html`${row.closed_by}, ${when(row.closed_at)}`)}
+    ${fact("Conversation", row.conversation)}
+    ${fact("On the platform", details.platformId ?? null)}
+  </dl></section>`;
+}
+
+const names = { person: "Customer", agent: "Agent", human: "Responder" } as const;
+
+function conversation({ said, cut, row }: Details): Markup {
+  if (said.length === 0) return "";
+  const shown = said.slice(-mostMessages);
+  return html`<section><h2>Conversation</h2>
+    ${cut === true || shown.length < said.length ? html`<p class="muted">The newest ${shown.length} messages. All of them: <code>bridgehead escalation show ${row.number}</code></p>` : ""}
+    <ol class="said">${shown.map(
+      ({ who, at, text, other, cut: left }) =>
+        html`<li class="${who}"><p class="by"><strong>${other ?? names[who]}</strong>${when(at)}</p><p class="text">${text}${left ? ` [${left} more characters]` : ""}</p></li>`,
+    )}</ol></section>`;
+}
+
+const kindNames = {
+  told: "first notification",
+  again: "repetition",
+  taken: "acknowledgement of another responder",
+  customer: "message of the customer",
+  said: "message of Bridgehead",
+} as const;
+const wayNames = { sms: "SMS", email: "email", webhook: "webhook" } as const;
+
+function notifications(
+  rows: readonly NotificationStateRow[],
+  attempts: ReadonlyMap<string, readonly SendAttempt[]>,
+): Markup {
+  if (rows.length === 0)
+    return html`<section class="panel"><h2>Notifications</h2><p>No responder was notified.</p></section>`;
+  const states = {
+    sent: "good",
+    delivered: "good",
+    failed: "bad",
+    held: "bad",
+    dropped: "bad",
+    unknown: "warn",
+  };
+  return html`<section class="panel flush"><h2>Notifications</h2>
+    <div class="scroll" tabindex="0" role="group" aria-label="Notifications"><table class="cards">
+    <thead><tr><th scope="col">Responder</th><th scope="col">What</th><th scope="col">State</th><th scope="col">Attempts</th></tr></thead>
+    <tbody>${rows.map((one) => {
+      const made = attempts.get(one.draft ?? "") ?? [];
+      const colour = (states as Record<string, string>)[one.state ?? ""] ?? "off";
+      return html`<tr>
+        <th scope="row">${one.name}<span class="muted">${wayNames[one.way]}${one.way === "webhook" ? "" : ` ${one.address}`}</span></th>
+        <td data-label="What">${kindNames[one.kind]}<span class="muted">${when(one.made_at)}</span></td>
+        <td data-label="State"><span class="badge ${colour}">${deliveryText(one)}</span>${one.reason ? html`<span class="muted">${one.reason}</span>` : ""}</td>
+        <td data-label="Attempts">${made.map(({ started_at, outcome, detail }) => html`<div>${when(started_at)} ${outcome ?? "running"}${detail ? `: ${detail}` : ""}</div>`)}</td>
+      </tr>`;
+    })}</tbody></table></div></section>`;
+}
+
+const nameCookie = "bridgehead-name";
+const defaultName = "an operator";
+/** Seconds for which the browser keeps the operator's name. */
+const nameSeconds = 31_536_000;
+
+function actions(
+  c: PageContext,
+  { details }: EscalationCase,
+  context: ConsoleContext,
+  refused: Refused | null,
+): Markup {
+  const { row } = details;
+  const name = getCookie(c, nameCookie) ?? defaultName;
+  const to = `${path}/${row.number}`;
+  const field = (action: ActionName) => html`<input type="hidden" name="action" value="${action}" />`;
+  const by = (action: ActionName) =>
+    html`<label class="field"><span>Your name, as the responders see it</span><input type="text" id="by-${action}" name="by" value="${name}" maxlength="100" /></label>`;
+  const writing = (action: "reply" | "note", label: string, button: string, className: string) => {
+    const own = refused?.action === action ? refused : null;
+    return form(
+      c,
+      to,
+      html`${field(action)}
+        <label class="field"><span>${label}</span><textarea id="text-${action}" name="text" required maxlength="${longestText}">${own?.text ?? ""}</textarea></label>
+        ${by(action)} <button class="${className}">${button}</button>
+        ${own?.outcome.repeated ? html`<button name="again" value="yes">Repeat it</button>` : ""}`,
+    );
+  };
+  const folded = (action: ActionName, button: string, hint: string, className: string) =>
+    html`<details class="act" id="act-${action}"><summary>${button}</summary><p>${hint}</p>${form(c, to, html`${field(action)} ${by(action)} <button class="${className}">${button}</button>`)}</details>`;
+  const isOpen = row.state !== "closed";
+  const isReplied = isOpen && row.conversation !== null && context.kindOf(row.channel) !== null;
+  return html`<section class="panel"><h2>Actions</h2>
+    ${refused === null ? "" : html`<p class="flash bad" role="alert">${refused.outcome.says}</p>`}
+    ${isOpen ? html`${folded("ack", row.state === "open" ? "Acknowledge" : "Take it over", "Ends the notifications; the other responders are informed.", "main")}` : ""}
+    ${isReplied ? html`<details class="act" id="act-reply" ${refused?.action === "reply" ? html`open` : ""}><summary>Reply to the customer</summary>${writing("reply", "Text for the customer, sent under the agent's name", "Send to the customer", "main")}</details>` : ""}
+    <details class="act" id="act-note" ${refused?.action === "note" ? html`open` : ""}><summary>Note</summary>${writing("note", "Text for the responders", "Keep the note", "")}</details>
+    ${row.conversation === null ? "" : folded("resume", "Return to the agent", "Closes the escalation; the agent answers the customer again.", "")}
+    ${isOpen ? folded("close", "Close", "Closes the escalation; if the agent was silenced, it stays silent until the conversation is returned to it.", "risk") : ""}
+  </section>`;
+}
+
+async function execute(c: PageContext, context: ConsoleContext): Promise<Response> {
+  const fields = await c.req.formData();
+  const text = (name: string) => String(fields.get(name) ?? "").replaceAll("\0", "");
+  const action = actionNames.find((one) => one === fields.get("action"));
+  const to = `${path}/${numberOf(c)}`;
+  if (action === undefined) return done(c, to, "The form has no action.", "failed");
+  const given = text("text").replaceAll("\r\n", "\n").slice(0, longestText).toWellFormed().trim();
+  const name =
+    text("by")
+      .replaceAll(/\p{Cc}/gu, " ")
+      .slice(0, 100)
+      .toWellFormed()
+      .trim() || defaultName;
+  const outcome = await context.commit(async (q: Query) => {
+    const found = await escalationByNumber(q, numberOf(c));
+    const row = found && (await lockEscalations(q, [found.id])).get(found.id);
+    if (!row) return null;
+    const request = { action, by: { name, contact: null }, text: given, again: fields.has("again") };
+    const { clock, log, timing, kindOf } = context;
+    return act(q, row, request, { kindOf, clock, log, sameText: timing.commands.sameText });
+  });
+  if (outcome === null) return missing(c);
+  setCookie(c, nameCookie, name, { path, httpOnly: true, sameSite: "Strict", maxAge: nameSeconds });
+  if (!outcome.done) return show(c, context, { action, text: given, outcome });
+  return done(c, to, `${outcome.says.slice(0, 1).toUpperCase()}${outcome.says.slice(1)}.`);
+}
