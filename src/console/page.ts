@@ -57,7 +57,7 @@ export async function page(
           ${form(context, "/logout", html`<button class="quiet">Log out</button>`)}
         </header>
         ${flash(context)}
-        <main id="main" tabindex="-1" data-live="${mainHash(String(content))}">${content}</main>`,
+        <main id="main" tabindex="-1" ${status === 200 ? html`data-live="${mainHash(String(content))}"` : ""}>${content}</main>`,
     ),
     status,
   );

@@ -23,5 +23,13 @@ export const messageStyle = String.raw`
 .modes{display:flex;flex-wrap:wrap;gap:.25rem;margin:0 0 1rem;padding:0;list-style:none;border-bottom:1px solid var(--line)}
 .modes a{display:block;padding:.45rem .8rem;text-decoration:none;color:var(--muted);border-bottom:2px solid transparent}
 .modes a[aria-current]{color:var(--text);font-weight:600;border-color:var(--accent)}
-@media (max-width:60rem){.split{grid-template-columns:minmax(0,1fr)}}
+.acts{display:grid;gap:.5rem}
+.acts details.act{display:block}
+.acts details.act>form{display:block}
+.acts details>p{margin:.5rem 0 0}
+.acts summary{padding:.2rem 0}
+.acts .refused{margin:0 0 .5rem;padding:.6rem .8rem;border-radius:.5rem}
+.plain{list-style:none;margin:0;padding:0;display:grid;gap:.4rem}
+.split.first{grid-template-columns:minmax(0,1.35fr) minmax(0,1fr)}
+@media (max-width:60rem){.split,.split.first{grid-template-columns:minmax(0,1fr)}}
 `;

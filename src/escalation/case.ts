@@ -8,12 +8,15 @@ import {
   type NotificationStateRow,
   notificationStatesOf,
 } from "../store/tables/responders.ts";
+import { wasGivenBack } from "../store/tables/takeover.ts";
 import { detailsOf } from "./notify/rows.ts";
 import type { Details } from "./notify/text.ts";
 
 export interface EscalationCase {
   readonly details: Details;
   readonly notifications: readonly NotificationStateRow[];
+  /** The conversation was returned to the agent since the escalation was opened. Known of a closed one. */
+  readonly isGivenBack: boolean;
 }
 
 /** Loads an escalation with its triggers, transcript and notifications. `transcript`: see `detailsOf`. */
@@ -24,7 +27,13 @@ export async function loadCase(
 ): Promise<EscalationCase> {
   const details = (await detailsOf(q, [row], transcript)).get(row.id);
   if (!details) throw new Error(`reading escalation ${row.number}: it was not found`);
-  return { details, notifications: await notificationStatesOf(q, row.id) };
+  const { conversation, state, from_seq } = row;
+  const isClosed = state === "closed" && conversation !== null;
+  return {
+    details,
+    notifications: await notificationStatesOf(q, row.id),
+    isGivenBack: isClosed && (await wasGivenBack(q, conversation, from_seq)),
+  };
 }
 
 /** Names of the triggers. */

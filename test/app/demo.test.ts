@@ -1,134 +1,137 @@
-// The demo as a person meets it: one process, nothing else needed.
+// The demo as its user meets it: one process, nothing else needed.
 
 import { spawn } from "node:child_process";
-import { PassThrough } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import { run } from "../../src/commands/demo.ts";
-import type { Io } from "../../src/commands/io.ts";
+import { createConsole } from "../../src/console/server.ts";
+import { createLoginLink, useLoginLink } from "../../src/console/session.ts";
+import { systemClock } from "../../src/ops/clock.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
+import { listen } from "../pipeline/rig.ts";
+import { fresh, sqlitePlace } from "../store/rig.ts";
+import { startDemo } from "./demo-process.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 
-/** Runs it where nobody can type. */
-async function demo(...flags: readonly string[]): Promise<{ code: number | null; out: string; err: string }> {
+/** Starts the command. `until`: interrupts it when the output matches. */
+async function demo(flags: readonly string[], until?: RegExp) {
   const child = spawn(process.execPath, ["--conditions=source", "src/main.ts", "demo", ...flags], {
     cwd: root,
     stdio: ["ignore", "pipe", "pipe"],
     env: { PATH: process.env["PATH"] ?? "", NODE_NO_WARNINGS: "1" },
   });
   let [out, err] = ["", ""];
-  child.stdout.on("data", (chunk: Buffer) => (out += chunk.toString()));
+  child.stdout.on("data", (chunk: Buffer) => {
+    out += chunk.toString();
+    if (until?.test(out)) child.kill("SIGTERM");
+  });
   child.stderr.on("data", (chunk: Buffer) => (err += chunk.toString()));
   const code = await new Promise<number | null>((resolve) => child.once("close", resolve));
   return { code, out, err };
 }
 
-it("plays a mail, a text and a call, and ends well", async () => {
-  const { code, out, err } = await demo();
+it("ends after the first reply with --once", async () => {
+  const { code, out, err } = await demo(["--once"]);
   expect([code, err]).toEqual([0, ""]);
+  expect(out).toMatch(/> Subject: Where is my parcel\?/);
+  expect(out).toMatch(/ms {2}received\n[^]*ms {2}asked\n[^]*ms {2}answered\n[^]*ms {2}sent\n/);
   expect(out).toMatch(/< Subject: Re: [^]*two to four working days/);
-  expect(out).toMatch(/< \(text\) [^]*E27 bulbs/);
-  expect(out).toMatch(/\(calls [^]*\(speaks\) Lumen Lamps, hello![^]*\(speaks\) .*30 days/);
-  const [mail = "", text = "", call = ""] = out.split(/\n> \((?:text|calls)/);
-  for (const act of [mail, text, call])
-    expect(act).toMatch(/accepted[^]*calling[^]*sent {7}the outcome is recorded/);
-  expect(out).toContain("The call is over: hung-up.");
-  // A complaint is handed over: the colleague is notified, and the answer reaches the customer (review 30).
-  const [agent = "", notification = "", relayed = ""] = out
-    .slice(out.indexOf("I have a complaint"))
-    .split(/\n< \(in the mailbox of the colleague|\n> \(the colleague answers/);
-  expect(agent).toContain("A colleague will write to you today.");
-  expect(notification).toContain("Topic: complaint");
-  expect(relayed).toMatch(/\n> I am sorry about that[^]*\n< Subject: Re: [^]*\n< I am sorry about that/);
+  expect(out).not.toContain("/login/");
 });
 
-/** The prompt, in this process: each line is typed when the one before was acknowledged. */
-async function prompt(onTestFinished: (after: () => Promise<void>) => void) {
-  const input = new PassThrough();
-  let out = "";
-  const abort = new AbortController();
-  const io: Io = {
-    out: (text) => void (out += `${text}\n`),
-    err: (text) => void (out += `${text}\n`),
-    write: () => undefined,
-    env: {},
-    signal: abort.signal,
-    cwd: root,
-    input,
-    interactive: true,
-    terminal: false,
-    onHangup: () => undefined,
-    onCrash: () => undefined,
+it("prints a login link of the console, and ends when it is interrupted", async () => {
+  const { code, out, err } = await demo(["--no-open"], /\/login\/\w+\?to=\/playground\n/);
+  expect([code, err]).toEqual([0, ""]);
+  expect(out).toContain("Write and answer in the web console");
+});
+
+/** A browser without JavaScript: logs in and sends forms of the playground. */
+async function logIn(url: string) {
+  const { origin } = new URL(url);
+  const posted = { method: "POST", redirect: "manual", headers: { origin } } as const;
+  const login = await fetch(url, posted);
+  expect([login.status, login.headers.get("location")]).toEqual([303, "/playground"]);
+  const cookie = login.headers
+    .getSetCookie()
+    .map((one) => one.split(";")[0])
+    .join("; ");
+  const page = async (path = "/playground") =>
+    (await fetch(`${origin}${path}`, { headers: { cookie } })).text();
+  const csrf = /name="csrf" value="(\w+)"/.exec(await page())?.[1] ?? "";
+  const send = async (path: string, fields: Record<string, string>) => {
+    const body = new URLSearchParams({ csrf, ...fields });
+    const answer = await fetch(`${origin}/playground/${path}`, {
+      ...posted,
+      headers: { origin, cookie },
+      body,
+    });
+    expect(answer.status).toBe(303);
   };
-  const ended = run({}, io);
-  onTestFinished(async () => {
-    abort.abort();
-    await ended;
-  });
-  await expect.poll(() => out).toContain("Any SMTP client reaches");
-  return {
-    /** What is printed from the line on until `expected` is. */
-    type: async (line: string, expected: RegExp): Promise<string> => {
-      const from = out.length;
-      input.write(`${line}\n`);
-      await expect.poll(() => out.slice(from), { message: line }).toMatch(expected);
-      return out.slice(from);
-    },
-    end: async () => {
-      input.end();
-      return ended;
-    },
-  };
+  /** Waits until the page shows it. */
+  const shows = (what: string | RegExp) =>
+    expect
+      .poll(() => page(), { timeout: 90_000 })
+      .toMatch(typeof what === "string" ? new RegExp(what) : what);
+  return { send, shows, page };
 }
 
-it("acknowledges every line that is typed, and never hangs (review 30)", async ({ onTestFinished }) => {
-  const { type, end } = await prompt(onTestFinished);
-  await type("/colleague hello", /was not notified of anything/);
-  const answered = /\n {2} *\d+ ms {2}sent {7}the outcome is recorded\n[^]*\n< /;
-  await type("/sms Which bulbs fit?", answered);
-  await type("/sms STOP", /No answer: the person said STOP\.\n/);
-  await type("/sms Are you there?", /No answer: .*STOP/);
-  await type("/sms START", /No answer: the person said START\.\n|\n< /);
-  await type("/sms Which bulbs fit now?", answered);
-  // The cap on one sender.
-  let capped = 0;
-  for (let mail = 1; mail <= 8; mail += 1) {
-    const shown = await type(
-      `Question ${mail}: how long does delivery take?`,
-      /sent {7}the outcome is recorded\n[^]*\n< |No answer: .*\n/,
-    );
-    if (shown.includes("No answer: ")) capped += 1;
-  }
-  expect(capped).toBeGreaterThan(0);
-  // A message that is not answered is an escalation, too.
-  await type("/colleague ok", /\n {2}Taken: .*\n/);
-  await type("/say hello", /Nobody is on the line/);
-  await type("/hangup", /Nobody is on the line/);
-  await type("/nonsense", /A line is the customer's next mail/);
+it("acknowledges every message that is written, and says why one is not answered", async ({
+  onTestFinished,
+}) => {
+  const { url, end } = await startDemo(onTestFinished);
+  const { send, shows, page } = await logIn(url);
+  await send("respond", { text: "ok" });
+  expect(await page()).not.toContain("Answer as Ben");
+  const number = "+12025550124";
+  await send("text", { from: number, text: "Which bulbs fit?" });
+  await shows(/E27 bulbs/);
+  await send("text", { from: number, text: "STOP" });
+  await shows(/ignored: the person said STOP/);
+  await send("text", { from: number, text: "Are you there?" });
+  await shows(/ignored: [^<]*STOP[^]*ignored: the person said STOP/);
+  await send("text", { from: "+19993000307", text: "Which bulbs fit?" });
+  await shows(/failed: [^<]*30003/);
+  await send("call", { action: "dial" });
+  await shows(/Lumen Lamps, hello!/);
+  await send("call", { text: "Can a lamp be returned?" });
+  await shows(/within 30 days/);
+  await send("call", { action: "hang-up" });
+  await shows(/The call is over: hung-up/);
+  await send("mail", {
+    from: "anna@customer.example",
+    subject: "Broken",
+    text: "I have a complaint: the lamp arrived broken.",
+  });
+  await shows(/Topic: complaint/);
+  await send("respond", { text: "I am sorry about that. A new lamp leaves today." });
+  await shows(/to anna@customer.example[^]*I am sorry about that[^]*handled as the answer of a responder/);
   expect(await end()).toBe(0);
 });
 
-it("prints the stages of every message in their order (review 30)", async ({ onTestFinished }) => {
-  const { type, end } = await prompt(onTestFinished);
-  const order = ["accepted", "calling", "opened", "answered", "sending", "sent"];
-  for (const line of ["How long does delivery take?", "/sms Which bulbs fit?", "/sms And how bright?"]) {
-    const shown = await type(line, /sent {7}the outcome is recorded\n[^]*\n< /);
-    const stages = [...shown.matchAll(/^ +(\d+) ms {2}(\w+)/gm)].map(([, at, name]) => ({
-      at: Number(at),
-      name: name ?? "",
-    }));
-    const names = stages.map(({ name }) => name);
-    expect(names).toEqual(order.filter((name) => name !== "opened" || names.includes("opened")));
-    expect(stages.map(({ at }) => at)).toEqual(stages.map(({ at }) => at).sort((a, b) => a - b));
-    // The answer comes after what led to it.
-    expect(shown.indexOf("\n< ")).toBeGreaterThan(shown.indexOf("the outcome is recorded"));
-  }
-  expect(await end()).toBe(0);
-});
-
-it("ends after the first reply when that is all that is wanted", async () => {
-  const { code, out, err } = await demo("--once");
-  expect([code, err]).toEqual([0, ""]);
-  expect(out).toMatch(/< Subject: Re: /);
-  expect(out).not.toContain("(text)");
+it("the playground exists in the demo only", async () => {
+  const db = await fresh(sqlitePlace);
+  const timing = standardTiming;
+  const app = createConsole({
+    context: {
+      db,
+      commit: (write) => db.tx(write),
+      clock: systemClock,
+      log: listen().log,
+      timing,
+      channels: () => [],
+      storeState: async () => ({ problem: null, warnings: [] }),
+      kindOf: () => null,
+      policy: () => null,
+    },
+    listen: { host: "127.0.0.1", port: 0 },
+  });
+  const link = await db.tx((q) => createLoginLink(q, timing.console));
+  const session = await db.tx((q) => useLoginLink(q, link, timing.console));
+  const get = (path: string) =>
+    app.request(`http://127.0.0.1${path}`, {
+      headers: { host: "127.0.0.1", cookie: `bridgehead=${session}` },
+    });
+  expect((await get("/escalations")).status).toBe(200);
+  for (const path of ["", "/mail", "/text", "/call", "/respond"])
+    expect((await get(`/playground${path}`)).status).toBe(404);
 });

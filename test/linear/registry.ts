@@ -90,6 +90,7 @@ export const cases: Cases = {
           state: "open",
           status: text,
           facts: [["Why", text]],
+          details: [["Agent", text]],
           messages: [{ who: text, side: "person", at: "", text }],
           notes: [text],
           notified: [text],

@@ -123,7 +123,7 @@ async function show(c: PageContext, context: ConsoleContext, refused: Refused | 
     };
   });
   if (found === null) return missing(c);
-  const { own, attempts } = found;
+  const { own } = found;
   const { row, sources } = own.details;
   const { triggers, notes } = triggersAndNotes(sources);
   return page(c, {
@@ -131,9 +131,10 @@ async function show(c: PageContext, context: ConsoleContext, refused: Refused | 
     status: refused === null ? 200 : 409,
     main: html`<p><a href="${path}">Escalations</a></p>
       <div class="head"><h1>Escalation ${row.number}: ${row.topic ?? row.reason}</h1>${badge(row)}</div>
-      <div class="split">
+      <div class="split first">
+        <div>${conversation(own.details)} ${actions(c, own, context, refused)}</div>
         <div>
-          ${facts(own)} ${actions(c, own, context, refused)}
+          ${facts(own)} ${notifications(own.notifications, found.attempts)}
           ${section(
             "Triggers",
             triggers.map(({ at, from, detail }) => html`${when(at)} ${from}${detail ? `: ${detail}` : ""}`),
@@ -143,7 +144,6 @@ async function show(c: PageContext, context: ConsoleContext, refused: Refused | 
             notes.map(({ at, text }) => html`${when(at)} <span class="text">${text}</span>`),
           )}
         </div>
-        <div>${conversation(own.details)} ${notifications(own.notifications, attempts)}</div>
       </div>`,
   });
 }
@@ -151,7 +151,7 @@ async function show(c: PageContext, context: ConsoleContext, refused: Refused | 
 const section = (title: string, items: readonly Markup[]): Markup =>
   items.length === 0
     ? ""
-    : html`<section class="panel"><h2>${title}</h2><ul>${items.map((item) => html`<li class="wrap">${item}</li>`)}</ul></section>`;
+    : html`<section class="panel"><h2>${title}</h2><ul class="plain">${items.map((item) => html`<li class="wrap">${item}</li>`)}</ul></section>`;
 
 function facts({ details }: EscalationCase): Markup {
   const { row, person, subject } = details;
@@ -229,7 +229,7 @@ const nameSeconds = 31_536_000;
 
 function actions(
   c: PageContext,
-  { details }: EscalationCase,
+  { details, isGivenBack }: EscalationCase,
   context: ConsoleContext,
   refused: Refused | null,
 ): Markup {
@@ -254,14 +254,14 @@ function actions(
     html`<details class="act" id="act-${action}"><summary>${button}</summary><p>${hint}</p>${form(c, to, html`${field(action)} ${by(action)} <button class="${className}">${button}</button>`)}</details>`;
   const isOpen = row.state !== "closed";
   const isReplied = isOpen && row.conversation !== null && context.kindOf(row.channel) !== null;
-  return html`<section class="panel"><h2>Actions</h2>
-    ${refused === null ? "" : html`<p class="flash bad" role="alert">${refused.outcome.says}</p>`}
+  return html`<section class="panel"><h2>Actions</h2><div class="acts">
+    ${refused === null ? "" : html`<p class="refused bad" role="alert">${refused.outcome.says}</p>`}
     ${isOpen ? html`${folded("ack", row.state === "open" ? "Acknowledge" : "Take it over", "Ends the notifications; the other responders are informed.", "main")}` : ""}
     ${isReplied ? html`<details class="act" id="act-reply" ${refused?.action === "reply" ? html`open` : ""}><summary>Reply to the customer</summary>${writing("reply", "Text for the customer, sent under the agent's name", "Send to the customer", "main")}</details>` : ""}
     <details class="act" id="act-note" ${refused?.action === "note" ? html`open` : ""}><summary>Note</summary>${writing("note", "Text for the responders", "Keep the note", "")}</details>
-    ${row.conversation === null ? "" : folded("resume", "Return to the agent", "Closes the escalation; the agent answers the customer again.", "")}
+    ${row.conversation === null || isGivenBack ? "" : folded("resume", "Return to the agent", "Closes the escalation; the agent answers the customer again.", "")}
     ${isOpen ? folded("close", "Close", "Closes the escalation; if the agent was silenced, it stays silent until the conversation is returned to it.", "risk") : ""}
-  </section>`;
+  </div></section>`;
 }
 
 async function execute(c: PageContext, context: ConsoleContext): Promise<Response> {

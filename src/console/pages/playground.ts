@@ -229,7 +229,8 @@ const mostShown = 600;
 
 const linkPattern = /http:\/\/127\.0\.0\.1:\d+\/escalations\/[\w-]+/;
 
-function shownText({ id, party, text }: PlaygroundMessage): Markup {
+function shownText({ id, party, text: whole }: PlaygroundMessage): Markup {
+  const text = whole.trimEnd();
   const [link] = linkPattern.exec(text) ?? [];
   const button =
     party === "responder" && link !== undefined

@@ -12,8 +12,6 @@ export interface Linked extends EscalationCase {
   readonly contact: TargetRow;
   /** Null when the customer's channel can carry a reply, or the reason. */
   readonly whyNotReplied: string | null;
-  /** The conversation was returned to the agent since the escalation was opened. */
-  readonly isGivenBack: boolean;
 }
 
 export type LinkPolicy = Policy["link"];
@@ -40,8 +38,10 @@ export interface PageContent {
   readonly state: "open" | "taken" | "closed";
   /** Who has it, or what to do. */
   readonly status: string;
-  /** Pairs of label and value, in display order. */
+  /** Pairs of label and value in display order: what a decision needs. */
   readonly facts: readonly (readonly [string, string])[];
+  /** The other pairs. */
+  readonly details: readonly (readonly [string, string])[];
   readonly messages: readonly Message[];
   /** Earlier messages that `bridgehead escalation show` prints. */
   readonly isCut: boolean;
@@ -79,10 +79,12 @@ export function pageOf(linked: Linked, policy: LinkPolicy): PageContent {
       ["Why", row.reason],
       ...(row.topic === null ? [] : [["Topic", row.topic] as const]),
       ...(person === null ? [] : [["Customer", [person.name, address].filter(Boolean).join(", ")] as const]),
-      ["Channel", row.channel],
-      ["Agent", row.agent],
       ...(subject === null ? [] : [["Subject", subject] as const]),
       ["Opened", utc(row.opened_at)],
+    ],
+    details: [
+      ["Channel", row.channel],
+      ["Agent", row.agent],
       ...triggers.map(
         ({ at, from, detail }) =>
           ["Detected by", `${from}, ${utc(at)}${detail ? `: ${detail}` : ""}`] as const,

@@ -68,7 +68,7 @@ export async function pageResponse(
   content: PageContent,
   result: ActionResult | null,
 ): Promise<Response> {
-  const { title, state, facts, messages, notes, notified } = content;
+  const { title, state, facts, details, messages, notes, notified } = content;
   return respond(
     status,
     title,
@@ -77,13 +77,18 @@ ${result === null ? "" : html`<p class="result" role="status">${capital(result.s
 <p class="status ${state}">${content.status}</p>
 ${content.actions.has("ack") ? form(content, "ack", result) : ""}
 <h2>What it is about</h2>
-<dl>${facts.map(([label, value]) => html`<dt>${label}</dt><dd>${visible(value)}</dd>`)}</dl>
+${factList(facts)}
 ${messages.length === 0 ? "" : html`<h2>Conversation</h2>${conversation(content)}`}
 ${notes.length === 0 ? "" : html`<h2>Notes</h2><ul>${notes.map((note) => html`<li>${visible(note)}</li>`)}</ul>`}
 ${actions(content, result)}
+<h2>Details</h2>
+${factList(details)}
 ${notified.length === 0 ? "" : html`<h2>Notified</h2><ul>${notified.map((one) => html`<li>${visible(one)}</li>`)}</ul>`}`,
   );
 }
+
+const factList = (facts: PageContent["facts"]): Html =>
+  html`<dl>${facts.map(([label, value]) => html`<dt>${label}</dt><dd>${visible(value)}</dd>`)}</dl>`;
 
 /** The response for every invalid link, independent of the reason. */
 export const invalidLink = (): Promise<Response> =>

@@ -15,7 +15,6 @@ import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { lockEscalations, readEscalation } from "../../store/tables/escalations.ts";
 import { targetByLink } from "../../store/tables/responders.ts";
-import { wasGivenBack } from "../../store/tables/takeover.ts";
 import { type ActionOutcome, act } from "../act.ts";
 import { loadCase } from "../case.ts";
 import { kindOf, whyNotRelayed } from "../reply/decide.ts";
@@ -83,8 +82,6 @@ async function load(q: Query, link: string, deps: LinkDeps, lock = false): Promi
     contact,
     ...(await loadCase(q, row)),
     whyNotReplied: whyNotRelayed(customer, kind),
-    isGivenBack:
-      row.state === "closed" && conversation !== null && (await wasGivenBack(q, conversation, row.from_seq)),
   };
 }
 
