@@ -91,6 +91,14 @@ ${body}
 export const form = (context: PageRequest, action: string, content: Markup, className = ""): Markup =>
   html`<form method="post" action="${action}" class="${className}"><input type="hidden" name="csrf" value="${csrfToken(context.get("session"))}" />${content}</form>`;
 
+/** Returns a text field of the form that was sent: without carriage returns and NUL, trimmed, at most `most` characters.
+ *  Empty when it is missing. */
+export async function textField(context: PageRequest, name: string, most: number): Promise<string> {
+  const value = (await context.req.formData()).get(name);
+  if (typeof value !== "string") return "";
+  return value.replaceAll("\r\n", "\n").replaceAll("\0", "").slice(0, most).toWellFormed().trim();
+}
+
 /** Redirects after an action to a page of the console, which shows `says` once. */
 export function done(
   context: PageRequest,

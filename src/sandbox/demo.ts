@@ -17,12 +17,6 @@ export const firstMail = {
   text: "Hello,\n\nI ordered a lamp last week. How long does delivery take?\n\nAnna",
 };
 
-export const complaint = "I have a complaint: the lamp arrived broken.";
-export const responderAnswer = "I am sorry about that. A new lamp leaves today.\n\nBen";
-
-export const firstText = "Hello, which bulbs fit your lamps?";
-export const firstQuestion = "Can a lamp be returned, and when is the refund paid?";
-
 export const agentsFile = `
 organization: { name: Demo, key: demo-organization-key }
 agents:

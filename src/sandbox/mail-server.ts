@@ -150,8 +150,11 @@ function createSmtp(
         if (to.includes(options.address)) deliver(raw);
         if (to.some((address) => address !== options.address)) options.others({ from, to, raw });
         if (faults.includes("cut")) return sockets.get(session.remotePort)?.destroy();
-        if (faults.includes("slow")) return void systemClock.sleep(slowMs).then(() => done());
-        done();
+        const accept = async (): Promise<void> => {
+          if (faults.includes("slow")) await systemClock.sleep(slowMs);
+          done();
+        };
+        void accept();
       });
     },
   });

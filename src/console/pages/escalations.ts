@@ -19,7 +19,7 @@ import {
 } from "../../store/tables/escalations.ts";
 import type { NotificationStateRow } from "../../store/tables/responders.ts";
 import type { ConsoleContext, ConsoleEnv } from "../context.ts";
-import { done, form, type Markup, page, span, when, withQuery } from "../page.ts";
+import { done, form, type Markup, page, span, textField, when, withQuery } from "../page.ts";
 
 type PageContext = Context<ConsoleEnv>;
 
@@ -33,6 +33,7 @@ const mostRows = 100;
 /** Limit of messages in the excerpt of the conversation. */
 const mostMessages = 30;
 const longestText = 20_000;
+const longestName = 100;
 
 export function escalationsPage(context: ConsoleContext): Hono<ConsoleEnv> {
   const app = new Hono<ConsoleEnv>();
@@ -238,7 +239,7 @@ function actions(
   const to = `${path}/${row.number}`;
   const field = (action: ActionName) => html`<input type="hidden" name="action" value="${action}" />`;
   const by = (action: ActionName) =>
-    html`<label class="field"><span>Your name, as the responders see it</span><input type="text" id="by-${action}" name="by" value="${name}" maxlength="100" /></label>`;
+    html`<label class="field"><span>Your name, as the responders see it</span><input type="text" id="by-${action}" name="by" value="${name}" maxlength="${longestName}" /></label>`;
   const writing = (action: "reply" | "note", label: string, button: string, className: string) => {
     const own = refused?.action === action ? refused : null;
     return form(
@@ -265,28 +266,23 @@ function actions(
 }
 
 async function execute(c: PageContext, context: ConsoleContext): Promise<Response> {
-  const fields = await c.req.formData();
-  const text = (name: string) => String(fields.get(name) ?? "").replaceAll("\0", "");
-  const action = actionNames.find((one) => one === fields.get("action"));
   const to = `${path}/${numberOf(c)}`;
+  const given = await textField(c, "action", longestName);
+  const action = actionNames.find((one) => one === given);
   if (action === undefined) return done(c, to, "The form has no action.", "failed");
-  const given = text("text").replaceAll("\r\n", "\n").slice(0, longestText).toWellFormed().trim();
-  const name =
-    text("by")
-      .replaceAll(/\p{Cc}/gu, " ")
-      .slice(0, 100)
-      .toWellFormed()
-      .trim() || defaultName;
+  const text = await textField(c, "text", longestText);
+  const again = (await textField(c, "again", longestName)) !== "";
+  const name = (await textField(c, "by", longestName)).replaceAll(/\p{Cc}/gu, " ") || defaultName;
   const outcome = await context.commit(async (q: Query) => {
     const found = await escalationByNumber(q, numberOf(c));
     const row = found && (await lockEscalations(q, [found.id])).get(found.id);
     if (!row) return null;
-    const request = { action, by: { name, contact: null }, text: given, again: fields.has("again") };
-    const { clock, log, timing, kindOf } = context;
-    return act(q, row, request, { kindOf, clock, log, sameText: timing.commands.sameText });
+    const request = { action, by: { name, contact: null }, text, again };
+    const { sameText } = context.timing.commands;
+    return act(q, row, request, { ...context, sameText });
   });
   if (outcome === null) return missing(c);
   setCookie(c, nameCookie, name, { path, httpOnly: true, sameSite: "Strict", maxAge: nameSeconds });
-  if (!outcome.done) return show(c, context, { action, text: given, outcome });
+  if (!outcome.done) return show(c, context, { action, text, outcome });
   return done(c, to, `${outcome.says.slice(0, 1).toUpperCase()}${outcome.says.slice(1)}.`);
 }

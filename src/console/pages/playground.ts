@@ -6,7 +6,7 @@ import { html } from "hono/html";
 import type { Playground, PlaygroundMessage } from "../../sandbox/playground.ts";
 import { type MessageStages, type PassedStage, stagesOf } from "../../store/operators/stages.ts";
 import type { ConsoleContext, ConsoleEnv, ConsolePage } from "../context.ts";
-import { done, form, type Markup, page, when } from "../page.ts";
+import { done, form, type Markup, page, textField, when } from "../page.ts";
 
 type Mode = "mail" | "text" | "call" | "responder";
 
@@ -32,11 +32,7 @@ function routes(
   standard: PlaygroundAddresses,
 ): Hono<ConsoleEnv> {
   const app = new Hono<ConsoleEnv>();
-  const field = async (c: { req: { formData(): Promise<FormData> } }, name: string): Promise<string> =>
-    String((await c.req.formData()).get(name) ?? "")
-      .replaceAll("\r\n", "\n")
-      .slice(0, longestText)
-      .trim();
+  const field = (c: PageContext, name: string) => textField(c, name, longestText);
 
   app.get("/", async (c) => {
     const as = c.req.query("as") ?? "";

@@ -206,16 +206,6 @@ export interface Fate {
   readonly reason: string | null;
 }
 
-/** Returns the id of the newest message of a sender on a channel; 0 if none exists. */
-export async function newestMessage(q: Query, channel: string, sender: string): Promise<number> {
-  const row = await q.one<{ id: number }>(
-    `SELECT id FROM events WHERE channel = $1 AND sender = $2 AND kind = 'message' ORDER BY id DESC LIMIT 1`,
-    channel,
-    sender,
-  );
-  return row?.id ?? 0;
-}
-
 /** Derives the result of a message from its question, its reply and the drafts that carry the answer. */
 export async function messageFate(q: Query, id: number): Promise<Fate> {
   const event = await q.one<{
