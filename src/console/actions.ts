@@ -29,6 +29,9 @@ interface ActionResult {
   readonly why: string | null;
 }
 
+/** The operator in the recorded history; sessions have no names. */
+const actor = "the console";
+
 /** Items per transaction. Limits the time for which the daemon's writes wait. */
 const batch = 100;
 
@@ -86,9 +89,6 @@ export async function actOnGroup(
     after = last.position;
   }
 }
-
-/** The operator that the history of a message names. */
-const actor = "the web console";
 
 /** Returns why the item was skipped; null when the action was applied. */
 async function tryOne(q: Query, { kind, action, why }: ItemAction, id: string): Promise<string | null> {

@@ -12,6 +12,7 @@ import { bound, type ListenAddress, limitedServer, urlOf } from "../http/listene
 import { assets } from "./assets.ts";
 import type { ConsoleContext, ConsoleEnv, ConsolePage } from "./context.ts";
 import { done, here, localPath, mainHash, page, partHeader, shell } from "./page.ts";
+import { conversationsPage } from "./pages/conversations.ts";
 import { escalationsPage } from "./pages/escalations.ts";
 import { heldPage } from "./pages/held.ts";
 import { messagePage } from "./pages/message.ts";
@@ -46,6 +47,7 @@ const standardPages: readonly ConsolePage[] = [
   { path: "/waiting", label: "Waiting", create: waitingPage },
   { path: "/held", label: "Held", create: heldPage },
   { path: "/refused", label: "Refused", create: refusedPage },
+  { path: "/conversations", label: "Conversations", create: conversationsPage },
   { path: "/messages", label: null, create: messagePage },
   { path: "/escalations", label: "Escalations", create: escalationsPage },
 ];
@@ -71,7 +73,7 @@ function closeServer(server: Server): Promise<void> {
 const mostBytes = 2 ** 20;
 
 /** Creates the routes without a listener. */
-function createConsole({ context, publicUrl, pages: more = [] }: ConsoleOptions): Hono<ConsoleEnv> {
+export function createConsole({ context, publicUrl, pages: more = [] }: ConsoleOptions): Hono<ConsoleEnv> {
   const pages = [...standardPages, ...more];
   const app = new Hono<ConsoleEnv>();
   const publicAddress = publicUrl === undefined ? null : new URL(publicUrl);

@@ -124,11 +124,27 @@ details.act>form{margin-top:.6rem;display:flex;flex-wrap:wrap;gap:.6rem;align-it
 .legend{display:flex;flex-wrap:wrap;gap:.3rem 1.25rem;list-style:none;margin:0 0 .5rem;padding:0}
 .legend svg{width:.75rem;height:.75rem;margin-right:.4rem;vertical-align:-.05rem}
 
+.steps{list-style:none;margin:0;padding:0}
+.steps>li{display:grid;grid-template-columns:9.5rem 1fr;gap:.25rem 1rem;padding:.7rem 1.1rem;border-top:1px solid var(--line)}
+.steps>li:first-child{border-top:0}
+.steps .at{font-size:.86rem;font-variant-numeric:tabular-nums}
+.steps .at .muted{display:block}
+.steps .what{min-width:0}
+.steps p{margin:0 0 .35rem}
+.hop{display:block;width:100%;max-width:30rem;height:.5rem;margin:0 0 .4rem}
+.hop rect{fill:var(--refused)}
+.hop .axis{fill:var(--soft)}
+.hop .good{fill:var(--answered)}
+.hop .warn{fill:var(--held)}
+.hop .bad{fill:var(--bad)}
+iframe.mail{width:100%;min-width:min(40rem,80vw);height:24rem;border:1px solid var(--line);border-radius:.4rem;background:#fff;margin:.5rem 0}
+
 .gate{max-width:34rem;margin:12vh auto 0;padding:0 1.25rem}
 .gate .panel{padding:1.75rem}
 .gate button{min-width:12rem;padding:.6rem 1rem}
 
 @media (max-width:46rem){
+.steps>li{grid-template-columns:1fr}
 .top{flex-wrap:wrap;padding:.35rem 1rem 0;position:static}
 .top nav{order:9;flex-basis:100%;margin:0 -.5rem}
 .top .brand{flex:1}

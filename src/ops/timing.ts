@@ -109,6 +109,8 @@ const table = {
     /** Width of a bar of the chart, and the time for which the counts of a past one are kept. */
     hour,
     keep: 10 * minute,
+    /** Parsing a mail for the page that shows its HTML part ends after this time. */
+    mailHtml: 5 * second,
     /** An oldest message that waits longer than this is shown as a problem. */
     late: 10 * minute,
     /** Interval at which an open page is checked for changes. */

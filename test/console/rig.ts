@@ -63,6 +63,7 @@ export async function consoleRig(
     channels: () => channels,
     storeState: async () => state.current,
     policy: () => null,
+    kindOf: () => null,
   };
   const web = await startConsole({
     context,

@@ -6,6 +6,7 @@ import { messageFate, showEvent } from "../../store/operators/inbox.ts";
 import { actOn } from "../actions.ts";
 import type { ConsoleContext, ConsoleEnv } from "../context.ts";
 import { done, form, type Markup, page, when } from "../page.ts";
+import { rawLinks } from "../timeline.ts";
 
 /** Most characters of the text that are shown. */
 const mostText = 20_000;
@@ -56,6 +57,7 @@ export function messagePage(context: ConsoleContext): Hono<ConsoleEnv> {
         <section class="panel" aria-labelledby="text">
           <h2 id="text">Text</h2>
           ${text === null ? html`<p class="muted">The text is no longer stored (retention).</p>` : html`<pre>${text}</pre>`}
+          ${rawLinks(id)}
         </section>`,
     });
   });

@@ -1,0 +1,111 @@
+// Renders the timeline of a conversation: one part for each message of the customer, with a bar for every step on the
+// time axis of its part.
+
+import { html } from "hono/html";
+import type { History } from "../store/operators/history.ts";
+import { type TimelineEntry, timelineOf } from "../store/operators/timeline.ts";
+import { type Markup, when } from "./page.ts";
+
+/** Most characters of a text that are shown. */
+const mostText = 20_000;
+const barWidth = 240;
+
+/** Steps that belong together: a message and everything until the next one. */
+interface Part {
+  readonly entries: TimelineEntry[];
+  readonly from: number;
+  until: number;
+}
+
+/** Returns the timeline, the newest part first. */
+export function timeline(history: History): Markup {
+  const parts: Part[] = [];
+  for (const entry of timelineOf(history)) {
+    const last = parts.at(-1);
+    const until = entry.at + (entry.duration ?? 0);
+    if (last === undefined || entry.kind === "received")
+      parts.push({ entries: [entry], from: entry.at, until });
+    else {
+      last.entries.push(entry);
+      last.until = Math.max(last.until, until);
+    }
+  }
+  return html`${parts.reverse().map(
+    (part) => html`<section class="panel flush" aria-label="${part.entries[0]?.title ?? ""}">
+      <ol class="steps">${part.entries.map((entry) => step(entry, part))}</ol>
+    </section>`,
+  )}`;
+}
+
+const levels: Readonly<Record<string, string>> = {
+  failed: "bad",
+  held: "bad",
+  refused: "bad",
+  open: "bad",
+  unknown: "warn",
+  deferred: "warn",
+  waiting: "warn",
+  queued: "warn",
+  asking: "warn",
+  sending: "warn",
+  running: "warn",
+  stored: "warn",
+  taken: "warn",
+  answered: "good",
+  sent: "good",
+  delivered: "good",
+  read: "good",
+  routed: "good",
+  composed: "good",
+};
+
+/** The level of a state for the classes of the stylesheet: `good`, `warn`, `bad`, `off`. */
+export const levelOf = (state: string): string => levels[state] ?? "off";
+
+const names: Readonly<Record<string, string>> = { routed: "accepted", composed: "ready", stored: "waiting" };
+
+function step(entry: TimelineEntry, part: Part): Markup {
+  const { at, duration, state, title, detail, text, ids, raw, kind } = entry;
+  const folded = text !== null && kind === "question";
+  return html`<li>
+    <div class="at">${when(at)}${duration === null ? "" : html`<span class="muted">${took(duration)}</span>`}</div>
+    <div class="what">
+      <p><span class="badge ${levelOf(state)}">${names[state] ?? state}</span> <strong class="wrap">${title}</strong></p>
+      ${bar(entry, part)}
+      ${detail === null ? "" : html`<p class="wrap">${detail}</p>`}
+      ${
+        text === null || text === ""
+          ? ""
+          : folded
+            ? html`<details id="t${at}-${ids[0]?.[1] ?? ""}"><summary>Request to the agent</summary><pre>${text.slice(0, mostText)}</pre></details>`
+            : html`<pre>${text.slice(0, mostText)}</pre>`
+      }
+      ${raw === null ? "" : rawLinks(raw)}
+      ${ids.length === 0 ? "" : html`<p class="muted wrap mono">${ids.map(([name, id]) => html`${name}: ${id} `)}</p>`}
+    </div>
+  </li>`;
+}
+
+/** The links to a message as it was received: the HTML part in a frame without scripts and network, and the download. */
+export const rawLinks = (event: number): Markup => html`<div class="actions">
+    <a class="button" href="/conversations/message/${event}/raw" download>Download the raw message</a>
+    <details id="html-${event}"><summary>Show as HTML</summary>
+      <iframe class="mail" sandbox="" loading="lazy" referrerpolicy="no-referrer" title="HTML of message ${event}" src="/conversations/message/${event}/html"></iframe>
+    </details>
+  </div>`;
+
+/** A bar on the time axis of the part; at least visible, also for an instant. */
+function bar({ at, duration, state }: TimelineEntry, { from, until }: Part): Markup {
+  const scale = until > from ? barWidth / (until - from) : 0;
+  const width = Math.max(3, (duration ?? 0) * scale);
+  const left = Math.min((at - from) * scale, barWidth - width);
+  return html`<svg class="hop" viewBox="0 0 ${barWidth} 8" preserveAspectRatio="none" aria-hidden="true"><rect class="axis" width="${barWidth}" height="8" rx="2"></rect><rect class="${levelOf(state)}" x="${left.toFixed(1)}" width="${width.toFixed(1)}" height="8" rx="2"></rect></svg>`;
+}
+
+/** A duration with its largest unit, exact to a tenth of a second: `350 ms`, `1.2 s`, `5 min`. */
+function took(ms: number): string {
+  const [seconds, minutes, hours] = [ms / 1000, ms / 60_000, ms / 3_600_000];
+  if (seconds < 1) return `${ms} ms`;
+  if (minutes < 1) return `${seconds.toFixed(1)} s`;
+  return hours < 1 ? `${Math.round(minutes)} min` : `${hours.toFixed(1)} h`;
+}
