@@ -7,12 +7,19 @@ import type { Io } from "./io.ts";
  *  formatting, line separators. */
 const controls = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+/gu;
 
-/** Returns the text on one line, without control characters. Linear. */
-export const clean = (text: string): string => text.replace(controls, " ").trim();
+/** Escape sequences of terminals: CSI (colours, cursor) and OSC (title, links, clipboard). */
+const sequences =
+  /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|(?:\u001b\]|\u009d)[^\u0007\u001b\u009c]*(?:\u0007|\u001b\\|\u009c)?/gu;
+
+/** Returns the text on one line, without escape sequences and control characters. Linear. */
+export const clean = (text: string): string => text.replace(sequences, "").replace(controls, " ").trim();
 
 /** Returns the lines of a text, each without control characters. */
 export const cleanLines = (text: string): string[] =>
-  text.split(/\r\n|[\r\n]/).map((line) => line.replace(controls, " ").trimEnd());
+  text
+    .replace(sequences, "")
+    .split(/\r\n|[\r\n]/)
+    .map((line) => line.replace(controls, " ").trimEnd());
 
 /** Serializes a value for `--json`: one line without characters that change a terminal. */
 export const jsonText = (value: unknown, indent = 0): string =>
@@ -89,7 +96,7 @@ export function stateText(io: Pick<Io, "screen">, state: string, text = state): 
 
 /** Number of terminal columns of a text without control characters: wide East Asian characters and emoji take two,
  *  combining marks none. */
-export function columnsOf(text: string): number {
+function columnsOf(text: string): number {
   let columns = 0;
   for (const one of text) columns += widthOf(one.codePointAt(0) ?? 0);
   return columns;
@@ -112,7 +119,7 @@ function widthOf(code: number): 0 | 1 | 2 {
 }
 
 /** Cuts a text to a number of columns; the last one is `…` where something is missing. */
-export function cut(text: string, most: number): string {
+function cut(text: string, most: number): string {
   if (text.length * 2 <= most || columnsOf(text) <= most) return text;
   let [columns, length] = [0, 0];
   for (const one of text) {

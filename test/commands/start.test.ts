@@ -123,6 +123,29 @@ it("writes to a person, and waits for it to be sent", async () => {
   expect(refused.out).toContain("failed (no: the server says 500)");
 });
 
+it("leaves a history that find and conversation show print, while the daemon runs and after it has stopped", async () => {
+  const place = await setUp();
+  const daemon = await place.learns();
+  expect(await place.start("--wait", "30s")).toMatchObject({ code: exitCodes.ok });
+  const look = (...words: readonly string[]) => bridgehead([...words, "--config", place.file]);
+  const read = async () => {
+    const found = await look("find", "5550111");
+    expect(found).toMatchObject({ code: exitCodes.ok, err: "" });
+    const shown = await look("conversation", "show", "+15550111");
+    expect(shown).toMatchObject({ code: exitCodes.ok, err: "" });
+    expect(found.out).toMatch(/answered +texts +\+15550111/);
+    expect(shown.out).toMatch(
+      /asked the agent, attempt 1: accepted[^]*\| Hello from Acme\.[^]*attempt 1 to send: accepted/,
+    );
+    for (const list of ["inbox", "outbox", "conversation", "escalation"])
+      expect(await look(list, "list")).toMatchObject({ code: exitCodes.ok, err: "" });
+    return shown.out.replace(/\(.* ago\)/g, "");
+  };
+  const running = await read();
+  await daemon.stop();
+  expect(await read()).toBe(running);
+});
+
 it("sends one text when it is run twice at the same time, and once more only with --again (review 13)", async () => {
   const place = await setUp();
   const daemon = await place.learns();

@@ -19,7 +19,9 @@ import { concludeDraft, conversation, draft, fresh, type NewPlace, put, storeEve
 const body = (text: string) => JSON.stringify({ kind: "message", from: { name: "Anna" }, text });
 
 /** A mail that was asked twice, answered, sent at the second attempt and delivered; a refused mail; an escalation. */
-async function withConversation(place: NewPlace): Promise<{ db: Database; asked: number; refused: number }> {
+export async function withConversation(
+  place: NewPlace,
+): Promise<{ db: Database; asked: number; refused: number }> {
   const db = await fresh(place);
   return db.tx(async (q) => {
     const asked = await storeEvent(q, "INBOX/1/7", {

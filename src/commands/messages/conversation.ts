@@ -170,8 +170,11 @@ async function list(db: Database, options: ConversationOptions, io: Io): Promise
 async function show(db: Database, query: string, options: ConversationOptions, io: Io): Promise<number> {
   const { history, summary, others } = await db.read(async (q) => {
     const direct = await conversationHistory(q, query, options.limit);
-    const found = direct ? [] : await findIn(q, query, { limit: 2 });
-    const [first] = found;
+    const numbered = /^\d{1,15}$/.test(query)
+      ? (await readEvents(q, [Number(query)])).get(Number(query))
+      : undefined;
+    const found = direct || numbered ? [] : await findIn(q, query, { limit: 2 });
+    const first = numbered ? { conversation: numbered.conversation, event: numbered.id } : found[0];
     const id = direct?.conversation?.id ?? first?.conversation ?? null;
     const history =
       direct ??

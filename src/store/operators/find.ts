@@ -19,6 +19,8 @@ export interface Found {
 /** Longest query that is compared; the search columns are not longer. */
 const longestQuery = 250;
 const mostWords = 8;
+/** A longer number may also be a part of a telephone number or of a subject. */
+const longestNumber = 4;
 
 /** Returns what matches the query, newest first, at most `limit` conversations and messages. An exact id excludes
  *  partial matches. `since` (epoch milliseconds) excludes older ones. */
@@ -31,9 +33,11 @@ export async function find(
   if (query === "") return [];
   const exact = await byId(q, query, limit);
   if (exact.length > 0) return merged(exact, since, limit);
+  const numbered = await byNumber(q, query);
+  if (numbered.length > 0 && query.length <= longestNumber) return merged(numbered, since, limit);
   const words = query.toLowerCase().split(/\s+/).slice(0, mostWords);
   const found = [
-    ...(await byNumber(q, query)),
+    ...numbered,
     ...(await byAddress(q, query.toLowerCase(), limit)),
     ...(await byEvents(q, words, since, limit)),
     ...(await byConversations(q, words, since, limit)),

@@ -1,0 +1,217 @@
+// What find, conversation and the lists print, for a terminal, for a pipe and for machines.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { CommanderError } from "commander";
+import { expect, it, onTestFinished } from "vitest";
+import { exitCodes, type Io } from "../../src/commands/io.ts";
+import { runProgram } from "../../src/commands/program.ts";
+import { listing, readSince, relative, span } from "../../src/commands/text.ts";
+import { withConversation } from "../store/history.ts";
+import { sqlitePlace } from "../store/rig.ts";
+
+const dirty = "\u001b[31mred\u001b[0m\r\n\u009b2J\u202egnp.exe\u0007";
+
+interface Said {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** Runs a command line on a store with a conversation. */
+async function filled(
+  screen?: Io["screen"],
+): Promise<{ run(...words: readonly string[]): Promise<Said>; asked: number; refused: number }> {
+  const place = await sqlitePlace();
+  const { db, asked, refused } = await withConversation(async () => place);
+  await db.tx((q) => q.run("UPDATE events SET subject = $2 WHERE id = $1", refused, dirty));
+  const folder = mkdtempSync(join(tmpdir(), "bridgehead-find-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const config = join(folder, "bridgehead.yaml");
+  writeFileSync(config, `store: "sqlite:${place.file}"\n`);
+  const run = async (...words: readonly string[]): Promise<Said> => {
+    const said = { out: "", err: "" };
+    const io: Io = {
+      out: (text) => void (said.out += `${text}\n`),
+      write: () => undefined,
+      err: (text) => void (said.err += `${text}\n`),
+      env: { SUDO_USER: "dora", USER: "bridgehead" },
+      signal: new AbortController().signal,
+      cwd: "/",
+      interactive: false,
+      terminal: false,
+      ...(screen ? { screen } : {}),
+      onHangup: () => undefined,
+      onCrash: () => undefined,
+    };
+    const code = await runProgram([...words, "--config", config], io, "0").catch((error: unknown) => {
+      if (error instanceof CommanderError) return exitCodes.usage;
+      throw error;
+    });
+    return { code, ...said };
+  };
+  return { run, asked, refused };
+}
+
+it("find lists conversations and refused messages with their state, newest first", async () => {
+  const { run, refused } = await filled();
+  const { out, err, code } = await run("find", "example");
+  expect([code, err]).toEqual([exitCodes.ok, ""]);
+  const lines = out.trimEnd().split("\n");
+  expect(lines[0]).toMatch(/^TIME \(UTC\) +AGO +STATE +CHANNEL +PERSON +SUBJECT +REASON +SHOW$/);
+  expect(lines.slice(1).map((line) => line.split(/ {2,}/).slice(2, 5))).toEqual(
+    expect.arrayContaining([
+      ["ignored", "c", "news@shop.example"],
+      ["answered", "c", "a@example.org"],
+    ]),
+  );
+  expect(out).toContain("bulk: List-Id header");
+  expect(out).toContain(`inbox show ${refused}`);
+  const none = await run("find", "absent");
+  expect(none).toEqual({ code: exitCodes.failed, out: "", err: 'find: nothing matches "absent"\n' });
+});
+
+it("conversation show prints every attempt with the server's response, in at most 80 columns", async () => {
+  const { run, asked } = await filled();
+  for (const query of ["k1", String(asked), "<hello@example.org>", "d1"]) {
+    const { out, code } = await run("conversation", "show", query);
+    expect([query, code]).toEqual([query, exitCodes.ok]);
+    for (const text of [
+      "503 Service Unavailable",
+      "451 4.7.1 try again later",
+      "250 2.0.0 OK queued as 4F1",
+      "delivery receipt: delivered",
+      "Message-ID <hello@example.org>",
+      "sent as <reply@bridge.example>",
+      "escalation 1",
+      "note on escalation 1",
+      "| Where is it?",
+    ])
+      expect(out).toContain(text);
+    expect(Math.max(...out.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
+  }
+});
+
+it("what customers write changes neither the terminal nor the columns", async () => {
+  const { run, refused } = await filled();
+  for (const words of [
+    ["inbox", "list"],
+    ["inbox", "show", String(refused)],
+    ["find", "shop"],
+    ["conversation", "show", "k1"],
+    ["inbox", "list", "--json"],
+    ["find", "shop", "--json"],
+  ]) {
+    const { out } = await run(...words);
+    // eslint-disable-next-line no-control-regex
+    expect([words, out.match(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e]/g)]).toEqual([
+      words,
+      null,
+    ]);
+  }
+  expect((await run("inbox", "list")).out.trimEnd().split("\n")).toEqual([
+    expect.any(String),
+    expect.stringContaining("  red gnp.exe  "),
+  ]);
+  const [event] = JSON.parse((await run("inbox", "list", "--json")).out) as [{ subject: string }];
+  expect(event.subject).toBe(dirty);
+});
+
+it("a terminal gets colours and lines that fit; a pipe gets neither", async () => {
+  const wide = await filled({ columns: 70, color: true });
+  const { out } = await wide.run("find", "example");
+  expect(out).toContain("\u001b[32manswered\u001b[0m");
+  const plain = out
+    .replaceAll(/\u001b\[\d+m/g, "")
+    .trimEnd()
+    .split("\n");
+  expect(plain.some((line) => line.includes("…"))).toBe(true);
+  const monochrome = await filled({ columns: 70, color: false });
+  expect((await monochrome.run("find", "example")).out).not.toContain("\u001b");
+  const pipe = await filled();
+  expect((await pipe.run("find", "example")).out).not.toMatch(/\u001b|…/);
+});
+
+it("the lists print answered messages, and only those of the time asked for", async () => {
+  const { run, asked } = await filled();
+  const answered = await run("inbox", "list", "--state", "answered");
+  expect(answered.out).toMatch(new RegExp(`^ +${asked} .* answered +c +a@example.org`, "m"));
+  expect((await run("inbox", "list", "--since", "1h")).out).toContain("news@shop.example");
+  expect((await run("inbox", "list", "--since", "0s")).out).toBe("nothing\n");
+  expect((await run("outbox", "list", "--since", "2020-01-01")).out).toContain("d1");
+  expect((await run("escalation", "list", "--since", "1d", "--state", "open")).out).toMatch(/^ +1 .* open /m);
+  expect((await run("conversation", "list", "--state", "attention")).out).toContain("conversation show k1");
+  expect((await run("conversation", "list", "--channel", "absent")).out).toBe("nothing\n");
+  const { out } = await run("escalation", "show", "1");
+  expect(out).toMatch(/^escalation +1$/m);
+  expect(out).toContain("Dora: calls back");
+});
+
+it("an operator's name is in the history of what they did", async () => {
+  const { run, refused } = await filled();
+  expect((await run("inbox", "answer", String(refused))).code).toBe(exitCodes.ok);
+  expect((await run("inbox", "show", String(refused))).out).toContain(`dora: answer message ${refused}`);
+});
+
+it.each([
+  ["--since", "yesterday", 'It must be a duration such as "30m", "2h" or "3d", or a date in UTC'],
+  ["--since", "2026-02-30", "It must be a duration"],
+  ["--since", "2999-01-01", "It must be a duration"],
+  ["--limit", "0", "It must be a whole number from 1 on."],
+  ["--state", "answerd", "It must be one of held, failed, ignored, waiting, answered, all."],
+])("%s %s is rejected with the accepted forms", async (option, value, message) => {
+  const { run } = await filled();
+  const { code, err } = await run("inbox", "list", option, value);
+  expect(code).toBe(exitCodes.usage);
+  expect(err).toContain(`option '${option} `);
+  expect(err).toContain(message);
+});
+
+it("times are durations before now, or dates with or without an offset", () => {
+  const now = Date.parse("2026-11-20T12:00:00Z");
+  const at = (text: string) => {
+    const ms = readSince(text, now);
+    return ms === null ? null : new Date(ms).toISOString().slice(0, 16);
+  };
+  expect(at("90m")).toBe("2026-11-20T10:30");
+  expect(at("1.5d")).toBe("2026-11-19T00:00");
+  expect(at("2026-11-20")).toBe("2026-11-20T00:00");
+  expect(at("2026-11-20T10:15")).toBe("2026-11-20T10:15");
+  expect(at("2026-11-20 10:15:30+02:00")).toBe("2026-11-20T08:15");
+  for (const text of [
+    "",
+    "3",
+    "3 days",
+    "-1h",
+    "20.11.2026",
+    "2026-13-01",
+    "2026-11-20T25:00",
+    "2026-11-20T12:01",
+  ])
+    expect([text, at(text)]).toEqual([text, null]);
+  expect([span(350), span(1234), span(59_999), span(3_600_000), span(200_000_000)]).toEqual([
+    "350 ms",
+    "1.2 s",
+    "60 s",
+    "1 h",
+    "2 d",
+  ]);
+  expect([relative(now - 300_000, now), relative(now + 7_200_000, now), relative(now, now)]).toEqual([
+    "5 min ago",
+    "in 2 h",
+    "now",
+  ]);
+});
+
+it("tables keep wide characters in their columns", () => {
+  const table = listing(
+    [{ head: "A", flexible: true }, { head: "B" }],
+    [
+      ["注文の件について至急", "x"],
+      ["order", "x"],
+    ],
+    { screen: { columns: 16, color: false } },
+  );
+  expect(table.split("\n")).toEqual(["A              B", "注文の件につ…  x", "order          x"]);
+});
