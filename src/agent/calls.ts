@@ -3,6 +3,7 @@
 // stored with its turn.
 
 import type { CallResult } from "../client/index.ts";
+import type { RetentionSkill } from "../domain/retention.ts";
 import type { Trigger } from "../wire/webhook.ts";
 import type { MessageRange, ReadCall } from "./messages.ts";
 
@@ -73,6 +74,8 @@ export type AgentSettings = {
   /** The other skills by lower-case name, for channels other than the three. Absent in records stored by
    *  an earlier version. */
   readonly skills?: { readonly [name: string]: ChannelSettings };
+  /** The active DATA_RETENTION skill. Absent in records stored by an earlier version. */
+  readonly retention?: RetentionSkill | null;
   /** The conditions for an escalation, from the agent's active ESCALATION skill; empty without that
    *  skill. Absent in records stored by an earlier version. */
   readonly escalations?: readonly EscalationSettings[];

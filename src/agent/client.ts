@@ -6,10 +6,11 @@
 import type { Clock, Log } from "bridgehead/contract";
 import * as z from "zod";
 import { type Agent, type Client, createClient, mapped } from "../client/index.ts";
+import type { RetentionSkill } from "../domain/retention.ts";
 import { limited } from "../ops/clock.ts";
 import { contextLimit, modeOf, titleLimit } from "../wire/conversation.ts";
 import { type Dropped, once, plainText, read, textOrObject } from "../wire/record.ts";
-import { emailSkill, escalationSkill, smsSkill } from "../wire/skill.ts";
+import { emailSkill, escalationSkill, retentionSkill, smsSkill } from "../wire/skill.ts";
 import type {
   AgentClient,
   AgentSettings,
@@ -232,6 +233,7 @@ function settingsOf(record: Agent, dropped: Dropped): AgentSettings {
         return settings ? [[each.systemName.toLowerCase(), settings]] : [];
       }),
     ),
+    retention: retentionSettings(skill("DATA_RETENTION"), dropped),
     escalations: escalationSettings(skill("ESCALATION"), dropped),
     webhooks: webhookSettings(skill("WEBHOOK")),
   };
@@ -287,6 +289,17 @@ function escalationSettings(skill: Skill | undefined, dropped: Dropped): readonl
       ...(headers === undefined ? {} : { headers: textsIn(headers) }),
     })),
   }));
+}
+
+/** Returns null also for an incomplete skill: erased data cannot be restored. */
+function retentionSettings(skill: Skill | undefined, dropped: Dropped): RetentionSkill | null {
+  if (skill?.status !== "active") return null;
+  const reading = read(retentionSkill.read, skill, dropped);
+  if (!reading.ok) return null;
+  const { retentionDays: days, anonymizeConversations, anonymizeConversationUsers } = reading.value;
+  if (days === undefined || anonymizeConversations === undefined || anonymizeConversationUsers === undefined)
+    return null;
+  return { days, conversations: anonymizeConversations, people: anonymizeConversationUsers };
 }
 
 const listed = z.object({ url: z.string(), triggerCondition: z.string() });

@@ -12,6 +12,7 @@ import {
   waitingIn,
 } from "../channels/readiness.ts";
 import { type Config, type loadConfig, secretValues } from "../config/index.ts";
+import { stricter } from "../domain/retention.ts";
 import { alarmText, isSilenced } from "../escalation/alarm/decide.ts";
 import { type AlarmDeps, logAlarm, readAlarm } from "../escalation/alarm/stage.ts";
 import { askHealth } from "../http/health.ts";
@@ -22,11 +23,12 @@ import type { Statistics } from "../ops/statistics.ts";
 import { type Notifier, runWatchdog } from "../ops/systemd.ts";
 import { type TaskGroup, taskGroup } from "../ops/tasks.ts";
 import type { Timing } from "../ops/timing.ts";
+import type { RunningAgent } from "../pipeline/settings.ts";
 
 import { advanceGeneration, type Installation, installationWarning } from "../store/installation.ts";
 import { overview } from "../store/operators/overview.ts";
 import { answeredBefore, countHeld } from "../store/restored.ts";
-import { forget } from "../store/retention.ts";
+import { forget, type RetentionRules } from "../store/retention.ts";
 import { type Io, problemLine } from "./io.ts";
 import { type ReloadOutcome, recordReload } from "./reload.ts";
 import { beat } from "./running/heartbeat.ts";
@@ -151,8 +153,8 @@ export class Daemon {
     const timing = this.#options.timing.upkeep;
     // One small batch per transaction, so that a large clean-up never blocks the store for long.
     const batch = async (): Promise<boolean> => {
-      const { raw, events } = this.#config.retention;
-      const counts = await db.tx((q) => forget(q, { rawMs: raw, eventsMs: events }, timing.retentionRecheck));
+      const rules = retentionRules(this.#config, this.#app.agents);
+      const counts = await db.tx((q) => forget(q, rules, timing.retentionRecheck));
       return Object.values(counts).some((count: number) => count > 0);
     };
     while (!signal.aborted) {
@@ -229,6 +231,21 @@ export async function storeState(app: App, { store }: Config, timing: Timing) {
   const problem = await storeProblem(app.db, clock, freeBytesOf(store), timing.health.store);
   if (problem !== null) return { problem, warnings: [] };
   return { problem, warnings: await storeWarnings(app, app.installation, timing.upkeep) };
+}
+
+/** Returns the ages of all data: those of the configuration, or of the agent's DATA_RETENTION skill where it is stricter. */
+export function retentionRules(
+  { retention, channels }: Pick<Config, "retention" | "channels">,
+  agents: ReadonlyMap<string, Pick<RunningAgent, "settings">>,
+): RetentionRules {
+  const { raw, events } = retention;
+  const configured = { rawMs: raw, eventsMs: events, peopleMs: events };
+  const ages = (agent: string) => stricter(configured, agents.get(agent)?.settings()?.retention);
+  return {
+    ...configured,
+    channels: new Map(channels.map(({ id, core }) => [id, ages(core.agent)])),
+    agents: new Map([...agents.keys()].map((agent) => [agent, ages(agent)])),
+  };
 }
 
 /** Returns warnings about the store for the operator. */

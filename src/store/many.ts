@@ -62,18 +62,30 @@ export const isListed = (column: string): string => `
  *  over the channels through the index on (channel, ...) WHERE `open`; a plain DISTINCT would read the
  *  whole backlog at every commit. */
 export function channelsIn(
-  table: "events" | "replies" | "attachments" | "watches",
+  table:
+    | "events"
+    | "turns"
+    | "replies"
+    | "drafts"
+    | "attachments"
+    | "watches"
+    | "conversations"
+    | "escalations"
+    | "actions"
+    | "intakes",
   open: string,
   due?: string,
 ): string {
+  // Webhooks of the platform belong to an agent.
+  const column = table === "intakes" ? "agent" : "channel";
   const waiting =
     due === undefined
       ? ""
       : `AND EXISTS (SELECT 1 FROM ${table} WHERE ${open} AND ${table}.channel = found.channel AND ${due})`;
   return `WITH RECURSIVE found (channel) AS (
-     SELECT MIN(channel) FROM ${table} WHERE ${open}
+     SELECT MIN(${column}) FROM ${table} WHERE ${open}
      UNION ALL
-     SELECT (SELECT MIN(channel) FROM ${table} WHERE ${open} AND channel > found.channel)
+     SELECT (SELECT MIN(${column}) FROM ${table} WHERE ${open} AND ${column} > found.channel)
      FROM found WHERE found.channel IS NOT NULL
    )
    SELECT channel FROM found WHERE channel IS NOT NULL ${waiting}`;

@@ -1,8 +1,10 @@
 // Retention: erases raw messages first, and later the text of completed work. Deduplication data (ids and
 // fingerprints) stays, so that an old email that arrives again is still detected.
 
+import type { RetentionAges } from "../domain/retention.ts";
 import { standardTiming } from "../ops/timing.ts";
 import type { Query } from "./driver.ts";
+import { channelsIn } from "./many.ts";
 import { lockChannel } from "./tables/events.ts";
 import { forgetFiles } from "./tables/files.ts";
 
@@ -31,52 +33,116 @@ export interface Forgotten {
   readonly people: number;
 }
 
-/** Erases raw messages and attachments after `rawMs`, and the text and senders of completed work after
- *  `eventsMs` (milliseconds, by the database's clock). At most one batch of each kind: call again until
- *  all counts are zero. Conversations with old work that is held or stuck are checked again after `recheckMs`. */
+/** The ages of a store: those of the configuration, and stricter ones of single agents. */
+export interface RetentionRules extends Omit<RetentionAges, "peopleMs"> {
+  /** Default: `eventsMs`. */
+  readonly peopleMs?: number;
+  /** By channel. */
+  readonly channels?: ReadonlyMap<string, RetentionAges>;
+  /** By agent, for what belongs to no channel. */
+  readonly agents?: ReadonlyMap<string, RetentionAges>;
+}
+
+/** Erases what is older than its age. At most one batch of each kind: call again until all counts are zero.
+ *  Conversations with old work that is held or stuck are checked again after `recheckMs`. Unfinished work is never
+ *  erased. */
 export async function forget(
   q: Query,
-  ages: { readonly rawMs: number; readonly eventsMs: number },
+  rules: RetentionRules,
   recheckMs: number = standardTiming.upkeep.retentionRecheck,
 ): Promise<Forgotten> {
+  const own = { ...rules, peopleMs: rules.peopleMs ?? rules.eventsMs };
+  const of = (channel: string): RetentionAges => rules.channels?.get(channel) ?? own;
+  const raw = (channel: string) => of(channel).rawMs;
+  const text = (channel: string) => of(channel).eventsMs;
+  const all = [rules, ...(rules.channels?.values() ?? [])];
+  const strictest = {
+    rawMs: Math.min(...all.map(({ rawMs }) => rawMs)),
+    // Notifications quote customers of any agent, whichever channel carries them.
+    eventsMs: Math.min(...all.map(({ eventsMs }) => eventsMs)),
+  };
   return {
-    raw: await forgetRaw(q, ages.rawMs),
-    attachments: await forgetAttachments(q, ages.rawMs),
-    files: await forgetFiles(q, ages.rawMs, batch),
-    blobs: await forgetBlobs(q, ages.rawMs),
-    events: await forgetEvents(q, ages.eventsMs),
-    turns: await forgetTurns(q, ages.eventsMs),
-    replies: await forgetReplies(q, ages.eventsMs),
-    drafts: await forgetDrafts(q, ages.eventsMs),
-    escalations: await forgetEscalations(q, ages.eventsMs),
-    intakes: await forgetIntakes(q, ages.eventsMs),
-    actions: await forgetActions(q, ages.eventsMs),
-    people: await forgetPeople(q, ages.eventsMs, recheckMs),
+    raw: await inEach(q, "events", "raw IS NOT NULL", raw, forgetRaw),
+    attachments: await inEach(
+      q,
+      "attachments",
+      "(blob IS NOT NULL OR ref IS NOT NULL)",
+      raw,
+      forgetAttachments,
+    ),
+    files: await forgetFiles(q, raw, batch),
+    blobs: await forgetBlobs(q, strictest.rawMs),
+    events: await inEach(q, "events", "body <> '{}'", text, forgetEvents),
+    turns: await inEach(q, "turns", "question <> ''", text, forgetTurns),
+    replies:
+      (await inEach(q, "replies", "text <> ''", text, forgetReplies)) +
+      (await forgetReplies(q, null, strictest.eventsMs, batch)),
+    drafts:
+      (await inEach(q, "drafts", "body <> ''", text, forgetDrafts)) +
+      (await forgetDrafts(q, null, strictest.eventsMs, batch)),
+    escalations: await inEach(q, "escalations", "closed_by IS NOT NULL", text, forgetEscalations),
+    intakes: await inEach(
+      q,
+      "intakes",
+      "body <> ''",
+      (agent) => (rules.agents?.get(agent) ?? rules).eventsMs,
+      forgetIntakes,
+    ),
+    actions: await inEach(q, "actions", "made_at > 0", text, forgetActions),
+    people: await inEach(
+      q,
+      "conversations",
+      "person <> ''",
+      (channel) => of(channel).peopleMs,
+      (...args) => forgetPeople(...args, recheckMs),
+    ),
   };
 }
 
-async function forgetRaw(q: Query, ageMs: number): Promise<number> {
+/** Runs `erase` for each channel with rows that satisfy `condition`, until a batch is full. Returns the number of rows.
+ *  The condition is that of a partial index on (channel, time). */
+async function inEach(
+  q: Query,
+  table: Parameters<typeof channelsIn>[0],
+  condition: string,
+  ageOf: (channel: string) => number,
+  erase: (q: Query, channel: string, ageMs: number, limit: number) => Promise<number>,
+): Promise<number> {
+  let done = 0;
+  for (const { channel } of await q.all<{ channel: string }>(channelsIn(table, condition)))
+    if (done < batch) done += await erase(q, channel, ageOf(channel), batch - done);
+  return done;
+}
+
+async function forgetRaw(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
   return q.run(
     `UPDATE events SET raw = NULL WHERE id IN (
-       SELECT id FROM events WHERE raw IS NOT NULL AND received_at < now_ms() - $1 AND state NOT IN ('stored', 'held')
-       ORDER BY received_at LIMIT ${batch})`,
+       SELECT id FROM events WHERE channel = $1 AND raw IS NOT NULL AND received_at < now_ms() - $2
+         AND state NOT IN ('stored', 'held') ORDER BY received_at LIMIT $3)`,
+    channel,
     ageMs,
+    limit,
   );
 }
 
 /** Erases the bytes and the download references of attachments. Event ids increase in order of arrival,
  *  so all events before the first young one are old. */
-async function forgetAttachments(q: Query, ageMs: number): Promise<number> {
+async function forgetAttachments(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
   const young = await q.one<{ id: number }>(
-    "SELECT id FROM events WHERE body <> '{}' AND received_at >= now_ms() - $1 ORDER BY received_at LIMIT 1",
+    `SELECT id FROM events WHERE channel = $1 AND body <> '{}' AND received_at >= now_ms() - $2
+     ORDER BY received_at LIMIT 1`,
+    channel,
     ageMs,
   );
   const rows = await q.all<{ event: number; position: number }>(
     `SELECT attachments.event, attachments.position FROM attachments JOIN events ON events.id = attachments.event
-     WHERE (attachments.blob IS NOT NULL OR attachments.ref IS NOT NULL) AND attachments.event < $1 AND events.received_at < now_ms() - $2
-       AND events.state NOT IN ('stored', 'held') ORDER BY attachments.event LIMIT ${batch}`,
+     WHERE attachments.channel = $1 AND (attachments.blob IS NOT NULL OR attachments.ref IS NOT NULL) AND attachments.event < $2
+       AND events.received_at < now_ms() - $3
+       AND events.state NOT IN ('stored', 'held') ORDER BY attachments.event LIMIT $4`,
+    channel,
     young?.id ?? Number.MAX_SAFE_INTEGER,
     ageMs,
+    limit,
   );
   for (const { event, position } of rows) {
     await q.run(
@@ -101,45 +167,59 @@ async function forgetBlobs(q: Query, ageMs: number): Promise<number> {
   );
 }
 
-async function forgetEvents(q: Query, ageMs: number): Promise<number> {
+async function forgetEvents(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
   return q.run(
     `UPDATE events SET body = '{}', subject = NULL, sender = NULL WHERE id IN (
-       SELECT id FROM events WHERE body <> '{}' AND received_at < now_ms() - $1 AND state NOT IN ('stored', 'held')
-       ORDER BY received_at LIMIT ${batch})`,
+       SELECT id FROM events WHERE channel = $1 AND body <> '{}' AND received_at < now_ms() - $2
+         AND state NOT IN ('stored', 'held') ORDER BY received_at LIMIT $3)`,
+    channel,
     ageMs,
+    limit,
   );
 }
 
 /** Skips turns whose reply is not composed yet, because the reply uses the turn's address. */
-async function forgetTurns(q: Query, ageMs: number): Promise<number> {
+async function forgetTurns(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
   const rows = await q.all<{ id: string }>(
     `UPDATE turns SET question = '', context = NULL, address = '{}' WHERE id IN (
-       SELECT id FROM turns WHERE question <> '' AND received_at < now_ms() - $1 AND open = 0
+       SELECT id FROM turns WHERE channel = $1 AND question <> '' AND received_at < now_ms() - $2 AND open = 0
          AND state IN ('answered', 'silent', 'failed', 'dropped')
          AND NOT EXISTS (SELECT 1 FROM replies WHERE replies.turn = turns.id AND replies.state = 'ready')
-       ORDER BY received_at LIMIT ${batch}) RETURNING id`,
+       ORDER BY received_at LIMIT $3) RETURNING id`,
+    channel,
     ageMs,
+    limit,
   );
   return forgetAttempts(q, rows);
 }
 
-async function forgetReplies(q: Query, ageMs: number): Promise<number> {
+/** `channel` null: those to responders, on all channels. */
+async function forgetReplies(
+  q: Query,
+  channel: string | null,
+  ageMs: number,
+  limit: number,
+): Promise<number> {
   return q.run(
     `UPDATE replies SET text = '', address = NULL WHERE id IN (
-       SELECT id FROM replies WHERE text <> '' AND created_at < now_ms() - $1 AND state <> 'ready'
-       ORDER BY created_at LIMIT ${batch})`,
+       SELECT id FROM replies WHERE ${channel === null ? "internal = 1 AND $1 = ''" : "channel = $1"} AND text <> ''
+         AND created_at < now_ms() - $2 AND state <> 'ready' ORDER BY created_at LIMIT $3)`,
+    channel ?? "",
     ageMs,
+    limit,
   );
 }
 
-/** A held draft has no age limit; it waits for an operator. */
-async function forgetDrafts(q: Query, ageMs: number): Promise<number> {
+/** A held draft has no age limit; it waits for an operator. `channel` null: drafts to responders, on all channels. */
+async function forgetDrafts(q: Query, channel: string | null, ageMs: number, limit: number): Promise<number> {
   const rows = await q.all<{ id: string }>(
     `UPDATE drafts SET body = '', heard = NULL WHERE id IN (
-       SELECT id FROM drafts WHERE body <> '' AND updated_at < now_ms() - $1 AND open = 0
-         AND state IN ('sent', 'delivered', 'failed', 'dropped')
-       ORDER BY updated_at LIMIT ${batch}) RETURNING id`,
+       SELECT id FROM drafts WHERE ${channel === null ? "internal = 1 AND $1 = ''" : "channel = $1"} AND body <> ''
+         AND updated_at < now_ms() - $2 AND open = 0
+         AND state IN ('sent', 'delivered', 'failed', 'dropped') ORDER BY updated_at LIMIT $3) RETURNING id`,
+    channel ?? "",
     ageMs,
+    limit,
   );
   return forgetAttempts(q, rows);
 }
@@ -154,21 +234,23 @@ async function forgetAttempts(q: Query, subjects: readonly { readonly id: string
  *  an escalation is not closed, its customer and its notified responders can still be answered. An
  *  active conversation is checked again when it may be old enough. The channel's lock excludes routing
  *  during this work. */
-async function forgetPeople(q: Query, ageMs: number, recheckMs: number): Promise<number> {
-  const rows = await q.all<{ id: string; channel: string }>(
-    `SELECT id, channel FROM conversations WHERE person <> '' AND seen_at < now_ms() - $1
-     ORDER BY seen_at LIMIT ${batch}`,
+async function forgetPeople(
+  q: Query,
+  channel: string,
+  ageMs: number,
+  limit: number,
+  recheckMs: number,
+): Promise<number> {
+  const rows = await q.all<{ id: string }>(
+    `SELECT id FROM conversations WHERE channel = $1 AND person <> '' AND seen_at < now_ms() - $2
+     ORDER BY seen_at LIMIT $3`,
+    channel,
     ageMs,
+    limit,
   );
-  const locked = new Map<string, boolean>();
-  let looked = 0;
-  for (const { id, channel } of rows) {
-    if (!locked.has(channel)) locked.set(channel, await lockChannel(q, channel));
-    if (!locked.get(channel)) continue;
-    await forgetParticipants(q, id, ageMs, recheckMs);
-    looked += 1;
-  }
-  return looked;
+  if (rows.length === 0 || !(await lockChannel(q, channel))) return 0;
+  for (const { id } of rows) await forgetParticipants(q, id, ageMs, recheckMs);
+  return rows.length;
 }
 
 async function forgetParticipants(
@@ -226,12 +308,14 @@ async function forgetParticipants(
 
 /** Erases escalations closed longer than `ageMs` (milliseconds), at most one batch, and returns their
  *  number. `closed_by` marks those that remain to be erased. */
-async function forgetEscalations(q: Query, ageMs: number): Promise<number> {
+async function forgetEscalations(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
   const rows = await q.all<{ id: string }>(
     `UPDATE escalations SET reason = '', taken_by = NULL, closed_by = NULL WHERE id IN (
-       SELECT id FROM escalations WHERE closed_by IS NOT NULL AND state = 'closed' AND closed_at < now_ms() - $1
-       ORDER BY closed_at LIMIT ${batch}) RETURNING id`,
+       SELECT id FROM escalations WHERE channel = $1 AND closed_by IS NOT NULL AND state = 'closed'
+         AND closed_at < now_ms() - $2 ORDER BY closed_at LIMIT $3) RETURNING id`,
+    channel,
     ageMs,
+    limit,
   );
   for (const { id } of rows) await forgetContacts(q, id);
   return rows.length;
@@ -253,20 +337,25 @@ async function forgetContacts(q: Query, escalation: string): Promise<void> {
   );
 }
 
-/** Erases bodies of platform webhooks received longer ago than `ageMs`. */
-async function forgetIntakes(q: Query, ageMs: number): Promise<number> {
+/** Erases bodies of platform webhooks. */
+async function forgetIntakes(q: Query, agent: string, ageMs: number, limit: number): Promise<number> {
   return q.run(
     `UPDATE intakes SET body = '' WHERE body <> '' AND state <> 'stored' AND (agent, id) IN (
-       SELECT agent, id FROM intakes WHERE body <> '' AND state <> 'stored' AND received_at < now_ms() - $1
-       ORDER BY received_at LIMIT ${batch})`,
+       SELECT agent, id FROM intakes WHERE agent = $1 AND body <> '' AND state <> 'stored' AND received_at < now_ms() - $2
+       ORDER BY received_at LIMIT $3)`,
+    agent,
     ageMs,
+    limit,
   );
 }
 
-async function forgetActions(q: Query, ageMs: number): Promise<number> {
+async function forgetActions(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
   return q.run(
     `DELETE FROM actions WHERE id IN (
-       SELECT id FROM actions WHERE made_at < now_ms() - $1 ORDER BY made_at LIMIT ${batch})`,
+       SELECT id FROM actions WHERE channel = $1 AND made_at > 0 AND made_at < now_ms() - $2
+         ORDER BY made_at LIMIT $3)`,
+    channel,
     ageMs,
+    limit,
   );
 }

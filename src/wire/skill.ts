@@ -239,7 +239,7 @@ const reportSkill = skillOf(
   {},
 );
 
-const retentionSkill = skillOf(
+export const retentionSkill = skillOf(
   "DATA_RETENTION",
   {
     retentionDays: z.number(),

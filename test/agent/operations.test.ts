@@ -42,6 +42,7 @@ describe("describe", () => {
           },
         },
         escalations: [],
+        retention: null,
         webhooks: [],
       },
     });
@@ -51,6 +52,26 @@ describe("describe", () => {
       headers: { "agent-secret-key": "agent-key" },
     });
     expect(warnings).toEqual([]);
+  });
+
+  test("reads an active DATA_RETENTION skill, and ignores an inactive or incomplete one", async () => {
+    const { client, server, signal } = await startRig();
+    const skill = {
+      systemName: "DATA_RETENTION",
+      status: "active",
+      retentionDays: 30,
+      anonymizeConversations: true,
+      anonymizeConversationUsers: false,
+    };
+    const { anonymizeConversations: _, ...incomplete } = skill;
+    const read = async (one: { readonly systemName: string; readonly status: string }) => {
+      server.script(json(agentRecord([one])));
+      const result = await client.describe(signal);
+      return result.kind === "ok" ? result.value.retention : result;
+    };
+    expect(await read(skill)).toEqual({ days: 30, conversations: true, people: false });
+    expect(await read({ ...skill, status: "inactive" })).toBeNull();
+    expect(await read(incomplete)).toBeNull();
   });
 
   test("reads which webhooks there are, also those that say little else or are inactive", async () => {

@@ -7,11 +7,22 @@ import type { Database } from "../../src/store/driver.ts";
 import { forget } from "../../src/store/retention.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
 import { closeEscalation, escalationByNumber, isTriggered } from "../../src/store/tables/escalations.ts";
+import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
 import { schedulePoll } from "../../src/store/tables/polls.ts";
 import { giveLinks } from "../../src/store/tables/responders.ts";
 import { addTrigger } from "./escalation-rows.ts";
 import { contact, notice, opens } from "./escalations.ts";
-import { addParticipant, conversation, draft, fresh, type NewPlace } from "./rig.ts";
+import {
+  addParticipant,
+  concludeDraft,
+  concludeTurn,
+  conversation,
+  draft,
+  fresh,
+  type NewPlace,
+  storeEvent,
+  turn,
+} from "./rig.ts";
 
 const day = 86_400_000;
 const clean = (db: Database) => db.tx((q) => forget(q, { rawMs: day, eventsMs: 2 * day }));
@@ -75,6 +86,58 @@ const names = /Anna|Dora|Dahl|Name|example\.org|hash-|"person":"(dora|emil)"/;
 
 export function describeForgetting(place: NewPlace): void {
   describe("escalations are forgotten", () => {
+    it("erases by the age of the channel, notices to responders by the strictest, and nothing unfinished", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        await ensureChannel(q, "strict");
+        for (const channel of ["c", "strict"]) {
+          const of = (name: string) => `${name}-${channel}`;
+          for (const kind of ["done", "open"]) {
+            const k = await conversation(q, of(kind), channel);
+            const id = await storeEvent(q, of(kind), { channel });
+            await turn(q, `t${k}`, k, { channel, receivedAt: Date.now() - 3 * day });
+            await draft(q, `d${k}`, k, 0, channel);
+            if (kind === "open") continue;
+            await settleEvent(q, id, { state: "routed", turn: `t${k}` });
+            await concludeTurn(q, `t${k}`, { state: "answered", open: 0 });
+            await concludeDraft(q, `d${k}`, { state: "sent", open: 0 });
+          }
+          await storeEvent(q, of("held"), { channel });
+          await q.run("UPDATE events SET state = 'held' WHERE external_id = $1", of("held"));
+          await draft(q, of("held"), await conversation(q, of("held"), channel), 0, channel);
+          await concludeDraft(q, of("held"), { state: "held", open: 0, code: "shadow" });
+        }
+        await conversation(q, "responder");
+        await draft(q, "notice", "responder");
+        await concludeDraft(q, "notice", { state: "sent", open: 0 });
+        await q.run("UPDATE drafts SET internal = 1 WHERE id = 'notice'");
+        await q.run("UPDATE replies SET internal = 1 WHERE id = 'rnotice'");
+        await q.run("UPDATE events SET received_at = received_at - $1", 3 * day);
+        await q.run("UPDATE replies SET state = 'composed', created_at = created_at - $1", 3 * day);
+        await q.run("UPDATE drafts SET updated_at = updated_at - $1", 3 * day);
+        await q.run("UPDATE conversations SET seen_at = seen_at - $1", 3 * day);
+      });
+      const long = { rawMs: 9 * day, eventsMs: 9 * day, peopleMs: 9 * day };
+      const short = { rawMs: day, eventsMs: 2 * day, peopleMs: 2 * day };
+      const rules = { ...long, channels: new Map([["strict", short]]) };
+      for (let n = 0; n < 3; n++) await db.tx((q) => forget(q, rules));
+      const kept = await db.read(async (q) => {
+        const ids = async (sql: string) => (await q.all<{ id: string }>(sql)).map(({ id }) => id);
+        return {
+          events: await ids("SELECT external_id AS id FROM events WHERE body <> '{}' ORDER BY external_id"),
+          turns: await ids("SELECT id FROM turns WHERE question <> '' ORDER BY id"),
+          drafts: await ids("SELECT id FROM drafts WHERE body <> '' ORDER BY id"),
+          people: await ids("SELECT id FROM conversations WHERE person <> '' ORDER BY id"),
+        };
+      });
+      expect(kept).toEqual({
+        events: ["done-c", "held-c", "held-strict", "open-c", "open-strict"],
+        turns: ["tdone-c", "topen-c", "topen-strict"],
+        drafts: ["ddone-c", "dopen-c", "dopen-strict", "held-c", "held-strict"],
+        people: ["done-c", "held-c", "held-strict", "open-c", "open-strict", "responder"],
+      });
+    });
+
     it("when they have been closed for long enough, and not sooner", async () => {
       const db = await withEscalation(place);
       await ages(db, 3);

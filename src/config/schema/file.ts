@@ -138,7 +138,9 @@ const log = z.strictObject({
 const retention = z.strictObject({
   raw: duration
     .prefault("30d")
-    .describe("How long are raw messages retained? DELETED MESSAGES CANNOT BE RESTORED OR PROCESSED AGAIN."),
+    .describe(
+      "How long are raw messages retained? DELETED MESSAGES CANNOT BE RESTORED OR PROCESSED AGAIN. An active DATA_RETENTION skill of the agent applies to its channels where it is shorter, to this key and the next.",
+    ),
   events: duration
     .prefault("365d")
     .describe(

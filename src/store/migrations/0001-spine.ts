@@ -111,7 +111,7 @@ CREATE TABLE conversations (
   seen_at BIGINT NOT NULL DEFAULT 0
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
-CREATE INDEX conversations_kept ON conversations (seen_at) WHERE person <> '';
+CREATE INDEX conversations_kept ON conversations (channel, seen_at) WHERE person <> '';
 CREATE INDEX conversations_person ON conversations (channel, person);
 CREATE INDEX conversations_platform ON conversations (platform_id);
 
@@ -157,8 +157,8 @@ CREATE INDEX events_stuck ON events (channel, state) WHERE state IN ('held', 'fa
 CREATE INDEX events_consent ON events (channel, sender) WHERE code IN ('opt-out', 'opt-in');
 CREATE INDEX events_blob ON events (raw) WHERE raw IS NOT NULL;
 CREATE INDEX events_listed ON events (state, id) WHERE state IN ('ignored', 'held', 'failed');
-CREATE INDEX events_kept ON events (received_at, kind, channel, state) WHERE body <> '{}';
-CREATE INDEX events_raw ON events (received_at) WHERE raw IS NOT NULL;
+CREATE INDEX events_kept ON events (channel, received_at, kind, state) WHERE body <> '{}';
+CREATE INDEX events_raw ON events (channel, received_at) WHERE raw IS NOT NULL;
 CREATE INDEX events_conversation ON events (conversation, id) WHERE conversation IS NOT NULL;
 -- For the search by parts of addresses and subjects: read from its newest end, and new entries are appended to it.
 CREATE INDEX events_searched ON events (received_at, channel, sender, subject, cited) WHERE kind = 'message'; -- only: sqlite
@@ -181,7 +181,7 @@ CREATE TABLE attachments (
   PRIMARY KEY (event, position)
 );
 CREATE INDEX attachments_blob ON attachments (blob) WHERE blob IS NOT NULL;
-CREATE INDEX attachments_kept ON attachments (event) WHERE blob IS NOT NULL OR ref IS NOT NULL;
+CREATE INDEX attachments_kept ON attachments (channel, event) WHERE (blob IS NOT NULL OR ref IS NOT NULL);
 CREATE INDEX attachments_due ON attachments (channel, due_at) WHERE due_at IS NOT NULL;
 
 CREATE TABLE citations (
@@ -262,7 +262,7 @@ CREATE INDEX turns_now ON turns (channel, state, received_at) WHERE open = 1;
 CREATE INDEX turns_event ON turns (event);
 CREATE INDEX turns_channel ON turns (channel, made_at);
 CREATE INDEX turns_person ON turns (channel, person, made_at);
-CREATE INDEX turns_kept ON turns (received_at, kind, state) WHERE question <> '';
+CREATE INDEX turns_kept ON turns (channel, received_at, kind, state) WHERE question <> '';
 
 CREATE TABLE replies (
   id TEXT PRIMARY KEY,
@@ -284,7 +284,8 @@ CREATE INDEX replies_turn ON replies (turn);
 CREATE INDEX replies_ready ON replies (channel, id) WHERE state = 'ready';
 CREATE INDEX replies_failed ON replies (channel) WHERE state = 'failed';
 CREATE INDEX replies_platform ON replies (conversation, platform_id);
-CREATE INDEX replies_kept ON replies (created_at) WHERE text <> '';
+CREATE INDEX replies_kept ON replies (channel, created_at) WHERE text <> '';
+CREATE INDEX replies_internal ON replies (created_at) WHERE internal = 1 AND text <> '';
 
 CREATE TABLE drafts (
   id TEXT PRIMARY KEY,
@@ -320,7 +321,8 @@ CREATE INDEX drafts_held ON drafts (channel) WHERE state = 'held';
 CREATE INDEX drafts_reply ON drafts (reply);
 CREATE INDEX drafts_recipient ON drafts (channel, recipient);
 CREATE INDEX drafts_state ON drafts (state, updated_at);
-CREATE INDEX drafts_kept ON drafts (updated_at) WHERE body <> '';
+CREATE INDEX drafts_kept ON drafts (channel, updated_at) WHERE body <> '';
+CREATE INDEX drafts_internal ON drafts (updated_at) WHERE internal = 1 AND body <> '';
 
 CREATE TABLE attempts (
   subject TEXT NOT NULL,
@@ -362,5 +364,5 @@ CREATE TABLE actions (
 );
 CREATE INDEX actions_conversation ON actions (conversation, id) WHERE conversation IS NOT NULL;
 CREATE INDEX actions_event ON actions (event) WHERE event IS NOT NULL;
-CREATE INDEX actions_kept ON actions (made_at);
+CREATE INDEX actions_kept ON actions (channel, made_at);
 `;

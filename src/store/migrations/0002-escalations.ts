@@ -31,7 +31,7 @@ CREATE INDEX escalations_due ON escalations (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX escalations_about ON escalations (about, opened_at);
 CREATE INDEX escalations_conversation ON escalations (conversation);
 CREATE INDEX escalations_state ON escalations (state, id);
-CREATE INDEX escalations_kept ON escalations (closed_at) WHERE closed_by IS NOT NULL;
+CREATE INDEX escalations_kept ON escalations (channel, closed_at) WHERE closed_by IS NOT NULL;
 
 CREATE TABLE sources (
   key TEXT PRIMARY KEY,
@@ -101,7 +101,7 @@ CREATE TABLE intakes (
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
 CREATE INDEX intakes_due ON intakes (due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX intakes_kept ON intakes (received_at) WHERE body <> '';
+CREATE INDEX intakes_kept ON intakes (agent, received_at) WHERE body <> '';
 
 CREATE TABLE registrations (
   agent TEXT NOT NULL,

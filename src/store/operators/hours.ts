@@ -19,14 +19,16 @@ export interface HourCounts {
 /** Counts from `from` (inclusive) to `until` (exclusive), epoch milliseconds. */
 export async function countHour(q: Query, from: number, until: number): Promise<HourCounts> {
   const events = await q.all<{ channel: string; state: string; count: number; last: number }>(
-    `SELECT channel, state, COUNT(*) AS count, MAX(received_at) AS last FROM events
-     WHERE body <> '{}' AND received_at >= $1 AND received_at < $2 AND kind = 'message' GROUP BY channel, state`,
+    `SELECT events.channel, events.state, COUNT(*) AS count, MAX(received_at) AS last FROM channels CROSS JOIN events
+     WHERE events.channel = channels.id AND body <> '{}' AND received_at >= $1 AND received_at < $2
+       AND events.kind = 'message' GROUP BY events.channel, events.state`,
     from,
     until,
   );
   const turns = await q.one<{ count: number }>(
-    `SELECT COUNT(*) AS count FROM turns WHERE question <> '' AND received_at >= $1 AND received_at < $2
-       AND kind = 'question' AND state = 'answered'`,
+    `SELECT COUNT(*) AS count FROM channels CROSS JOIN turns
+     WHERE turns.channel = channels.id AND question <> '' AND received_at >= $1 AND received_at < $2
+       AND turns.kind = 'question' AND turns.state = 'answered'`,
     from,
     until,
   );

@@ -67,19 +67,29 @@ export async function readFile(q: Query, reply: string, blob: string): Promise<U
   return row?.bytes ?? null;
 }
 
-/** Erases the bytes of files that were sent, or finally not sent, longer ago than `ageMs`; a resend by
- *  an operator restarts that period. Names are erased with the text of the reply. At most `limit` rows
+/** Erases the bytes of files that were sent, or finally not sent, longer ago than the age of their channel; a
+ *  resend by an operator restarts that period. Names are erased with the text of the reply. At most `limit` rows
  *  of each. */
-export async function forgetFiles(q: Query, ageMs: number, limit: number): Promise<number> {
-  const bytes = await q.run(
-    `UPDATE files SET blob = NULL WHERE blob IS NOT NULL AND reply IN (
-       SELECT replies.id FROM files old JOIN replies ON replies.id = old.reply
-       WHERE old.blob IS NOT NULL AND replies.state <> 'ready' AND replies.created_at < now_ms() - $1
-         AND NOT EXISTS (SELECT 1 FROM drafts WHERE drafts.reply = replies.id AND (drafts.open = 1
-           OR drafts.state NOT IN ('sent', 'delivered', 'failed', 'dropped') OR drafts.updated_at >= now_ms() - $1))
-       LIMIT ${limit})`,
-    ageMs,
+export async function forgetFiles(
+  q: Query,
+  ageOf: (channel: string) => number,
+  limit: number,
+): Promise<number> {
+  const channels = await q.all<{ channel: string }>(
+    `SELECT DISTINCT replies.channel FROM files JOIN replies ON replies.id = files.reply WHERE files.blob IS NOT NULL`,
   );
+  let bytes = 0;
+  for (const { channel } of channels)
+    bytes += await q.run(
+      `UPDATE files SET blob = NULL WHERE blob IS NOT NULL AND reply IN (
+         SELECT replies.id FROM files old JOIN replies ON replies.id = old.reply
+         WHERE old.blob IS NOT NULL AND replies.channel = $2 AND replies.state <> 'ready' AND replies.created_at < now_ms() - $1
+           AND NOT EXISTS (SELECT 1 FROM drafts WHERE drafts.reply = replies.id AND (drafts.open = 1
+             OR drafts.state NOT IN ('sent', 'delivered', 'failed', 'dropped') OR drafts.updated_at >= now_ms() - $1))
+         LIMIT ${limit})`,
+      ageOf(channel),
+      channel,
+    );
   const names = await q.run(
     `DELETE FROM files WHERE blob IS NULL AND reply IN (
        SELECT old.reply FROM files old WHERE old.blob IS NULL
