@@ -22,7 +22,7 @@ interface Said {
 /** Runs a command line on a store with a conversation. */
 async function filled(
   screen?: Io["screen"],
-): Promise<{ run(...words: readonly string[]): Promise<Said>; asked: number; refused: number }> {
+): Promise<{ run: (...words: readonly string[]) => Promise<Said>; asked: number; refused: number }> {
   const place = await sqlitePlace();
   const { db, asked, refused } = await withConversation(async () => place);
   await db.tx((q) => q.run("UPDATE events SET subject = $2 WHERE id = $1", refused, dirty));
