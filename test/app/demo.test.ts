@@ -3,11 +3,7 @@
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import { createConsole } from "../../src/console/server.ts";
-import { createLoginLink, useLoginLink } from "../../src/console/session.ts";
-import { systemClock } from "../../src/ops/clock.ts";
-import { standardTiming } from "../../src/ops/timing.ts";
-import { listen } from "../pipeline/rig.ts";
+import { consoleRig } from "../console/rig.ts";
 import { fresh, sqlitePlace } from "../store/rig.ts";
 import { startDemo } from "./demo-process.ts";
 
@@ -109,28 +105,7 @@ it("acknowledges every message that is written, and says why one is not answered
 });
 
 it("the playground exists in the demo only", async () => {
-  const db = await fresh(sqlitePlace);
-  const timing = standardTiming;
-  const app = createConsole({
-    context: {
-      db,
-      commit: (write) => db.tx(write),
-      clock: systemClock,
-      log: listen().log,
-      timing,
-      channels: () => [],
-      storeState: async () => ({ problem: null, warnings: [] }),
-      kindOf: () => null,
-      policy: () => null,
-    },
-    listen: { host: "127.0.0.1", port: 0 },
-  });
-  const link = await db.tx((q) => createLoginLink(q, timing.console));
-  const session = await db.tx((q) => useLoginLink(q, link, timing.console));
-  const get = (path: string) =>
-    app.request(`http://127.0.0.1${path}`, {
-      headers: { host: "127.0.0.1", cookie: `bridgehead=${session}` },
-    });
+  const { get } = await consoleRig(await fresh(sqlitePlace));
   expect((await get("/escalations")).status).toBe(200);
   for (const path of ["", "/mail", "/text", "/call", "/respond"])
     expect((await get(`/playground${path}`)).status).toBe(404);

@@ -62,6 +62,7 @@ export async function consoleRig(
     timing,
     channels: () => channels,
     storeState: async () => state.current,
+    kindOf: () => "email",
     policy: () => null,
     kindOf: () => null,
   };

@@ -252,7 +252,7 @@ function actions(
     );
   };
   const folded = (action: ActionName, button: string, hint: string, className: string) =>
-    html`<details class="act" id="act-${action}"><summary>${button}</summary><p>${hint}</p>${form(c, to, html`${field(action)} ${by(action)} <button class="${className}">${button}</button>`)}</details>`;
+    html`<details class="act" id="act-${action}" ${action === "ack" && row.state === "open" ? html`open` : ""}><summary>${button}</summary><p>${hint}</p>${form(c, to, html`${field(action)} ${by(action)} <button class="${className}">${button}</button>`)}</details>`;
   const isOpen = row.state !== "closed";
   const isReplied = isOpen && row.conversation !== null && context.kindOf(row.channel) !== null;
   return html`<section class="panel"><h2>Actions</h2><div class="acts">
