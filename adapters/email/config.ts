@@ -207,6 +207,16 @@ const attachments = z
   })
   .prefault({});
 
+const canary = z
+  .strictObject({
+    every: duration
+      .refine((ms) => ms >= 600_000, "must be at least 10m")
+      .prefault("6h")
+      .describe("How often is it sent? At least 10m."),
+    within: duration.prefault("10m").describe("How soon must it be back before a warning is raised?"),
+  })
+  .refine(({ every, within }) => within < every, { path: ["within"], error: "must be shorter than every" });
+
 export const config = z
   .strictObject({
     imap,
@@ -244,6 +254,11 @@ export const config = z
           .describe("On the very first start: how old may mail be that is still answered?"),
       })
       .prefault({}),
+    canary: canary
+      .optional()
+      .describe(
+        "Is a mail sent to the own mailbox regularly, to prove that mail is delivered? It is deleted when it arrives, and the agent never sees it. Default: no.",
+      ),
     max_size: size
       .prefault("25MB")
       .describe(

@@ -7,8 +7,11 @@ import {
   countedSends,
   defineAdapter,
   Health,
+  type Inbound,
   type Outbound,
+  sendKey,
 } from "bridgehead/contract";
+import { Canary } from "./canary.ts";
 import { config, type EmailConfig, type OAuth2Config, review } from "./config.ts";
 import { examine, tlsServers } from "./examine.ts";
 import type { ConnectionOptions } from "./imap/connection.ts";
@@ -49,6 +52,7 @@ export default defineAdapter({
       tokens: tokens(settings.imap.oauth2),
     };
     const smtp = new SmtpPool(smtpOptions(settings, tokens));
+    const canary = settings.canary && canaryOf(channel, settings.canary, self, { health: state, pool: smtp });
     const folder = sentFolder({
       connection: imap,
       folder: settings.sent_folder === "none" ? "auto" : settings.sent_folder,
@@ -65,10 +69,11 @@ export default defineAdapter({
       mark: marker(settings.mark, channel.log),
       idleLimit: providerOf(settings.imap.host).idleLimit ?? Number.POSITIVE_INFINITY,
       parser: () => sharedParser(channel.clock),
+      ...(canary ? { isCanary: (raw: Uint8Array) => canary.take(raw) } : {}),
     });
     const sending = outbound({ channel, config: settings, self, health: state, pool: smtp, folder });
     return {
-      inbound: { run: read },
+      inbound: { run: canary ? beside(canary, channel, read) : read },
       outbound: sending.outbound,
       close: (signal) => sending.close(signal),
       probe: (signal) => probe(channel, settings, imap, smtp, signal),
@@ -77,6 +82,45 @@ export default defineAdapter({
     };
   },
 });
+
+function canaryOf(
+  channel: Channel,
+  settings: NonNullable<EmailConfig["canary"]>,
+  self: Identity,
+  side: Pick<OutboundParts, "health" | "pool">,
+): Canary {
+  const send = sender({ ...side, sent: () => undefined });
+  return new Canary({
+    channel,
+    settings,
+    self,
+    send: (draft, signal) =>
+      send(draft, {
+        key: sendKey(draft.key),
+        number: 1,
+        signal,
+        crossing: async () => undefined,
+        read: async () => new Uint8Array(),
+      }),
+  });
+}
+
+/** Runs the canary while the channel reads: under the channel's lease, so that one node sends it. */
+function beside(canary: Canary, { log }: Channel, read: Inbound["run"]): Inbound["run"] {
+  return async (cursor, signal) => {
+    await canary.load();
+    const ending = new AbortController();
+    const watching = canary
+      .run(AbortSignal.any([signal, ending.signal]))
+      .catch((error: unknown) => log.warn({ err: error }, "the canary failed"));
+    try {
+      await read(cursor, signal);
+    } finally {
+      ending.abort();
+      await watching;
+    }
+  };
+}
 
 /** Creates one token source per grant, also when both sides use the same grant. */
 function grants(

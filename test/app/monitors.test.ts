@@ -26,11 +26,13 @@ interface Exported {
 /** An HTTP server that keeps the requests; `status` may change. */
 async function startServer(finish: Finished) {
   const requests: { readonly request: IncomingMessage; readonly body: Buffer }[] = [];
-  const server = createServer(async (request, response) => {
+  const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    requests.push({ request, body: Buffer.concat(chunks) });
-    response.writeHead(own.status, { "content-type": "application/json" }).end("{}");
+    request.on("data", (chunk: Buffer) => void chunks.push(chunk));
+    request.on("end", () => {
+      requests.push({ request, body: Buffer.concat(chunks) });
+      response.writeHead(own.status, { "content-type": "application/json" }).end("{}");
+    });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   finish(async () => {
@@ -118,7 +120,7 @@ describeReal("what the daemon reports to others", missing, () => {
 });
 
 it("sends no heartbeat while the daemon is not ready, and has one warning for failures", async () => {
-  const hub = await startServer(onTestFinished as unknown as Finished);
+  const hub = await startServer(onTestFinished);
   const lines: string[] = [];
   const note = (_fields: object, message: string) => void lines.push(message);
   const log = { debug: note, info: note, warn: note, error: note };

@@ -50,6 +50,8 @@ export interface IntakeOptions {
   /** `INBOX/1712345678`: followed by `/<uid>` it is the id of a message. */
   readonly prefix: string;
   readonly signal: AbortSignal;
+  /** Returns true for a canary of this channel, which is deleted and is no event. */
+  readonly isCanary?: (raw: Uint8Array) => boolean;
   /** Called after every committed batch: connection and database work. */
   readonly proven: () => void;
 }
@@ -183,6 +185,12 @@ export function intake(options: IntakeOptions, looks: Map<ExternalId, number>): 
     if (raw === null) return again(mail, readLimit, "unreadable", "the server gives no content");
     // The message is larger than the server reported.
     if (raw.length > maxSize) return readOversized(mail);
+    if (options.isCanary?.(raw)) {
+      // Without UIDPLUS the server would also remove other mail that is marked as deleted.
+      if (client.capabilities.has("UIDPLUS"))
+        await client.messageDelete(String(mail.uid), { uid: true }).catch(() => false);
+      return { kind: "events", uid: mail.uid, events: [] };
+    }
     const request = {
       ...always,
       arrival: arrival(mail),

@@ -11,7 +11,7 @@ import { lastUid, openMailbox, originOf, progress, validityOf } from "./mailbox.
 import { type Backlog, type TracesOptions, tracesOf } from "./traces.ts";
 
 export interface ReaderOptions
-  extends Pick<IntakeOptions, "config" | "self" | "context" | "mark">,
+  extends Pick<IntakeOptions, "config" | "self" | "context" | "mark" | "isCanary">,
     Pick<TracesOptions, "sent"> {
   readonly channel: Channel;
   readonly connection: ConnectionOptions;
