@@ -7,7 +7,7 @@ import { randomBytes } from "node:crypto";
 import type { Channel, Clock, SendOutcome } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
 import type { Identity } from "./parties.ts";
-import type { Draft } from "./smtp/compose.ts";
+import type { EmailDraft } from "./smtp/compose.ts";
 
 interface State {
   /** The newest first. A canary that is late is recognized, too. */
@@ -23,7 +23,7 @@ export interface CanaryOptions {
   readonly settings: NonNullable<EmailConfig["canary"]>;
   readonly self: Pick<Identity, "address">;
   /** Sends one mail, without a copy in the Sent folder. */
-  readonly send: (draft: Draft, signal: AbortSignal) => Promise<SendOutcome>;
+  readonly send: (draft: EmailDraft, signal: AbortSignal) => Promise<SendOutcome>;
 }
 
 /** So many tokens are recognized. */
@@ -137,7 +137,7 @@ export class Canary {
   }
 }
 
-function draftOf({ tokens: [token = ""], begunAt }: State, address: string): Draft {
+function draftOf({ tokens: [token = ""], begunAt }: State, address: string): EmailDraft {
   const own = { address, name: "" };
   const text =
     "Bridgehead has sent this mail to its own mailbox to prove that mail is delivered. It deletes the mail when it arrives.";

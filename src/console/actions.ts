@@ -4,13 +4,7 @@
 import type { Query } from "../store/driver.ts";
 import { dropEvent, releaseEvent } from "../store/operators/inbox.ts";
 import { dropDraft, resendDraft } from "../store/operators/outbox.ts";
-import {
-  type ListedItem,
-  type ListFilter,
-  listMessages,
-  listReplies,
-  type MessageState,
-} from "../store/operators/worklists.ts";
+import { type ListedItem, type ListFilter, listMessages, listReplies } from "../store/operators/worklists.ts";
 import type { ConsoleContext } from "./context.ts";
 
 export type ItemKind = "messages" | "replies" | "failed";
@@ -29,18 +23,16 @@ interface ActionResult {
   readonly why: string | null;
 }
 
-/** The operator in the recorded history; sessions have no names. */
-const actor = "the console";
-
 /** Items per transaction. Limits the time for which the daemon's writes wait. */
-const batch = 100;
+const batch = 50;
 
-const heldStates: readonly MessageState[] = ["held", "failed"];
+/** The operator that the history of a message names. */
+const actor = "the web console";
 
 /** Returns the items of a kind that wait for an operator. */
 export const listOf = (q: Query, kind: ItemKind, filter: ListFilter): Promise<ListedItem[]> =>
   kind === "messages"
-    ? listMessages(q, heldStates, filter)
+    ? listMessages(q, ["held", "failed"], filter)
     : listReplies(q, kind === "failed" ? "failed" : "held", filter);
 
 /** Applies the action to these items. */
@@ -49,59 +41,70 @@ export async function actOn(
   action: ItemAction,
   ids: readonly string[],
 ): Promise<ActionResult> {
-  let [done, skipped] = [0, 0];
-  let why: string | null = null;
-  for (let from = 0; from < ids.length; from += batch) {
-    const results = await context.commit(async (q) => {
-      const problems: (string | null)[] = [];
-      for (const id of ids.slice(from, from + batch)) problems.push(await tryOne(q, action, id));
-      return problems;
-    });
-    const problems = results.filter((one) => one !== null);
-    done += results.length - problems.length;
-    skipped += problems.length;
-    why ??= problems[0] ?? null;
-  }
-  return { done, skipped, why };
+  const results: (string | null)[] = [];
+  for (let from = 0; from < ids.length; from += batch)
+    results.push(
+      ...(await context.commit(async (q) => {
+        const some: (string | null)[] = [];
+        for (const id of ids.slice(from, from + batch)) some.push(await tryOne(q, action, id));
+        return some;
+      })),
+    );
+  return resultOf(results);
 }
 
-/** Applies the action to every item of a group, however many there are. */
+/** Applies the action to every item of a group, however many there are. An item that changed together with another one, such
+ *  as the next part of a reply, is not reported. */
 export async function actOnGroup(
   context: ConsoleContext,
   action: ItemAction,
   group: { readonly channel: string; readonly reason: string },
 ): Promise<ActionResult> {
-  let [done, skipped] = [0, 0];
-  let why: string | null = null;
+  const results: (string | null)[] = [];
   let after: string | undefined;
   for (;;) {
-    const items = await context.db.read((q) => listOf(q, action.kind, { ...group, after, limit: batch }));
+    const filter = { ...group, after, limit: batch };
+    const items = await context.db.read((q) => listOf(q, action.kind, filter));
     const last = items.at(-1);
-    if (last === undefined) return { done, skipped, why };
-    const result = await actOn(
-      context,
-      action,
-      items.map(({ id }) => id),
-    );
-    done += result.done;
-    skipped += result.skipped;
-    why ??= result.why;
+    if (last === undefined) return resultOf(results);
     after = last.position;
+    results.push(
+      ...(await context.commit(async (q) => {
+        const some: (string | null)[] = [];
+        for (const item of items)
+          if (await isStill(q, action.kind, item)) some.push(await tryOne(q, action, item.id));
+        return some;
+      })),
+    );
   }
+}
+
+function resultOf(results: readonly (string | null)[]): ActionResult {
+  const problems = results.filter((one) => one !== null);
+  return { done: results.length - problems.length, skipped: problems.length, why: problems[0] ?? null };
+}
+
+/** False when the item has changed since it was listed. */
+async function isStill(q: Query, kind: ItemKind, { id, state }: ListedItem): Promise<boolean> {
+  const sql =
+    kind === "messages" ? "SELECT state FROM events WHERE id = $1" : "SELECT state FROM drafts WHERE id = $1";
+  const row = await q.one<{ state: string }>(sql, kind === "messages" ? Number(id) : id);
+  return row?.state === state;
 }
 
 /** Returns why the item was skipped; null when the action was applied. */
 async function tryOne(q: Query, { kind, action, why }: ItemAction, id: string): Promise<string | null> {
   try {
     await q.savepoint(async () => {
-      if (kind === "messages")
-        await (action === "release"
-          ? releaseEvent(q, Number(id), actor)
-          : dropEvent(q, Number(id), actor, why));
-      else await (action === "release" ? resendDraft(q, id, actor) : dropDraft(q, id, actor, why));
+      if (kind !== "messages")
+        await (action === "release" ? resendDraft(q, id, actor) : dropDraft(q, id, actor, why));
+      else if (action === "release") await releaseEvent(q, Number(id), actor);
+      else await dropEvent(q, Number(id), actor, why);
     });
     return null;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    // An error of the database itself ends the action; the store's refusals name the item.
+    if (!(error instanceof Error) || !error.message.includes(`${id}: `)) throw error;
+    return error.message;
   }
 }

@@ -15,10 +15,9 @@ const rowsOfPage = 50;
 /** The filter of a request, from its query. One more row than is shown tells whether there are more. */
 export function filterOf(c: ListRequest): ListFilter {
   const given = (name: string) => c.req.query(name) || undefined;
-  const reason = c.req.query("reason");
   return {
     channel: given("channel"),
-    ...(reason !== undefined && { reason }),
+    reason: given("reason"),
     text: given("q"),
     after: given("after"),
     limit: rowsOfPage + 1,
@@ -106,13 +105,12 @@ function groupEntry(
   index: number,
 ): Markup {
   const all = group.count >= mostCounted ? "all" : `all ${count(group.count)}`;
-  const link =
-    withQuery(c.req.path, { kind, channel: group.channel }) + `&reason=${encodeURIComponent(group.group)}`;
+  const link = withQuery(c.req.path, { kind, channel: group.channel, reason: group.group });
   const fields = (action: ItemAction["action"]) =>
     html`<input type="hidden" name="kind" value="${kind}" /><input type="hidden" name="group" value="${group.group}" /><input type="hidden" name="channel" value="${group.channel}" /><input type="hidden" name="action" value="${action}" /><input type="hidden" name="back" value="${here(c)}" />`;
-  const what = titleOf(group.group, group.reason);
+  const what = group.group;
   return html`<li>
-    <span class="what"><a href="${link}">${what}</a><span class="muted"> ${group.channel}</span></span>
+    <span class="what"><a href="${link}">${what}</a> <span class="muted">${group.channel}</span><span class="reason">${group.reason ?? ""}</span></span>
     <strong class="number">${about(group.count)}</strong>
     <span class="actions">
       ${form(c, to, html`${fields("release")}<button>${wording.release} ${all}<span class="hidden">: ${what}</span></button>`)}
@@ -130,10 +128,6 @@ function groupEntry(
 }
 
 const whyField = html`<label class="field"><span>Reason (stored with each item)</span><input type="text" name="why" maxlength="200" required /></label>`;
-
-/** A code in words: `cap-sender`, and the reason where there is one. */
-export const titleOf = (group: string, reason: string | null): string =>
-  (reason ?? group) || "no reason stored";
 
 /** The table of a list, in a form with the actions on checked items. `wording`: null for a list without actions. */
 export function itemTable(
@@ -178,8 +172,8 @@ function itemRow(item: ListedItem, kind: string, picks: boolean, waits: boolean)
   return html`<tr>
     ${picks ? html`<td class="pick"><input type="checkbox" name="id" value="${id}" aria-label="Select ${name}: ${subject ?? id}" /></td>` : ""}
     <th scope="row"><a href="${pathOf(item, kind)}">${name}</a><span class="muted wrap">${subject ?? ""}</span></th>
-    <td data-label="Reason" class="wrap"><div>${group !== "" && group !== reason ? html`<span class="badge ${state === "failed" ? "bad" : "off"}">${group}</span>` : ""}
-      ${reason ?? (group === "" ? html`<span class="badge off">${state}</span>` : "")}</div></td>
+    <td data-label="Reason" class="wrap"><div>${group !== state || reason === null ? html`<span class="badge ${state === "failed" ? "bad" : "off"}">${group}</span>` : ""}
+      ${reason ?? ""}</div></td>
     <td data-label="Channel">${channel}</td>
     <td data-label="${waits ? "Arrived" : "Time"}" class="nowrap">${when(at)}</td>
     ${waits ? html`<td data-label="Due" class="nowrap">${due === null ? "" : when(due)}</td>` : ""}

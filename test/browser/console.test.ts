@@ -62,7 +62,7 @@ describeReal("The web console in Chromium", missing, () => {
   it("sends forty held replies with one reason again, and no other", async () => {
     const { page, db } = await open({}, async (store) => {
       await populate(store, { replies: 40 });
-      await store.tx((q) => heldReply(q, 40, "the mailbox is full"));
+      await store.tx((q) => heldReply(q, 40, "the mailbox is full", "given-up"));
     });
     await page.getByRole("link", { name: /held/ }).first().click();
     await page.getByRole("button", { name: /^Send all 40/ }).click();
@@ -124,6 +124,22 @@ describeReal("The web console in Chromium", missing, () => {
     await page.getByRole("row", { name: /eva@example\.org/ }).waitFor();
     await rig.web.close();
     await page.getByText("Not connected").waitFor();
+  });
+
+  it("pauses a channel with a reason, shows it, and resumes it", async () => {
+    const { page, db } = await open();
+    await page.locator("#pause-support-mail > summary").click();
+    await page.locator("#pause-support-mail").getByLabel("Reason").fill("the agent answers nonsense");
+    await page.getByRole("button", { name: "Pause support-mail" }).click();
+    await page.getByRole("status").filter({ hasText: "Channel support-mail is paused." }).waitFor();
+    const row = page.getByRole("row", { name: /^support-mail/ });
+    expect(await row.textContent()).toContain("Paused: the agent answers nonsense");
+    const pauses = () =>
+      db.read((q) => q.all("SELECT channel, reason FROM channel_pauses WHERE until IS NULL"));
+    expect(await pauses()).toEqual([{ channel: "support-mail", reason: "the agent answers nonsense" }]);
+    await row.getByRole("button", { name: "Resume" }).click();
+    await page.getByRole("status").filter({ hasText: "Channel support-mail is resumed." }).waitFor();
+    expect(await pauses()).toEqual([]);
   });
 
   it("can be read and used without JavaScript", async () => {
@@ -202,7 +218,7 @@ async function busyStore(db: Database): Promise<void> {
   await populate(db, { replies: 12 });
   await db.tx(async (q) => {
     for (let n = 0; n < 4; n++)
-      await heldReply(q, 20 + n, "the recipient's mailbox is full: 452 4.2.2 over quota");
+      await heldReply(q, 20 + n, "the recipient's mailbox is full: 452 4.2.2 over quota", "given-up");
     const hour = 3_600_000;
     for (let n = 0; n < 240; n++) {
       const at = Date.now() - ((n * 37) % 240) * (hour / 10);

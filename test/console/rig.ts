@@ -64,7 +64,6 @@ export async function consoleRig(
     storeState: async () => state.current,
     kindOf: () => "email",
     policy: () => null,
-    kindOf: () => null,
   };
   const web = await startConsole({
     context,
@@ -146,11 +145,12 @@ export async function refused(
   return number;
 }
 
-/** A reply that is held with one of two reasons. */
+/** A reply that is held. */
 export async function heldReply(
   q: Query,
   n: number,
   reason = "its outcome is unknown: the connection ended after the last byte",
+  code = "unknown-outcome",
 ) {
   const of = await conversation(q, `held${n}`, "support-mail", `person${n}@example.org`);
   await put(q, "conversations", of, `subject = 'Question ${n}'`);
@@ -163,13 +163,14 @@ export async function heldReply(
     platformId: null,
   });
   await q.run(
-    `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, attempts, due_at, reason, created_at, updated_at)
-     VALUES ($1, $2, 'support-mail', $3, $4, 1, 'held', 0, '{}', 1, now_ms(), $5, now_ms(), now_ms())`,
+    `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, attempts, due_at, reason, code, created_at, updated_at)
+     VALUES ($1, $2, 'support-mail', $3, $4, 1, 'held', 0, '{}', 1, now_ms(), $5, $6, now_ms(), now_ms())`,
     `draft${n}`,
     of,
     `reply${n}`,
     `person${n}@example.org`,
     reason,
+    code,
   );
   await q.run(
     `INSERT INTO lanes (id, conversation, channel, direction, next_seq) VALUES ($1, $2, 'support-mail', 'out', 2)

@@ -3,130 +3,79 @@
 
 import { Hono } from "hono";
 import { html } from "hono/html";
-import type { ChannelReport } from "../../channels/readiness.ts";
+import { duration } from "../../config/schema/values.ts";
 import type { Query } from "../../store/driver.ts";
-import { type ChannelOverview, overview } from "../../store/operators/overview.ts";
+import { pause, resume } from "../../store/operators/channels.ts";
+import { overview } from "../../store/operators/overview.ts";
 import { type UnclosedEscalations, unclosedEscalations } from "../../store/tables/escalations.ts";
+import { type ChannelPause, channelPauses, everyChannel } from "../../store/tables/pauses.ts";
 import { Activity, type ActivityReport } from "../activity.ts";
+import { type ChannelRow, channelTable, pauseOfAll, rowsOf } from "../channels.ts";
 import { activityChart, total } from "../chart.ts";
 import type { ConsoleContext, ConsoleEnv, StoreState } from "../context.ts";
-import { count, type Markup, page, span, when } from "../page.ts";
+import { count, done, type Markup, page, when } from "../page.ts";
 
 /** Most escalations that the page lists. */
 const mostEscalations = 10;
-
-type RowLevel = "bad" | "warn" | "off" | "good";
-
-interface ChannelRow {
-  readonly id: string;
-  /** Null for a channel that has work in the store, and does not run on this node. */
-  readonly report: ChannelReport | null;
-  readonly level: RowLevel;
-  readonly state: string;
-  readonly reasons: readonly string[];
-  readonly nextAt: number | null;
-  readonly last: number | null;
-  readonly waiting: number;
-  readonly held: number;
-  /** Milliseconds since the oldest waiting message arrived; null when nothing waits. */
-  readonly oldest: number | null;
-}
 
 export function overviewPage(context: ConsoleContext): Hono<ConsoleEnv> {
   const app = new Hono<ConsoleEnv>();
   const activity = new Activity(context);
   app.get("/", async (c) => {
-    const { channels, escalations } = await context.db.read(load);
+    const { channels, escalations, pauses } = await context.db.read(load);
     const report = await activity.read();
     const state = await context.storeState();
-    const rows = rowsOf(context, channels, report);
+    const rows = rowsOf(context, channels, pauses, report);
+    const all = pauseOfAll(pauses);
     return page(c, {
       title: "Overview",
       main: html`<h1>Overview</h1>
-        ${notices(state, rows, escalations)} ${tiles(rows, escalations, report)} ${channelTable(rows, context.clock.now())}
-        ${escalationList(escalations)}
+        ${notices(state, rows, escalations, all)} ${tiles(rows, escalations, report)}
+        ${channelTable(c, rows, all, context.clock.now())} ${escalationList(escalations)}
         <section class="panel" aria-labelledby="activity">
           <h2 id="activity">Last 24 hours</h2>
           ${activityChart(report)}
         </section>`,
     });
   });
+  app.post("/channels/pause", async (c) => {
+    const fields = await c.req.formData();
+    const channel = String(fields.get("channel"));
+    const time = duration.safeParse(fields.get("time"));
+    const reason =
+      String(fields.get("reason") ?? "")
+        .trim()
+        .slice(0, 200) || "no reason given";
+    if (!isKnown(context, channel)) return done(c, "/", "There is no such channel.", "failed");
+    await pause(context.db, { channel, reason, forMs: time.success ? time.data : null });
+    context.log.info({ channel }, "an operator paused a channel in the console");
+    return done(
+      c,
+      "/",
+      `${nameOf(channel)} paused. Messages are received and stored, and nothing is asked or sent to customers.`,
+    );
+  });
+  app.post("/channels/resume", async (c) => {
+    const channel = String((await c.req.formData()).get("channel"));
+    if (!isKnown(context, channel)) return done(c, "/", "There is no such channel.", "failed");
+    const { ended } = await resume(context.db, channel);
+    context.log.info({ channel }, "an operator resumed a channel in the console");
+    return done(c, "/", ended === null ? `${nameOf(channel)} not paused.` : `${nameOf(channel)} resumed.`);
+  });
   return app;
 }
 
+const isKnown = (context: ConsoleContext, channel: string): boolean =>
+  channel === everyChannel || context.channels().some(({ id }) => id === channel);
+
+const nameOf = (channel: string): string =>
+  channel === everyChannel ? "All channels are" : `Channel ${channel} is`;
+
 async function load(q: Query) {
-  return { channels: await overview(q), escalations: await unclosedEscalations(q, mostEscalations) };
-}
-
-const order: readonly RowLevel[] = ["bad", "warn", "good", "off"];
-
-/** One row per channel, problems first, then in the configuration's order. */
-function rowsOf(
-  context: ConsoleContext,
-  stored: readonly ChannelOverview[],
-  report: ActivityReport,
-): readonly ChannelRow[] {
-  const running = context.channels();
-  const known = new Map(stored.map((one) => [one.channel, one]));
-  const rest = stored.filter(({ channel }) => !running.some(({ id }) => id === channel));
-  const rows = [
-    ...running.map((channel) => rowOf(context, channel.id, channel, known.get(channel.id), report)),
-    ...rest
-      .map((one) => rowOf(context, one.channel, null, one, report))
-      .filter(({ waiting, held }) => waiting + held > 0),
-  ];
-  return rows.toSorted((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
-}
-
-function rowOf(
-  { clock, timing }: ConsoleContext,
-  id: string,
-  report: ChannelReport | null,
-  stored: ChannelOverview | undefined,
-  { last }: ActivityReport,
-): ChannelRow {
-  const work = workOf(stored);
-  const paused = stored?.paused_reason ?? null;
-  const isLate = (work.oldest ?? 0) > timing.console.late;
-  const reasons = [
-    ...(report?.reason ? [report.reason] : []),
-    ...(report?.not_asking ? [`The agent is not asked: ${report.not_asking}`] : []),
-    ...(paused === null ? [] : [`Sending is paused: ${paused}`]),
-    ...(report?.warnings ?? []),
-    ...(report === null ? ["It is not configured, or disabled, and has work in the store."] : []),
-  ];
-  const retry = report?.retry_at ? Date.parse(report.retry_at) : null;
-  const resumes = stored && stored.paused_for > 0 ? clock.now() + stored.paused_for : null;
-  const isBroken =
-    report !== null &&
-    (report.state === "degraded" || report.state === "unauthorized" || report.key_rejected);
-  const isWatched = reasons.length > 0 || isLate || work.held > 0 || report?.state === "connecting";
   return {
-    id,
-    report,
-    level: isBroken ? "bad" : isWatched ? "warn" : "good",
-    state:
-      report === null ? "not running" : paused !== null && report.state === "ready" ? "paused" : report.state,
-    reasons,
-    nextAt: retry !== null && retry > clock.now() ? retry : resumes,
-    last: last.get(id) ?? null,
-    ...work,
-  };
-}
-
-function workOf(stored: ChannelOverview | undefined): Pick<ChannelRow, "waiting" | "held" | "oldest"> {
-  if (stored === undefined) return { waiting: 0, held: 0, oldest: null };
-  const { events, turns, replies, drafts, oldest_waiting: oldest } = stored;
-  const of = (counts: ChannelOverview["events"], ...states: readonly string[]) =>
-    states.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
-  return {
-    waiting:
-      of(events, "stored") +
-      of(turns, "waiting", "asking", "unknown") +
-      of(replies, "ready") +
-      of(drafts, "queued", "sending", "unknown"),
-    held: of(events, "held", "failed") + of(drafts, "held", "failed"),
-    oldest,
+    channels: await overview(q),
+    escalations: await unclosedEscalations(q, mostEscalations),
+    pauses: await channelPauses(q),
   };
 }
 
@@ -135,6 +84,7 @@ function notices(
   { problem, warnings }: StoreState,
   rows: readonly ChannelRow[],
   escalations: UnclosedEscalations,
+  all: ChannelPause | null,
 ): Markup {
   const broken = rows.filter(({ level }) => level === "bad");
   const found = [
@@ -155,6 +105,9 @@ function notices(
           ] as const,
         ]
       : []),
+    ...(all === null
+      ? []
+      : [["warn", html`All channels are paused since ${when(all.since)}: ${all.reason}`] as const]),
     ...warnings.map((text) => ["warn", html`${text}. <a href="/held">Show held</a>`] as const),
   ];
   if (found.length === 0) return "";
@@ -180,60 +133,6 @@ function tiles(
     <li><a href="/conversations"><strong>${count(total(report, "received"))}</strong> received in 24 h</a></li>
     <li><a href="/refused"><strong>${count(total(report, "refused"))}</strong> refused in 24 h</a></li>
   </ul>`;
-}
-
-/** A channel that works has a green badge, whatever waits on it. */
-const badgeOf = (state: string, level: RowLevel): RowLevel =>
-  state === "ready" || state === "standby" ? "good" : level;
-
-const stateNames: Readonly<Record<string, string>> = { unauthorized: "credentials refused" };
-
-const linked = (path: string, value: number): Markup =>
-  value === 0 ? "0" : html`<a href="${path}">${count(value)}</a>`;
-
-function channelTable(rows: readonly ChannelRow[], now: number): Markup {
-  if (rows.length === 0)
-    return html`<section class="panel"><p class="empty">No channel is configured.</p></section>`;
-  return html`<section class="panel flush" aria-labelledby="channels">
-    <h2 id="channels">Channels</h2>
-    <div class="scroll" role="group" aria-labelledby="channels" tabindex="0">
-      <table class="cards">
-        <thead>
-          <tr>
-            <th scope="col">Channel</th>
-            <th scope="col">State</th>
-            <th scope="col">Since</th>
-            <th scope="col">Next attempt</th>
-            <th scope="col">Last message</th>
-            <th scope="col" class="number">Waiting</th>
-            <th scope="col" class="number">Held</th>
-            <th scope="col" class="number">Oldest</th>
-          </tr>
-        </thead>
-        <tbody>
-          ${rows.map((row) => channelRow(row, now))}
-        </tbody>
-      </table>
-    </div>
-  </section>`;
-}
-
-function channelRow(
-  { id, report, level, state, reasons, nextAt, last, waiting, held, oldest }: ChannelRow,
-  now: number,
-): Markup {
-  const query = `channel=${encodeURIComponent(id)}`;
-  return html`<tr>
-    <th scope="row">${id}<span class="muted">${report?.adapter ?? ""}</span></th>
-    <td data-label="State"><div><span class="badge ${badgeOf(state, level)}">${stateNames[state] ?? state}</span>
-      ${reasons.map((reason) => html`<span class="reason wrap">${reason}</span>`)}</div></td>
-    <td data-label="Since">${report === null ? "" : when(Date.parse(report.since))}</td>
-    <td data-label="Next attempt">${nextAt === null ? "" : when(nextAt)}</td>
-    <td data-label="Last message">${last === null ? html`<span>none</span>` : html`<span>${span(now - last)} ago</span>`}</td>
-    <td data-label="Waiting" class="number">${linked(`/waiting?${query}`, waiting)}</td>
-    <td data-label="Held" class="number">${linked(`/held?${query}`, held)}</td>
-    <td data-label="Oldest" class="number nowrap">${oldest === null ? "" : span(oldest)}</td>
-  </tr>`;
 }
 
 function escalationList({ rows, open, taken }: UnclosedEscalations): Markup {

@@ -6,7 +6,7 @@ import { groupMessages, listMessages } from "../../store/operators/worklists.ts"
 import { actOn } from "../actions.ts";
 import type { ConsoleContext, ConsoleEnv } from "../context.ts";
 import { count, done, page, withQuery } from "../page.ts";
-import { filterOf, filters, itemTable, titleOf } from "../worklist.ts";
+import { filterOf, filters, itemTable } from "../worklist.ts";
 
 export function refusedPage(context: ConsoleContext): Hono<ConsoleEnv> {
   const app = new Hono<ConsoleEnv>();
@@ -18,7 +18,7 @@ export function refusedPage(context: ConsoleContext): Hono<ConsoleEnv> {
     }));
     const byCode = Map.groupBy(groups, ({ group }) => group);
     const link = (code: string) =>
-      `${withQuery("/refused", { kind: "messages", channel: filter.channel })}&reason=${encodeURIComponent(code)}`;
+      withQuery("/refused", { kind: "messages", channel: filter.channel, reason: code });
     return page(c, {
       title: "Refused",
       main: html`<h1>Refused</h1>
@@ -26,7 +26,7 @@ export function refusedPage(context: ConsoleContext): Hono<ConsoleEnv> {
         <ul class="codes" aria-label="By reason">
           ${[...byCode].map(
             ([code, own]) =>
-              html`<li><a class="badge off" href="${link(code)}" ${code === filter.reason ? html`aria-current="true"` : ""}>${titleOf(code, code === "" ? null : code)} ${count(own.reduce((sum, one) => sum + one.count, 0))}</a></li>`,
+              html`<li><a class="badge off" href="${link(code)}" ${code === filter.reason ? html`aria-current="true"` : ""}>${code} ${count(own.reduce((sum, one) => sum + one.count, 0))}</a></li>`,
           )}
         </ul>
         ${itemTable(c, "/refused/act", "messages", items, { release: "Answer", drop: null })}`,

@@ -10,7 +10,7 @@ export const mostCounted = 5000;
 
 export interface ListFilter {
   readonly channel?: string | undefined;
-  /** Code of a message, reason of a reply. */
+  /** `ListedItem.group`. */
   readonly reason?: string | undefined;
   /** Part of the sender or the subject. */
   readonly text?: string | undefined;
@@ -23,7 +23,7 @@ export interface ListedItem {
   readonly id: string;
   readonly channel: string;
   readonly state: string;
-  /** What the items of one group share: the code of a message, the reason of a reply. */
+  /** What the items of one group share: the code, or the state of an item without one. */
   readonly group: string;
   readonly reason: string | null;
   readonly person: string | null;
@@ -68,7 +68,7 @@ const itemOfEvent = (row: EventItem, isWaiting: boolean): ListedItem => ({
   id: String(row.id),
   channel: row.channel,
   state: row.state,
-  group: row.code ?? "",
+  group: row.code ?? row.state,
   reason: row.reason,
   person: row.sender,
   subject: row.subject,
@@ -96,7 +96,7 @@ export async function listMessages(
     const rows = await q.all<EventItem>(
       `SELECT * FROM (SELECT ${eventColumns} FROM events
          WHERE state IN ('ignored', 'held', 'failed') AND state = $1 AND id < $2 ORDER BY id DESC LIMIT ${mostScanned}) AS newest
-       WHERE kind = 'message' AND (channel = $3 OR $3 = '') AND (COALESCE(code, '') = $4 OR $5 = 1)
+       WHERE kind = 'message' AND (channel = $3 OR $3 = '') AND (COALESCE(code, state) = $4 OR $5 = 1)
          AND ($6 = '' OR LOWER(sender) LIKE $6 ESCAPE '!' OR LOWER(subject) LIKE $6 ESCAPE '!') LIMIT $7`,
       state,
       before,
@@ -120,10 +120,10 @@ export async function groupMessages(q: Query, states: readonly MessageState[]): 
   for (const state of states)
     groups.push(
       ...(await q.all<ListedGroup>(
-        `SELECT channel, COALESCE(code, '') AS "group", MIN(reason) AS reason, COUNT(*) AS count
-         FROM (SELECT channel, code, reason, kind FROM events
+        `SELECT channel, COALESCE(code, state) AS "group", MIN(reason) AS reason, COUNT(*) AS count
+         FROM (SELECT channel, state, code, reason, kind FROM events
            WHERE state IN ('ignored', 'held', 'failed') AND state = $1 ORDER BY id DESC LIMIT ${mostCounted}) AS newest
-         WHERE kind = 'message' GROUP BY channel, COALESCE(code, '')`,
+         WHERE kind = 'message' GROUP BY channel, COALESCE(code, state)`,
         state,
       )),
     );
@@ -136,6 +136,7 @@ interface DraftItem {
   readonly id: string;
   readonly channel: string;
   readonly state: string;
+  readonly code: string | null;
   readonly reason: string | null;
   readonly recipient: string;
   readonly subject: string | null;
@@ -146,13 +147,13 @@ interface DraftItem {
 }
 
 const draftColumns =
-  "drafts.id, drafts.channel, drafts.state, drafts.reason, drafts.recipient, drafts.conversation, drafts.attempts, drafts.updated_at, drafts.due_at, (SELECT subject FROM conversations WHERE conversations.id = drafts.conversation) AS subject";
+  "drafts.id, drafts.channel, drafts.state, drafts.code, drafts.reason, drafts.recipient, drafts.conversation, drafts.attempts, drafts.updated_at, drafts.due_at, (SELECT subject FROM conversations WHERE conversations.id = drafts.conversation) AS subject";
 
 const itemOfDraft = (row: DraftItem, isWaiting: boolean): ListedItem => ({
   id: row.id,
   channel: row.channel,
   state: row.state,
-  group: row.reason ?? "",
+  group: row.code ?? row.state,
   reason: row.reason,
   person: row.recipient,
   subject: row.subject,
@@ -173,7 +174,7 @@ export async function listReplies(
   const rows = await q.all<DraftItem>(
     `SELECT * FROM (SELECT ${draftColumns} FROM drafts
        WHERE drafts.state = $1 AND drafts.updated_at <= $2 ORDER BY drafts.updated_at DESC, drafts.id DESC LIMIT ${mostScanned}) AS newest
-     WHERE (updated_at < $2 OR id < $3) AND (channel = $4 OR $4 = '') AND (COALESCE(reason, '') = $5 OR $6 = 1)
+     WHERE (updated_at < $2 OR id < $3) AND (channel = $4 OR $4 = '') AND (COALESCE(code, state) = $5 OR $6 = 1)
        AND ($7 = '' OR LOWER(recipient) LIKE $7 ESCAPE '!' OR LOWER(subject) LIKE $7 ESCAPE '!') LIMIT $8`,
     state,
     Number(time),
@@ -187,12 +188,12 @@ export async function listReplies(
   return rows.map((row) => itemOfDraft(row, false));
 }
 
-/** Counts the last changed replies in this state by channel and reason, most frequent first. */
+/** Counts the last changed replies in this state by channel and code, most frequent first. */
 export async function groupReplies(q: Query, state: ReplyState): Promise<ListedGroup[]> {
   return q.all<ListedGroup>(
-    `SELECT channel, COALESCE(reason, '') AS "group", reason, COUNT(*) AS count
-     FROM (SELECT channel, reason FROM drafts WHERE state = $1 ORDER BY updated_at DESC LIMIT ${mostCounted}) AS newest
-     GROUP BY channel, reason ORDER BY count DESC`,
+    `SELECT channel, COALESCE(code, state) AS "group", MIN(reason) AS reason, COUNT(*) AS count
+     FROM (SELECT channel, state, code, reason FROM drafts WHERE state = $1 ORDER BY updated_at DESC LIMIT ${mostCounted}) AS newest
+     GROUP BY channel, COALESCE(code, state) ORDER BY count DESC`,
     state,
   );
 }
