@@ -160,12 +160,12 @@ function channelRow(c: Context<ConsoleEnv>, row: ChannelRow, now: number): Marku
   const { id, report, level, state, reasons, pause, nextAt, last, waiting, held, oldest } = row;
   const query = `channel=${encodeURIComponent(id)}`;
   return html`<tr>
-    <th scope="row">${id}<span class="muted">${report?.adapter ?? ""}</span></th>
+    <th scope="row" class="nowrap">${id}<span class="muted">${report?.adapter ?? ""}</span></th>
     <td data-label="State"><div><span class="badge ${badgeOf(state, level)}">${stateNames[state] ?? state}</span>
       ${reasons.map((reason) => html`<span class="reason wrap">${reason}</span>`)}</div></td>
-    <td data-label="Since">${report === null ? "" : when(Date.parse(report.since))}</td>
-    <td data-label="Next attempt">${nextAt === null ? "" : when(nextAt)}</td>
-    <td data-label="Last message">${last === null ? html`<span>none</span>` : html`<span>${span(now - last)} ago</span>`}</td>
+    <td data-label="Since" class="nowrap">${report === null ? "" : when(Date.parse(report.since))}</td>
+    <td data-label="Next attempt" class="nowrap">${nextAt === null ? "" : when(nextAt)}</td>
+    <td data-label="Last message" class="nowrap">${last === null ? html`<span>none</span>` : html`<span>${span(now - last)} ago</span>`}</td>
     <td data-label="Waiting" class="number">${linked(`/waiting?${query}`, waiting)}</td>
     <td data-label="Held" class="number">${linked(`/held?${query}`, held)}</td>
     <td data-label="Oldest" class="number nowrap">${oldest === null ? "" : span(oldest)}</td>

@@ -102,6 +102,9 @@ details.act{display:inline-block}
 details.act[open]{display:block;background:var(--soft);border-radius:.5rem;padding:.75rem;width:100%}
 details.act>form{margin-top:.6rem;display:flex;flex-wrap:wrap;gap:.6rem;align-items:end}
 .pager{display:flex;gap:1rem;align-items:center;margin:1rem 0;justify-content:space-between}
+details.act>summary{white-space:nowrap}
+td.act details[open]{min-width:15rem;white-space:normal}
+.panel>.bar.head{border-top:0;margin:0;justify-content:space-between}
 .reasons{list-style:none;margin:0;padding:0}
 .reasons li{display:flex;flex-wrap:wrap;align-items:center;gap:.5rem 1rem;padding:.6rem 1.1rem;border-top:1px solid var(--line)}
 .reasons .what{flex:1 1 18rem;min-width:0;overflow-wrap:anywhere}
