@@ -6,11 +6,16 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const documents = globSync(["README.md", "docs/*.md", "{src,adapters,test}/**/README.md"], { cwd: root });
-const sources = globSync("{src,adapters,test}/**/*.{ts,sql}", { cwd: root })
-  .map((path) => readFileSync(join(root, path), "utf8"))
-  .join("\n");
-const words = new Set(sources.match(/\w+/g));
+const documents = globSync(
+  ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/*.md", "{src,adapters,test}/**/README.md"],
+  { cwd: root },
+);
+const textOf = (...patterns: string[]): string =>
+  globSync(patterns, { cwd: root })
+    .map((path) => readFileSync(join(root, path), "utf8"))
+    .join("\n");
+const words = new Set(textOf("{src,adapters,test}/**/*.{ts,sql}").match(/\w+/g));
+const program = textOf("{src,adapters}/**/*.ts", "bin/*.cjs");
 
 /** Code spans outside of code blocks. */
 const spansOf = (text: string): string[] =>
@@ -42,5 +47,27 @@ describe("documents", () => {
     expect(missing(text, "src")).toEqual(["engine/absent.ts", "absent.ts"]);
     const name = ["no", "Such", "Name"].join("");
     expect(missing(`\`${name}\``, "src")).toEqual([name]);
+  });
+});
+
+/** The messages of the troubleshooting page: its headings in code. */
+const messagesIn = (text: string): string[] =>
+  [...text.matchAll(/^### `(.+)`$/gm)].map(([, one = ""]) => one);
+/** Messages, one of whose parts between ellipses the program does not contain. */
+const unknownMessages = (text: string): string[] =>
+  messagesIn(text).filter((message) =>
+    message
+      .split("…")
+      .map((part) => part.trim())
+      .some((part) => !program.includes(part)),
+  );
+
+describe("the troubleshooting page", () => {
+  it("explains only messages that the program prints", () => {
+    const text = readFileSync(join(root, "docs/troubleshooting.md"), "utf8");
+    expect(messagesIn(text).length).toBeGreaterThan(30);
+    expect(unknownMessages(text)).toEqual([]);
+    const absent = ["### `no such", "message anywhere`"].join(" ");
+    expect(unknownMessages(absent)).toHaveLength(1);
   });
 });

