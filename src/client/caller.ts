@@ -6,7 +6,15 @@ import PQueue from "p-queue";
 import Pool from "undici/lib/dispatcher/pool.js";
 import type * as z from "zod";
 import type { operations } from "../wire/operations/index.ts";
-import { failureDetails, failureReason, notFound, once, type Reading } from "../wire/record.ts";
+import {
+  type Failure,
+  failureDetails,
+  failureReason,
+  modelUnavailable,
+  notFound,
+  once,
+  type Reading,
+} from "../wire/record.ts";
 import { type CallResult, type Exchange, exchange, stopped } from "./exchange.ts";
 import type { CallOptions, ClientOptions } from "./options.ts";
 import { tryUpTo } from "./rate.ts";
@@ -271,11 +279,13 @@ function interpretAnswer<T>(result: Answered, expected: Expectation<T>): CallRes
   if (status === 401 || status === 403) return { kind: "unauthorized", reason };
   if (status === 404) {
     // A proxy in front of the platform also answers 404, for paths that it does not know at the moment.
-    const kind = expected.mayBeMissing && isNotFound(failure) ? "missing" : "deferred";
+    const kind = expected.mayBeMissing && isNamed(failure, notFound) ? "missing" : "deferred";
     return { kind, reason };
   }
   if (status === 429)
     return { kind: "deferred", reason, limited: true, ...retryAfter(result.retryAfter, expected.now) };
+  if (status === 503 && isNamed(failure, modelUnavailable))
+    return { kind: "deferred", reason, ...retryAfter(result.retryAfter, expected.now) };
   if (status >= 500) return { kind: "unknown", reason };
   if (status < 400 || passing.has(status)) return { kind: "deferred", reason };
   const details = failureDetails(failure);
@@ -324,8 +334,8 @@ function discreetly(failure: unknown): unknown {
 }
 
 /** Recognizes the interface's own 404 (External API 7). */
-function isNotFound(failure: unknown): boolean {
-  return (failure as { name?: unknown } | null | undefined)?.name === notFound.name;
+function isNamed(failure: unknown, known: Failure): boolean {
+  return (failure as { name?: unknown } | null | undefined)?.name === known.name;
 }
 
 /** Parses Retry-After (RFC 9110 section 10.2.3): seconds or a date. Other values and past dates are

@@ -40,6 +40,8 @@ interface DaemonOptions {
   /** URL of the listener itself. */
   readonly url: string;
   readonly load: () => ReturnType<typeof loadConfig>;
+  /** Gives the embedded platform the agents of a new configuration. Rejects when one is invalid. */
+  readonly redefine: (config: Config) => Promise<void>;
   readonly notifier: Notifier;
   readonly log: RunningLog;
   readonly io: Io;
@@ -191,7 +193,7 @@ export class Daemon {
   }
 
   async #tryReload(): Promise<ReloadOutcome> {
-    const { load, log, io } = this.#options;
+    const { load, redefine, log, io } = this.#options;
     try {
       const next = await load();
       if (!next.ok) {
@@ -202,6 +204,7 @@ export class Daemon {
       }
       const secrets = secretValues(next.config);
       log.setSecrets([...secretValues(this.#config), ...secrets]);
+      await redefine(next.config);
       const restart = await this.#app.reload(next.config);
       this.#config = next.config;
       log.setSecrets(secrets);

@@ -1,6 +1,6 @@
 // bridgehead run: starts the daemon from its configuration file, and stops it at SIGTERM. `Daemon` runs it in between.
 
-import { readFile } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import type { Clock, Log } from "bridgehead/contract";
 import { type App, type OpenedStore, openStore, startApp } from "../app.ts";
@@ -20,7 +20,7 @@ import { Statistics } from "../ops/statistics.ts";
 import { createNotifier, isJournal, type Notifier } from "../ops/systemd.ts";
 import { standardTiming, type Timing } from "../ops/timing.ts";
 import type { Traces } from "../ops/traces.ts";
-import type { Platform } from "../platform/index.ts";
+import type { AgentDefinition, InlineAgent, Platform } from "../platform/index.ts";
 import { migrations } from "../store/migrate.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
 import { alarmed, Daemon, freeBytesOf, readiness, storeState } from "./daemon.ts";
@@ -57,7 +57,15 @@ export async function run(
     );
 
   const notifier = createNotifier(io.env, log, timing.health);
-  const platform = await embeddedPlatform(config, clock, log);
+  let platform: Platform | null;
+  try {
+    platform = await embeddedPlatform(config, clock, log);
+  } catch (error) {
+    const { agentProblems } = error as { readonly agentProblems?: readonly string[] };
+    if (agentProblems === undefined) throw error;
+    for (const problem of agentProblems) io.err(problem);
+    return exitCodes.config;
+  }
   let app: App | null = null;
   let listener: Listener | null = null;
   let webConsole: WebConsole | null = null;
@@ -104,7 +112,8 @@ export async function run(
       retire: async (routes) => listener?.retire(routes),
     });
     webConsole = await serveConsole(app, config, log, timing);
-    await new Daemon(app, { config, url, load, notifier, log, io, timing, statistics }).run();
+    const redefine = async (next: Config) => platform?.redefine(await embeddedAgents(next));
+    await new Daemon(app, { config, url, load, redefine, notifier, log, io, timing, statistics }).run();
     await notifier.stopping();
     return exitCodes.ok;
   } finally {
@@ -206,25 +215,70 @@ async function tracesOf(
   return openTraces({ ...otlp, installation, version: packageVersion(), node, clock, log, timing });
 }
 
-/** Starts the embedded platform when it is configured; returns null otherwise. Rejects with the problems
- *  of the agents file. */
+/** Starts the embedded platform when it is configured; returns null otherwise. Rejects with the problems of its
+ *  agents. */
 export async function embeddedPlatform(config: Config, clock: Clock, log: Log): Promise<Platform | null> {
   const { embedded, rate } = config.platform;
   if (!embedded) return null;
   // Loaded on demand: a daemon with an external platform does not need it.
-  const { readAgents, startPlatform } = await import("../platform/index.ts");
-  const folder = dirname(config.file);
-  const file = resolve(folder, embedded.agents);
+  const { startPlatform } = await import("../platform/index.ts");
+  await mkdir(dirname(embedded.database), { recursive: true, mode: 0o700 });
   const platform = await startPlatform({
-    file: resolve(folder, embedded.database),
+    file: embedded.database,
     listen: embedded.listen,
-    agents: readAgents(await readFile(file, "utf8"), file),
+    agents: await embeddedAgents(config),
     clock,
     log,
     rate: { requests: rate.requests, perSeconds: rate.per / 1000 },
   });
   log.info({ url: platform.url }, "embedded platform listening");
   return platform;
+}
+
+/** Returns the agents of the embedded platform: of its file, or of this configuration. Throws an Error with
+ *  `agentProblems`, one line for each. */
+export async function embeddedAgents(config: Config): Promise<readonly AgentDefinition[]> {
+  const { inlineAgents, readAgents } = await import("../platform/index.ts");
+  const { model } = config;
+  const file = config.platform.embedded?.agents;
+  try {
+    if (file !== undefined) return readAgents(await readFile(file, "utf8"), file);
+    if (model === null) return [];
+    const seconds = { timeout: model.timeout / 1000, total_timeout: model.total_timeout / 1000 };
+    return inlineAgents(inlineBlocks(config), { ...model, ...seconds }, config.file);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const text = code === undefined ? message : `${file}: cannot be read (${code})`;
+    throw Object.assign(new Error(text, { cause: error }), { agentProblems: text.split("\n") });
+  }
+}
+
+function inlineBlocks({ agents, channels, escalation, retention }: Config): InlineAgent[] {
+  return Object.entries(agents).map(([name, { key, instructions, knowledge, skills }]) => {
+    const own = channels.filter(({ core }) => core.enabled && core.agent === name);
+    const addressOn = (kind: "email" | "sms") => {
+      const channel = own.find(({ adapter }) => adapter.traits.platform === kind);
+      if (channel === undefined) return {};
+      // Adapters name their address in one of these keys; it is shown, and not used for delivery.
+      const { address, number, imap } = channel.settings as {
+        readonly address?: string;
+        readonly number?: string;
+        readonly imap?: { readonly user?: string };
+      };
+      return { [kind]: address ?? number ?? imap?.user ?? channel.id };
+    };
+    return {
+      name,
+      key,
+      instructions,
+      knowledge: knowledge ?? [],
+      skills,
+      addresses: { ...addressOn("email"), ...addressOn("sms") },
+      voice: own.some(({ adapter }) => adapter.traits.platform === "voice"),
+      escalates: escalation !== null,
+      retentionMs: retention.events,
+    };
+  });
 }
 
 /** Retries until the store is reachable; null when `signal` aborts before. Rejects on an error that a

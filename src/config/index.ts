@@ -25,8 +25,16 @@ export {
 export type CoreChannel = DeepReadonly<
   Omit<z.output<typeof coreChannel>, "on_new_message"> & { on_new_message: "send" | "drop" }
 >;
-export type PlatformConfig = DeepReadonly<File["platform"]>;
-export type AgentConfig = DeepReadonly<File["agents"][string]>;
+export type PlatformConfig = DeepReadonly<Omit<File["platform"], "embedded">> & {
+  /** Absolute paths. `agents` is absent when the agents are defined in this file, with the key `model`. */
+  readonly embedded?: {
+    readonly agents?: string;
+    readonly database: string;
+    readonly listen: { readonly host: string; readonly port: number };
+  };
+};
+/** An agent of the embedded platform without a key in the file has one that changes with the process. */
+export type AgentConfig = DeepReadonly<File["agents"][string] & { key: string }>;
 export type StoreConfig =
   /** An absolute path. */
   | { readonly kind: "sqlite"; readonly file: string }
@@ -45,6 +53,8 @@ export interface Config {
   /** Absolute path of the file this was read from. */
   readonly file: string;
   readonly platform: PlatformConfig;
+  /** The model of the agents below; null when a platform elsewhere, or a file of its own, defines them. */
+  readonly model: DeepReadonly<NonNullable<File["model"]>> | null;
   readonly agents: { readonly [name: string]: AgentConfig };
   /** In the file's order, disabled ones included. */
   readonly channels: readonly ChannelConfig[];

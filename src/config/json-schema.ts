@@ -24,12 +24,14 @@ export function jsonSchema(adapters: Readonly<Record<string, AdapterDefinition>>
     },
     additionalProperties: true,
   };
-  const { channels } = root.properties ?? {};
+  const { channels, platform: { type: _object, ...platform } = {} } = root.properties ?? {};
+  // The keywords for objects do not apply to the short form, a text.
+  const bothForms = { ...platform, anyOf: [{ type: "object" }, { const: "embedded" }] };
   const withBlocks = { ...channels, additionalProperties: { oneOf: [...blocks, foreign] } };
   return {
     ...root,
     title: "Bridgehead's configuration",
-    properties: { ...root.properties, channels: withBlocks },
+    properties: { ...root.properties, platform: bothForms, channels: withBlocks },
   };
 }
 

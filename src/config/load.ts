@@ -2,7 +2,6 @@
 // that are unavailable to it, do not stop the command. Returns all problems at once. Changes nothing.
 
 import { hostname } from "node:os";
-import { resolve } from "node:path";
 import { channelId } from "bridgehead/contract";
 import {
   type Adapters,
@@ -12,14 +11,8 @@ import {
   remarksOn,
   withDefaults,
 } from "./channels.ts";
-import {
-  databasePath,
-  inOrder,
-  type LoadOptions,
-  openFile,
-  storeConfig,
-  withoutUnresolved,
-} from "./document.ts";
+import { inOrder, type LoadOptions, openFile, storeConfig, withoutUnresolved } from "./document.ts";
+import { embeddedConfig, embeddedProblems, embeddedWarnings, longForm } from "./embedded.ts";
 import { brokenEscalation, policyOf, silentFailures, unauthenticatedResponders } from "./escalation.ts";
 import { explain, type SchemaFinding } from "./explain.ts";
 import type { Config, CoreChannel, Problem } from "./index.ts";
@@ -63,7 +56,7 @@ export async function loadConfig(path: string, options: LoadOptions): Promise<Lo
   const { adapters, findings: missing } = await findAdapters(block(resolved.value), (name) =>
     options.adapters(name, folder),
   );
-  const whole = withDefaults(resolved.value, adapters);
+  const whole = longForm(withDefaults(resolved.value, adapters));
   const root = fileSchema.safeParse(whole);
   const settings = readSettings(block(resolved.value), block(document.value), adapters);
 
@@ -82,6 +75,7 @@ export async function loadConfig(path: string, options: LoadOptions): Promise<Lo
         ...remarks.errors,
         ...brokenEscalation(block(whole), adapters),
         ...pathInPlatform(block(resolved.value)),
+        ...embeddedProblems(block(whole)),
       ],
       resolved.problems,
     ),
@@ -93,6 +87,7 @@ export async function loadConfig(path: string, options: LoadOptions): Promise<Lo
     ...resolved.warnings,
     ...remarks.warnings,
     ...plainPlatform(block(resolved.value)),
+    ...embeddedWarnings(block(whole)),
     ...wideListeners(block(resolved.value)),
     ...silentFailures(block(whole), adapters),
     ...unauthenticatedResponders(block(whole), adapters),
@@ -100,7 +95,8 @@ export async function loadConfig(path: string, options: LoadOptions): Promise<Lo
   if (!root.success || findings.length > 0 || faults.length > 0) {
     return { ok: false, problems: inOrder([...faults, ...located(findings)]), warnings };
   }
-  const config = assemble(opened.file, folder, root.data, settings.read);
+  const timeout = block(block(whole)["platform"])["timeout"];
+  const config = assemble(opened.file, folder, root.data, settings.read, timeout);
   return { ok: true, config, warnings };
 }
 
@@ -111,6 +107,7 @@ function rules(raw: Block, resolved: Block, adapters: Adapters): readonly Schema
   const secrets = embedded ? [] : literalSecrets(own, shape, []);
   return [
     ...secrets,
+    ...literalSecrets({ model: raw["model"] }, shape, []),
     ...literalSecrets({ escalation: raw["escalation"], otlp: raw["otlp"] }, shape, []),
     ...literalStorePassword(raw),
     ...takenNames(resolved),
@@ -120,26 +117,27 @@ function rules(raw: Block, resolved: Block, adapters: Adapters): readonly Schema
   ];
 }
 
-function assemble(file: string, folder: string, data: File, read: ReadonlyMap<string, ReadChannel>): Config {
-  const { embedded } = data.platform;
+function assemble(
+  file: string,
+  folder: string,
+  data: File,
+  read: ReadonlyMap<string, ReadChannel>,
+  writtenTimeout: unknown,
+): Config {
   const channels = Object.entries(data.channels).flatMap(([id, core]) => {
     const own = read.get(id);
     return own === undefined ? [] : [{ id: channelId(id), core: complete(core, read), ...own }];
   });
-  const paths = embedded && {
-    ...embedded,
-    agents: resolve(folder, embedded.agents),
-    database: databasePath(folder, embedded.database),
-  };
+  const store = storeConfig(data.store, folder);
   return freeze({
     file,
-    platform: { ...data.platform, ...(paths && { embedded: paths }) },
-    agents: data.agents,
+    ...embeddedConfig(data, folder, store, writtenTimeout),
+    model: data.model ?? null,
     channels,
     escalation: data.escalation ? policyOf(data.escalation, channels) : null,
     http: { ...data.http, admin_listen: data.http.admin_listen ?? besides(data.http.listen, 1000) },
     console: consoleOf(data),
-    store: storeConfig(data.store, folder),
+    store,
     log: data.log,
     retention: data.retention,
     heartbeat: data.heartbeat ?? null,

@@ -15,8 +15,9 @@ export function maskSecrets(config: Config): Record<string, unknown> {
     id,
     { ...core, ...(masked(settings, secretPaths(shapeOf(adapter.config), settings)) as object) },
   ]);
-  const { platform, agents, escalation } = config;
-  const own = masked({ platform, agents }, secretPaths(shapeOf(file), { platform, agents })) as object;
+  const { platform, model, agents, escalation } = config;
+  const root = { platform, model, agents };
+  const own = masked(root, secretPaths(shapeOf(file), root)) as object;
   return {
     ...config,
     ...own,
@@ -35,8 +36,9 @@ export function maskSecrets(config: Config): Record<string, unknown> {
 export function secretValues(config: Config): readonly string[] {
   const pick = (value: unknown, paths: readonly Path[]): string[] =>
     paths.map((path) => String(at(value, path)));
-  const { platform, agents } = config;
-  const own = pick({ platform, agents }, secretPaths(shapeOf(file), { platform, agents }));
+  const { platform, model, agents } = config;
+  const root = { platform, model, agents };
+  const own = pick(root, secretPaths(shapeOf(file), root));
   const theirs = config.channels.flatMap(({ adapter, settings }) =>
     pick(settings, secretPaths(shapeOf(adapter.config), settings)),
   );

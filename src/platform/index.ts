@@ -8,6 +8,7 @@ export {
 } from "./agents/administration.ts";
 export type { AgentDefinition } from "./agents/definition.ts";
 export { readAgents } from "./agents/file.ts";
+export { type InlineAgent, inlineAgents } from "./agents/inline.ts";
 export type { Platform, PlatformOptions } from "./platform.ts";
 export { startPlatform } from "./platform.ts";
 export { newerFile } from "./store/store.ts";

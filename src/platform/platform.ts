@@ -6,10 +6,11 @@ import type { AddressInfo } from "node:net";
 import type { HttpBindings } from "@hono/node-server";
 import type { Clock, Log } from "bridgehead/contract";
 import { Hono } from "hono";
-import { internalError, notFound } from "../wire/record.ts";
+import { internalError, modelUnavailable, notFound } from "../wire/record.ts";
 import { notDone } from "./agents/define.ts";
 import type { AgentDefinition } from "./agents/definition.ts";
 import { createRoster, type Roster } from "./agents/roster.ts";
+import { isModelFailure } from "./brain/model.ts";
 import { type Patience, standardPatience, watchIdle } from "./conversations/idle.ts";
 import { createTurns, type Turns } from "./conversations/turns.ts";
 import { docsRoutes } from "./docs/page.ts";
@@ -63,6 +64,8 @@ export interface PlatformOptions {
 export interface Platform {
   readonly url: string;
   readonly port: number;
+  /** Replaces the agents. Requests in progress are finished with the earlier definitions. */
+  redefine(agents: readonly AgentDefinition[]): void;
   /** Refuses new requests, waits for open ones, and closes the file. */
   close(): Promise<void>;
 }
@@ -100,7 +103,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       await Promise.all([turns.settled(), library.settled()]);
       store.close();
     };
-    return { port, url: `http://${host.includes(":") ? `[${host}]` : host}:${port}`, close };
+    const redefine = (agents: readonly AgentDefinition[]) => roster.redefine(agents);
+    return { port, redefine, close, url: `http://${host.includes(":") ? `[${host}]` : host}:${port}` };
   } catch (error) {
     store.close();
     throw error;
@@ -146,7 +150,14 @@ function createApp(
   app.onError((error, c) => {
     if (c.req.raw.signal.aborted || isGone(c.env.incoming))
       log.info({ error }, "embedded platform: the client closed the connection");
-    else log.error({ error }, "embedded platform request failed");
+    else if (isModelFailure(error)) {
+      const { model, reason, fix, isPassing, afterMs } = error.modelFailure;
+      log.error({ agent: c.var.agent.name, model, reason, fix }, "model request failed");
+      const message = `${model}: ${reason} (${fix})`;
+      if (!isPassing) return fail(c, { ...internalError, name: "MODEL_ERROR", message });
+      const wait = afterMs === null ? {} : { "retry-after": String(Math.ceil(afterMs / 1000)) };
+      return fail(c, { ...modelUnavailable, message }, wait);
+    } else log.error({ error }, "embedded platform request failed");
     return fail(c, internalError);
   });
   return app;

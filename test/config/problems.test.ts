@@ -29,7 +29,7 @@ channels:
 storage: x
 `;
     expect(await problems(text)).toEqual([
-      '2:8 platform.url: must be an http(s) URL without user, query or fragment (Where is the platform? An http(s) URL, or "embedded" for the one inside the daemon, for trying out.)',
+      '2:8 platform.url: must be an http(s) URL without user, query or fragment (Where is the platform? An http(s) URL, or "embedded" for the one inside the daemon (in short, platform: embedded).)',
       "3:11 platform.rate.request: is not a known key (did you mean requests?)",
       '3:29 platform.rate.per: must be a duration such as "30s", "1.5m", "2h" or "3d" (write a number and one of ms, s, m, h, d, without a space)',
       "5:19 agents.support.key: is a secret written as plain text (put it elsewhere and refer to it: ${env:NAME}, ${file:/path} or ${credential:name})",
@@ -94,9 +94,9 @@ storage: x
       "9:24 channels.office.paper.trai: is not a known key (did you mean tray?)",
     ],
     [
-      "embedded without its block",
+      "embedded without a model",
       good.replace("https://platform.example.com", "embedded"),
-      "1:1 platform.embedded: is missing",
+      "1:1 model: is missing: the embedded platform needs a model that answers",
     ],
     [
       "a port too high",

@@ -159,19 +159,27 @@ agents:
   });
 
   test.each([
-    ["refuses", saying("no", 401)],
-    ["fails", saying("no", 500)],
-    ["says nothing", saying("")],
-    ["says something else", saying({ text: "hi" })],
-    ["says no JSON", (response: { end(text: string): void }) => response.end("<html>")],
-    ["cuts the line", (response: { destroy(): void }) => response.destroy()],
-  ])("that %s is a 500 that leaves nothing behind", async (_name, fault) => {
+    ["refuses the key", 503, "HTTP 401 (check model.key)", saying("no", 401)],
+    ["has no such model", 503, "HTTP 404 (check model.url and model.name)", saying("no", 404)],
+    ["is limited", 503, "HTTP 429 (check the rate limit", saying("no", 429)],
+    ["fails", 503, "HTTP 500", saying("no", 500)],
+    ["cuts the line", 503, "it was not heard", (response: { destroy(): void }) => response.destroy()],
+    ["refuses the question", 500, "HTTP 400 (check", saying("no", 400)],
+    ["says nothing", 500, "its answer has no text", saying("")],
+    ["says something else", 500, "its answer has no text", saying({ text: "hi" })],
+    ["says too much", 500, "its answer exceeds", saying("much ".repeat(300_000))],
+    [
+      "says no JSON",
+      500,
+      "it cut its answer off",
+      (response: { end(text: string): void }) => response.end("<html>"),
+    ],
+  ])("that %s is a %d that leaves nothing behind", async (_name, status, reason, fault) => {
     const { model, say, messages, errors } = await withModel();
     model.say(fault);
-    expect(await say("Hi")).toMatchObject({
-      status: 500,
-      body: { status: 500, message: "Internal Server Error" },
-    });
+    const name = status === 503 ? "MODEL_UNAVAILABLE_ERROR" : "MODEL_ERROR";
+    const message = expect.stringContaining(reason);
+    expect(await say("Hi")).toMatchObject({ status, body: { status, name, message } });
     expect(await messages()).toEqual([]);
     expect(errors).toHaveLength(1);
     model.say(saying("Back again."));
@@ -261,10 +269,10 @@ agents:
     expect(body.aiConfig.model).toBe(shown);
   });
 
-  test("that hangs is a 500 after its time-out, and leaves nothing behind", async () => {
+  test("that hangs is a 503 after its time-out, and leaves nothing behind", async () => {
     const { model, say, messages } = await withModel(0.3);
     model.say(() => {});
-    expect((await say("Hi")).status).toBe(500);
+    expect((await say("Hi")).status).toBe(503);
     expect(await messages()).toEqual([]);
   });
 

@@ -156,7 +156,7 @@ agents: [{ name: support, key: ${key}, model: { url: "${model.url}", name: tiny 
   const files = [await upload("lamp.md", "Seven kilograms."), await upload("x.bin", "\0\0")];
   const send = () => call("POST", `conversations/${id}/messages`, { message: "How heavy?", files }, key);
   model.say(saying("no", 500));
-  expect((await send()).status).toBe(500);
+  expect((await send()).status).toBe(503);
   model.say(saying("Seven."));
   expect((await send()).body.message).toBe("Seven.");
   const told = model.asked.at(-1)?.messages[0]?.content;

@@ -53,7 +53,7 @@ test("a quota holds for many who ask at once, and a failed question takes nothin
   const say = async () =>
     (await rig.call("POST", `conversations/${id}/messages`, { message: "Hi" }, key)).body.message;
   model.say(saying("no", 500));
-  for (let failed = 0; failed < 6; failed++) expect(await say()).toBe("Internal Server Error");
+  for (let failed = 0; failed < 6; failed++) expect(await say()).toContain("HTTP 500");
   model.say(saying("Hello."));
   const said = await Promise.all(Array.from({ length: 12 }, say));
   expect(said.toSorted((a, b) => a.localeCompare(b))).toEqual([

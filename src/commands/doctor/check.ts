@@ -2,13 +2,12 @@
 // bridgehead schema: prints the configuration's JSON Schema, for editors.
 
 import { existsSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { builtIn, loadAdapter } from "../../channels/loader.ts";
 import { type Config, jsonSchema, loadConfig, maskSecrets, type Problem } from "../../config/index.ts";
 import { onlyPath } from "../../escalation/alarm/decide.ts";
-import { readAgents } from "../../platform/index.ts";
 import { type Command, exitCodes, type Io, problemLine } from "../io.ts";
+import { embeddedAgents } from "../run.ts";
 
 export interface CheckOptions {
   readonly config: string;
@@ -78,16 +77,13 @@ export function withoutResponders({ escalation, file }: Config): readonly Proble
   ];
 }
 
-/** Checks the separate file with the embedded platform's agents. */
-export async function agentsProblems({ platform }: Config): Promise<readonly string[]> {
-  if (platform.embedded === undefined) return [];
-  const path = platform.embedded.agents;
+/** Checks the agents of the embedded platform. */
+export async function agentsProblems(config: Config): Promise<readonly string[]> {
   try {
-    readAgents(await readFile(path, "utf8"), path);
+    if (config.platform.embedded !== undefined) await embeddedAgents(config);
     return [];
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    return code === undefined ? message.split("\n") : [`${path}: cannot be read (${code})`];
+    return (error as { readonly agentProblems?: readonly string[] }).agentProblems ?? [String(error)];
   }
 }
 

@@ -3,6 +3,7 @@
 import * as z from "zod";
 import { channels } from "./channel.ts";
 import { escalation } from "./escalation.ts";
+import { model } from "./model.ts";
 import { anyHttpUrl, duration, httpUrl, isLoopback, listen, name, secret, span } from "./values.ts";
 
 const rate = z.strictObject({
@@ -19,11 +20,17 @@ const embedded = z.strictObject({
   agents: z
     .string()
     .min(1)
-    .describe("Which YAML file defines the organization and its agents? (relative to this file)"),
+    .optional()
+    .describe(
+      "Which YAML file defines the organization and its agents? (relative to this file) Default: none, the agents are defined here.",
+    ),
   database: z
     .string()
     .min(1)
-    .describe("Which file stores the conversations of the embedded platform? (relative to this file)"),
+    .optional()
+    .describe(
+      "Which file stores the conversations of the embedded platform? (relative to this file) Default: platform.db, beside the store.",
+    ),
   listen: listen
     .prefault("127.0.0.1:0")
     .describe("On which address does it serve the API? Port 0 selects a free port."),
@@ -34,11 +41,15 @@ const platform = z
     url: z
       .union([z.literal("embedded"), httpUrl])
       .describe(
-        'Where is the platform? An http(s) URL, or "embedded" for the one inside the daemon, for trying out.',
+        'Where is the platform? An http(s) URL, or "embedded" for the one inside the daemon (in short, platform: embedded).',
       ),
     organization_key: secret.optional().describe("Which organization key does the platform require, if any?"),
     rate: rate.prefault({}).describe("How many requests may all channels together send to the platform?"),
-    timeout: span.prefault("60s").describe("How long may a request take before its outcome is unknown?"),
+    timeout: span
+      .prefault("60s")
+      .describe(
+        "How long may a request take before its outcome is unknown? Default with the key model: 10s longer than model.total_timeout.",
+      ),
     absent_after: span
       .prefault("30s")
       .describe(
@@ -47,14 +58,6 @@ const platform = z
     embedded: embedded.optional().describe("Where are the agents and the data of the embedded platform?"),
   })
   .superRefine((value, context) => {
-    if (value.url === "embedded" && value.embedded === undefined) {
-      context.addIssue({
-        code: "custom",
-        path: ["embedded"],
-        message: 'is missing: url is "embedded"',
-        params: { fix: "add embedded: { agents: agents.yaml, database: platform.db }" },
-      });
-    }
     if (value.url !== "embedded" && value.embedded !== undefined) {
       context.addIssue({
         code: "custom",
@@ -66,8 +69,22 @@ const platform = z
   });
 
 const agent = z.strictObject({
-  key: secret.describe("What is the API key of this agent?"),
+  key: secret.optional().describe("What is the API key of this agent? Required, except with the key model."),
   refresh: span.prefault("60s").describe("How often are its settings (delay, signature, status) reloaded?"),
+  instructions: z
+    .string()
+    .optional()
+    .describe(
+      "With the key model: which instructions does the model receive? Default: to be brief and honest.",
+    ),
+  knowledge: z
+    .array(z.string().min(1))
+    .optional()
+    .describe("With the key model: in which text files does it find answers? (relative to this file)"),
+  skills: z
+    .record(z.string(), z.unknown())
+    .optional()
+    .describe("With the key model: which skills does the agent have (docs/platform.md)?"),
 });
 
 const agents = z.record(name, agent);
@@ -172,6 +189,9 @@ export const defaultStore = "sqlite:/var/lib/bridgehead/bridgehead.db";
 
 export const file = z.strictObject({
   platform: platform.describe("Which agent platform answers?"),
+  model: model
+    .optional()
+    .describe("Which model answers? Only with platform: embedded, and without platform.embedded.agents."),
   agents: agents.describe("Which agents of the platform are used? The names are chosen here."),
   channels: channels.describe(
     "Which channels are there? A RENAMED CHANNEL IS A NEW CHANNEL: its position in the mailbox and its conversations stay with the old name.",

@@ -24,7 +24,8 @@ export interface AgentDefinition {
   readonly publicName: string;
   /** Hash of the API key; the key itself is not stored. */
   readonly keyHash: string;
-  /** Seed for derived secrets. Never exposed, and stable across restarts. */
+  /** Seed for derived secrets. Never exposed, and stable across restarts. Empty: derived from a secret of the
+   *  platform's database. */
   readonly seed: string;
   readonly status: "active" | "inactive" | "draft";
   readonly role: string;

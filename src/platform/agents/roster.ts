@@ -19,15 +19,22 @@ export interface Roster {
   ofOrganizationKey(key: string): readonly AgentDefinition[];
   byId(id: string): AgentDefinition | undefined;
   brain(id: string): Brain | undefined;
+  /** Replaces the agents of the files. Answers that are being written use the earlier definition. */
+  redefine(fromFiles: readonly AgentDefinition[]): void;
 }
 
 /** Creates the roster. Keys, webhooks and knowledge of an earlier start are replaced by the definitions. */
 export function createRoster(
   store: PlatformStore,
-  fromFiles: readonly AgentDefinition[],
+  defined: readonly AgentDefinition[],
   clock: Clock,
   log: Log,
 ): Roster {
+  const seeded = (agent: AgentDefinition): AgentDefinition =>
+    agent.seed === ""
+      ? { ...agent, seed: createHmac("sha256", store.messageFiles.secret).update(agent.id).digest("hex") }
+      : agent;
+  let fromFiles = defined.map(seeded);
   let agents = new Map<string, AgentDefinition>();
   let brains = new Map<string, Brain>();
   let ofOrganizations = new Map<string, AgentDefinition[]>();
@@ -89,6 +96,10 @@ export function createRoster(
     },
     byId: (id) => agents.get(id),
     brain: (id) => brains.get(id),
+    redefine(next) {
+      fromFiles = next.map(seeded);
+      load();
+    },
   };
 }
 

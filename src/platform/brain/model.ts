@@ -41,8 +41,52 @@ const dialects: { readonly [api in ModelDefinition["api"]]: ModelDialect } = { c
 /** Remembers which response mode each endpoint accepted, for the lifetime of its definition. */
 const manners = new WeakMap<ModelDefinition, Manner>();
 
-/** Returns the model's answer. Throws when the endpoint is unreachable, refuses the request, times out
- *  or returns an invalid response. A partial answer is discarded. Retries only while no text has been
+/** The reason why a model gave no answer. `isPassing`: the endpoint or the configuration is the cause, and the same
+ *  request may succeed later; otherwise the answer itself was unusable. `fix`: the remedy in terms of the keys under
+ *  `model`. */
+export interface ModelFailure extends Error {
+  readonly modelFailure: {
+    readonly model: string;
+    readonly reason: string;
+    readonly fix: string;
+    readonly isPassing: boolean;
+    /** Milliseconds from Retry-After; null without one. */
+    readonly afterMs: number | null;
+  };
+}
+
+export const isModelFailure = (error: unknown): error is ModelFailure =>
+  error instanceof Error && "modelFailure" in error;
+
+function failure(model: ModelDefinition, { reason, status, afterMs, isPassing }: Unanswered): ModelFailure {
+  const { host } = new URL(model.url);
+  const modelFailure = {
+    model: `${model.name} at ${host}`,
+    reason,
+    fix: remedy(reason, status),
+    isPassing,
+    afterMs,
+  };
+  return Object.assign(new Error(`asking the model: ${reason}`), { modelFailure });
+}
+
+function remedy(reason: string, status: number | null): string {
+  if (status === 401 || status === 403) return "check model.key";
+  if (status === 404) return "check model.url and model.name";
+  if (status === 402 || status === 429)
+    return "check the rate limit and the credit of the account at the provider";
+  if (status !== null && status >= 500) return "none needed: the question is asked again";
+  if (status !== null) return "check model.url, model.name, model.api and the parameters under model";
+  if (/ENOTFOUND|EAI_AGAIN/.test(reason)) return "check the host of model.url";
+  if (/ECONNREFUSED/.test(reason)) return "check model.url, and whether the server runs";
+  if (/CERT|TLS|SSL|altname/i.test(reason)) return "check the certificate of the server in model.url";
+  if (/silent|no answer within/.test(reason))
+    return "raise model.timeout or model.total_timeout, or use a faster model";
+  return "check model.url and model.api; the endpoint must be OpenAI-compatible";
+}
+
+/** Returns the model's answer. Throws a ModelFailure when the endpoint is unreachable, refuses the request, times
+ *  out or returns an invalid response. A partial answer is discarded. Retries only while no text has been
  *  received. */
 export async function complete(
   model: ModelDefinition,
@@ -55,39 +99,57 @@ export async function complete(
   void clock.sleep(limitMs, done.signal).then(() => late.abort());
   try {
     const both = AbortSignal.any([signal, late.signal]);
-    const reason = await ask({ model, messages, schema }, clock, both);
-    if (typeof reason !== "string") return reason;
+    const result = await ask({ model, messages, schema }, clock, both);
+    if ("text" in result) return result;
     if (signal.aborted) throw new Error("asking the model: nobody waits for it", { cause: signal.reason });
-    throw new Error(
-      `asking the model: ${late.signal.aborted ? `no answer within ${limitMs / 1000} s` : reason}`,
-    );
+    if (!late.signal.aborted) throw failure(model, result);
+    const reason = `no answer within ${limitMs / 1000} s`;
+    throw failure(model, { reason, status: null, isPassing: true, afterMs: null });
   } finally {
     done.abort();
   }
 }
 
-/** Makes one attempt. Returns the answer, or the reason for the failure. */
-async function ask(question: ModelQuestion, clock: Clock, signal: AbortSignal): Promise<Completion | string> {
+interface Unanswered {
+  readonly reason: string;
+  /** Null without a response. */
+  readonly status: number | null;
+  readonly isPassing: boolean;
+  readonly afterMs: number | null;
+}
+
+/** Statuses that concern the account or the address instead of the question. */
+const elsewhere = new Set([401, 402, 403, 404]);
+
+/** Makes up to three attempts. Returns the answer, or the reason for the failure. */
+async function ask(
+  question: ModelQuestion,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<Completion | Unanswered> {
   const { model } = question;
   let manner = manners.get(model) ?? "stream with usage";
-  let reason = "";
+  let failed: Unanswered = { reason: "", status: null, isPassing: true, afterMs: null };
   for (let attempt = 1; !signal.aborted; ) {
     const outcome = await call(dialects[model.api], question, manner, { clock, signal });
     if (outcome.kind === "answered") {
       manners.set(model, manner);
       return outcome;
     }
-    reason = outcome.reason;
+    const { reason } = outcome;
+    if (outcome.kind === "refused") {
+      const { status, again, afterMs } = outcome;
+      failed = { reason, status, isPassing: again || elsewhere.has(status), afterMs };
+    } else failed = { reason, status: null, isPassing: outcome.unreachable ?? false, afterMs: null };
     if (outcome.kind === "refused" && outcome.less) {
       manner = outcome.less;
       continue;
     }
-    const told = outcome.kind === "refused" ? outcome.afterMs : null;
-    const wait = told ?? jitter(firstWaitMs * 2 ** (attempt - 1));
-    if (!outcome.again || attempt++ >= attempts || wait > longestWaitMs) return reason;
+    const wait = failed.afterMs ?? jitter(firstWaitMs * 2 ** (attempt - 1));
+    if (!outcome.again || attempt++ >= attempts || wait > longestWaitMs) return failed;
     await clock.sleep(wait, signal);
   }
-  return reason;
+  return failed;
 }
 
 // Makes one request to a model endpoint. Returns every failure as a value and never throws.
@@ -147,9 +209,10 @@ export async function call(
     }
     return heard.outcome("it cut its answer off");
   } catch (error) {
-    if (!silent) return heard.outcome(`it was not heard (${codeOf(error)})`);
-    const outcome = heard.outcome(`it was silent for ${ms / 1000} s`);
-    return outcome.kind === "failed" ? { ...outcome, again: false } : outcome;
+    const why = silent ? `it was silent for ${ms / 1000} s` : `it was not heard (${codeOf(error)})`;
+    const outcome = heard.outcome(why);
+    if (outcome.kind !== "failed") return outcome;
+    return { ...outcome, again: outcome.again && !silent, unreachable: outcome.reason === why };
   } finally {
     silence.stop();
     usage?.stop();
@@ -175,6 +238,7 @@ function codeOf(error: unknown): string {
 
 export interface ModelRefusal {
   readonly kind: "refused";
+  readonly status: number;
   readonly reason: string;
   readonly again: boolean;
   /** Milliseconds from Retry-After; null when the header is absent. */
@@ -196,6 +260,7 @@ async function readRefusal(
   const code = codeIn(text);
   return {
     kind: "refused",
+    status,
     reason: `HTTP ${status}${code ? ` (${code})` : ""}`,
     again: later,
     afterMs: retryAfter(headers["retry-after"], now),

@@ -5,7 +5,13 @@ import type { ModelDialect, ModelPiece } from "./dialects.ts";
 export type ModelResult =
   | { readonly kind: "answered"; readonly text: string; readonly tokens: number }
   /** `again` is true when no text was received and a retry may succeed. */
-  | { readonly kind: "failed"; readonly reason: string; readonly again: boolean };
+  | {
+      readonly kind: "failed";
+      readonly reason: string;
+      readonly again: boolean;
+      /** The connection failed or timed out. */
+      readonly unreachable?: boolean;
+    };
 
 const maxLength = 1024 * 1024;
 
