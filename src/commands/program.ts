@@ -101,6 +101,36 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
     .option("--once", "exit after the first reply")
     .option("--no-open", "do not open the console in a browser")
     .action(calls(() => import("./demo.ts")));
+  add("init", "write a configuration: asks at most five questions and verifies each answer")
+    .option(
+      "-c, --config <file>",
+      "file to write; default: /etc/bridgehead/bridgehead.yaml as root, else ./bridgehead.yaml",
+    )
+    .option("--address <address>", "email address of the mailbox")
+    .option("--imap <server>", "IMAP server, host:port; default: discovered from the address")
+    .option("--smtp <server>", "SMTP server, host:port; default: discovered from the address")
+    .option("--user <name>", "user name of the account; default: the address")
+    .option("--imap-password-file <file>", "file with the password, for IMAP and SMTP")
+    .option("--oauth-client-id <id>", "sign in at Google or Microsoft with this application instead")
+    .option("--oauth-client-secret-file <file>", "file with the application's secret, if it has one")
+    .option("--oauth-tenant <tenant>", "Microsoft: the tenant; default: common")
+    .option("--model-url <url>", "OpenAI-compatible endpoint that answers")
+    .option("--model-name <name>", "name of the model; default: the only one that the endpoint lists")
+    .option("--model-key-file <file>", "file with the endpoint's API key")
+    .option("--platform-url <url>", "agent platform that answers, instead of a model")
+    .option("--platform-key-file <file>", "file with the agent's API key")
+    .option("--responder <address>", "email address that is notified when a customer needs a human")
+    .option("--no-responder", "nobody is notified")
+    .option("--no-test-responder", "send no test notification to the responder")
+    .option("--no-round-trip", "do not send a test mail to the mailbox")
+    .addOption(
+      new Option("--mode <mode>", "shadow: replies wait until they are released; live: they are sent")
+        .choices(["shadow", "live"])
+        .default("shadow"),
+    )
+    .option("--replace", "replace an existing file; a copy is kept")
+    .option("--yes", "ask nothing: every answer is an option")
+    .action(calls(() => import("./init/run.ts")));
   add("schema", "print the JSON Schema of the configuration, for editors").action(
     calls(async () => (await import("./doctor/check.ts")).schema),
   );

@@ -217,7 +217,7 @@ async function tracesOf(
 
 /** Starts the embedded platform when it is configured; returns null otherwise. Rejects with the problems of its
  *  agents. */
-export async function embeddedPlatform(config: Config, clock: Clock, log: Log): Promise<Platform | null> {
+async function embeddedPlatform(config: Config, clock: Clock, log: Log): Promise<Platform | null> {
   const { embedded, rate } = config.platform;
   if (!embedded) return null;
   // Loaded on demand: a daemon with an external platform does not need it.

@@ -305,6 +305,10 @@ const table = {
     /** A progress bar is drawn at this interval, after the operation has run for `progressAfter`. */
     progress: 100,
     progressAfter: second,
+    /** `init` gives each DNS lookup and each autoconfiguration page this long. */
+    initLookup: 5 * second,
+    /** `init` waits this long for the mail that it sends to the mailbox itself. */
+    initRoundTrip: 2 * minute,
   },
   startup: {
     /** Backoff of an unreachable store: the first pause, doubled up to the longest. */

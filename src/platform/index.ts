@@ -9,6 +9,7 @@ export {
 export type { AgentDefinition } from "./agents/definition.ts";
 export { readAgents } from "./agents/file.ts";
 export { type InlineAgent, inlineAgents } from "./agents/inline.ts";
+export { probeModel } from "./brain/model.ts";
 export type { Platform, PlatformOptions } from "./platform.ts";
 export { startPlatform } from "./platform.ts";
 export { newerFile } from "./store/store.ts";

@@ -53,6 +53,8 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   undici: ["src/client/", "src/platform/brain/", "src/platform/webhooks/", "adapters/"],
   yaml: ["src/config/", "src/platform/"],
   commander: ["src/commands/program.ts", "src/commands/reference/"],
+  "@clack/prompts": ["src/commands/init/"],
+  oauth4webapi: ["src/commands/init/"],
   "p-queue": ["src/client/", "src/platform/webhooks/", "adapters/email/"],
   "hoodiecrow-imap": ["src/sandbox/"],
   "smtp-server": ["src/sandbox/"],

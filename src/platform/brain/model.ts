@@ -110,6 +110,42 @@ export async function complete(
   }
 }
 
+/** Asks a model one short question, to check its address, key and name. Returns null when it answers. */
+export async function probeModel(
+  {
+    url,
+    name,
+    key,
+    temperature,
+  }: Pick<ModelDefinition, "url" | "name" | "temperature"> & { readonly key?: string | undefined },
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<Pick<ModelFailure["modelFailure"], "reason" | "fix"> | null> {
+  const model: ModelDefinition = {
+    url,
+    name,
+    key: key ?? null,
+    api: "chat",
+    listedAs: name,
+    temperature,
+    topP: null,
+    reasoningEffort: null,
+    reasoningMode: null,
+    outputSchema: null,
+    silenceMs: probeMs,
+    totalMs: probeMs,
+  };
+  try {
+    await complete(model, [{ role: "user", content: "Answer with one word: ready" }], { clock, signal });
+    return null;
+  } catch (error) {
+    if (isModelFailure(error)) return error.modelFailure;
+    return { reason: `no answer within ${probeMs / 1000} s`, fix: "use a faster model" };
+  }
+}
+
+const probeMs = 30_000;
+
 interface Unanswered {
   readonly reason: string;
   /** Null without a response. */

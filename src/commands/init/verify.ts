@@ -1,0 +1,282 @@
+// Verifies one answer of `init` by using it: logs in to the mailbox, describes the agent, asks the model.
+
+import { type Adapter, type ChannelStatus, channelId, type InboundEvent } from "bridgehead/contract";
+import { createAgentClient } from "../../agent/index.ts";
+import { loadAdapter } from "../../channels/loader.ts";
+import { systemClock } from "../../ops/clock.ts";
+import { standardTiming } from "../../ops/timing.ts";
+import type { Answerer, Answers, MailLogin } from "./answers.ts";
+import { type MailServerAddress, providerOfServer } from "./providers.ts";
+
+/** A failed verification. `remedy` is what the operator does next. `wants` names the answer that is wrong. */
+export interface Rejection {
+  readonly ok: false;
+  readonly reason: string;
+  readonly remedy: string;
+  readonly wants?: "servers" | "login" | "key";
+}
+
+export type Verified<T> = { readonly ok: true; readonly value: T } | Rejection;
+
+export const rejected = (reason: string, remedy: string, wants?: Rejection["wants"]): Rejection => ({
+  ok: false,
+  reason: printable(reason),
+  remedy: printable(remedy),
+  ...(wants && { wants }),
+});
+
+/** Removes control characters, which a terminal would interpret: reasons quote servers. */
+const printable = (text: string): string =>
+  text
+    .slice(0, 2_000)
+    .replace(/[\p{Cc}\p{Cf}]+/gu, " ")
+    .slice(0, 400);
+
+const { probe: probeTime, initLookup } = standardTiming.commands;
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** Creates the email adapter outside the daemon. `accept` receives the events of its mailbox. */
+export async function createMailAdapter(
+  block: object,
+  accept: (events: readonly InboundEvent[]) => void,
+  cwd: string,
+): Promise<Adapter> {
+  const email = await loadAdapter("email", cwd);
+  const since = new Date(systemClock.now() - initLookup);
+  return email.create(
+    {
+      id: channelId("init"),
+      log: silent,
+      clock: systemClock,
+      url: (path) => new URL(`http://127.0.0.1/channels/init${path}`),
+      accept: async (events) => {
+        accept(events);
+        return events.map(({ id }) => ({ id, duplicate: false }));
+      },
+      known: async () => new Set(),
+      addresses: async () => [],
+      session: async () => null,
+      agent: () => null,
+      identity: async () => ({ since, mark: "init000000", ownerOf: () => "foreign" as const }),
+      secrets: { read: async () => null, write: async () => undefined },
+      report: () => {},
+      warn: () => {},
+    },
+    email.config.parse(block),
+  );
+}
+
+/** The block of the email channel, with the secrets in it. */
+export function mailBlock({ address, servers, user, login }: Answers): object {
+  if (!servers || !login) throw new Error("composing the email channel: an answer is missing");
+  const side = (server: MailServerAddress) => ({ ...server, user: user ?? address, ...credentials(login) });
+  return { address, imap: side(servers.imap), smtp: side(servers.smtp) };
+}
+
+function credentials(login: MailLogin): object {
+  if (login.kind === "password") return { password: login.password };
+  return {
+    oauth2: {
+      token_url: login.issuer,
+      tenant: login.tenant,
+      client_id: login.clientId,
+      client_secret: login.clientSecret,
+      refresh_token: login.refreshToken,
+    },
+  };
+}
+
+type Guess = { readonly host: string; readonly port: number; readonly tls: MailServerAddress["tls"] | null };
+
+/** Logs in on both sides. Servers whose encryption is not known are tried with TLS, STARTTLS, and on loopback without. */
+export async function verifyMailbox(
+  given: Omit<Answers, "servers"> & { readonly servers: { readonly imap: Guess; readonly smtp: Guess } },
+  signal: AbortSignal,
+  cwd: string,
+): Promise<Verified<NonNullable<Answers["servers"]>>> {
+  const found: Partial<Record<"imap" | "smtp", MailServerAddress>> = {};
+  const failures: Partial<Record<"imap" | "smtp", { status: ChannelStatus; fix: string | undefined }>> = {};
+  for (const manner of ["implicit", "starttls", "none"] as const) {
+    const tried = (guess: Guess): MailServerAddress => ({ ...guess, tls: guess.tls ?? manner });
+    const open = (["imap", "smtp"] as const).filter((side) => {
+      const { host, tls } = given.servers[side];
+      if (found[side] || (tls !== null && failures[side])) return false;
+      return tried(given.servers[side]).tls !== "none" || isLoopback(host);
+    });
+    if (open.length === 0) continue;
+    const servers = {
+      imap: found.imap ?? tried(given.servers.imap),
+      smtp: found.smtp ?? tried(given.servers.smtp),
+    };
+    const parts = await probe(mailBlock({ ...given, servers }), signal, cwd);
+    for (const side of open) {
+      const part = parts.find((one) => one.part === side);
+      if (part?.status.state === "ready") found[side] = servers[side];
+      else if (part && isMoreTelling(part.status, failures[side]?.status))
+        failures[side] = { status: part.status, fix: part.fix };
+    }
+  }
+  if (found.imap && found.smtp) return { ok: true, value: { imap: found.imap, smtp: found.smtp } };
+  const side = found.imap ? "smtp" : "imap";
+  const { status, fix } = failures[side] ?? {};
+  const { host, port } = given.servers[side];
+  const reason = status && "reason" in status ? status.reason : "no response";
+  const code = status && "code" in status ? status.code : "";
+  const isLogin = code === "login" || code === "token";
+  const page = providerOfServer(given.servers.imap.host)?.appPasswords ?? null;
+  const hint =
+    isLogin && given.login?.kind === "password" && page !== null
+      ? `use an app password instead of the account's own: ${page}`
+      : (fix ?? `check the name and the port of the ${side.toUpperCase()} server`);
+  return rejected(`${side.toUpperCase()} ${host}:${port}: ${reason}`, hint, isLogin ? "login" : "servers");
+}
+
+/** An answer about the credentials says more than a failed handshake of another encryption. */
+const isMoreTelling = (next: ChannelStatus, before: ChannelStatus | undefined): boolean =>
+  before === undefined || ("code" in next && next.code !== "connection" && next.code !== "tls");
+
+async function probe(block: object, signal: AbortSignal, cwd: string) {
+  const adapter = await createMailAdapter(block, () => undefined, cwd);
+  try {
+    const within = AbortSignal.any([signal, AbortSignal.timeout(probeTime)]);
+    return (await adapter.probe?.(within))?.parts ?? [];
+  } finally {
+    await adapter.close?.(AbortSignal.abort());
+  }
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+/** Whether a URL is that of an agent platform: its API asks for a key. Any other is tried as a model. */
+export async function isPlatform(url: string, signal: AbortSignal): Promise<boolean> {
+  const response = await get(`${url}/external/agents/by-api-key`, undefined, signal);
+  return "status" in response && (response.status === 401 || response.status === 403);
+}
+
+/** Describes the agent that the key opens. */
+export async function verifyPlatform(
+  url: string,
+  key: string,
+  signal: AbortSignal,
+): Promise<Verified<Answerer>> {
+  const client = createAgentClient({
+    url,
+    agentKey: key,
+    timeoutMs: probeTime,
+    clock: systemClock,
+    log: silent,
+  });
+  try {
+    const result = await client.describe(signal);
+    if (result.kind === "ok") return { ok: true, value: { kind: "platform", url, key } };
+    if (result.kind === "unauthorized")
+      return rejected(
+        `the platform rejects the key: ${result.reason}`,
+        "copy the agent's API key again",
+        "key",
+      );
+    return rejected(`the platform does not answer: ${result.reason}`, `check the URL ${url}`);
+  } finally {
+    await client.close();
+  }
+}
+
+/** Asks the model one short question. `name` is chosen when the endpoint lists exactly one. */
+export async function verifyModel(
+  given: { readonly url: string; readonly name?: string | undefined; readonly key?: string | undefined },
+  signal: AbortSignal,
+): Promise<Verified<Answerer>> {
+  const { key } = given;
+  let { url } = given;
+  let listed = await modelsOf(url, key, signal);
+  if (listed.kind === "none" && !/\/v\d+$/.test(url)) {
+    const below = await modelsOf(`${url}/v1`, key, signal);
+    if (below.kind !== "none" && below.kind !== "unreachable") {
+      url = `${url}/v1`;
+      listed = below;
+    }
+  }
+  if (listed.kind === "unreachable")
+    return rejected(
+      `nothing answers at ${url}: ${listed.reason}`,
+      "check the URL, and whether the server runs",
+    );
+  if (listed.kind === "unauthorized")
+    return key === undefined
+      ? rejected("the endpoint requires a key", "give the API key of the account", "key")
+      : rejected(
+          "the endpoint rejects the key",
+          "create a new API key at the provider, or copy it again",
+          "key",
+        );
+  const names = listed.kind === "listed" ? listed.names : [];
+  const name = given.name ?? (names.length === 1 ? names[0] : undefined);
+  if (name === undefined) {
+    const offer = names.length > 0 ? `; the endpoint offers ${names.slice(0, 12).join(", ")}` : "";
+    return rejected("the name of the model is missing", `write it behind the URL: ${url} NAME${offer}`);
+  }
+  const { probeModel } = await import("../../platform/index.ts");
+  const ask = (temperature: number | null) => {
+    const within = AbortSignal.any([signal, AbortSignal.timeout(probeTime)]);
+    return probeModel({ url, name, key, temperature }, systemClock, within);
+  };
+  let failure = await ask(usualTemperature);
+  // Some models reject the parameter.
+  const withoutTemperature = failure !== null && failure.reason.startsWith("HTTP 400");
+  if (withoutTemperature) failure = await ask(null);
+  signal.throwIfAborted();
+  if (failure === null) {
+    const more = { ...(key !== undefined && { key }), ...(withoutTemperature && { withoutTemperature }) };
+    return { ok: true, value: { kind: "model", url, name, ...more } };
+  }
+  const isKey = /HTTP 40[13]/.test(failure.reason);
+  const offer =
+    names.length > 0 && !names.includes(name) ? `; it offers ${names.slice(0, 12).join(", ")}` : "";
+  return rejected(
+    `the model ${name} gives no answer: ${failure.reason}`,
+    `${failure.fix}${offer}`,
+    isKey ? "key" : undefined,
+  );
+}
+
+/** The default of `model.temperature`. */
+const usualTemperature = 0.2;
+
+type Listed =
+  | { readonly kind: "listed"; readonly names: readonly string[] }
+  | { readonly kind: "none" | "unauthorized" }
+  | { readonly kind: "unreachable"; readonly reason: string };
+
+async function modelsOf(url: string, key: string | undefined, signal: AbortSignal): Promise<Listed> {
+  const response = await get(`${url}/models`, key, signal);
+  if (!("status" in response)) return { kind: "unreachable", reason: response.reason };
+  if (response.status === 401 || response.status === 403) return { kind: "unauthorized" };
+  const data = (response.body as { readonly data?: unknown } | undefined)?.data;
+  if (response.status !== 200 || !Array.isArray(data)) return { kind: "none" };
+  const names = data.flatMap((one: { readonly id?: unknown } | null) =>
+    typeof one?.id === "string" ? [printable(one.id)] : [],
+  );
+  return { kind: "listed", names };
+}
+
+async function get(
+  url: string,
+  key: string | undefined,
+  signal: AbortSignal,
+): Promise<{ readonly status: number; readonly body: unknown } | { readonly reason: string }> {
+  try {
+    const response = await fetch(url, {
+      redirect: "manual",
+      signal: AbortSignal.any([signal, AbortSignal.timeout(probeTime)]),
+      ...(key !== undefined && { headers: { authorization: `Bearer ${key}` } }),
+    });
+    const body = await response.json().catch(() => undefined);
+    return { status: response.status, body };
+  } catch (error) {
+    signal.throwIfAborted();
+    const { cause, message } = error as Error;
+    return { reason: (cause as { readonly code?: string } | undefined)?.code ?? message };
+  }
+}
