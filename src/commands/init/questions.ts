@@ -189,6 +189,7 @@ export async function askAnswerer(before: Answers, dialogue: Dialogue): Promise<
   let [url = "", name = options.modelName] = written === undefined ? [] : [trimmed(written)];
   const keyFile = options.platformUrl === undefined ? options.modelKeyFile : options.platformKeyFile;
   const option = options.platformUrl === undefined ? "--model-key-file" : "--platform-key-file";
+  let lastHost: string | undefined;
   let key = keyFile === undefined ? undefined : await dialogue.read(option, keyFile);
   for (;;) {
     if (url === "") {
@@ -198,6 +199,8 @@ export async function askAnswerer(before: Answers, dialogue: Dialogue): Promise<
         (text) => (isWebUrl(text.split(/\s+/)[0] ?? "") ? undefined : "Begin with http:// or https://"),
       );
       const [first = "", second] = line.split(/\s+/);
+      // The key of one endpoint is not sent to another.
+      if (URL.parse(first)?.host !== lastHost) key = undefined;
       [url, name] = [trimmed(first), second];
     }
     if (!isWebUrl(url)) throw new InitFailure(`${url} is no URL: write it like https://api.example.com/v1`);
@@ -224,7 +227,10 @@ export async function askAnswerer(before: Answers, dialogue: Dialogue): Promise<
     }
     retry(dialogue, result);
     if (result.wants === "key") key = await prompter.secret(`API key of ${new URL(url).host}?`);
-    else [url, name, key] = ["", undefined, undefined];
+    else {
+      lastHost = new URL(url).host;
+      [url, name] = ["", undefined];
+    }
   }
 }
 

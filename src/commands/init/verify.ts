@@ -42,6 +42,8 @@ export async function createMailAdapter(
   cwd: string,
 ): Promise<Adapter> {
   const email = await loadAdapter("email", cwd);
+  const settings = email.config.safeParse(block);
+  if (!settings.success) throw new Error(settings.error.issues.map(({ message }) => message).join("; "));
   const since = new Date(systemClock.now() - initLookup);
   return email.create(
     {
@@ -62,7 +64,7 @@ export async function createMailAdapter(
       report: () => {},
       warn: () => {},
     },
-    email.config.parse(block),
+    settings.data,
   );
 }
 
@@ -104,17 +106,20 @@ export async function verifyMailbox(
       return tried(given.servers[side]).tls !== "none" || isLoopback(host);
     });
     if (open.length === 0) continue;
-    const servers = {
-      imap: found.imap ?? tried(given.servers.imap),
-      smtp: found.smtp ?? tried(given.servers.smtp),
+    const server = (side: "imap" | "smtp"): MailServerAddress => {
+      const guess = given.servers[side];
+      return found[side] ?? (open.includes(side) ? tried(guess) : { ...guess, tls: guess.tls ?? "implicit" });
     };
+    const servers = { imap: server("imap"), smtp: server("smtp") };
     const parts = await probe(mailBlock({ ...given, servers }), signal, cwd);
     for (const side of open) {
       const part = parts.find((one) => one.part === side);
       if (part?.status.state === "ready") found[side] = servers[side];
-      else if (part && isMoreTelling(part.status, failures[side]?.status))
+      else if (part && (failures[side] === undefined || isTelling(part.status)))
         failures[side] = { status: part.status, fix: part.fix };
     }
+    // The encryption is right, and each further try would count as a wrong password.
+    if (Object.values(failures).some(({ status }) => isTelling(status))) break;
   }
   if (found.imap && found.smtp) return { ok: true, value: { imap: found.imap, smtp: found.smtp } };
   const side = found.imap ? "smtp" : "imap";
@@ -131,9 +136,9 @@ export async function verifyMailbox(
   return rejected(`${side.toUpperCase()} ${host}:${port}: ${reason}`, hint, isLogin ? "login" : "servers");
 }
 
-/** An answer about the credentials says more than a failed handshake of another encryption. */
-const isMoreTelling = (next: ChannelStatus, before: ChannelStatus | undefined): boolean =>
-  before === undefined || ("code" in next && next.code !== "connection" && next.code !== "tls");
+/** The server has answered: its reason says more than a failed handshake of another encryption. */
+const isTelling = (status: ChannelStatus): boolean =>
+  "code" in status && status.code !== "connection" && status.code !== "tls";
 
 async function probe(block: object, signal: AbortSignal, cwd: string) {
   const adapter = await createMailAdapter(block, () => undefined, cwd);
@@ -149,11 +154,19 @@ function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
 }
 
-/** Whether a URL is that of an agent platform: its API asks for a key. Any other is tried as a model. */
+/** Whether a URL is that of an agent platform: its API asks for a key, and no model is below the URL. Gateways of models
+ *  ask for a key everywhere. Any other URL is tried as a model. */
 export async function isPlatform(url: string, signal: AbortSignal): Promise<boolean> {
-  const response = await get(`${url}/external/agents/by-api-key`, undefined, signal);
-  return "status" in response && (response.status === 401 || response.status === 403);
+  if (endsInVersion(url)) return false;
+  const [agents, model] = await Promise.all([
+    get(`${url}/external/agents/by-api-key`, undefined, signal),
+    modelsOf(`${url}/v1`, undefined, signal),
+  ]);
+  const asksForKey = "status" in agents && (agents.status === 401 || agents.status === 403);
+  return asksForKey && model.kind !== "listed" && model.kind !== "unauthorized";
 }
+
+const endsInVersion = (url: string): boolean => /\/v\d{1,3}$/.test(url);
 
 /** Describes the agent that the key opens. */
 export async function verifyPlatform(
@@ -191,7 +204,7 @@ export async function verifyModel(
   const { key } = given;
   let { url } = given;
   let listed = await modelsOf(url, key, signal);
-  if (listed.kind === "none" && !/\/v\d+$/.test(url)) {
+  if (listed.kind === "none" && !endsInVersion(url)) {
     const below = await modelsOf(`${url}/v1`, key, signal);
     if (below.kind !== "none" && below.kind !== "unreachable") {
       url = `${url}/v1`;
