@@ -136,9 +136,11 @@ export async function verifyMailbox(
   return rejected(`${side.toUpperCase()} ${host}:${port}: ${reason}`, hint, isLogin ? "login" : "servers");
 }
 
-/** The server has answered: its reason says more than a failed handshake of another encryption. */
+/** The server has answered, or has shown a certificate: the encryption is the right one. */
 const isTelling = (status: ChannelStatus): boolean =>
-  "code" in status && status.code !== "connection" && status.code !== "tls";
+  "code" in status &&
+  status.code !== "connection" &&
+  (status.code !== "tls" || /certificate|altname|self.signed|issuer/i.test(status.reason));
 
 async function probe(block: object, signal: AbortSignal, cwd: string) {
   const adapter = await createMailAdapter(block, () => undefined, cwd);

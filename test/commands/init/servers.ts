@@ -52,7 +52,7 @@ export async function startServers(): Promise<Servers> {
       const { model, messages } = JSON.parse(body) as { model: string; messages: { content: string }[] };
       if (model !== "tiny") return answer(404, {});
       asked.push(messages.at(-1)?.content ?? "");
-      answer(200, { choices: [{ message: { role: "assistant", content: "Yes, we sell lamps." } }] });
+      answer(200, { choices: [{ message: { role: "assistant", content: "We sell lamps." } }] });
     });
   });
   await listen(server);

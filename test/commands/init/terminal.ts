@@ -27,7 +27,7 @@ export function openTerminal(
 ): Terminal {
   const words = [process.execPath, "--conditions=source", `${root}src/main.ts`, ...args];
   const command = words.map((word) => `'${word}'`).join(" ");
-  const child = spawn("script", ["-q", "-e", "-c", `stty cols 200 && exec ${command}`, "/dev/null"], {
+  const child = spawn("script", ["-q", "-e", "-c", `stty rows 50 cols 200 && exec ${command}`, "/dev/null"], {
     cwd: folder,
     env: { PATH: process.env["PATH"] ?? "", HOME: folder, TERM: "xterm", SHELL: "/bin/sh", ...env },
     stdio: ["pipe", "pipe", "inherit"],
