@@ -30,6 +30,9 @@ export const exempt: Readonly<Record<string, readonly string[]>> = {
     "src/platform/agents/definition.ts",
     "src/platform/agents/administration.ts",
     "src/platform/agents/file.ts",
+    "src/platform/agents/inline.ts",
+    "src/platform/brain/model.ts#probeModel",
+    "src/platform/brain/model.ts#isModelFailure",
     "adapters/email/parties.ts#identity",
     "src/escalation/alarm/decide.ts#alarmOf",
     ...[

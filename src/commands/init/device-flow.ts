@@ -61,9 +61,9 @@ export async function signIn(
     );
     show(begun.verification_uri_complete ?? begun.verification_uri, begun.user_code);
     const deadline = systemClock.monotonic() + begun.expires_in * 1000;
-    let interval = begun.interval ?? slowDown;
+    let wait = (begun.interval ?? slowDown) * 1000;
     while (systemClock.monotonic() < deadline) {
-      await systemClock.sleep(interval * 1000, signal);
+      await systemClock.sleep(wait, signal);
       signal.throwIfAborted();
       const response = await oauth.deviceCodeGrantRequest(server, client, login, begun.device_code, options);
       try {
@@ -72,7 +72,7 @@ export async function signIn(
         return granted.refresh_token;
       } catch (error) {
         const code = error instanceof oauth.ResponseBodyError ? error.error : "";
-        if (code === "slow_down") interval += slowDown;
+        if (code === "slow_down") wait += slowDown * 1000;
         else if (code !== "authorization_pending") throw error;
       }
     }

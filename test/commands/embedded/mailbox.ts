@@ -8,8 +8,8 @@ import { expect, onTestFinished } from "vitest";
 import { type Delivered, type MailServer, startMailServer } from "../../../src/sandbox/mail-server.ts";
 import { startModel } from "../../platform/model-stub.ts";
 
-export const address = "support@bridge.test";
-export const password = "mailbox-password";
+const address = "support@bridge.test";
+const password = "mailbox-password";
 
 export interface Mailbox {
   readonly server: MailServer;

@@ -25,11 +25,12 @@ const scripted = ({ folder, env }: Servers, args: readonly string[]) =>
     env,
   ).ended;
 
-const complete = ({ folder, servers, model }: Servers, key = "model-key") => [
-  ...["--address", address, ...servers, "--imap-password-file", join(folder, "password")],
-  ...["--model-url", `${model}/v1`, "--model-name", "tiny", "--model-key-file", join(folder, key)],
-  ...["--no-responder", "--mode", "live"],
-];
+const complete = ({ folder, servers, model }: Servers, key = "model-key") =>
+  [
+    ["--address", address, ...servers, "--imap-password-file", join(folder, "password")],
+    ["--model-url", `${model}/v1`, "--model-name", "tiny", "--model-key-file", join(folder, key)],
+    ["--no-responder", "--mode", "live"],
+  ].flat();
 
 it("asks five questions, corrects each wrong answer, and writes a file with which the daemon answers", async () => {
   const servers = await startServers();
@@ -73,9 +74,9 @@ it("asks five questions, corrects each wrong answer, and writes a file with whic
 
   const config = join(folder, "bridgehead.yaml");
   const secrets = join(folder, "secrets");
-  expect([config, secrets, join(secrets, "mail-password"), join(secrets, "model-key")].map(modeOf)).toEqual([
-    ...["600", "700", "600", "600"],
-  ]);
+  expect([config, secrets, join(secrets, "mail-password"), join(secrets, "model-key")].map(modeOf)).toEqual(
+    "600 700 600 600".split(" "),
+  );
   expect(readFileSync(config, "utf8")).not.toContain(modelKey);
   expect(existsSync(`${config}.init`)).toBe(false);
 
