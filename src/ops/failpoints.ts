@@ -26,6 +26,8 @@ export const failpointNames = [
   "watch.commit",
   "intake.commit",
   "take.commit",
+  "pause.commit",
+  "repair.commit",
   "backup.copy",
   "restore.swap",
   "store.copy",

@@ -37,8 +37,8 @@ const renumber = (place: Place) => place.world.dovecot.changeUidValidity(place.o
 /** What the world must do for the point to be reached at all. */
 const worlds: { readonly [point in FailpointName]?: Case["place"] } = { "reconcile.commit": { resets: 1 } };
 
-/** No call comes by mail, a mail brings its attachments along, nobody is told of anything here, and backups are made by a
- *  command (test/commands/backup.test.ts kills it, and test/commands/store-copy.test.ts the copy). */
+/** No call comes by mail, a mail brings its attachments along, nobody is told of anything here, and pauses, repairs, backups and
+ *  copies are made by commands (test/commands kills them: pause, backup and store-copy). */
 const elsewhere: ReadonlySet<FailpointName> = new Set([
   "session.commit",
   "fetch.commit",
@@ -46,6 +46,8 @@ const elsewhere: ReadonlySet<FailpointName> = new Set([
   "watch.commit",
   "intake.commit",
   "take.commit",
+  "pause.commit",
+  "repair.commit",
   "backup.copy",
   "restore.swap",
   "store.copy",

@@ -2,6 +2,7 @@
 // the command line and the web console. Each item is changed alone, by the function of inbox.ts or outbox.ts that the
 // single commands use; the transactions are small, so the daemon may run meanwhile.
 
+import { failpoint } from "../../ops/failpoints.ts";
 import type { Database, Query } from "../driver.ts";
 import { dropEvent, releaseEvent } from "./inbox.ts";
 import { dropDraft, resendDraft } from "./outbox.ts";
@@ -108,8 +109,10 @@ export async function repair(
         }
       }
       await db.wake(q);
+      failpoint("repair.commit", "before");
       return result;
     });
+    failpoint("repair.commit", "after");
     changed += done.changed;
     skipped.push(...done.skipped);
     progress(at + some.length, found.length);

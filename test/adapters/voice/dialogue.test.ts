@@ -242,6 +242,33 @@ describe("an agent that is not asked now (review 21)", () => {
   });
 });
 
+describe("a paused channel", () => {
+  it("does not take a new call: an apology at once, then the end, and responders know of the call", async () => {
+    const rig = await openRig({ paused: () => true });
+    const call = await rig.dial();
+    await rig.clock.passes(8000);
+    await call.over;
+    expect(texts(call).at(-1)).toContain("I cannot answer that right now");
+    expect(closed(rig)).toEqual(["no-answer"]);
+    expect(rig.channel.messages.map(({ forHumans }) => forHumans?.subject)).toEqual([
+      "Missed call from +15005550001",
+    ]);
+  });
+
+  it("continues a call that began before", async () => {
+    let paused = false;
+    const rig = await openRig({ paused: () => paused });
+    const call = await rig.dial();
+    await rig.clock.passes(500);
+    paused = true;
+    await rig.says(call, "Where is my parcel?");
+    const answered = rig.answer(call, "It is in Hamburg.");
+    await rig.clock.passes(3000);
+    expect(await answered).toMatchObject({ kind: "sent" });
+    expect(texts(call).join(" ")).not.toContain("I cannot answer");
+  });
+});
+
 describe("short utterances, in every language we speak (review 20)", () => {
   it.each(["uh-huh", "Mhm.", "mm hmm", "Aha!", "Hm, hm", "äh", "Ach so."])("%s is a back-channel", (text) => {
     expect(isBackchannel(text)).toBe(true);

@@ -39,6 +39,8 @@ export interface RigOptions {
   readonly introduction?: string | null;
   /** False: the core asks the agent nothing now. */
   readonly active?: boolean;
+  /** Whether the channel is paused now. */
+  readonly paused?: () => boolean;
 }
 
 export interface Rig {
@@ -64,7 +66,14 @@ export interface Rig {
 
 export async function openRig(options: RigOptions = {}): Promise<Rig> {
   const clock = stillClock();
-  const agent = { active: options.active ?? true, name: "Agent", introduction: options.introduction ?? null };
+  const agent = {
+    active: options.active ?? true,
+    name: "Agent",
+    introduction: options.introduction ?? null,
+    get paused() {
+      return options.paused?.() ?? false;
+    },
+  };
   const channel = recordingChannel({ id, clock, publicUrl: `${publicUrl}/channels/${id}`, agent });
   const settings = await voice.config.parseAsync({
     dialect: "twilio",
