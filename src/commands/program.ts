@@ -110,6 +110,7 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
     .option("--imap <server>", "IMAP server, host:port; default: discovered from the address")
     .option("--smtp <server>", "SMTP server, host:port; default: discovered from the address")
     .option("--user <name>", "user name of the account; default: the address")
+    .option("--ca <file>", "PEM file of the private CA that signed the servers' certificates")
     .option("--imap-password-file <file>", "file with the password, for IMAP and SMTP")
     .option("--oauth-client-id <id>", "sign in at Google or Microsoft with this application instead")
     .option("--oauth-client-secret-file <file>", "file with the application's secret, if it has one")

@@ -309,6 +309,8 @@ const table = {
     initLookup: 5 * second,
     /** `init` waits this long for the mail that it sends to the mailbox itself. */
     initRoundTrip: 2 * minute,
+    /** How far the clock of a mail server may be behind for `init` to recognize its mail. */
+    initClockSkew: 10 * minute,
   },
   startup: {
     /** Backoff of an unreachable store: the first pause, doubled up to the longest. */

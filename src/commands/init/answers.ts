@@ -41,6 +41,8 @@ const answers = z.object({
   address: z.string().optional(),
   servers: z.object({ imap: server, smtp: server }).optional(),
   user: z.string().optional(),
+  /** File of a private CA. */
+  ca: z.string().optional(),
   login: login.optional(),
   answerer: answerer.optional(),
   /** Null: no responder. */
@@ -51,7 +53,9 @@ const answers = z.object({
 export type Answers = z.output<typeof answers>;
 export type MailLogin = z.output<typeof login>;
 export type Answerer = z.output<typeof answerer>;
-export type CompleteAnswers = { readonly [Key in keyof Answers]-?: Exclude<Answers[Key], undefined> };
+export type CompleteAnswers = Answers & {
+  readonly [Key in Exclude<keyof Answers, "ca">]-?: Exclude<Answers[Key], undefined>;
+};
 
 /** The file of an unfinished run. */
 export const keptPath = (config: string): string => `${config}.init`;
@@ -129,6 +133,7 @@ export async function plan(
       `      port: ${port}`,
       `      tls: ${tls}`,
       `      user: ${quoted(user)}`,
+      ...(given.ca === undefined ? [] : [`      ca: ${quoted(given.ca)}`]),
       ...credentials.map((line) => `      ${line}`),
     ];
   };

@@ -43,7 +43,8 @@ export async function createPrompter(io: Io, asks: boolean): Promise<Prompter> {
     },
     async secret(message, hint) {
       if (hint !== undefined) clack.log.info(hint);
-      return ((await answered(clack.password({ message, signal }))) ?? "").trim();
+      const validate = check((text) => (text === "" ? "Type or paste it; it is not shown" : undefined));
+      return ((await answered(clack.password({ message, signal, validate }))) ?? "").trim();
     },
     confirm: (message) => answered(clack.confirm({ message, signal, initialValue: false })),
     report(kind, text) {

@@ -1,6 +1,7 @@
 // The questions of `init`. Each function takes the answers so far, asks for what is missing until it is verified,
 // and returns the answers with its own.
 
+import { resolve } from "node:path";
 import type { Answers, MailLogin } from "./answers.ts";
 import { signIn } from "./device-flow.ts";
 import { discover, type MailServers, readServer } from "./discovery.ts";
@@ -42,12 +43,14 @@ export async function askMailbox(before: Answers, dialogue: Dialogue): Promise<A
   );
   const address = given.toLowerCase();
   const user = options.user ?? address;
+  const ca = options.ca === undefined ? {} : { ca: resolve(cwd, options.ca) };
+  if (options.ca !== undefined) await dialogue.read("--ca", options.ca);
   let found = await serversFor(address, dialogue);
   let useOptions = true;
   for (;;) {
     const login = await askLogin(user, found.provider, dialogue, useOptions);
     prompter.report("note", `logging in to ${found.imap.host} and ${found.smtp.host}`);
-    const result = await verifyMailbox({ address, user, login, servers: found }, signal, cwd);
+    const result = await verifyMailbox({ address, user, ...ca, login, servers: found }, signal, cwd);
     signal.throwIfAborted();
     if (result.ok) {
       const { imap, smtp } = result.value;
@@ -55,7 +58,7 @@ export async function askMailbox(before: Answers, dialogue: Dialogue): Promise<A
         "done",
         `IMAP ${imap.host}:${imap.port} (${imap.tls}), SMTP ${smtp.host}:${smtp.port} (${smtp.tls})`,
       );
-      return { ...before, address, user, login, servers: result.value };
+      return { ...before, address, user, ...ca, login, servers: result.value };
     }
     retry(dialogue, result);
     if (result.wants === "servers") found = { ...(await askServers(dialogue)), provider: null };

@@ -34,6 +34,8 @@ export interface InitOptions {
   readonly imap?: string;
   readonly smtp?: string;
   readonly user?: string;
+  /** File of a private CA. */
+  readonly ca?: string;
   readonly imapPasswordFile?: string;
   readonly oauthClientId?: string;
   readonly oauthClientSecretFile?: string;
@@ -140,7 +142,7 @@ async function initialize(
   prompter.report("done", `written: ${path}`);
   if (old !== null) prompter.report("note", `the earlier configuration is kept as ${old}`);
   if (planned.text.includes("mode: shadow"))
-    prompter.report("note", "mode: shadow: replies wait until you release them; see bridgehead outbox list");
+    prompter.report("note", "mode: shadow: replies wait for you; see bridgehead outbox list --state held");
   prompter.end(nextCommands(path));
 }
 

@@ -32,7 +32,7 @@ const printable = (text: string): string =>
     .replace(/[\p{Cc}\p{Cf}]+/gu, " ")
     .slice(0, 400);
 
-const { probe: probeTime, initLookup } = standardTiming.commands;
+const { probe: probeTime, initClockSkew } = standardTiming.commands;
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** Creates the email adapter outside the daemon. `accept` receives the events of its mailbox. */
@@ -44,7 +44,7 @@ export async function createMailAdapter(
   const email = await loadAdapter("email", cwd);
   const settings = email.config.safeParse(block);
   if (!settings.success) throw new Error(settings.error.issues.map(({ message }) => message).join("; "));
-  const since = new Date(systemClock.now() - initLookup);
+  const since = new Date(systemClock.now() - initClockSkew);
   return email.create(
     {
       id: channelId("init"),
@@ -69,9 +69,14 @@ export async function createMailAdapter(
 }
 
 /** The block of the email channel, with the secrets in it. */
-export function mailBlock({ address, servers, user, login }: Answers): object {
+export function mailBlock({ address, servers, user, login, ca }: Answers): object {
   if (!servers || !login) throw new Error("composing the email channel: an answer is missing");
-  const side = (server: MailServerAddress) => ({ ...server, user: user ?? address, ...credentials(login) });
+  const side = (server: MailServerAddress) => ({
+    ...server,
+    user: user ?? address,
+    ...credentials(login),
+    ...(ca !== undefined && { ca }),
+  });
   return { address, imap: side(servers.imap), smtp: side(servers.smtp) };
 }
 
@@ -129,11 +134,15 @@ export async function verifyMailbox(
   const code = status && "code" in status ? status.code : "";
   const isLogin = code === "login" || code === "token";
   const page = providerOfServer(given.servers.imap.host)?.appPasswords ?? null;
-  const hint =
-    isLogin && given.login?.kind === "password" && page !== null
-      ? `use an app password instead of the account's own: ${page}`
-      : (fix ?? `check the name and the port of the ${side.toUpperCase()} server`);
-  return rejected(`${side.toUpperCase()} ${host}:${port}: ${reason}`, hint, isLogin ? "login" : "servers");
+  const ofPassword =
+    page === null
+      ? `check the password; the user name is ${given.user} (--user for another)`
+      : `use an app password instead of the account's own: ${page}`;
+  const hint = fix?.includes(`${side}.ca`)
+    ? "the certificate is of a private CA: run init again with --ca <file>"
+    : (fix ?? `check the name and the port of the ${side.toUpperCase()} server`);
+  const remedy = isLogin && given.login?.kind === "password" ? ofPassword : hint;
+  return rejected(`${side.toUpperCase()} ${host}:${port}: ${reason}`, remedy, isLogin ? "login" : "servers");
 }
 
 /** The server has answered, or has shown a certificate: the encryption is the right one. */
@@ -292,6 +301,7 @@ async function get(
   } catch (error) {
     signal.throwIfAborted();
     const { cause, message } = error as Error;
-    return { reason: (cause as { readonly code?: string } | undefined)?.code ?? message };
+    const { code, message: why } = (cause ?? {}) as { readonly code?: string; readonly message?: string };
+    return { reason: code ?? why ?? message };
   }
 }

@@ -41,7 +41,7 @@ it("asks five questions, corrects each wrong answer, and writes a file with whic
   await terminal.sees(`Password of ${address}?`);
   terminal.enter("not-the-password");
   await terminal.sees("the server rejects the credentials");
-  await terminal.sees("check imap.user and imap.password");
+  await terminal.sees(`check the password; the user name is ${address}`);
   await terminal.sees(`Password of ${address}?`);
   terminal.enter(dovecot.password);
   await terminal.sees("(implicit)");

@@ -1,0 +1,144 @@
+// Verification of single answers against local servers.
+
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { isPlatform, verifyMailbox, verifyModel, verifyPlatform } from "../../../src/commands/init/verify.ts";
+import { systemClock } from "../../../src/ops/clock.ts";
+import { readAgents, startPlatform } from "../../../src/platform/index.ts";
+import { startTokenIssuer } from "../../adapters/email/token-issuer.ts";
+import { listen } from "../../agent/fault-server.ts";
+import { startDovecot } from "../../real/dovecot.ts";
+import { freePort } from "../../real/ports.ts";
+import { startSmtpPeer } from "../../real/smtp-peer.ts";
+
+const { signal } = new AbortController();
+const address = "support@bridge.test";
+
+async function serve(handler: RequestListener): Promise<string> {
+  const server = createServer(handler);
+  await listen(server);
+  onTestFinished(() => void server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+describe("a mailbox", () => {
+  it("is verified with the grant of a sign-in, and a revoked grant is reported", async () => {
+    const issuer = await startTokenIssuer(address);
+    onTestFinished(() => issuer.close());
+    const dovecot = await startDovecot({ users: [address], introspectionUrl: issuer.introspectionUrl });
+    onTestFinished(() => dovecot.dispose());
+    const smtp = await startSmtpPeer({ users: {}, token: (user, token) => issuer.good(user, token) });
+    onTestFinished(() => smtp.close());
+    const server = (port: number) => ({ host: "127.0.0.1", port, tls: "none" as const });
+    const verify = (refreshToken: string) => {
+      const login = { kind: "oauth" as const, issuer: issuer.tokenUrl, clientId: "client-1", refreshToken };
+      const servers = { imap: server(dovecot.port), smtp: server(smtp.port) };
+      return verifyMailbox({ address, user: address, login, servers }, signal, tmpdir());
+    };
+    expect(await verify(issuer.refreshToken)).toMatchObject({ ok: true });
+    expect(await verify("revoked")).toMatchObject({
+      ok: false,
+      wants: "login",
+      reason: expect.stringContaining("invalid_grant"),
+    });
+  });
+
+  it("of a server with a certificate of a private CA needs the CA", async () => {
+    const dovecot = await startDovecot({ users: [address], ssl: true });
+    onTestFinished(() => dovecot.dispose());
+    const smtp = await startSmtpPeer({ users: { [address]: dovecot.password } });
+    onTestFinished(() => smtp.close());
+    const servers = {
+      imap: { host: "localhost", port: dovecot.port, tls: null },
+      smtp: { host: "127.0.0.1", port: smtp.port, tls: null },
+    };
+    const login = { kind: "password" as const, password: dovecot.password };
+    const given = { address, user: address, login, servers };
+    expect(await verifyMailbox(given, signal, tmpdir())).toMatchObject({ ok: false });
+    const result = await verifyMailbox({ ...given, ca: dovecot.ca ?? "" }, signal, tmpdir());
+    expect(result).toMatchObject({ ok: true, value: { imap: { tls: "starttls" }, smtp: { tls: "none" } } });
+  });
+});
+
+describe("a platform", () => {
+  it("is recognized, and its key verified", async () => {
+    const quiet = () => undefined;
+    const platform = await startPlatform({
+      file: ":memory:",
+      listen: { host: "127.0.0.1", port: 0 },
+      agents: readAgents("organization: { name: A }\nagents: [{ name: a, key: agent-key-1 }]", "a.yaml"),
+      clock: systemClock,
+      log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+    });
+    onTestFinished(() => platform.close());
+    expect(await isPlatform(platform.url, signal)).toBe(true);
+    expect(await verifyPlatform(platform.url, "agent-key-1", signal)).toMatchObject({ ok: true });
+    expect(await verifyPlatform(platform.url, "wrong-key-1", signal)).toMatchObject({ wants: "key" });
+    expect(await verifyPlatform("http://127.0.0.1:1", "k", signal)).toMatchObject({
+      ok: false,
+      reason: expect.stringContaining("ECONNREFUSED"),
+    });
+  });
+
+  it("is not what a gateway of models is that asks for a key everywhere", async () => {
+    const url = await serve((_request, response) => void response.writeHead(401).end("{}"));
+    expect(await isPlatform(url, signal)).toBe(false);
+    expect(await isPlatform(`${url}/v1`, signal)).toBe(false);
+  });
+});
+
+describe("a model", () => {
+  const model = (handle: (body: Record<string, unknown>) => { status: number; body: object }) =>
+    serve((request, response) => {
+      const chunks: Buffer[] = [];
+      request.on("data", (chunk: Buffer) => chunks.push(chunk));
+      request.on("end", () => {
+        const text = Buffer.concat(chunks).toString();
+        const isAnswer = request.method === "POST";
+        const listed = { status: 200, body: { data: [{ id: "only\u001b[31m" }] } };
+        const { status, body } = isAnswer ? handle(JSON.parse(text) as Record<string, unknown>) : listed;
+        response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+      });
+    });
+  const answered = { status: 200, body: { choices: [{ message: { content: "ready" } }] } };
+
+  it("is chosen when it is the only one, and control characters of its name are removed", async () => {
+    const url = await model(() => answered);
+    expect(await verifyModel({ url }, signal)).toEqual({
+      ok: true,
+      value: { kind: "model", url, name: "only [31m" },
+    });
+  });
+
+  it("that rejects a temperature is asked without", async () => {
+    const url = await model(({ temperature }) =>
+      temperature === undefined ? answered : { status: 400, body: { error: { code: "unsupported_value" } } },
+    );
+    expect(await verifyModel({ url, name: "m" }, signal)).toMatchObject({
+      ok: true,
+      value: { withoutTemperature: true },
+    });
+  });
+
+  it.each([
+    [429, "HTTP 429", "check the rate limit and the credit"],
+    [404, "HTTP 404", "check model.url and model.name; it offers only"],
+    [403, "HTTP 403", "check model.key"],
+  ])("that answers %d is rejected with a remedy", async (status, reason, remedy) => {
+    const url = await model(() => ({ status, body: {} }));
+    expect(await verifyModel({ url, name: "m", key: "k" }, signal)).toMatchObject({
+      ok: false,
+      reason: expect.stringContaining(reason),
+      remedy: expect.stringContaining(remedy),
+    });
+  });
+
+  it("that nothing serves is rejected", async () => {
+    const url = `http://127.0.0.1:${await freePort()}/v1`;
+    expect(await verifyModel({ url, name: "m" }, signal)).toMatchObject({
+      reason: `nothing answers at ${url}: ECONNREFUSED`,
+    });
+  });
+});
