@@ -10,6 +10,9 @@ import { type Markup, when } from "./page.ts";
 const mostText = 20_000;
 const barWidth = 240;
 
+/** Steps that may come days later. They do not lengthen the time axis; their bar is at its end. */
+const beside = new Set(["escalation", "notification", "action", "receipt"]);
+
 /** Steps that belong together: a message and everything until the next one. */
 interface Part {
   readonly entries: TimelineEntry[];
@@ -27,7 +30,7 @@ export function timeline(history: History): Markup {
       parts.push({ entries: [entry], from: entry.at, until });
     else {
       last.entries.push(entry);
-      last.until = Math.max(last.until, until);
+      if (!beside.has(entry.kind)) last.until = Math.max(last.until, until);
     }
   }
   return html`${parts.reverse().map(
@@ -97,8 +100,8 @@ export const rawLinks = (event: number): Markup => html`<div class="actions">
 /** A bar on the time axis of the part; at least visible, also for an instant. */
 function bar({ at, duration, state }: TimelineEntry, { from, until }: Part): Markup {
   const scale = until > from ? barWidth / (until - from) : 0;
-  const width = Math.max(3, (duration ?? 0) * scale);
-  const left = Math.min((at - from) * scale, barWidth - width);
+  const width = Math.min(barWidth, Math.max(3, (duration ?? 0) * scale));
+  const left = Math.max(0, Math.min((at - from) * scale, barWidth - width));
   return html`<svg class="hop" viewBox="0 0 ${barWidth} 8" preserveAspectRatio="none" aria-hidden="true"><rect class="axis" width="${barWidth}" height="8" rx="2"></rect><rect class="${levelOf(state)}" x="${left.toFixed(1)}" width="${width.toFixed(1)}" height="8" rx="2"></rect></svg>`;
 }
 

@@ -119,9 +119,7 @@ async function load(q: Query, query: string, channel: string, state: string): Pr
 }
 
 const matches = ({ state, escalation }: Row, wanted: "attention" | "waiting"): boolean =>
-  wanted === "waiting"
-    ? state === "waiting" || state === "stored"
-    : state === "held" || state === "failed" || escalation !== null;
+  wanted === "waiting" ? state === "waiting" : state === "held" || state === "failed" || escalation !== null;
 
 function summaryRow(summary: ConversationSummary, subject?: string | null): Row {
   const { id, at, state, channel, person, person_name, escalation, reason } = summary;
@@ -149,7 +147,7 @@ const messageRow = ({
 }: EventSummary): Row => ({
   path: `/messages/${id}`,
   at: received_at,
-  state,
+  state: state === "stored" ? "waiting" : state,
   channel,
   person: sender ?? "unknown",
   subject: subject ?? "",
