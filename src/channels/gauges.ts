@@ -9,7 +9,7 @@ import { type ChannelOverview, overview, storeSize } from "../store/operators/ov
 import type { Host } from "./host.ts";
 import { reportChannels } from "./readiness.ts";
 
-interface Measured {
+interface MeasuredApp {
   readonly db: Database;
   readonly scheduler: Scheduler;
   readonly host: Host;
@@ -20,7 +20,7 @@ interface Measured {
  *  free space of the store's disk. */
 export function defineGauges(
   metrics: Metrics,
-  app: Measured,
+  app: MeasuredApp,
   clock: Clock,
   build: Readonly<Record<"version" | "node" | "store" | "schema", string>>,
   freeBytes: (() => Promise<number>) | null,
@@ -58,7 +58,7 @@ function shared<T>(read: () => Promise<T>): () => Promise<T> {
   return () => (reading ??= read().finally(() => (reading = null)));
 }
 
-function defineChannels(metrics: Metrics, app: Measured, clock: Clock): void {
+function defineChannels(metrics: Metrics, app: MeasuredApp, clock: Clock): void {
   const reports = () => reportChannels(app.host, app.agents);
   metrics.gauge({
     name: "channel_ready",
@@ -125,7 +125,7 @@ function defineChannels(metrics: Metrics, app: Measured, clock: Clock): void {
   });
 }
 
-function defineBacklog(metrics: Metrics, app: Measured): void {
+function defineBacklog(metrics: Metrics, app: MeasuredApp): void {
   const look = shared((): Promise<ChannelOverview[]> => app.db.read(overview));
   metrics.gauge({
     name: "backlog_items",

@@ -35,7 +35,7 @@ export interface EscalationOptions {
   readonly config: string;
   readonly action: "list" | "show" | ActionName;
   readonly number?: string;
-  readonly state?: "open" | "taken" | "closed";
+  readonly state?: "open" | "acknowledged" | "closed";
   readonly channel?: string;
   /** Epoch milliseconds. */
   readonly since?: number;
@@ -102,7 +102,7 @@ async function list(db: Database, options: EscalationOptions, io: Io): Promise<n
       when(row.opened_at),
       relative(row.opened_at, now).replace(" ago", ""),
       row.state,
-      (row.state === "closed" ? row.closed_by : row.taken_by) ?? "",
+      (row.state === "closed" ? row.closed_by : row.acknowledged_by) ?? "",
       row.channel,
       row.cause,
       row.topic ?? "",
@@ -150,7 +150,7 @@ function printOne({ details, notifications }: EscalationCase, io: Io): void {
         ["person", person && [person.address, person.name].filter((part) => part !== null).join(", ")],
         ["subject", subject],
         ["opened", stamp(row.opened_at, now)],
-        ["acknowledged", done(row.taken_by, row.taken_at)],
+        ["acknowledged", done(row.acknowledged_by, row.acknowledged_at)],
         ["closed", done(row.closed_by, row.closed_at)],
         ["next step", row.due_at === null ? null : stamp(row.due_at, now)],
         [

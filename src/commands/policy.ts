@@ -51,14 +51,14 @@ export async function run(options: PolicyOptions, io: Io): Promise<number> {
     io.err(`no responder is notified: ${nobody}`);
     return exitCodes.failed;
   }
-  const told = {
+  const forecasted = {
     about,
     at,
     policy,
     recipients: await recipientsOf(loaded, policy, about, io),
     ...forecast(policy, about, at),
   };
-  io.out(options.json === true ? JSON.stringify(forecastJson(told)) : forecastText(told));
+  io.out(options.json === true ? JSON.stringify(forecastJson(forecasted)) : forecastText(forecasted));
   return exitCodes.ok;
 }
 
@@ -124,7 +124,7 @@ interface TestRecipient {
   readonly address: string;
 }
 
-export interface Told {
+export interface PolicyForecast {
   readonly about: About;
   /** Time of the escalation in epoch milliseconds. */
   readonly at: number;
@@ -135,13 +135,13 @@ export interface Told {
   readonly complete: boolean;
 }
 
-export function forecastText(told: Told): string {
-  const { about, at, looks, complete } = told;
+export function forecastText(shown: PolicyForecast): string {
+  const { about, at, looks, complete } = shown;
   const { topic, agent, channel, cause } = about;
   const lines = [
     `${topic === null ? "no topic" : `topic ${topic}`}, agent ${agent}, channel ${channel}, cause ${cause}, opened ${when(at)} UTC`,
-    ...recipientLines(told),
-    ...looks.flatMap((look, index) => lookLines(look, looks[index - 1], told)),
+    ...recipientLines(shown),
+    ...looks.flatMap((look, index) => lookLines(look, looks[index - 1], shown)),
   ];
   return [...lines, ...(complete ? [] : ["and so on: too many times to list"])].join("\n");
 }
@@ -149,24 +149,25 @@ export function forecastText(told: Told): string {
 function lookLines(
   look: PolicyStep,
   before: PolicyStep | undefined,
-  { at, policy }: Told,
+  { at, policy }: PolicyForecast,
 ): readonly string[] {
   const again = look.tier !== null && before?.tier === look.tier;
   return [
     `+${spell(look.at - at)}  ${when(look.at)} UTC  ${title(look, again, policy)}`,
-    ...peopleOf(look.notify).map((contacts) => `    told: ${contactsText(contacts, look.at, policy)}`),
-    ...(again ? [] : look.spared.map((spared) => `    not told: ${sparedText(spared)}`)),
+    ...peopleOf(look.notify).map((contacts) => `    notified: ${contactsText(contacts, look.at, policy)}`),
+    ...(again ? [] : look.spared.map((spared) => `    not notified: ${sparedText(spared)}`)),
   ];
 }
 
-function recipientLines({ policy, recipients }: Told): readonly string[] {
-  if (!policy.agentRecipients) return ["the agent's own recipients are not told (agent_recipients: false)"];
+function recipientLines({ policy, recipients }: PolicyForecast): readonly string[] {
+  if (!policy.agentRecipients)
+    return ["the agent's own recipients are not notified (agent_recipients: false)"];
   if (!recipients.known) return [`the agent's own recipients are not known: ${recipients.reason}`];
   if (recipients.list.length === 0) return ["the agent has no recipients of its own"];
   return recipients.list.map(({ topic, way, address }) => {
     const carried = way === "webhook" || policy.via[way] !== null;
     const what = `${wayText(way, address)} (the agent's, for ${topic})`;
-    return carried ? `at once: ${what}` : `not told: ${what}: no channel carries ${way}`;
+    return carried ? `at once: ${what}` : `not notified: ${what}: no channel carries ${way}`;
   });
 }
 
@@ -236,7 +237,7 @@ function spell(ms: number): string {
 }
 
 /** Times are ISO 8601 in UTC; `tier` counts from 1. */
-export function forecastJson({ about, at, policy, recipients, looks, complete }: Told): object {
+export function forecastJson({ about, at, policy, recipients, looks, complete }: PolicyForecast): object {
   const iso = (ms: number) => new Date(ms).toISOString();
   const shown = ({ way, address }: Pick<Contact, "way" | "address">) =>
     way === "webhook" ? { way } : { way, address };
@@ -252,13 +253,13 @@ export function forecastJson({ about, at, policy, recipients, looks, complete }:
       at: iso(look.at),
       after_ms: look.at - at,
       tier: look.tier === null ? "fallback" : look.tier + 1,
-      told: look.notify.map((one) => ({
+      notified: look.notify.map((one) => ({
         person: one.person,
         name: one.name,
         ...shown(one),
         local: localTime(look.at, policy.responders.get(one.person)?.timeZone ?? "UTC"),
       })),
-      not_told: look.spared.map(({ person, duty }) => ({
+      not_notified: look.spared.map(({ person, duty }) => ({
         person: person.id,
         name: person.name,
         why: duty.why,

@@ -216,8 +216,8 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
     .argument("[number]", "number of an escalation (escalation list)")
     .option(
       "--state <state>",
-      "list: only escalations in this state: open, taken, closed",
-      oneOf("open", "taken", "closed"),
+      "list: only escalations in this state: open, acknowledged, closed",
+      oneOf("open", "acknowledged", "closed"),
     )
     .option("--channel <id>", "list: only of this channel")
     .option("--since <time>", "list: only newer ones; a duration or a date", since)

@@ -19,7 +19,7 @@ import type { Metrics } from "../ops/metrics.ts";
 import { Statistics } from "../ops/statistics.ts";
 import { createNotifier, isJournal, type Notifier } from "../ops/systemd.ts";
 import { standardTiming, type Timing } from "../ops/timing.ts";
-import type { Traces } from "../ops/traces.ts";
+import type { TraceExport } from "../ops/traces.ts";
 import type { AgentDefinition, InlineAgent, Platform } from "../platform/index.ts";
 import { migrations } from "../store/migrate.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
@@ -69,7 +69,7 @@ export async function run(
   let app: App | null = null;
   let listener: Listener | null = null;
   let webConsole: WebConsole | null = null;
-  let traces: Traces | null = null;
+  let traces: TraceExport | null = null;
   try {
     listener = await startListener({
       listen: config.http.listen,
@@ -209,7 +209,7 @@ async function tracesOf(
   installation: string,
   log: Log,
   { upkeep: timing }: Timing,
-): Promise<Traces | null> {
+): Promise<TraceExport | null> {
   if (otlp === null) return null;
   const { openTraces } = await import("../ops/traces.ts");
   return openTraces({ ...otlp, installation, version: packageVersion(), node, clock, log, timing });

@@ -70,7 +70,7 @@ const stateColors: Readonly<Record<string, Color>> = {
   sending: "yellow",
   asking: "yellow",
   stored: "yellow",
-  taken: "yellow",
+  acknowledged: "yellow",
   paused: "yellow",
   degraded: "yellow",
   answered: "green",
@@ -255,7 +255,7 @@ export function readSince(text: string, now: number): number | null {
     /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?))?(Z|[+-]\d\d:\d\d)?$/.exec(text) ?? [];
   if (day === undefined) return null;
   const at = Date.parse(`${day}T${time}${offset}`);
-  // A day that does not exist, such as 2026-02-30, would be taken for one of the next month.
+  // A day that does not exist, such as 2026-02-30, would be acknowledged for one of the next month.
   const exists = new Date(`${day}T00:00Z`).toJSON()?.startsWith(day);
   return Number.isNaN(at) || !exists || at > now ? null : at;
 }

@@ -13,7 +13,8 @@ import { csrfToken } from "./session.ts";
 /** Escaped HTML. A promise when a part of it is one; `html` awaits it. */
 export type Markup = HtmlEscapedString | Promise<HtmlEscapedString> | string;
 
-type PageRequest = Context<ConsoleEnv>;
+/** A request of a page. */
+export type PageRequest = Context<ConsoleEnv>;
 
 const flashCookie = "bridgehead-flash";
 /** Seconds for which a message waits for the page that shows it. */

@@ -53,7 +53,7 @@ const levels: Readonly<Record<string, string>> = {
   sending: "warn",
   running: "warn",
   stored: "warn",
-  taken: "warn",
+  acknowledged: "warn",
   answered: "good",
   sent: "good",
   delivered: "good",

@@ -127,7 +127,7 @@ export interface Progress {
   readonly tier: number;
   readonly enteredAt: number;
   /** When this tier was last notified; null: not yet. */
-  readonly toldAt: number | null;
+  readonly notifiedAt: number | null;
 }
 
 export interface Step {
@@ -139,23 +139,23 @@ export interface Step {
 }
 
 /** Returns the progress of an escalation opened at `at`. */
-export const begin = (at: number): Progress => ({ tier: 0, enteredAt: at, toldAt: null });
+export const begin = (at: number): Progress => ({ tier: 0, enteredAt: at, notifiedAt: null });
 
 /** Returns the step at `now`. May be called at any time, also before it is due. A forward clock step
  *  costs one tier, which is notified once. After a backward clock step, future times count as now. Call
- *  it therefore also when `enteredAt` or `toldAt` is after `now`. */
+ *  it therefore also when `enteredAt` or `notifiedAt` is after `now`. */
 export function step(policy: Policy, about: About, progress: Progress, now: number): Step {
   const tiers = tiersFor(policy, about);
   const place = standing(policy, tiers, notAhead(progress, now), now);
   const tier = tiers[place.tier];
   const { repeat } = tier ?? policy.fallback;
-  const due = place.toldAt === null || (repeat > 0 && now - place.toldAt >= repeat);
-  const toldAt = due ? now : place.toldAt;
-  const again = repeat > 0 && toldAt !== null ? toldAt + repeat : Number.POSITIVE_INFINITY;
+  const due = place.notifiedAt === null || (repeat > 0 && now - place.notifiedAt >= repeat);
+  const notifiedAt = due ? now : place.notifiedAt;
+  const again = repeat > 0 && notifiedAt !== null ? notifiedAt + repeat : Number.POSITIVE_INFINITY;
   const dueAt = tier ? Math.min(again, place.enteredAt + tier.next) : again;
   return {
     notify: due ? whoAt(policy, tiers, place.tier, now) : [],
-    progress: { ...place, toldAt },
+    progress: { ...place, notifiedAt },
     dueAt: Number.isFinite(dueAt) ? dueAt : null,
   };
 }
@@ -201,11 +201,11 @@ function addressOf({ via }: Policy, { email, sms, webhook }: Person, way: Way): 
   return webhook?.url ?? null;
 }
 
-function notAhead({ tier, enteredAt, toldAt }: Progress, now: number): Progress {
+function notAhead({ tier, enteredAt, notifiedAt }: Progress, now: number): Progress {
   return {
     tier,
     enteredAt: Math.min(enteredAt, now),
-    toldAt: toldAt === null ? null : Math.min(toldAt, now),
+    notifiedAt: notifiedAt === null ? null : Math.min(notifiedAt, now),
   };
 }
 
@@ -216,7 +216,7 @@ function standing(policy: Policy, tiers: readonly Tier[], progress: Progress, no
   const over = current !== undefined && now - progress.enteredAt >= current.next;
   let tier = Math.min(progress.tier, tiers.length) + (over ? 1 : 0);
   for (let next = tiers[tier]; next && onDutyOf(policy, next, now).length === 0; next = tiers[tier]) tier++;
-  return tier === progress.tier ? progress : { tier, enteredAt: now, toldAt: null };
+  return tier === progress.tier ? progress : { tier, enteredAt: now, notifiedAt: null };
 }
 
 function onDutyOf(
@@ -283,7 +283,7 @@ export function forecast(
     const at: number = next;
     const done = step(policy, about, progress, at);
     const inFallback = done.progress.tier >= tiers.length;
-    const fresh = progress.toldAt === null ? progress.tier : progress.tier + 1;
+    const fresh = progress.notifiedAt === null ? progress.tier : progress.tier + 1;
     for (const [tier, { notify }] of tiers.entries())
       if (tier >= fresh && tier < done.progress.tier)
         looks.push({ at, tier, notify: [], spared: sparedOf(policy, notify, [], at) });

@@ -55,10 +55,10 @@ export const draftStates = {
 } as const satisfies Machine;
 
 const escalationStates = {
-  open: ["taken", "closed"],
+  open: ["acknowledged", "closed"],
   /** A responder has acknowledged it; another responder may take it over. It opens again when no
    *  responder receives the customer's messages. */
-  taken: ["taken", "open", "closed"],
+  acknowledged: ["acknowledged", "open", "closed"],
   closed: [],
 } as const satisfies Machine;
 

@@ -133,7 +133,9 @@ function decideAction(row: EscalationRow, request: ActionRequest, facts: ActionF
   if (action === "resume") return done("returned to the agent", { end: "resume" });
   if (action === "ack") {
     const isOwn =
-      row.state === "taken" && row.taken_by === by.name && (row.taken_contact ?? "") === (by.contact ?? "");
+      row.state === "acknowledged" &&
+      row.acknowledged_by === by.name &&
+      (row.acknowledged_contact ?? "") === (by.contact ?? "");
     return isOwn
       ? done(`acknowledged by ${by.name} before`, {})
       : done(`acknowledged by ${by.name}`, { acknowledge: true });

@@ -10,7 +10,7 @@ import { closeEscalation, type EscalationRow } from "../store/tables/escalations
 import { insertFiles, type ReadyFile } from "../store/tables/files.ts";
 import { clearLanes } from "../store/tables/takeover.ts";
 import { appendTurn, enqueueTurn } from "../store/tables/turns.ts";
-import { takenText } from "./notify/text.ts";
+import { acknowledgedText } from "./notify/text.ts";
 import { namesOf } from "./reply/files.ts";
 import { acknowledgeEscalation, type Customer, notifyOthers } from "./reply/rows.ts";
 
@@ -37,8 +37,8 @@ export async function acknowledge(
   if (!(await acknowledgeEscalation(q, row.id, by))) return false;
   log.info({ escalation: row.number }, "escalation acknowledged");
   // When the same responder acknowledges through another target, the others were notified before.
-  if (row.state === "open" || row.taken_by !== by.name)
-    await notifyOthers(q, row.id, by, { id: newId(clock.now()), text: takenText(row, by.name) });
+  if (row.state === "open" || row.acknowledged_by !== by.name)
+    await notifyOthers(q, row.id, by, { id: newId(clock.now()), text: acknowledgedText(row, by.name) });
   return true;
 }
 

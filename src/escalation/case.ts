@@ -67,7 +67,7 @@ export function triggersAndNotes(sources: readonly TriggerRow[]): {
 }
 
 /** A responder as notified by one method. */
-export interface Notified {
+export interface NotifiedTarget {
   readonly name: string;
   readonly way: ContactMethod;
   readonly address: string;
@@ -79,8 +79,8 @@ export interface Notified {
 }
 
 /** Returns the responders who were asked to acknowledge, in the order of their first notification. */
-export function notifiedOf(notifications: readonly NotificationStateRow[]): readonly Notified[] {
-  const asking = notifications.filter(({ kind }) => kind === "told" || kind === "again");
+export function notifiedOf(notifications: readonly NotificationStateRow[]): readonly NotifiedTarget[] {
+  const asking = notifications.filter(({ kind }) => kind === "opened" || kind === "again");
   return [...Map.groupBy(asking, ({ contact }) => contact).values()].flatMap((all) => {
     const newest = all.at(-1);
     if (newest === undefined) return [];

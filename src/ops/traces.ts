@@ -10,7 +10,7 @@ import { BatchSpanProcessor, type SpanExporter, TracerProvider } from "@opentele
 import type { Clock, Log } from "bridgehead/contract";
 import type { Hop } from "./hops.ts";
 
-export interface Traces {
+export interface TraceExport {
   /** Exports the spans of a hop later. Never throws, never waits. */
   hop(hop: Hop): void;
   /** Exports the remaining spans, at most for the timeout of the exporter. Never rejects. */
@@ -31,7 +31,7 @@ export interface TraceOptions {
   readonly timing: { readonly export: number; readonly exportPause: number };
 }
 
-export function openTraces(options: TraceOptions): Traces {
+export function openTraces(options: TraceOptions): TraceExport {
   const { url, headers, timing, clock } = options;
   const exporter = reporting(
     new OTLPTraceExporter({ url, headers, timeoutMillis: timing.export }),

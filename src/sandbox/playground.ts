@@ -50,7 +50,7 @@ export interface AddressFault {
 /** Limit of kept messages. */
 const mostMessages = 500;
 
-type NewMessage = Omit<PlaygroundMessage, "id" | "at">;
+type RecordedMessage = Omit<PlaygroundMessage, "id" | "at">;
 
 export class Playground {
   readonly mailServer: MailServer;
@@ -220,7 +220,7 @@ export class Playground {
     await Promise.all([this.smsApi.close(), this.mailServer.close()]);
   }
 
-  #record(message: NewMessage): void {
+  #record(message: RecordedMessage): void {
     this.#count += 1;
     const recorded = { ...message, id: this.#count, at: systemClock.now() };
     this.#messages.push(recorded);

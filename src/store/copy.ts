@@ -6,7 +6,7 @@ import { failpoint } from "../ops/failpoints.ts";
 import type { Database, Query, Value } from "./driver.ts";
 import { adoptCopy } from "./installation.ts";
 
-interface Table {
+interface StoreTable {
   readonly name: string;
   readonly columns: readonly string[];
   readonly keys: readonly string[];
@@ -27,7 +27,7 @@ const ownMeta = [
   "copy_at",
 ];
 
-type Stored = Readonly<Record<string, Value>>;
+type CopiedStore = Readonly<Record<string, Value>>;
 
 export interface CopiedTable {
   readonly table: string;
@@ -106,12 +106,12 @@ export async function copyRows(options: CopyOptions): Promise<readonly CopiedTab
 }
 
 /** Returns the tables with their columns and keys, parents before the tables that refer to them. `meta` is copied apart. */
-async function tablesOf(sqlite: Database): Promise<readonly Table[]> {
+async function tablesOf(sqlite: Database): Promise<readonly StoreTable[]> {
   return sqlite.read(async (q) => {
     const names = await q.all<{ name: string }>(
       "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'meta' ORDER BY name",
     );
-    const found = new Map<string, Table & { readonly parents: readonly string[] }>();
+    const found = new Map<string, StoreTable & { readonly parents: readonly string[] }>();
     for (const { name } of names) {
       const columns = await q.all<{ name: string; type: string; pk: number }>(
         "SELECT name, type, pk FROM pragma_table_info($1) ORDER BY cid",
@@ -130,7 +130,7 @@ async function tablesOf(sqlite: Database): Promise<readonly Table[]> {
         parents: parents.map(({ parent }) => parent).filter((parent) => parent !== name),
       });
     }
-    const ordered: Table[] = [];
+    const ordered: StoreTable[] = [];
     while (ordered.length < found.size) {
       const done = new Set(ordered.map(({ name }) => name));
       const next = [...found.values()].filter(
@@ -159,7 +159,7 @@ async function refuseRunning(db: Database): Promise<void> {
 }
 
 /** Empties a target that an earlier copy has left incomplete, and marks it. Throws when it has rows of its own. */
-async function prepare(target: Database, tables: readonly Table[]): Promise<void> {
+async function prepare(target: Database, tables: readonly StoreTable[]): Promise<void> {
   await target.tx(
     async (q) => {
       const marked = await q.one("SELECT 1 AS one FROM meta WHERE name = 'copy_incomplete'");
@@ -186,7 +186,7 @@ const mark = (db: Database, name: string, value: "1" | "now_ms()"): Promise<numb
     ),
   );
 
-async function countRows(db: Database, tables: readonly Table[]): Promise<number> {
+async function countRows(db: Database, tables: readonly StoreTable[]): Promise<number> {
   return db.read(async (q) => {
     let rows = 0;
     for (const { name } of tables)
@@ -196,18 +196,18 @@ async function countRows(db: Database, tables: readonly Table[]): Promise<number
 }
 
 /** Reads the table in batches, in the order of its key. */
-async function* rowsOf(db: Database, table: Table): AsyncGenerator<readonly Stored[]> {
+async function* rowsOf(db: Database, table: StoreTable): AsyncGenerator<readonly CopiedStore[]> {
   const { name, columns, keys, batch } = table;
   const select = `SELECT ${columns.join(", ")} FROM ${name}`;
   const order = `ORDER BY ${keys.join(", ")} LIMIT ${batch}`;
   const after = keys.map((_, index) => `$${index + 1}`).join(", ");
-  let last: Stored | undefined;
+  let last: CopiedStore | undefined;
   for (;;) {
     const from = last;
     const rows = await db.read((q) =>
       from === undefined
-        ? q.all<Stored>(`${select} ${order}`)
-        : q.all<Stored>(
+        ? q.all<CopiedStore>(`${select} ${order}`)
+        : q.all<CopiedStore>(
             `${select} WHERE (${keys.join(", ")}) > (${after}) ${order}`,
             ...keys.map((key) => from[key] ?? null),
           ),
@@ -218,7 +218,7 @@ async function* rowsOf(db: Database, table: Table): AsyncGenerator<readonly Stor
   }
 }
 
-async function insert(q: Query, { name, columns }: Table, rows: readonly Stored[]): Promise<void> {
+async function insert(q: Query, { name, columns }: StoreTable, rows: readonly CopiedStore[]): Promise<void> {
   for (const row of rows) {
     const places = columns.map((_, index) => `$${index + 1}`).join(", ");
     await q.write(
@@ -240,15 +240,15 @@ const storable = (value: Value): Value =>
 
 /** Adds up the digests of the rows. */
 class Checksum {
-  readonly #table: Table;
+  readonly #table: StoreTable;
   readonly #sum = Buffer.alloc(32);
   #rows = 0;
 
-  constructor(table: Table) {
+  constructor(table: StoreTable) {
     this.#table = table;
   }
 
-  add(row: Stored): void {
+  add(row: CopiedStore): void {
     const values = this.#table.columns.map((column) => {
       if (isLocal(this.#table.name, column)) return null;
       const value = storable(row[column] ?? null);

@@ -86,7 +86,7 @@ export async function endLeases(q: Query): Promise<void> {
 }
 
 /** A lease in memory. */
-interface Entry {
+interface HeldLease {
   /** Null after the holder gave up without an outcome. */
   readonly holder: string | null;
   readonly token: number;
@@ -97,7 +97,7 @@ interface Entry {
 /** The leases of a store that one process owns (SQLite), by lane. All of them end with the process: work that a crash
  *  interrupted is recognized by the state of its turn or draft. Every change reverts with its transaction (`Query.onRollback`). */
 export class LaneLeases {
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, HeldLease>();
   /** The leased lanes of a channel in one direction, by group. */
   readonly #groups = new Map<string, Set<string>>();
   readonly #now: () => number;
@@ -145,13 +145,13 @@ export class LaneLeases {
     if (entry?.token === token) this.#set(q, lane, group, { ...entry, holder: null });
   }
 
-  #set(q: Query, lane: string, group: string, entry: Entry | undefined): void {
+  #set(q: Query, lane: string, group: string, entry: HeldLease | undefined): void {
     const before = this.#entries.get(lane);
     this.#put(lane, group, entry);
     q.onRollback(() => this.#put(lane, group, before));
   }
 
-  #put(lane: string, group: string, entry: Entry | undefined): void {
+  #put(lane: string, group: string, entry: HeldLease | undefined): void {
     if (entry === undefined) {
       this.#entries.delete(lane);
       this.#groups.get(group)?.delete(lane);

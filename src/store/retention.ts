@@ -310,7 +310,7 @@ async function forgetParticipants(
  *  number. `closed_by` marks those that remain to be erased. */
 async function forgetEscalations(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
   const rows = await q.all<{ id: string }>(
-    `UPDATE escalations SET reason = '', taken_by = NULL, closed_by = NULL WHERE id IN (
+    `UPDATE escalations SET reason = '', acknowledged_by = NULL, closed_by = NULL WHERE id IN (
        SELECT id FROM escalations WHERE channel = $1 AND closed_by IS NOT NULL AND state = 'closed'
          AND closed_at < now_ms() - $2 ORDER BY closed_at LIMIT $3) RETURNING id`,
     channel,
@@ -326,7 +326,7 @@ async function forgetEscalations(q: Query, channel: string, ageMs: number, limit
 async function forgetContacts(q: Query, escalation: string): Promise<void> {
   await q.run("UPDATE sources SET detail = NULL WHERE escalation = $1", escalation);
   await q.run(
-    `UPDATE notices SET text = NULL, due_at = NULL, subject = CASE WHEN kind = 'taken' THEN id ELSE subject END
+    `UPDATE notices SET text = NULL, due_at = NULL, subject = CASE WHEN kind = 'acknowledged' THEN id ELSE subject END
      WHERE contact IN (SELECT id FROM contacts WHERE escalation = $1)`,
     escalation,
   );

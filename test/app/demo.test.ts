@@ -105,8 +105,8 @@ it("acknowledges every message that is written, and says why one is not answered
 });
 
 it("the playground exists in the demo only", async () => {
-  const { get } = await consoleRig(await fresh(sqlitePlace));
-  expect((await get("/escalations")).status).toBe(200);
+  const rig = await consoleRig(await fresh(sqlitePlace));
+  expect((await rig.get("/escalations")).status).toBe(200);
   for (const path of ["", "/mail", "/text", "/call", "/respond"])
-    expect((await get(`/playground${path}`)).status).toBe(404);
+    expect((await rig.get(`/playground${path}`)).status).toBe(404);
 });

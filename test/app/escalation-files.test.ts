@@ -132,7 +132,7 @@ it.concurrent("takes files without a word for an answer", async ({ onTestFinishe
   expect(bare(answer.files)).toEqual(same(pdf));
   expect(answer.text).toMatch(/^\[invoice\.pdf\]\s+-- \s+The Team/);
   expect(answer.text).not.toMatch(/Dora|Escalation|Number:/);
-  await desk.escalated("taken");
+  await desk.escalated("acknowledged");
   await desk.quiet();
   expect((await desk.transcript(customer)).at(-1)).toBe("manual_assistant: [invoice.pdf]");
   expect(desk.mailsTo(dora.email)).toHaveLength(1);
@@ -159,7 +159,7 @@ it.concurrent("a mere ok sends nothing, and whoever attached something to it is 
 }) => {
   const { desk, notice } = await mailed(onTestFinished);
   await sends(desk, notice, "ok", logo);
-  await desk.escalated("taken");
+  await desk.escalated("acknowledged");
   await desk.mailTo(emil.email, 1);
   await desk.quiet();
   expect(await told(desk), "a logo is nothing to speak of").toMatch(
@@ -256,7 +256,7 @@ it.concurrent("nothing goes out of what cannot be read, and no notice of ours in
   }
   await desk.quiet();
   expect(desk.mailsTo(customer)).toHaveLength(1);
-  await desk.escalated("taken");
+  await desk.escalated("acknowledged");
 });
 
 it.concurrent("names are names: no path, no header, any language", async ({ onTestFinished }) => {

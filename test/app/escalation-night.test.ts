@@ -25,7 +25,7 @@ const escalation = {
 type Clock = ReturnType<typeof clockFrom>;
 
 /** Who is told when that time has come, since the last look: names in the order of the alphabet. */
-async function toldAt(desk: Desk, clock: Clock, instant: string): Promise<string[]> {
+async function notifiedAt(desk: Desk, clock: Clock, instant: string): Promise<string[]> {
   await desk.quiet();
   const sql =
     "SELECT person FROM contacts JOIN notices ON notices.contact = contacts.id WHERE made_at > $1 ORDER BY 1";
@@ -49,26 +49,26 @@ it.concurrent("passes from city to city, and to the chief, through the night the
   const desk = await openDesk(onTestFinished, { clock, escalation });
   await opened(desk);
   expect([desk.textsTo(berta).length, desk.textsTo(nora).length]).toEqual([1, 0]);
-  expect(await toldAt(desk, clock, "2026-10-24T15:49:00Z")).toEqual([]);
-  expect(await toldAt(desk, clock, "2026-10-24T15:52:00Z")).toEqual(["berta"]);
+  expect(await notifiedAt(desk, clock, "2026-10-24T15:49:00Z")).toEqual([]);
+  expect(await notifiedAt(desk, clock, "2026-10-24T15:52:00Z")).toEqual(["berta"]);
   // Her time is over twice: the hour that was hers, and her day. Nora's turn.
-  expect(await toldAt(desk, clock, "2026-10-24T16:22:00Z")).toEqual(["nora"]);
-  expect(await toldAt(desk, clock, "2026-10-24T17:00:00Z")).toEqual([]);
-  expect(await toldAt(desk, clock, "2026-10-24T17:24:00Z")).toEqual(["nora"]);
+  expect(await notifiedAt(desk, clock, "2026-10-24T16:22:00Z")).toEqual(["nora"]);
+  expect(await notifiedAt(desk, clock, "2026-10-24T17:00:00Z")).toEqual([]);
+  expect(await notifiedAt(desk, clock, "2026-10-24T17:24:00Z")).toEqual(["nora"]);
   // Nobody has taken it: the chief, at night, and with the chief whoever is on duty (Nora, until 18:00 there).
-  expect(await toldAt(desk, clock, "2026-10-24T18:26:00Z")).toEqual(["chief", "nora"]);
-  expect(await toldAt(desk, clock, "2026-10-24T22:20:00Z")).toEqual([]);
-  expect(await toldAt(desk, clock, "2026-10-24T22:28:00Z")).toEqual(["chief"]);
-  expect(await toldAt(desk, clock, "2026-10-25T02:30:00Z")).toEqual(["chief"]);
+  expect(await notifiedAt(desk, clock, "2026-10-24T18:26:00Z")).toEqual(["chief", "nora"]);
+  expect(await notifiedAt(desk, clock, "2026-10-24T22:20:00Z")).toEqual([]);
+  expect(await notifiedAt(desk, clock, "2026-10-24T22:28:00Z")).toEqual(["chief"]);
+  expect(await notifiedAt(desk, clock, "2026-10-25T02:30:00Z")).toEqual(["chief"]);
   // 7:32 in Berlin by the new time; by the old one it would be 8:32, and Berta would be woken.
-  expect(await toldAt(desk, clock, "2026-10-25T06:32:00Z")).toEqual(["chief"]);
-  expect(await toldAt(desk, clock, "2026-10-25T10:34:00Z")).toEqual(["berta", "chief"]);
+  expect(await notifiedAt(desk, clock, "2026-10-25T06:32:00Z")).toEqual(["chief"]);
+  expect(await notifiedAt(desk, clock, "2026-10-25T10:34:00Z")).toEqual(["berta", "chief"]);
   // 12:36 in New York on Nora's free day.
-  expect(await toldAt(desk, clock, "2026-10-25T16:36:00Z")).toEqual(["berta", "chief"]);
+  expect(await notifiedAt(desk, clock, "2026-10-25T16:36:00Z")).toEqual(["berta", "chief"]);
   await desk.text("ok", { from: berta });
-  await desk.escalated("taken");
+  await desk.escalated("acknowledged");
   await desk.textTo(nora, 3);
-  expect(await toldAt(desk, clock, "2026-10-27T12:00:00Z")).toEqual([]);
+  expect(await notifiedAt(desk, clock, "2026-10-27T12:00:00Z")).toEqual([]);
 });
 
 it.concurrent("lets people sleep in their quiet hours, and finds the fallback when all do", async ({
@@ -79,20 +79,20 @@ it.concurrent("lets people sleep in their quiet hours, and finds the fallback wh
   const desk = await openDesk(onTestFinished, { clock, escalation: { ...escalation, tiers } });
   await opened(desk);
   expect(desk.textsTo(owen)).toHaveLength(1);
-  expect(await toldAt(desk, clock, "2026-03-28T20:41:00Z")).toEqual(["owen"]);
+  expect(await notifiedAt(desk, clock, "2026-03-28T20:41:00Z")).toEqual(["owen"]);
   // He is asleep from 22:00: nobody of the tier is on duty, so it passes on.
-  expect(await toldAt(desk, clock, "2026-03-28T21:01:00Z")).toEqual(["chief"]);
-  expect(await toldAt(desk, clock, "2026-03-29T03:30:00Z"), "5:30 in Berlin by the new time").toEqual([
+  expect(await notifiedAt(desk, clock, "2026-03-28T21:01:00Z")).toEqual(["chief"]);
+  expect(await notifiedAt(desk, clock, "2026-03-29T03:30:00Z"), "5:30 in Berlin by the new time").toEqual([
     "chief",
   ]);
-  expect(await toldAt(desk, clock, "2026-03-29T07:32:00Z")).toEqual(["chief", "owen"]);
+  expect(await notifiedAt(desk, clock, "2026-03-29T07:32:00Z")).toEqual(["chief", "owen"]);
 });
 
 it.concurrent("a jump of the clock tells once, whatever it jumped over", async ({ onTestFinished }) => {
   const clock = clockFrom("2026-05-04T07:00:00Z");
   const desk = await openDesk(onTestFinished, { clock, escalation });
   await opened(desk);
-  expect(await toldAt(desk, clock, "2026-05-05T15:00:00Z")).toEqual(["nora"]);
+  expect(await notifiedAt(desk, clock, "2026-05-05T15:00:00Z")).toEqual(["nora"]);
   await eventually(() => expect(desk.textsTo(nora)).toHaveLength(1));
   expect(desk.textsTo(berta)).toHaveLength(1);
 });

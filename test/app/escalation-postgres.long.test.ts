@@ -109,8 +109,8 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     desk.aim(one);
     await desk.text("It is on its way.", { from: dora.sms });
     expect(await desk.textTo(anna, 1)).toBe("It is on its way.");
-    expect(await desk.textTo(emil.sms, 1)).toContain("is taken by Dora Dahl");
-    expect((await desk.mailTo(emil.email, 1)).text).toContain("is taken by Dora Dahl");
+    expect(await desk.textTo(emil.sms, 1)).toContain("is acknowledged by Dora Dahl");
+    expect((await desk.mailTo(emil.email, 1)).text).toContain("is acknowledged by Dora Dahl");
     desk.aim(other);
     await desk.text("When?");
     expect(await desk.textTo(dora.sms, 1)).toContain("When?");
@@ -184,10 +184,12 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     await texted;
     await desk.mailTo(customer, 2);
     await desk.quiet();
-    const [row] = await desk.escalated("taken");
-    const [owner, loser] = row?.taken_by === dora.name ? [dora, emil] : [emil, dora];
-    expect(row?.taken_by).toBe(owner.name);
-    expect(desk.textsTo(loser.sms).slice(1)).toEqual([expect.stringContaining(`is taken by ${owner.name}`)]);
+    const [row] = await desk.escalated("acknowledged");
+    const [owner, loser] = row?.acknowledged_by === dora.name ? [dora, emil] : [emil, dora];
+    expect(row?.acknowledged_by).toBe(owner.name);
+    expect(desk.textsTo(loser.sms).slice(1)).toEqual([
+      expect.stringContaining(`is acknowledged by ${owner.name}`),
+    ]);
     const words = desk.mailsTo(customer).map(({ text }) => /(Dora|Emil) says/.exec(text)?.[1] ?? "the agent");
     expect(words.toSorted()).toEqual(["Dora", "Emil", "the agent"]);
     const said = (await desk.transcript(customer)).filter((line) => line.startsWith("manual_assistant"));
@@ -220,8 +222,8 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     await atOnce();
     const answers = await Promise.all(pressed);
     expect(answers.map(({ status }) => status)).toEqual([303, 303, 303, 303]);
-    expect((await desk.escalated("taken"))[0]?.taken_by).toBe(dora.name);
-    expect(await desk.textTo(emil.sms, 1)).toContain("is taken by Dora Dahl");
+    expect((await desk.escalated("acknowledged"))[0]?.acknowledged_by).toBe(dora.name);
+    expect(await desk.textTo(emil.sms, 1)).toContain("is acknowledged by Dora Dahl");
     await desk.quiet();
     expect(desk.textsTo(emil.sms)).toHaveLength(2);
     expect(desk.textsTo(dora.sms)).toHaveLength(1);
@@ -267,7 +269,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
       expect([anna, dora.sms, emil.sms].map((person) => desk.textsTo(person).length)).toEqual([1, 1, 1]);
       await desk.text("It is on its way.", { from: dora.sms });
       expect(await desk.textTo(anna, 1)).toBe("It is on its way.");
-      expect(await desk.textTo(emil.sms, 1)).toContain("is taken by Dora Dahl");
+      expect(await desk.textTo(emil.sms, 1)).toContain("is acknowledged by Dora Dahl");
     });
 
   it("a storm: two hundred from both nodes, which people take meanwhile, two of them the same one at once", async ({
@@ -300,7 +302,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     // All that are left, while some are just being told of.
     await at(other, emil.sms, "ok");
     await desk.idle(300_000);
-    await desk.escalated(...people.map(() => "taken"));
+    await desk.escalated(...people.map(() => "acknowledged"));
     await desk.quiet();
     for (const person of people) expect(desk.textsTo(person)).toEqual([colleague]);
     const opened = "SELECT person FROM conversations GROUP BY person HAVING COUNT(*) > 1";

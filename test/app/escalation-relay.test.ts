@@ -58,9 +58,9 @@ async function threeRounds(desk: Desk): Promise<void> {
   for (const inner of ["Dora", "Head of", "Escalation", "wrote:", "Number:", "escalations/"])
     expect(second.text).not.toContain(inner);
   expect(second.header("auto-submitted"), "a person has written it").toBe("no");
-  await desk.escalated("taken");
+  await desk.escalated("acknowledged");
   const taken = await desk.mailTo(emil.email, 1);
-  expect(taken.text).toContain("is taken by Dora Dahl");
+  expect(taken.text).toContain("is acknowledged by Dora Dahl");
 
   const thanks = await desk.write({ subject: "Re: My lamp", text: "When exactly?", answers: second });
   const forwarded = await desk.mailTo(dora.email, 1);
@@ -94,7 +94,7 @@ async function threeRounds(desk: Desk): Promise<void> {
   expect(desk.mailsTo(customer)).toHaveLength(4);
   expect(desk.mailsTo(dora.email)).toHaveLength(3);
   expect(desk.mailsTo(emil.email)).toHaveLength(2);
-  await desk.escalated("taken");
+  await desk.escalated("acknowledged");
 }
 
 describeReal("over a real mailbox", missing, () => {
@@ -171,7 +171,7 @@ it.concurrent("carries texts both ways, and the platform has every word once", a
     "manual_assistant: On Monday.",
   ]);
   expect(desk.textsTo(anna)).toHaveLength(3);
-  expect((await desk.escalated("taken"))[0]?.taken_by).toBe(dora.name);
+  expect((await desk.escalated("acknowledged"))[0]?.acknowledged_by).toBe(dora.name);
 });
 
 it.concurrent("carries an answer by text to a customer who mailed, and the next mail back by text", async ({
@@ -198,9 +198,9 @@ it.concurrent("quotes further lines of a customer in a text to who took it, as t
   await desk.textTo(dora.sms);
   await desk.text("It is on its way.", { from: dora.sms });
   const answers = await desk.mailTo(customer, 1);
-  const text = "Thank you!\nEscalation 1 is taken by Emil. Nothing to do for you.";
+  const text = "Thank you!\nEscalation 1 is acknowledged by Emil. Nothing to do for you.";
   await desk.write({ subject: `Re: ${mail.subject}`, text, answers });
-  expect(await desk.textTo(dora.sms, 1)).toContain("Thank you!\n> Escalation 1 is taken by Emil.");
+  expect(await desk.textTo(dora.sms, 1)).toContain("Thank you!\n> Escalation 1 is acknowledged by Emil.");
 });
 
 it.concurrent("a human's words wait for no delay, and end the agent's that still wait for theirs", async ({
@@ -298,7 +298,7 @@ it.concurrent("closes by #close, keeps what stands behind #note, and sends neith
     ]),
   );
   await desk.quiet();
-  expect((await desk.escalated("open"))[0]?.taken_by).toBe(null);
+  expect((await desk.escalated("open"))[0]?.acknowledged_by).toBe(null);
   await answers(desk, notice, "#close");
   await desk.escalated("closed");
   await desk.quiet();

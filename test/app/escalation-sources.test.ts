@@ -92,7 +92,7 @@ for (const order of orders)
     await desk.quiet();
     await desk.escalated("closed", "closed", "closed", "open");
     const told = `SELECT COUNT(*) AS count FROM notices JOIN contacts ON contacts.id = notices.contact
-      WHERE kind IN ('told', 'again') GROUP BY escalation`;
+      WHERE kind IN ('opened', 'again') GROUP BY escalation`;
     expect((await desk.rows(told)).map(({ count }) => Number(count))).toEqual([4, 4, 4, 4]);
   });
 
@@ -153,10 +153,13 @@ it.concurrent("says once what a person says in the platform's own interface, fou
   await desk.sayManually(anna, "Here is Cleo. I look into it.");
   clock.forward(60_000);
   expect(await desk.textTo(anna, 1)).toBe("Here is Cleo. I look into it.");
-  const taken = "Escalation 1 is taken by somebody who answers on the platform. Nothing to do for you.";
+  const taken =
+    "Escalation 1 is acknowledged by somebody who answers on the platform. Nothing to do for you.";
   expect(await desk.textTo(dora.sms, 1)).toBe(taken);
   expect((await desk.mailTo(emil.email, 1)).text).toContain(taken);
-  expect(await desk.escalated("taken")).toMatchObject([{ taken_by: "somebody who answers on the platform" }]);
+  expect(await desk.escalated("acknowledged")).toMatchObject([
+    { acknowledged_by: "somebody who answers on the platform" },
+  ]);
   // Nobody is told again.
   clock.forward(3_600_000);
   await desk.quiet();

@@ -31,8 +31,8 @@ async function ignored(desk: Desk, code: string, mail: LetterOptions): Promise<v
 /** Nobody heard anything, and it is still nobody's. `strange`: from these addresses an answer came to Dora's mail. */
 async function untouched(desk: Desk, ...strange: string[]): Promise<void> {
   await desk.quiet();
-  expect(await desk.rows("SELECT state, taken_by FROM escalations")).toEqual([
-    { state: "open", taken_by: null },
+  expect(await desk.rows("SELECT state, acknowledged_by FROM escalations")).toEqual([
+    { state: "open", acknowledged_by: null },
   ]);
   expect(desk.textsTo(anna)).toEqual([colleague]);
   expect(desk.questions().map(({ text }) => text)).toEqual(["A refund, please"]);
@@ -142,8 +142,8 @@ it.concurrent("an automatic reply without headers neither acknowledges nor reach
     await eventually(async () => expect(await desk.rows(held)).toEqual(codes));
   }
   await desk.quiet();
-  expect(await desk.rows("SELECT state, taken_by FROM escalations")).toEqual([
-    { state: "open", taken_by: null },
+  expect(await desk.rows("SELECT state, acknowledged_by FROM escalations")).toEqual([
+    { state: "open", acknowledged_by: null },
   ]);
   expect(desk.textsTo(anna)).toEqual([colleague]);
   // Once: behind the address may be a machine that answers everything.

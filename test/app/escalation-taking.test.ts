@@ -12,15 +12,15 @@ import { chief, type Desk, dora, emil, openDesk, policy } from "./escalation-wor
 import { eventually } from "./eventually.ts";
 import { anna } from "./lines-world.ts";
 
-async function takenBy(desk: Desk, name: string): Promise<void> {
+async function acknowledgedBy(desk: Desk, name: string): Promise<void> {
   await eventually(async () =>
-    expect(await desk.rows("SELECT state, taken_by, due_at FROM escalations")).toEqual([
-      { state: "taken", taken_by: name, due_at: null },
+    expect(await desk.rows("SELECT state, acknowledged_by, due_at FROM escalations")).toEqual([
+      { state: "acknowledged", acknowledged_by: name, due_at: null },
     ]),
   );
 }
 
-it.concurrent("by the link in a text: looking changes nothing, the button works once", async ({
+it.concurrent("by the link in a text: looking changes nothing, the form acknowledges once", async ({
   onTestFinished,
 }) => {
   const desk = await openDesk(onTestFinished);
@@ -29,14 +29,22 @@ it.concurrent("by the link in a text: looking changes nothing, the button works 
   await desk.textTo(emil.sms);
   await desk.quiet();
   const open = async (method: string, url = link) =>
-    (await desk.app().web.escalations(new Request(url, { method }))).status;
+    (
+      await desk.app().web.escalations(
+        new Request(url, {
+          method,
+          body: method === "POST" ? new URLSearchParams({ action: "ack" }) : null,
+        }),
+      )
+    ).status;
   expect([await open("GET"), await open("HEAD"), await open("GET")]).toEqual([200, 200, 200]);
   expect(await open("POST", link.replace(/....$/, "0000"))).toBe(404);
   await desk.escalated("open");
-  expect(await open("POST")).toBe(200);
-  await takenBy(desk, dora.name);
-  expect(await desk.textTo(emil.sms, 1)).toContain("is taken by Dora Dahl");
-  expect(await open("POST"), "used").toBe(404);
+  expect(await open("POST")).toBe(303);
+  await acknowledgedBy(desk, dora.name);
+  expect(await desk.textTo(emil.sms, 1)).toContain("is acknowledged by Dora Dahl");
+  // A repetition changes nothing.
+  expect(await open("POST")).toBe(303);
   // The customer's next words go to who has it.
   await desk.text("Is anybody there?");
   expect(await desk.textTo(dora.sms, 1)).toContain("Is anybody there?");
@@ -59,8 +67,8 @@ it.concurrent("by a command beside the running daemon, which also answers and gi
       io,
     );
   expect([await command("ack"), said.join("\n")]).toEqual([0, expect.stringContaining("olga")]);
-  expect(await desk.textTo(emil.sms, 1)).toContain("is taken by olga");
-  await takenBy(desk, "olga");
+  expect(await desk.textTo(emil.sms, 1)).toContain("is acknowledged by olga");
+  await acknowledgedBy(desk, "olga");
   expect(await command("reply", "Here is Olga.")).toBe(0);
   expect(await desk.textTo(anna, 1)).toBe("Here is Olga.");
   expect(await command("resume")).toBe(0);
@@ -118,7 +126,7 @@ it.concurrent("by the answer of a machine that was told", async ({ onTestFinishe
   };
   const desk = await openDesk(onTestFinished, { escalation });
   await desk.text("A refund, please");
-  await takenBy(desk, "The pager");
+  await acknowledgedBy(desk, "The pager");
   await desk.quiet();
   expect(got.map((body) => (JSON.parse(body) as { type: string }).type)).toEqual(["escalation.opened"]);
   expect(desk.mailsTo(chief.email)).toEqual([]);

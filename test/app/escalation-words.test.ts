@@ -25,7 +25,8 @@ async function escalate(desk: Desk, ...people: string[]): Promise<number[]> {
 }
 
 const states = async (desk: Desk) => (await desk.escalations()).map(({ state }) => state);
-const takenBy = async (desk: Desk) => (await desk.escalations()).map(({ taken_by }) => taken_by);
+const acknowledgedBy = async (desk: Desk) =>
+  (await desk.escalations()).map(({ acknowledged_by }) => acknowledged_by);
 
 it.concurrent("ends the telling by ok, once, and tells the others who has it", async ({ onTestFinished }) => {
   const clock = movableClock();
@@ -33,17 +34,17 @@ it.concurrent("ends the telling by ok, once, and tells the others who has it", a
   const [number] = await escalate(desk, anna);
   await desk.text("OK!", { from: dora.sms });
   expect(await desk.textTo(emil.sms, 1)).toBe(
-    `Escalation ${number} is taken by Dora Dahl. Nothing to do for you.`,
+    `Escalation ${number} is acknowledged by Dora Dahl. Nothing to do for you.`,
   );
-  expect((await desk.mailTo(emil.email, 1)).text).toContain("is taken by Dora Dahl");
+  expect((await desk.mailTo(emil.email, 1)).text).toContain("is acknowledged by Dora Dahl");
   expect(await desk.textTo(dora.sms, 1)).toBe(
     `${number}: It is yours. What you write now goes to the customer.`,
   );
   await desk.text("ok", { from: dora.sms });
   expect(await desk.textTo(dora.sms, 2)).toBe(`${number}: It is yours. "ok" was not sent to the customer.`);
   await desk.quiet();
-  expect(await desk.rows("SELECT state, taken_by, due_at FROM escalations")).toEqual([
-    { state: "taken", taken_by: dora.name, due_at: null },
+  expect(await desk.rows("SELECT state, acknowledged_by, due_at FROM escalations")).toEqual([
+    { state: "acknowledged", acknowledged_by: dora.name, due_at: null },
   ]);
   clock.forward(24 * 3_600_000);
   await desk.quiet();
@@ -63,17 +64,17 @@ it.concurrent("takes the one that is named, and asks when words might be for sev
   const question = `Which one do you mean: ${[third, second, first].join(", ")}?`;
   expect(await desk.textTo(dora.sms, 3)).toContain(question);
   await desk.text(`ok ${second}`, { from: dora.sms });
-  await eventually(async () => expect(await takenBy(desk)).toEqual([null, dora.name, null]));
+  await eventually(async () => expect(await acknowledgedBy(desk)).toEqual([null, dora.name, null]));
   // What follows is for the one she has.
   await desk.text("It is on its way, Bert", { from: dora.sms });
   expect(await desk.textTo(bert, 1)).toBe("It is on its way, Bert");
   await desk.text(`${first} It is on its way, Anna`, { from: emil.sms });
   expect(await desk.textTo(anna, 1)).toBe("It is on its way, Anna");
   await desk.quiet();
-  expect(await takenBy(desk)).toEqual([emil.name, dora.name, null]);
+  expect(await acknowledgedBy(desk)).toEqual([emil.name, dora.name, null]);
   expect(desk.textsTo(carl)).toEqual([colleague]);
   await desk.text("ok", { from: emil.sms });
-  await eventually(async () => expect(await takenBy(desk)).toEqual([emil.name, emil.name, emil.name]));
+  await eventually(async () => expect(await acknowledgedBy(desk)).toEqual([emil.name, emil.name, emil.name]));
 });
 
 it.concurrent("an amount in front is no name for who was told of one, and asked about for who was told of several", async ({
@@ -136,10 +137,10 @@ it.concurrent("takes it by an answer to the mail, and by one to the first of sev
     text: "Ok",
     ...(notice && { answers: notice }),
   });
-  await eventually(async () => expect(await takenBy(desk)).toEqual([dora.name, null]));
+  await eventually(async () => expect(await acknowledgedBy(desk)).toEqual([dora.name, null]));
   const digest = await desk.mailTo(emil.email, 2);
   await desk.write({ from: emil.email, subject: `Re: ${digest.subject}`, text: "ok", answers: digest });
-  await eventually(async () => expect(await takenBy(desk)).toEqual([emil.name, emil.name]));
+  await eventually(async () => expect(await acknowledgedBy(desk)).toEqual([emil.name, emil.name]));
   await desk.quiet();
   expect(desk.questions().map(({ text }) => text)).toEqual(["A refund, please", "A refund, please"]);
   expect(desk.textsTo(anna)).toEqual([colleague]);
@@ -169,10 +170,10 @@ it.concurrent("tells of many in one message, however many there are", async ({ o
   const told = (mails[1]?.text.match(/^\d+(?=: )/gm) ?? []).map(Number);
   expect(told, "in their order").toEqual(told.toSorted((a, b) => a - b));
   await desk.text("ok", { from: dora.sms });
-  await eventually(async () => expect(new Set(await takenBy(desk))).toEqual(new Set([dora.name])));
+  await eventually(async () => expect(new Set(await acknowledgedBy(desk))).toEqual(new Set([dora.name])));
   await desk.quiet();
   expect(desk.textsTo(emil.sms), "one word for all").toHaveLength(3);
-  expect(desk.textsTo(emil.sms)[2]).toContain("are taken by Dora Dahl");
+  expect(desk.textsTo(emil.sms)[2]).toContain("are acknowledged by Dora Dahl");
   await desk.text("Yes", { from: dora.sms });
   await desk.textTo(dora.sms, 3);
   await desk.quiet();
@@ -186,14 +187,14 @@ it.concurrent("tells who had it, whenever somebody else has it from then on", as
   const desk = await openDesk(onTestFinished);
   const [number] = await escalate(desk, anna);
   await desk.text("ok", { from: dora.sms });
-  expect(await desk.textTo(emil.sms, 1)).toContain("is taken by Dora Dahl");
+  expect(await desk.textTo(emil.sms, 1)).toContain("is acknowledged by Dora Dahl");
   expect(await desk.textTo(dora.sms, 1)).toContain("It is yours.");
   await desk.text("ok", { from: emil.sms });
-  expect(await desk.textTo(dora.sms, 2)).toContain("is taken by Emil Ek");
+  expect(await desk.textTo(dora.sms, 2)).toContain("is acknowledged by Emil Ek");
   expect(await desk.textTo(emil.sms, 2)).toContain("It is yours.");
   await desk.text("I do it after all", { from: dora.sms });
   expect(await desk.textTo(emil.sms, 3)).toBe(
-    `Escalation ${number} is taken by Dora Dahl. Nothing to do for you.`,
+    `Escalation ${number} is acknowledged by Dora Dahl. Nothing to do for you.`,
   );
   const notice = await desk.mailTo(dora.email);
   await desk.write({ from: dora.email, answers: notice, text: "Tomorrow" });

@@ -66,7 +66,7 @@ export interface Escalated {
   readonly state: string;
   readonly cause: string;
   readonly topic: string | null;
-  readonly taken_by: string | null;
+  readonly acknowledged_by: string | null;
 }
 
 const office = "support@team.example";
@@ -168,7 +168,7 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
   const mailsTo = (person: string) => mails.filter(({ to }) => to.includes(person));
   const escalations = () =>
     world.rows<Escalated>(
-      "SELECT id, number, state, cause, topic, taken_by FROM escalations ORDER BY number",
+      "SELECT id, number, state, cause, topic, acknowledged_by FROM escalations ORDER BY number",
     );
   const conversationOf = async (person: string): Promise<{ id: string; platform_id: string }> => {
     const sql = "SELECT id, platform_id FROM conversations WHERE person = $1 AND platform_id IS NOT NULL";

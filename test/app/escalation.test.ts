@@ -8,7 +8,7 @@ import { anna } from "./lines-world.ts";
 
 const told = [dora.email, dora.sms, emil.email, emil.sms].toSorted();
 const whoWasTold = `SELECT address FROM contacts JOIN notices ON notices.contact = contacts.id
-  WHERE kind IN ('told', 'again') ORDER BY address`;
+  WHERE kind IN ('opened', 'again') ORDER BY address`;
 
 for (const toManual of [true, false]) {
   const topics = [topic("refund", { autoChangeConversationMode: toManual })];

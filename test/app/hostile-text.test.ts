@@ -48,7 +48,7 @@ it.each([
       await eventually(() => expect(desk.mailsTo(customer).at(-1)?.text).toContain("It is on its way."));
       await desk.quiet();
       delay.disable();
-      expect((await desk.escalations()).map(({ state }) => state)).toEqual(["taken"]);
+      expect((await desk.escalations()).map(({ state }) => state)).toEqual(["acknowledged"]);
       expect(delay.max / 1e6, `${JSON.stringify(process.cpuUsage(worked))} of ${mail.subject}`).toBeLessThan(
         mostDelayMs,
       );

@@ -38,7 +38,7 @@ it.concurrent("is held, listed and escalated; the responder's answer reaches the
   });
   const answer = await desk.mailTo(customer);
   expect(answer.text).toContain("Please send it unencrypted.");
-  await desk.escalated("taken");
+  await desk.escalated("acknowledged");
   expect(mail.from).toBe(customer);
 });
 

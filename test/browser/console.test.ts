@@ -247,8 +247,8 @@ async function busyStore(db: Database): Promise<void> {
       Date.now() - 1_000_000,
     );
     await q.run(
-      `INSERT INTO escalations (id, number, about, channel, agent, state, cause, reason, taken_by, entered_at, opened_at)
-       VALUES ('e2', 16, 'conversation:held1', 'support-mail', 'support', 'taken', 'topic', 'The customer asks for a refund', 'Dora', $1, $1)`,
+      `INSERT INTO escalations (id, number, about, channel, agent, state, cause, reason, acknowledged_by, entered_at, opened_at)
+       VALUES ('e2', 16, 'conversation:held1', 'support-mail', 'support', 'acknowledged', 'topic', 'The customer asks for a refund', 'Dora', $1, $1)`,
       Date.now() - 5_000_000,
     );
   });

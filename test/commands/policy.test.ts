@@ -78,16 +78,16 @@ describe("policy test", () => {
     expect(out.toSpliced(1, 1)).toEqual([
       "topic refund, agent support, channel support-mail, cause topic, opened 2026-12-24 16:30:00 UTC",
       "+0s  2026-12-24 16:30:00 UTC  tier 1: no responder is on call",
-      "    not told: Anna Berg: away until Mon 2026-12-28 08:00 Europe/Berlin",
+      "    not notified: Anna Berg: away until Mon 2026-12-28 08:00 Europe/Berlin",
       "+0s  2026-12-24 16:30:00 UTC  tier 2",
-      "    told: ben by email ben@example.com, webhook (Thu 2026-12-24 11:30 America/New_York)",
-      "    not told: Anna Berg: away until Mon 2026-12-28 08:00 Europe/Berlin",
+      "    notified: ben by email ben@example.com, webhook (Thu 2026-12-24 11:30 America/New_York)",
+      "    not notified: Anna Berg: away until Mon 2026-12-28 08:00 Europe/Berlin",
       "+10m  2026-12-24 16:40:00 UTC  tier 2, again",
-      "    told: ben by email ben@example.com, webhook (Thu 2026-12-24 11:40 America/New_York)",
+      "    notified: ben by email ben@example.com, webhook (Thu 2026-12-24 11:40 America/New_York)",
       "+15m  2026-12-24 16:45:00 UTC  fallback, and again every 15m until somebody acknowledges",
-      "    told: chief by email chief@example.com (Thu 2026-12-24 16:45 UTC)",
-      "    told: ben by email ben@example.com, webhook (Thu 2026-12-24 11:45 America/New_York)",
-      "    not told: Anna Berg: away until Mon 2026-12-28 08:00 Europe/Berlin",
+      "    notified: chief by email chief@example.com (Thu 2026-12-24 16:45 UTC)",
+      "    notified: ben by email ben@example.com, webhook (Thu 2026-12-24 11:45 America/New_York)",
+      "    not notified: Anna Berg: away until Mon 2026-12-28 08:00 Europe/Berlin",
     ]);
     expect(out[1]).toContain("the agent's own recipients are not known: there is no store");
   });
@@ -106,10 +106,13 @@ describe("policy test", () => {
         {
           tier: 1,
           after_ms: 0,
-          told: [],
-          not_told: [{ person: "anna", why: "away", until: "2026-12-28T07:00:00.000Z" }],
+          notified: [],
+          not_notified: [{ person: "anna", why: "away", until: "2026-12-28T07:00:00.000Z" }],
         },
-        { tier: 2, told: [{ person: "ben", way: "email", address: "ben@example.com" }, { way: "webhook" }] },
+        {
+          tier: 2,
+          notified: [{ person: "ben", way: "email", address: "ben@example.com" }, { way: "webhook" }],
+        },
         { tier: 2, after_ms: 600_000 },
         { tier: "fallback", at: "2026-12-24T16:45:00.000Z" },
       ],
@@ -164,7 +167,7 @@ describe("policy test", () => {
     ]);
     expect(await own()).toEqual([
       "at once: email refunds@example.com (the agent's, for refund)",
-      "not told: sms +15550111 (the agent's, for other): no channel carries sms",
+      "not notified: sms +15550111 (the agent's, for other): no channel carries sms",
       "at once: webhook (the agent's, for other)",
     ]);
     const json = await policy(file(store), "--topic", "refund", "--json", ...eve);
@@ -172,7 +175,7 @@ describe("policy test", () => {
       agent_recipients: [{ topic: "refund", way: "email", address: "refunds@example.com" }],
     });
     const off = file(store).replace("  tiers:", "  agent_recipients: false\n  tiers:");
-    expect((await policy(off, ...eve)).out[1]).toContain("are not told (agent_recipients: false)");
+    expect((await policy(off, ...eve)).out[1]).toContain("are not notified (agent_recipients: false)");
   });
 
   it.each<[string, object | null, string]>([

@@ -101,7 +101,7 @@ describe("step", () => {
     const first = step(own, about, begin(t0), t0);
     expect(first).toEqual({
       notify: [{ person: "anna", name: "anna", way: "email", address: "anna@example.com" }],
-      progress: { tier: 0, enteredAt: t0, toldAt: t0 },
+      progress: { tier: 0, enteredAt: t0, notifiedAt: t0 },
       dueAt: t0 + 10 * minute,
     });
     expect(step(own, about, first.progress, t0 + minute)).toEqual({ ...first, notify: [] });
@@ -178,7 +178,7 @@ describe("step", () => {
 
   it("finds the fallback when a policy has fewer tiers than before", () => {
     const own = policy(people, { tiers: [tier(["anna"])] });
-    const done = step(own, about, { tier: 5, enteredAt: t0, toldAt: t0 }, t0 + minute);
+    const done = step(own, about, { tier: 5, enteredAt: t0, notifiedAt: t0 }, t0 + minute);
     expect(done).toMatchObject({ notify: [{ person: "chief" }, { person: "anna" }], progress: { tier: 1 } });
     expect(step(own, about, done.progress, t0 + minute).notify).toEqual([]);
   });

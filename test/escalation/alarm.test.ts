@@ -46,7 +46,7 @@ async function desk(policy: Policy | null = twoWays) {
           topic: null,
         };
         await insertEscalation(q, { ...about, reason: "because" });
-        await q.run("UPDATE escalations SET told_at = now_ms() WHERE id = $1", id);
+        await q.run("UPDATE escalations SET notified_at = now_ms() WHERE id = $1", id);
       });
       for (const [channel, is] of Object.entries(drafts)) await this.told(id, channel, is);
     },
@@ -57,7 +57,7 @@ async function desk(policy: Policy | null = twoWays) {
         const who = { person: "p", name: "P", way, address: n, channel } as const;
         const id = `c${n}`;
         await addTargets(q, [{ id, escalation, ...who }]);
-        await addNotification(q, { id: `n${n}`, contact: id, kind: "told", subject: "", text: null }, 0);
+        await addNotification(q, { id: `n${n}`, contact: id, kind: "opened", subject: "", text: null }, 0);
         await conversation(q, `k${n}`, channel);
         await draft(q, `d${n}`, `k${n}`, 0, channel);
         await endNotifications(q, [`n${n}`], `rd${n}`);
@@ -78,14 +78,14 @@ describe("what is counted", () => {
     const one = await desk(null);
     expect(await one.look()).toBe(null);
     await one.opened("e1", {});
-    expect(await one.look()).toMatchObject({ untaken: 1, unreached: 1, paths: [] });
+    expect(await one.look()).toMatchObject({ unacknowledged: 1, unreached: 1, paths: [] });
   });
 
-  it("untaken, taken, the oldest, and their numbers", async () => {
+  it("unacknowledged, acknowledged, the oldest, and their numbers", async () => {
     const one = await desk();
     expect(await one.look()).toMatchObject({
-      untaken: 0,
-      taken: 0,
+      unacknowledged: 0,
+      acknowledged: 0,
       oldest_seconds: 0,
       numbers: [],
       dead: [],
@@ -96,12 +96,12 @@ describe("what is counted", () => {
     await one.opened("e3", { mail: sent });
     await one.opened("e4", {});
     await one.db.tx(async (q) => {
-      await q.run("UPDATE escalations SET state = 'taken' WHERE id = 'e3'");
+      await q.run("UPDATE escalations SET state = 'acknowledged' WHERE id = 'e3'");
       await q.run("UPDATE escalations SET state = 'closed' WHERE id = 'e4'");
     });
     expect(await one.look()).toMatchObject({
-      untaken: 2,
-      taken: 1,
+      unacknowledged: 2,
+      acknowledged: 1,
       oldest_seconds: 90,
       numbers: [1, 2],
       unreached: 0,
@@ -230,7 +230,7 @@ it("is measured, with one look at the store a scrape", async () => {
   defineAlarmGauges(metrics, { ...one.deps, db });
   const { body } = await metrics.expose();
   expect(body).toContain('bridgehead_escalations{state="open"} 1');
-  expect(body).toContain('bridgehead_escalations{state="taken"} 0');
+  expect(body).toContain('bridgehead_escalations{state="acknowledged"} 0');
   expect(body).toContain('bridgehead_escalations{state="unreached"} 1');
   expect(body).toContain("bridgehead_escalation_oldest_seconds 60");
   expect(body).toContain("bridgehead_notifications_stuck 1");

@@ -34,11 +34,11 @@ const matterOf = (evil: string): Details => ({
     reason: evil,
     tier: 0,
     entered_at: 0,
-    told_at: null,
+    notified_at: null,
     due_at: 0,
-    taken_by: null,
-    taken_contact: null,
-    taken_at: null,
+    acknowledged_by: null,
+    acknowledged_contact: null,
+    acknowledged_at: null,
     opened_at: 0,
     from_seq: 0,
     closed_at: null,
@@ -102,7 +102,7 @@ describe("what a customer writes into a name, a subject or a message", () => {
   });
 
   it.each(evils)("is one value of the payload: %j", (evil) => {
-    const notice = { id: "n", contact: "c", kind: "told", subject: "", text: null, reply: null } as const;
+    const notice = { id: "n", contact: "c", kind: "opened", subject: "", text: null, reply: null } as const;
     const contact = { name: "Anna" } as Parameters<typeof webhookText>[2];
     const told = JSON.parse(webhookText(matterOf(evil), notice, contact, null)) as {
       text: string;

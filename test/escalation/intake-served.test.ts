@@ -106,7 +106,7 @@ it(
     expect(await listed.json()).toMatchObject({
       data: [{ url: `${url}/platform/support/message`, triggerCondition: "each_message", headers }],
     });
-    expect(await health()).toMatchObject({ escalations: { untaken: 0, says: "" }, ready: true });
+    expect(await health()).toMatchObject({ escalations: { unacknowledged: 0, says: "" }, ready: true });
 
     server.deliver(letter(office, { from: "anna@customer.example", text: "I want a refund" }).raw);
     const taken = (kind: string) => logged("platform webhook stored").filter((line) => line["kind"] === kind);
@@ -123,7 +123,7 @@ it(
         ready: true,
         escalations: {
           says: "1 ESCALATION NOT ACKNOWLEDGED, the oldest for 0 min; ",
-          untaken: 1,
+          unacknowledged: 1,
           numbers: [1],
           unreached: 0,
           paths: ["mail"],
@@ -137,9 +137,11 @@ it(
 
     const link = /http:\/\/127\.0\.0\.1:\d+\/escalations\/\w{26}/.exec(notices[0] ?? "")?.[0] ?? "";
     expect((await fetch(link)).status).toBe(200);
-    expect(await health()).toMatchObject({ escalations: { untaken: 1 } });
-    expect(await (await fetch(link, { method: "POST" })).text()).toContain("It is yours");
-    expect(await health()).toMatchObject({ escalations: { untaken: 0, taken: 1, says: "" } });
+    expect(await health()).toMatchObject({ escalations: { unacknowledged: 1 } });
+    expect(
+      await (await fetch(link, { method: "POST", body: new URLSearchParams({ action: "ack" }) })).text(),
+    ).toContain("It is yours");
+    expect(await health()).toMatchObject({ escalations: { unacknowledged: 0, acknowledged: 1, says: "" } });
     const token = link.split("/").at(-1);
     expect(daemon.lines.filter((line) => JSON.stringify(line).includes(token ?? "?"))).toEqual([]);
     expect(JSON.stringify(daemon.lines)).not.toContain(key);

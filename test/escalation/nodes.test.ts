@@ -62,7 +62,11 @@ async function told(q: Query, id: string, about: Partial<EscalationRow> = {}): P
   await q.run("UPDATE escalations SET due_at = NULL");
   const contact = { id: `to-${id}`, escalation: id, person: "dora", name: "Dora", way: "sms" } as const;
   await addTargets(q, [{ ...contact, address: number, channel: "c" }]);
-  await addNotification(q, { id: `n-${id}`, contact: contact.id, kind: "told", subject: "", text: null }, 0);
+  await addNotification(
+    q,
+    { id: `n-${id}`, contact: contact.id, kind: "opened", subject: "", text: null },
+    0,
+  );
 }
 
 /** What the customer wrote, on its way to another contact of escalation `e`. */
@@ -184,7 +188,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     );
     await tell();
     const notices = await one.read((q) => q.all("SELECT kind, reply, due_at FROM notices"));
-    expect(notices).toEqual([{ kind: "told", reply: null, due_at: null }]);
+    expect(notices).toEqual([{ kind: "opened", reply: null, due_at: null }]);
   });
 
   it("an answer to what is closed at that moment goes to nobody", async ({ onTestFinished }) => {
@@ -345,8 +349,10 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
       (q) => fails(q, "a"),
       () => other.tx((q) => fails(q, "b")),
     );
-    const [row] = await one.read((q) => q.all<EscalationRow>("SELECT state, taken_by FROM escalations"));
-    expect(row).toEqual({ state: "open", taken_by: null });
+    const [row] = await one.read((q) =>
+      q.all<EscalationRow>("SELECT state, acknowledged_by FROM escalations"),
+    );
+    expect(row).toEqual({ state: "open", acknowledged_by: null });
   });
 
   it("whoever notices one waits for nobody who notices another", async ({ onTestFinished }) => {

@@ -19,8 +19,8 @@ const send = async (link: string, form: Record<string, string> = { action: "ack"
   const answer = await fetch(link, { method: "POST", body: new URLSearchParams(form) });
   return { status: answer.status, text: await answer.text() };
 };
-const state = "SELECT state, taken_by, taken_contact FROM escalations";
-const untouched = [{ state: "open", taken_by: null, taken_contact: null }];
+const state = "SELECT state, acknowledged_by, acknowledged_contact FROM escalations";
+const untouched = [{ state: "open", acknowledged_by: null, acknowledged_contact: null }];
 const kept = ["content-security-policy", "referrer-policy", "x-robots-tag", "cache-control", "content-type"];
 const hostile = "Where is it?\n<script>alert(1)</script>\u202e <img src=x onerror=alert(2)>";
 
@@ -31,7 +31,7 @@ describe("opening a link", () => {
       await turn(q, "t", "k");
       await q.run("UPDATE turns SET question = $1 WHERE id = 't'", hostile);
       await addNotifications(q, [
-        { id: "n", contact: `contact-${token}`, kind: "told", subject: "", text: null, inMs: 0 },
+        { id: "n", contact: `contact-${token}`, kind: "opened", subject: "", text: null, inMs: 0 },
       ]);
     });
     for (const method of ["GET", "GET", "HEAD"]) {
@@ -109,7 +109,9 @@ describe("opening a link", () => {
   it("says who has acknowledged it, and that it is closed", async () => {
     const { door, link } = await open();
     await door.db.tx((q) =>
-      q.run("UPDATE escalations SET state = 'taken', taken_by = 'Emil', taken_contact = 'x'"),
+      q.run(
+        "UPDATE escalations SET state = 'acknowledged', acknowledged_by = 'Emil', acknowledged_contact = 'x'",
+      ),
     );
     const taken = await (await fetch(link)).text();
     expect(taken).toContain("Acknowledged by Emil.");
@@ -138,7 +140,7 @@ describe("a form of the page", () => {
       expect(text).toMatch(/It is yours\..*answer the mail/s);
     }
     expect(await door.rows(state)).toEqual([
-      { state: "taken", taken_by: "Dora Dahl", taken_contact: `contact-${token}` },
+      { state: "acknowledged", acknowledged_by: "Dora Dahl", acknowledged_contact: `contact-${token}` },
     ]);
     expect(door.logged.filter(({ message }) => message === "escalation acknowledged")).toHaveLength(1);
     expect(await (await fetch(link)).text()).not.toContain(">Acknowledge</button>");
@@ -175,9 +177,13 @@ describe("a form of the page", () => {
     const { door, link } = await open();
     await door.escalated("k", other, "Emil Ek");
     await send(`${door.url}/escalations/${other}`);
-    expect(await door.rows("SELECT taken_by FROM escalations")).toEqual([{ taken_by: "Emil Ek" }]);
+    expect(await door.rows("SELECT acknowledged_by FROM escalations")).toEqual([
+      { acknowledged_by: "Emil Ek" },
+    ]);
     expect((await send(link)).status).toBe(200);
-    expect(await door.rows("SELECT taken_by FROM escalations")).toEqual([{ taken_by: "Dora Dahl" }]);
+    expect(await door.rows("SELECT acknowledged_by FROM escalations")).toEqual([
+      { acknowledged_by: "Dora Dahl" },
+    ]);
   });
 
   it("does nothing without an action, with an unknown one, or by another method", async () => {

@@ -80,7 +80,7 @@ export async function told(db: Database, escalation: string, id = `to-${escalati
         channel: "c",
       },
     ]);
-    await addNotification(q, { id: `n-${id}`, contact: id, kind: "told", subject: "", text: null }, 0);
+    await addNotification(q, { id: `n-${id}`, contact: id, kind: "opened", subject: "", text: null }, 0);
   });
   return id;
 }

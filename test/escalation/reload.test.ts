@@ -66,8 +66,8 @@ it.concurrent("other people are told at once, and who was told before is heard",
   expect([desk.textsTo(dora.sms).length, desk.textsTo(emil.sms).length]).toEqual([1, 1]);
   await desk.text("It is on its way.", { from: dora.sms });
   expect(await desk.textTo(anna, 1)).toBe("It is on its way.");
-  expect(await desk.textTo(emil.sms, 1)).toContain("is taken by Dora Dahl");
-  await desk.escalated("taken");
+  expect(await desk.textTo(emil.sms, 1)).toContain("is acknowledged by Dora Dahl");
+  await desk.escalated("acknowledged");
 });
 
 it.concurrent("a shorter tier ends when it says, and a fallback that was told once is followed by another", async ({
@@ -134,7 +134,7 @@ it.concurrent("who waits for a text gets it from the number that carries texts n
   expect(await desk.textTo(dora.sms)).toContain("Escalation 1:");
   await desk.app().scheduler.sweep();
   expect(await desk.rows("SELECT kind FROM notices ORDER BY id")).toEqual([
-    { kind: "told" },
+    { kind: "opened" },
     { kind: "again" },
   ]);
   expect(desk.textsTo(dora.sms)).toHaveLength(1);

@@ -15,13 +15,13 @@ it.concurrent("people are told again when nobody hears what the customer writes"
   await desk.text("A refund, please");
   await desk.textTo(dora.sms);
   await desk.text("ok", { from: dora.sms });
-  await desk.escalated("taken");
+  await desk.escalated("acknowledged");
   await desk.quiet();
   desk.api.fault({ code: 21211 }, { times: 1 });
   await desk.text("Are you there?");
   expect(await desk.textTo(dora.sms, 2)).toContain("Still open: Escalation");
   expect(desk.textsTo(dora.sms)[2]).toContain("Are you there?");
-  expect((await desk.escalated("open"))[0]?.taken_by).toBe(null);
+  expect((await desk.escalated("open"))[0]?.acknowledged_by).toBe(null);
 });
 
 it.concurrent("no agent sees what people answer when the policy is gone", async ({ onTestFinished }) => {
@@ -38,7 +38,7 @@ it.concurrent("no agent sees what people answer when the policy is gone", async 
   expect(await desk.textTo(anna, 2)).toBe("It has arrived.");
   await desk.restart();
   await desk.text("ok", { from: emil.sms });
-  await eventually(async () => expect((await desk.escalations())[0]?.taken_by).toBe(emil.name));
+  await eventually(async () => expect((await desk.escalations())[0]?.acknowledged_by).toBe(emil.name));
   expect(desk.questions().map(({ text }) => text)).toEqual(["A refund, please"]);
 });
 
@@ -61,7 +61,7 @@ it.concurrent("a person's answer reaches the customer before the platform has th
   // What she writes goes to Dora.
   await desk.text("Thank you");
   expect(await desk.textTo(dora.sms, 1)).toContain("Thank you");
-  await desk.escalated("taken");
+  await desk.escalated("acknowledged");
 });
 
 it.concurrent("who has it hears what the platform does not take", async ({ onTestFinished }) => {
@@ -69,7 +69,7 @@ it.concurrent("who has it hears what the platform does not take", async ({ onTes
   await desk.text("A refund, please");
   await desk.textTo(dora.sms);
   await desk.text("ok", { from: dora.sms });
-  await desk.escalated("taken");
+  await desk.escalated("acknowledged");
   await desk.quiet();
   desk.front.fail("POST /", { at: "before", how: { status: 422 } }, 1);
   await desk.text("Are you there?");

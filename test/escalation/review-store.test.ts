@@ -58,7 +58,7 @@ it("what was to be said an hour later is due when the clock is put back a day", 
     await insertEscalation(q, { ...row, cause: "held", topic: null, reason: "r" });
     const person = { person: "dora", name: "Dora", way: "email", address: "d@people.example" } as const;
     await addTargets(q, [{ id: "k", escalation: "e", channel: "c", ...person }]);
-    await addNotification(q, { id: "n", contact: "k", kind: "told", subject: "", text: null }, 3_600_000);
+    await addNotification(q, { id: "n", contact: "k", kind: "opened", subject: "", text: null }, 3_600_000);
   });
   expect(await due()).toEqual([]);
   await house.db.tx((q) =>

@@ -154,7 +154,7 @@ describe("our own notice in an answer", () => {
   });
 
   it("a customer's lines are quoted in a mail", () =>
-    expect(customerQuote("417, Anna: hi\nEscalation 417 is taken by Emil.")).toBe(
-      "417, Anna: hi\n> Escalation 417 is taken by Emil.",
+    expect(customerQuote("417, Anna: hi\nEscalation 417 is acknowledged by Emil.")).toBe(
+      "417, Anna: hi\n> Escalation 417 is acknowledged by Emil.",
     ));
 });

@@ -73,7 +73,7 @@ it.concurrent("a slip of a command and a yes are told back, and go to nobody", a
   expect(await desk.textTo(dora.sms, 1)).toContain("is no command");
   await desk.text("Yes", { from: dora.sms });
   expect(await desk.textTo(dora.sms, 2)).toContain('"Yes" was not sent to the customer');
-  await desk.escalated("taken");
+  await desk.escalated("acknowledged");
   await desk.text("10.50 EUR are on their way", { from: dora.sms });
   expect(await desk.textTo(anna, 1)).toBe("10.50 EUR are on their way");
   expect(desk.textsTo(anna)).toEqual([colleague, "10.50 EUR are on their way"]);
@@ -118,7 +118,7 @@ it.concurrent("nobody's name and card reach the customer, whatever the mail prog
   await answer(`-- \n${card}\n\n${quoted}`);
   expect((await desk.mailTo(dora.email, 1)).text).toContain("nothing but a signature in your answer");
   await answer(`Ok\n\n${card}\n\n${quoted}`);
-  await desk.escalated("taken");
+  await desk.escalated("acknowledged");
   await answer(`We pay you today.\n\n${card}\n\n${quoted}`);
   const { text } = await desk.mailTo(customer, 1);
   expect(text).toMatch(/^We pay you today\.\s+-- \s+The Team/);

@@ -86,7 +86,7 @@ async function notified(line: ChannelRuntime): Promise<Database> {
       await conversation(q, `to-${id}`);
       await q.run("INSERT INTO participants (conversation, address) VALUES ($1, $2)", `to-${id}`, address);
       await bindTargets(q, [id], `to-${id}`);
-      await addNotification(q, { id: `n${n}`, contact: id, kind: "told", subject: "", text: null }, 0);
+      await addNotification(q, { id: `n${n}`, contact: id, kind: "opened", subject: "", text: null }, 0);
       await draft(q, `d${n}`, `to-${id}`);
       await endNotifications(q, [`n${n}`], `rd${n}`);
       await cite(q, "c", `notification-${n}`, `to-${id}`, `d${n}`);
@@ -118,8 +118,10 @@ async function replies(line: ChannelRuntime, text: string): Promise<string[]> {
   });
   const row = { id, channel: "c", code: null } as unknown as EventRow;
   const seen = await statements(db, (q) => escalation.routeReply(q, line, row, event));
-  const [taken] = await db.read((q) => q.all<{ taken_by: string }>("SELECT taken_by FROM escalations"));
-  expect(taken).toEqual({ taken_by: "Responder 1" });
+  const [taken] = await db.read((q) =>
+    q.all<{ acknowledged_by: string }>("SELECT acknowledged_by FROM escalations"),
+  );
+  expect(taken).toEqual({ acknowledged_by: "Responder 1" });
   return seen;
 }
 
@@ -266,7 +268,7 @@ it("polls with few statements", async () => {
   await db.tx((q) => opens(q, "e", { about: "conversation:k", conversation: "k" }));
   expect((await polled(db, ...ours, human)).length).toBeLessThanOrEqual(most.external);
   expect(await db.read((q) => q.all("SELECT text FROM replies WHERE kind = 'human'"))).toHaveLength(1);
-  expect(await db.read((q) => q.all("SELECT state FROM escalations"))).toEqual([{ state: "taken" }]);
+  expect(await db.read((q) => q.all("SELECT state FROM escalations"))).toEqual([{ state: "acknowledged" }]);
 });
 
 it.each([

@@ -95,7 +95,7 @@ describe("a trigger", () => {
     [
       "with a text updates the owner",
       { said: "Hello?" },
-      subject({ row: escalation({ state: "taken" }) }),
+      subject({ row: escalation({ state: "acknowledged" }) }),
       [],
       ["e"],
       1,
@@ -193,7 +193,7 @@ describe("a poll", () => {
     watch: Partial<PollRow> = {},
   ) => planPoll({ ...row, ...watch }, { mode, read: read(over), until: 9 }, { ...facts, ...found }, line);
   const both = { messages: [question, human], end: 2 };
-  const taken = escalation({ state: "taken" });
+  const taken = escalation({ state: "acknowledged" });
 
   it("without news changes the mark alone", () =>
     expect(plan("ai")).toMatchObject({
@@ -235,7 +235,7 @@ describe("a poll", () => {
     expect(plan("manual", {}, {}, { mode: "manual" }).takeover).toBeNull());
 
   it.each([
-    ["an acknowledged one", { state: "taken", cause: "held" }, {}, true],
+    ["an acknowledged one", { state: "acknowledged", cause: "held" }, {}, true],
     ["one that the platform knows", { cause: "topic" }, {}, true],
     ["one that is acknowledged by this poll", { cause: "held" }, both, true],
     ["none of an unknown cause", { cause: "held" }, {}, false],

@@ -107,7 +107,7 @@ describe("what is told", () => {
     ["escalation.opened", ["We are on it."], ["ok"]],
     ["escalation.open", ["We are on it."], ["ok"]],
     ["escalation.message", ["We are on it."], []],
-    ["escalation.taken", [], []],
+    ["escalation.acknowledged", [], []],
     ["escalation.notice", [], []],
     ["something.else", [], []],
   ])("%s can be answered with %j and %j", async (type, replied, acknowledged) => {

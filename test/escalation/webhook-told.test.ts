@@ -59,13 +59,13 @@ it.concurrent("an escalation is told with all that is known, and taken by the an
   const answer = json({ acknowledge: true, by: "Nora, on duty" });
   const { desk, hook, told } = await world(onTestFinished, answer);
   await ask(desk);
-  const [row] = await desk.escalated("taken");
-  expect(row?.taken_by).toBe("Nora, on duty");
+  const [row] = await desk.escalated("acknowledged");
+  expect(row?.acknowledged_by).toBe("Nora, on duty");
   await desk.quiet();
   const [opened, ...more] = told();
   expect(opened).toMatchObject({
     type: "escalation.opened",
-    data: { escalation: row?.number, cause: "topic", topic: "refund", told: "Pager" },
+    data: { escalation: row?.number, cause: "topic", topic: "refund", notified: "Pager" },
   });
   expect(JSON.stringify(opened?.data["transcript"])).toContain("I want a refund");
   expect(opened?.data["link"]).toMatch(/^https:\/\/bridge\.example\.com\/escalations\/\w{20,}$/);
@@ -82,8 +82,8 @@ it.concurrent("an answer with words reaches the and the platform", async ({ onTe
   const { desk } = await world(onTestFinished, json({ reply: "We pay you by Friday." }));
   await ask(desk);
   await eventually(() => expect(desk.textsTo(anna)).toContain("We pay you by Friday."));
-  const [row] = await desk.escalated("taken");
-  expect(row?.taken_by).toBe("Pager");
+  const [row] = await desk.escalated("acknowledged");
+  expect(row?.acknowledged_by).toBe("Pager");
   await eventually(async () => {
     const said = (await desk.transcript(anna)).filter((one) => one.includes("by Friday"));
     expect(said).toHaveLength(1);
@@ -100,7 +100,7 @@ it.concurrent("a delivery of which nobody knows is made again under its id, and 
   };
   const { desk, told } = await world(onTestFinished, answer);
   await ask(desk);
-  await desk.escalated("taken");
+  await desk.escalated("acknowledged");
   await desk.quiet();
   const [first, second, ...more] = told();
   expect(second).toEqual(first);
@@ -150,11 +150,11 @@ it.concurrent("who was told learns that somebody else has it, and cannot take it
   answer = json({ acknowledge: true, reply: "I always say this." });
   await desk.text("ok", { from: dora.sms });
   await eventually(() =>
-    expect(told().map(({ type }) => type)).toEqual(["escalation.opened", "escalation.taken"]),
+    expect(told().map(({ type }) => type)).toEqual(["escalation.opened", "escalation.acknowledged"]),
   );
   await desk.quiet();
-  const [row] = await desk.escalated("taken");
-  expect(row?.taken_by).toBe(dora.name);
+  const [row] = await desk.escalated("acknowledged");
+  expect(row?.acknowledged_by).toBe(dora.name);
   expect(desk.textsTo(anna)).toEqual([colleague]);
   expect(await desk.rows(sources)).toEqual([]);
 });

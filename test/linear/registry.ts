@@ -124,17 +124,16 @@ export const cases: Cases = {
       const details = [matterWith(text)];
       return [
         f(group("customer", text), details, null, false),
-        f([...group("told", null), ...group("told", null)], details, null, false),
-        f([...group("taken", null), ...group("taken", null)], details, null, false),
+        f([...group("opened", null), ...group("opened", null)], details, null, false),
+        f([...group("acknowledged", null), ...group("acknowledged", null)], details, null, false),
       ];
     },
     webhookText: (f, text) => f(matterWith(text), { kind: "said", text }, { name: text }, null),
     subjectOf: (f, text) => f(matterWith(text)),
     numberIn: one,
-    describe: (f, text) => f(matterWith(text)),
     shortText: ofMatter,
     longText: ofMatter,
-    takenText: (f, text) => f(matterWith(text).row, text),
+    acknowledgedText: (f, text) => f(matterWith(text).row, text),
     customerText: (f, text) => f(matterWith(text).row, text, text),
     customerQuote: one,
     carriesNotice: one,

@@ -44,7 +44,7 @@ export const escalationDefects: Defects<EscalationInvariant> = {
   "taken-later": {
     what: "who has taken it is written after their words were heard",
     caught: "answers route.commit after 1",
-    by: ["untaken"],
+    by: ["unacknowledged"],
     plant: writingLater((later) => ({
       "src/escalation/actions.ts": {
         acknowledge: (real) => (_q, row, by, deps) => {

@@ -13,7 +13,7 @@ export type EscalationInvariant =
   | "relayed" // the human's words are not on the platform exactly once
   | "asked" // the customer's words are not on the platform exactly once
   | "escalations" // not exactly one
-  | "untaken" // the human answered, and nobody has it
+  | "unacknowledged" // the human answered, and nobody has it
   | "forwarded" // what the customer wrote on did not reach the human exactly once
   | "mode"
   | "damaged"
@@ -117,16 +117,17 @@ function checkStore(db: Store, say: Say): void {
 }
 
 function checkEscalation(db: Store, { human }: Cast, say: Say): void {
-  const rows = db.prepare("SELECT number, state, taken_by, due_at FROM escalations").all() as {
+  const rows = db.prepare("SELECT number, state, acknowledged_by, due_at FROM escalations").all() as {
     number: number;
     state: string;
-    taken_by: string | null;
+    acknowledged_by: string | null;
     due_at: number | null;
   }[];
   if (rows.length !== 1) say("escalations", `there are ${rows.length}`);
-  for (const { number, state, taken_by, due_at } of rows) {
+  for (const { number, state, acknowledged_by, due_at } of rows) {
     if (state !== "closed" || due_at !== null) say("escalations", `${number} is ${state}, due ${due_at}`);
-    if (taken_by !== human.name) say("untaken", `${number} is ${taken_by}'s, not ${human.name}'s`);
+    if (acknowledged_by !== human.name)
+      say("unacknowledged", `${number} is ${acknowledged_by}'s, not ${human.name}'s`);
   }
 }
 

@@ -125,7 +125,10 @@ async function tell(
   place.pager.become("well");
   for (const path of dead) await told(place, path);
   await place.api.receive({ from: dora.sms, body: "ok" });
-  await until("it was taken, and nothing more happens", () => stateIn(place) === "taken" && isQuiet(place));
+  await until(
+    "it was taken, and nothing more happens",
+    () => stateIn(place) === "acknowledged" && isQuiet(place),
+  );
   // What was written was said, and once.
   for (const { address, written } of writtenTo(place)) {
     const got =
@@ -161,7 +164,7 @@ interface Readiness {
   readonly ready: boolean;
   readonly escalations?: {
     readonly says: string;
-    readonly untaken: number;
+    readonly unacknowledged: number;
     readonly dead: readonly string[];
   };
 }
@@ -179,7 +182,7 @@ async function saysSo(place: EscalationPlace, dead: readonly Path[], silenced: b
   expect(body.escalations?.says).toMatch(says);
   expect(body.escalations?.dead).toEqual(expect.arrayContaining(dead.map((path) => carriers[path])));
   expect(Object.keys(body)[0]).toBe("escalations");
-  expect(body.escalations?.untaken).toBe(1);
+  expect(body.escalations?.unacknowledged).toBe(1);
   expect([status, body.ready]).toEqual(silenced ? [503, false] : [200, true]);
   const metrics = await (await fetch(`${place.admin()}/metrics`)).text();
   expect(metrics).toMatch(/escalations\{state="open"\} 1$/m);

@@ -215,7 +215,7 @@ async function hasHappened(place: EscalationPlace, cast: Cast, act: Act): Promis
     case "tells us":
       return isNoticedBy(place, "webhook");
     case "takes":
-      return stateOf(place).then((state) => state.startsWith("taken"));
+      return stateOf(place).then((state) => state.startsWith("acknowledged"));
     case "answers":
       return heard.includes(cast.answers);
     case "writes on":

@@ -70,8 +70,8 @@ describe("an answer to a mail of which nobody knows whether it went out", () => 
       await until("the customer has them", () => place.texts(anna).length > 1);
       expect(place.texts(anna)).toEqual([handing, "Your money is on its way."]);
       expect(notice(place)).toMatchObject({ state: "sent" });
-      expect(rows(place, "SELECT state, taken_by FROM escalations")).toEqual([
-        { state: "taken", taken_by: emil.name },
+      expect(rows(place, "SELECT state, acknowledged_by FROM escalations")).toEqual([
+        { state: "acknowledged", acknowledged_by: emil.name },
       ]);
       expect(rows(place, "SELECT COUNT(*) AS count FROM conversations WHERE channel = 'mail'")).toEqual([
         { count: 1 },

@@ -69,7 +69,7 @@ export const notice = (
   q: Query,
   id: string,
   of: string,
-  kind: "told" | "again" | "said" = "told",
+  kind: "opened" | "again" | "said" = "opened",
   inMs = 0,
 ) => addNotification(q, { id, contact: of, kind, subject: "", text: null }, inMs);
 
@@ -146,7 +146,7 @@ export function describeEscalations(place: NewPlace): void {
       expect((await db.read((q) => listEscalations(q, { state: "closed", limit: 9 }))).length).toBe(1);
     });
 
-    it("is taken by a person, then by another one, and not when it is closed", async () => {
+    it("is acknowledged by a person, then by another one, and not when it is closed", async () => {
       const db = await withContact(place);
       const takes = (name: string, by: string | null) =>
         db.tx((q) => acknowledgeEscalation(q, "e", { name, contact: by }));
@@ -155,14 +155,14 @@ export function describeEscalations(place: NewPlace): void {
       expect(await db.tx((q) => dueEscalations(q, 9))).toEqual([]);
       expect(await takes("Emil", null)).toBe(true);
       expect(await db.read((q) => readEscalation(q, "e"))).toMatchObject({
-        taken_by: "Emil",
-        taken_contact: null,
+        acknowledged_by: "Emil",
+        acknowledged_contact: null,
       });
       await db.tx((q) => closeEscalation(q, "e", "Emil"));
       expect(await takes("Dora", "k")).toBe(false);
       expect(await db.read((q) => readEscalation(q, "e"))).toMatchObject({
         state: "closed",
-        taken_by: "Emil",
+        acknowledged_by: "Emil",
       });
     });
 
@@ -174,7 +174,7 @@ export function describeEscalations(place: NewPlace): void {
           const now = (await q.one<{ now: number }>("SELECT now_ms() AS now"))?.now ?? 0;
           const due_at = dueMs === null ? null : now + dueMs;
           await moveEscalations(q, [
-            { id: "e", tier: 1, entered_at: now - minute, told_at: now + toldMs, due_at },
+            { id: "e", tier: 1, entered_at: now - minute, notified_at: now + toldMs, due_at },
           ]);
         });
       await db.tx((q) => opens(q, "e"));
@@ -189,7 +189,7 @@ export function describeEscalations(place: NewPlace): void {
       expect(await due()).toEqual([]);
       expect(await db.read((q) => readEscalation(q, "e"))).toMatchObject({
         due_at: expect.any(Number),
-        told_at: null,
+        notified_at: null,
       });
       await at(60 * minute, 5 * 60 * minute);
       expect(await due()).toEqual(["e"]);
@@ -258,7 +258,7 @@ export function describeEscalations(place: NewPlace): void {
         for (const id of ["c1", "c2"]) {
           await conversation(q, id);
           await draft(q, `d-${id}`, id);
-          await notice(q, `n-${id}`, "k", id === "c1" ? "told" : "again");
+          await notice(q, `n-${id}`, "k", id === "c1" ? "opened" : "again");
           await endNotifications(q, [`n-${id}`], `rd-${id}`);
           await bindTargets(q, ["k"], id);
           await changeDraft(q, `d-${id}`, { state: "sent", open: 0, externalId: `<${id}>` });
@@ -300,7 +300,7 @@ export function describeEscalations(place: NewPlace): void {
         await db.read((q) => lastNotified(q, [{ channel: "c", address: "k@example.org" }], 60_000)),
       ).toEqual(new Map([["c k@example.org", expect.any(Number)]]));
       expect(await db.read((q) => notificationStatesOf(q, "e"))).toMatchObject([
-        { kind: "told", state: "queued" },
+        { kind: "opened", state: "queued" },
         { kind: "again", state: null },
       ]);
     });

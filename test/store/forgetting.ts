@@ -65,7 +65,7 @@ async function withEscalation(place: NewPlace): Promise<Database> {
     }
     await q.run(
       `INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at)
-       VALUES ('taken', 'emil', 'taken', 'Dora Dahl', 'Dora Dahl has it', now_ms(), now_ms())`,
+       VALUES ('acknowledged', 'emil', 'acknowledged', 'Dora Dahl', 'Dora Dahl has it', now_ms(), now_ms())`,
     );
     await acknowledgeEscalation(q, "e", { name: "Dora Dahl", contact: "dora" });
   });
@@ -163,7 +163,7 @@ export function describeForgetting(place: NewPlace): void {
         cause: "cap",
         topic: "refund",
         reason: "",
-        taken_by: null,
+        acknowledged_by: null,
         closed_by: null,
         due_at: null,
       });

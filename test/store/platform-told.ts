@@ -104,7 +104,7 @@ export function describePlatformTold(place: NewPlace): void {
         const who = { person: "p", name: "P", way: "email", address: `a${n}`, channel: "c" } as const;
         const id = `contact${n}`;
         await addTargets(q, [{ id, escalation: "e1", ...who }]);
-        await addNotification(q, { id: `n${n}`, contact: id, kind: "told", subject: "", text: null }, 0);
+        await addNotification(q, { id: `n${n}`, contact: id, kind: "opened", subject: "", text: null }, 0);
         await draft(q, `d${n}`, "k");
         await endNotifications(q, [`n${n}`], `rd${n}`);
         await q.run("UPDATE drafts SET state = $2 WHERE id = $1", `d${n}`, state);

@@ -7,7 +7,7 @@ import { signIn } from "./device-flow.ts";
 import { discover, type MailServers, readServer } from "./discovery.ts";
 import { InitFailure } from "./prompter.ts";
 import { type MailProvider, providerOfServer } from "./providers.ts";
-import type { Dialogue } from "./run.ts";
+import type { InitDialogue } from "./run.ts";
 import {
   isPlatform,
   type Rejection,
@@ -23,14 +23,14 @@ const isAddress = (text: string): boolean =>
 type Guesses = Parameters<typeof verifyMailbox>[0]["servers"];
 
 /** Reports a rejection. Throws it when no other answer can be given. */
-function retry({ prompter }: Dialogue, rejection: Rejection): void {
+function retry({ prompter }: InitDialogue, rejection: Rejection): void {
   const text = `${rejection.reason}\n${rejection.remedy}`;
   if (!prompter.asks) throw new InitFailure(text);
   prompter.report("failed", text);
 }
 
 /** Questions 1 and 2: the address, and the password or the sign-in. */
-export async function askMailbox(before: Answers, dialogue: Dialogue): Promise<Answers> {
+export async function askMailbox(before: Answers, dialogue: InitDialogue): Promise<Answers> {
   if (before.login && before.servers) return before;
   const { options, prompter, signal, cwd } = dialogue;
   let given = options.address;
@@ -68,7 +68,7 @@ export async function askMailbox(before: Answers, dialogue: Dialogue): Promise<A
 
 async function serversFor(
   address: string,
-  dialogue: Dialogue,
+  dialogue: InitDialogue,
 ): Promise<Guesses & { readonly provider: MailProvider | null }> {
   const { options, prompter, network, signal } = dialogue;
   const written = { imap: serverOption(options.imap, "imap"), smtp: serverOption(options.smtp, "smtp") };
@@ -105,7 +105,7 @@ function serverOption(text: string | undefined, side: "imap" | "smtp"): Guesses[
 }
 
 /** Part of question 1, when the servers cannot be discovered. */
-async function askServers({ prompter }: Dialogue): Promise<Guesses> {
+async function askServers({ prompter }: InitDialogue): Promise<Guesses> {
   const ask = async (side: "imap" | "smtp", hint: string): Promise<Guesses["imap"]> => {
     const valid = (text: string) => (readServer(text, side) ? undefined : `Write it like ${hint}`);
     const server = readServer(
@@ -121,7 +121,7 @@ async function askServers({ prompter }: Dialogue): Promise<Guesses> {
 async function askLogin(
   user: string,
   provider: MailProvider | null,
-  dialogue: Dialogue,
+  dialogue: InitDialogue,
   useOptions: boolean,
 ): Promise<MailLogin> {
   const { options, prompter } = dialogue;
@@ -138,7 +138,7 @@ async function askLogin(
   return { kind: "password", password: await prompter.secret(`Password of ${user}?`, hint) };
 }
 
-async function signInAt(issuer: "google" | "microsoft", dialogue: Dialogue): Promise<MailLogin> {
+async function signInAt(issuer: "google" | "microsoft", dialogue: InitDialogue): Promise<MailLogin> {
   const { options, prompter, network, signal } = dialogue;
   for (;;) {
     const clientId =
@@ -185,7 +185,7 @@ async function signInAt(issuer: "google" | "microsoft", dialogue: Dialogue): Pro
 }
 
 /** Questions 3 and 4: the model or the platform, and its key. */
-export async function askAnswerer(before: Answers, dialogue: Dialogue): Promise<Answers> {
+export async function askAnswerer(before: Answers, dialogue: InitDialogue): Promise<Answers> {
   if (before.answerer) return before;
   const { options, prompter, signal } = dialogue;
   const written = options.platformUrl ?? options.modelUrl;
@@ -241,7 +241,7 @@ const trimmed = (url: string): string => url.trim().replace(/\/{1,8}$/, "");
 const isWebUrl = (text: string): boolean => /^https?:$/.test(URL.parse(text)?.protocol ?? "");
 
 /** Question 5: the first responder. */
-export async function askResponder(before: Answers, dialogue: Dialogue): Promise<Answers> {
+export async function askResponder(before: Answers, dialogue: InitDialogue): Promise<Answers> {
   if (before.responder !== undefined) return before;
   const { options, prompter } = dialogue;
   if (options.responder === false) return { ...before, responder: null };

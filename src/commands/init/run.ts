@@ -63,7 +63,7 @@ export interface InitNetwork {
 }
 
 /** What every question of the dialogue uses. */
-export interface Dialogue {
+export interface InitDialogue {
   readonly options: InitOptions;
   readonly prompter: Prompter;
   readonly network: InitNetwork;
@@ -107,7 +107,7 @@ async function initialize(
   prompter: Prompter,
   network: InitNetwork,
 ): Promise<void> {
-  const dialogue: Dialogue = {
+  const dialogue: InitDialogue = {
     options,
     prompter,
     network,
@@ -221,7 +221,7 @@ async function readOption(cwd: string, option: string, path: string): Promise<st
 
 async function checkRoundTrip(
   answers: CompleteAnswers,
-  { options, prompter, signal, cwd }: Dialogue,
+  { options, prompter, signal, cwd }: InitDialogue,
 ): Promise<void> {
   const responder = options.testResponder ? answers.responder : null;
   prompter.report("note", `sending a mail to ${answers.address} itself; this may take a minute`);

@@ -268,12 +268,12 @@ export async function verifyModel(
 /** The default of `model.temperature`. */
 const usualTemperature = 0.2;
 
-type Listed =
+type ListedServer =
   | { readonly kind: "listed"; readonly names: readonly string[] }
   | { readonly kind: "none" | "unauthorized" }
   | { readonly kind: "unreachable"; readonly reason: string };
 
-async function modelsOf(url: string, key: string | undefined, signal: AbortSignal): Promise<Listed> {
+async function modelsOf(url: string, key: string | undefined, signal: AbortSignal): Promise<ListedServer> {
   const response = await get(`${url}/models`, key, signal);
   if (!("status" in response)) return { kind: "unreachable", reason: response.reason };
   if (response.status === 401 || response.status === 403) return { kind: "unauthorized" };

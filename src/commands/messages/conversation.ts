@@ -18,7 +18,7 @@ import { withStore } from "../store/open.ts";
 import { type Column, details, jsonText, listing, relative, stamp, when } from "../text.ts";
 import { timelineText } from "./timeline.ts";
 
-interface Listed {
+interface ListedConversation {
   readonly config: string;
   readonly limit: number;
   /** Epoch milliseconds. */
@@ -26,11 +26,11 @@ interface Listed {
   readonly json?: boolean;
 }
 
-export interface FindOptions extends Listed {
+export interface FindOptions extends ListedConversation {
   readonly query: readonly string[];
 }
 
-export interface ConversationOptions extends Listed {
+export interface ConversationOptions extends ListedConversation {
   readonly action: "list" | "show";
   readonly query: readonly string[];
   readonly state?: "attention" | "waiting";
@@ -39,14 +39,17 @@ export interface ConversationOptions extends Listed {
 }
 
 /** A match with its conversation, or with its message when it belongs to none. */
-interface Match extends Found {
+interface FoundMatch extends Found {
   readonly summary: ConversationSummary | null;
   readonly message: EventSummary | null;
 }
 
-const narrowed = ({ since, limit }: Listed) => ({ limit, ...(since === undefined ? {} : { since }) });
+const narrowed = ({ since, limit }: ListedConversation) => ({
+  limit,
+  ...(since === undefined ? {} : { since }),
+});
 
-async function matchesOf(q: Query, query: string, options: Listed): Promise<Match[]> {
+async function matchesOf(q: Query, query: string, options: ListedConversation): Promise<FoundMatch[]> {
   const found = await findIn(q, query, narrowed(options));
   const summaries = await summariesOf(
     q,
@@ -74,7 +77,7 @@ const columns: readonly Column[] = [
   { head: "SHOW" },
 ];
 
-function matchRow({ summary, message, at }: Match, now: number): string[] {
+function matchRow({ summary, message, at }: FoundMatch, now: number): string[] {
   if (summary !== null) return summaryRow(summary, now, at, message?.subject ?? null);
   const reason = [message?.code, message?.reason].filter(Boolean).join(": ");
   return [

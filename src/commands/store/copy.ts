@@ -14,7 +14,7 @@ import { migrate, migrations, schemaVersion } from "../../store/migrate.ts";
 import { lockStore } from "../../store/sqlite/lock.ts";
 import { exitCodes, type Io, problemLine } from "../io.ts";
 import { listing } from "../text.ts";
-import { type Progress, startProgress } from "./progress.ts";
+import { type ProgressBar, startProgress } from "./progress.ts";
 
 interface CopyCommand {
   readonly config: string;
@@ -67,7 +67,7 @@ async function copy(from: StoreConfig, to: StoreConfig, options: CopyCommand, io
     opened.push(db);
     return db;
   };
-  const shows: { progress?: Progress } = {};
+  const shows: { progress?: ProgressBar } = {};
   try {
     const source = await open(from);
     const schema = await schemaVersion(source);

@@ -5,7 +5,7 @@ import { systemClock } from "../../ops/clock.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import type { Io } from "../io.ts";
 
-export interface Progress {
+export interface ProgressBar {
   /** Adds finished units. */
   add(units: number): void;
   /** Sets the number of finished units. */
@@ -24,7 +24,7 @@ export function startProgress(
   io: Pick<Io, "err" | "terminal" | "draw">,
   what: string,
   total: number | null,
-): Progress {
+): ProgressBar {
   const started = systemClock.monotonic();
   const ends = new AbortController();
   let [finished, name, shown] = [0, "", false];

@@ -21,7 +21,7 @@ const rowsOfPage = 50;
 const mostSteps = 100;
 const allSteps = 2000;
 
-interface Row {
+interface ConversationLine {
   readonly path: string;
   readonly at: number;
   readonly state: string;
@@ -91,7 +91,12 @@ export function conversationsPage(context: ConsoleContext): Hono<ConsoleEnv> {
 const missing = (c: Context<ConsoleEnv>, text: string): Promise<Response> =>
   page(c, { title: "Not found", main: html`<h1>Not found</h1><p>${text}</p>`, status: 404 });
 
-async function load(q: Query, query: string, channel: string, state: string): Promise<readonly Row[]> {
+async function load(
+  q: Query,
+  query: string,
+  channel: string,
+  state: string,
+): Promise<readonly ConversationLine[]> {
   const wanted: "attention" | "waiting" | null = state === "attention" || state === "waiting" ? state : null;
   const narrowed = channel === "" ? {} : { channel };
   if (query === "") {
@@ -108,7 +113,7 @@ async function load(q: Query, query: string, channel: string, state: string): Pr
     found.flatMap(({ event }) => event ?? []),
   );
   return found
-    .flatMap(({ conversation, event, at }): readonly Row[] => {
+    .flatMap(({ conversation, event, at }): readonly ConversationLine[] => {
       const summary = summaries.get(conversation ?? "");
       const message = messages.get(event ?? 0);
       if (summary !== undefined) return [{ ...summaryRow(summary, message?.subject), at }];
@@ -118,10 +123,10 @@ async function load(q: Query, query: string, channel: string, state: string): Pr
     .filter((row) => wanted === null || matches(row, wanted));
 }
 
-const matches = ({ state, escalation }: Row, wanted: "attention" | "waiting"): boolean =>
+const matches = ({ state, escalation }: ConversationLine, wanted: "attention" | "waiting"): boolean =>
   wanted === "waiting" ? state === "waiting" : state === "held" || state === "failed" || escalation !== null;
 
-function summaryRow(summary: ConversationSummary, subject?: string | null): Row {
+function summaryRow(summary: ConversationSummary, subject?: string | null): ConversationLine {
   const { id, at, state, channel, person, person_name, escalation, reason } = summary;
   return {
     path: `/conversations/${encodeURIComponent(id)}`,
@@ -144,7 +149,7 @@ const messageRow = ({
   subject,
   code,
   reason,
-}: EventSummary): Row => ({
+}: EventSummary): ConversationLine => ({
   path: `/messages/${id}`,
   at: received_at,
   state: state === "stored" ? "waiting" : state,
@@ -171,7 +176,7 @@ function searchForm(context: ConsoleContext, query: string, channel: string, sta
   </form>`;
 }
 
-function table(rows: readonly Row[], query: string, all: string): Markup {
+function table(rows: readonly ConversationLine[], query: string, all: string): Markup {
   if (rows.length === 0)
     return html`<section class="panel"><p class="empty">${query === "" ? "No conversations." : html`Nothing matches. <a href="${all}">Show all</a>`}</p></section>`;
   return html`<section class="panel flush"><div class="scroll"><table class="cards">

@@ -1,7 +1,7 @@
 // Escalations: the list, and one escalation with its triggers, conversation, notifications and actions. The actions are
 // those of `bridgehead escalation`.
 
-import { type Context, Hono } from "hono";
+import { Hono } from "hono";
 import { getCookie, setCookie } from "hono/cookie";
 import { html } from "hono/html";
 import { type ActionName, actionNames } from "../../domain/policy.ts";
@@ -19,14 +19,21 @@ import {
 } from "../../store/tables/escalations.ts";
 import type { NotificationStateRow } from "../../store/tables/responders.ts";
 import type { ConsoleContext, ConsoleEnv } from "../context.ts";
-import { done, form, type Markup, page, span, textField, when, withQuery } from "../page.ts";
-
-type PageContext = Context<ConsoleEnv>;
+import {
+  done,
+  form,
+  type Markup,
+  type PageRequest,
+  page,
+  span,
+  textField,
+  when,
+  withQuery,
+} from "../page.ts";
 
 const path = "/escalations";
-const states = ["open", "taken", "closed"] as const;
-const stateNames = { open: "open", taken: "acknowledged", closed: "closed" } as const;
-const badges = { open: "bad", taken: "warn", closed: "off" } as const;
+const states = ["open", "acknowledged", "closed"] as const;
+const badges = { open: "bad", acknowledged: "warn", closed: "off" } as const;
 
 /** Limit of rows of each state. */
 const mostRows = 100;
@@ -43,8 +50,8 @@ export function escalationsPage(context: ConsoleContext): Hono<ConsoleEnv> {
   return app;
 }
 
-async function list(c: PageContext, { db, clock }: ConsoleContext): Promise<Response> {
-  const chosen = states.find((state) => stateNames[state] === c.req.query("state"));
+async function list(c: PageRequest, { db, clock }: ConsoleContext): Promise<Response> {
+  const chosen = states.find((state) => state === c.req.query("state"));
   const { rows, headlines } = await db.read(async (q) => {
     const found: EscalationRow[] = [];
     // Open ones first.
@@ -53,7 +60,7 @@ async function list(c: PageContext, { db, clock }: ConsoleContext): Promise<Resp
     return { rows: found, headlines: await headlinesOf(q, found) };
   });
   const filters = [undefined, ...states].map((state) => {
-    const name = state === undefined ? "all" : stateNames[state];
+    const name = state ?? "all";
     const query = state === undefined ? {} : { state: name };
     return html`<li><a href="${withQuery(path, query)}" ${state === chosen ? html`aria-current="true"` : ""}>${name}</a></li>`;
   });
@@ -63,7 +70,7 @@ async function list(c: PageContext, { db, clock }: ConsoleContext): Promise<Resp
       <ul class="modes">${filters}</ul>
       ${
         rows.length === 0
-          ? html`<p class="panel empty">No ${chosen === undefined ? "" : `${stateNames[chosen]} `}escalation.</p>`
+          ? html`<p class="panel empty">No ${chosen ?? ""} escalation.</p>`
           : html`<div class="panel flush"><div class="scroll"><table class="cards">
               <thead><tr><th scope="col">Escalation</th><th scope="col">State</th><th scope="col">Customer</th>
                 <th scope="col">Channel</th><th scope="col">Opened</th></tr></thead>
@@ -75,7 +82,8 @@ async function list(c: PageContext, { db, clock }: ConsoleContext): Promise<Resp
 
 function listRow(row: EscalationRow, details: Details | undefined, now: number): Markup {
   const person = details?.person;
-  const holder = row.state === "taken" ? row.taken_by : row.state === "closed" ? row.closed_by : null;
+  const holder =
+    row.state === "acknowledged" ? row.acknowledged_by : row.state === "closed" ? row.closed_by : null;
   return html`<tr>
     <th scope="row"><a href="${path}/${row.number}">${row.number}: ${row.topic ?? row.reason}</a>
       ${row.topic === null ? "" : html`<span class="muted">${row.reason}</span>`}</th>
@@ -89,28 +97,28 @@ function listRow(row: EscalationRow, details: Details | undefined, now: number):
 }
 
 const badge = ({ state }: EscalationRow): Markup =>
-  html`<span class="badge ${badges[state]}">${stateNames[state]}</span>`;
+  html`<span class="badge ${badges[state]}">${state}</span>`;
 
 /** A form that was not accepted: its text is kept. */
-interface Refused {
+interface RefusedForm {
   readonly action: ActionName;
   readonly text: string;
   readonly outcome: ActionOutcome;
 }
 
-const numberOf = (c: PageContext): number => {
+const numberOf = (c: PageRequest): number => {
   const given = c.req.param("number") ?? "";
   return /^\d{1,9}$/.test(given) ? Number(given) : 0;
 };
 
-const missing = (c: PageContext): Promise<Response> =>
+const missing = (c: PageRequest): Promise<Response> =>
   page(c, {
     title: "Not found",
     main: html`<h1>Not found</h1><p>There is no such escalation. <a href="${path}">All escalations</a></p>`,
     status: 404,
   });
 
-async function show(c: PageContext, context: ConsoleContext, refused: Refused | null): Promise<Response> {
+async function show(c: PageRequest, context: ConsoleContext, refused: RefusedForm | null): Promise<Response> {
   const found = await context.db.read(async (q) => {
     const row = await escalationByNumber(q, numberOf(c));
     if (row === null) return null;
@@ -165,7 +173,7 @@ function facts({ details }: EscalationCase): Markup {
     ${known ? fact("Known", html`since ${when(known.since)}, ${known.conversations} conversations, ${known.escalations} earlier escalations`) : ""}
     ${fact("Subject", subject)} ${fact("Channel", row.channel)} ${fact("Agent", row.agent)}
     ${fact("Opened", when(row.opened_at))}
-    ${row.taken_by === null ? "" : fact("Acknowledged", html`${row.taken_by}${row.taken_at === null ? "" : html`, ${when(row.taken_at)}`}`)}
+    ${row.acknowledged_by === null ? "" : fact("Acknowledged", html`${row.acknowledged_by}${row.acknowledged_at === null ? "" : html`, ${when(row.acknowledged_at)}`}`)}
     ${row.closed_at === null ? "" : fact("Closed", html`${row.closed_by}, ${when(row.closed_at)}`)}
     ${fact("Conversation", row.conversation)}
     ${fact("On the platform", details.platformId ?? null)}
@@ -186,9 +194,9 @@ function conversation({ said, cut, row }: Details): Markup {
 }
 
 const kindNames = {
-  told: "first notification",
+  opened: "first notification",
   again: "repetition",
-  taken: "acknowledgement of another responder",
+  acknowledged: "acknowledgement of another responder",
   customer: "message of the customer",
   said: "message of Bridgehead",
 } as const;
@@ -229,10 +237,10 @@ const defaultName = "an operator";
 const nameSeconds = 31_536_000;
 
 function actions(
-  c: PageContext,
+  c: PageRequest,
   { details, isGivenBack }: EscalationCase,
   context: ConsoleContext,
-  refused: Refused | null,
+  refused: RefusedForm | null,
 ): Markup {
   const { row } = details;
   const name = getCookie(c, nameCookie) ?? defaultName;
@@ -265,7 +273,7 @@ function actions(
   </div></section>`;
 }
 
-async function execute(c: PageContext, context: ConsoleContext): Promise<Response> {
+async function execute(c: PageRequest, context: ConsoleContext): Promise<Response> {
   const to = `${path}/${numberOf(c)}`;
   const given = await textField(c, "action", longestName);
   const action = actionNames.find((one) => one === given);

@@ -125,7 +125,7 @@ function tiles(
 ): Markup {
   const sum = (what: "waiting" | "held") => rows.reduce((all, row) => all + row[what], 0);
   const held = sum("held");
-  const unclosed = escalations.open + escalations.taken;
+  const unclosed = escalations.open + escalations.acknowledged;
   return html`<ul class="stats">
     <li class="${held > 0 ? "watch" : ""}"><a href="/held"><strong>${count(held)}</strong> held</a></li>
     <li><a href="/waiting"><strong>${count(sum("waiting"))}</strong> waiting</a></li>
@@ -135,20 +135,20 @@ function tiles(
   </ul>`;
 }
 
-function escalationList({ rows, open, taken }: UnclosedEscalations): Markup {
+function escalationList({ rows, open, acknowledged }: UnclosedEscalations): Markup {
   if (rows.length === 0) return "";
   return html`<section class="panel flush" aria-labelledby="escalations">
     <h2 id="escalations">Open escalations</h2>
     <ul class="reasons">
       ${rows.map(
-        ({ number, state, reason, channel, opened_at, taken_by }) =>
+        ({ number, state, reason, channel, opened_at, acknowledged_by }) =>
           html`<li>
-            <span class="badge ${state === "open" ? "bad" : "warn"}">${state === "open" ? "nobody yet" : (taken_by ?? "taken")}</span>
+            <span class="badge ${state === "open" ? "bad" : "warn"}">${state === "open" ? "nobody yet" : (acknowledged_by ?? "acknowledged")}</span>
             <span class="what"><a href="/escalations/${number}">${number}</a> ${reason}
               <span class="muted">${channel}, since ${when(opened_at)}</span></span>
           </li>`,
       )}
     </ul>
-    ${open + taken > rows.length ? html`<p class="bar"><a href="/escalations">All ${count(open + taken)}</a></p>` : ""}
+    ${open + acknowledged > rows.length ? html`<p class="bar"><a href="/escalations">All ${count(open + acknowledged)}</a></p>` : ""}
   </section>`;
 }

@@ -6,9 +6,9 @@ import { html } from "hono/html";
 import type { Playground, PlaygroundMessage } from "../../sandbox/playground.ts";
 import { type MessageStages, type PassedStage, stagesOf } from "../../store/operators/stages.ts";
 import type { ConsoleContext, ConsoleEnv, ConsolePage } from "../context.ts";
-import { done, form, type Markup, page, textField, when } from "../page.ts";
+import { done, form, type Markup, type PageRequest, page, textField, when } from "../page.ts";
 
-type Mode = "mail" | "text" | "call" | "responder";
+type PlaygroundMode = "mail" | "text" | "call" | "responder";
 
 /** Addresses with which the forms start. */
 export interface PlaygroundAddresses {
@@ -32,11 +32,11 @@ function routes(
   standard: PlaygroundAddresses,
 ): Hono<ConsoleEnv> {
   const app = new Hono<ConsoleEnv>();
-  const field = (c: PageContext, name: string) => textField(c, name, longestText);
+  const field = (c: PageRequest, name: string) => textField(c, name, longestText);
 
   app.get("/", async (c) => {
     const as = c.req.query("as") ?? "";
-    const mode: Mode = as === "text" || as === "call" || as === "responder" ? as : "mail";
+    const mode: PlaygroundMode = as === "text" || as === "call" || as === "responder" ? as : "mail";
     const messages = playground.messages.slice(-mostMessages).toReversed();
     const stages = await stagesByMessage(context, messages);
     return page(c, {
@@ -93,23 +93,22 @@ function routes(
   return app;
 }
 
-const modeNames: Readonly<Record<Mode, string>> = {
+const modeNames: Readonly<Record<PlaygroundMode, string>> = {
   mail: "Mail",
   text: "Text",
   call: "Call",
   responder: "As the responder",
 };
 
-const modes = (current: Mode): Markup =>
+const modes = (current: PlaygroundMode): Markup =>
   html`<ul class="modes">
-    ${(Object.keys(modeNames) as Mode[]).map(
+    ${(Object.keys(modeNames) as PlaygroundMode[]).map(
       (mode) =>
         html`<li><a href="/playground?as=${mode}" ${mode === current ? html`aria-current="true"` : ""}>${modeNames[mode]}</a></li>`,
     )}
   </ul>`;
 
-type PageContext = Parameters<typeof page>[0];
-type ModeForm = (c: PageContext, playground: Playground, standard: PlaygroundAddresses) => Markup;
+type ModeForm = (c: PageRequest, playground: Playground, standard: PlaygroundAddresses) => Markup;
 
 const input = (label: string, name: string, value: string, list = ""): Markup =>
   html`<label class="field"><span>${label}</span><input type="text" name="${name}" value="${value}" autocomplete="off"${list === "" ? "" : html` list="${list}"`} /></label>`;
@@ -120,7 +119,7 @@ const addresses = (playground: Playground, kind: "mail" | "text", first: string)
     .filter((fault) => fault.kind === kind)
     .map(({ address }) => html`<option value="${address}"></option>`)}</datalist>`;
 
-const forms: Readonly<Record<Mode, ModeForm>> = {
+const forms: Readonly<Record<PlaygroundMode, ModeForm>> = {
   mail: (c, playground, { mail }) =>
     form(
       c,

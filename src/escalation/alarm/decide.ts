@@ -5,10 +5,10 @@ import type { AlarmRows } from "./rows.ts";
 
 export interface Alarm {
   /** Number of unacknowledged escalations, and their numbers: oldest first, at most ten. */
-  readonly untaken: number;
+  readonly unacknowledged: number;
   readonly numbers: readonly number[];
   /** Number of escalations that are acknowledged and not closed. */
-  readonly taken: number;
+  readonly acknowledged: number;
   /** Age of the oldest unacknowledged escalation, in seconds. */
   readonly oldest_seconds: number;
   /** Number of unacknowledged escalations whose notifications were attempted and never accepted by a
@@ -31,9 +31,11 @@ export function alarmOf(
   isDown: (channel: string) => boolean,
 ): Alarm {
   const open = notices.filter(({ state }) => state === "open");
-  const untaken = Map.groupBy(open, ({ escalation }) => escalation);
-  const taken = new Set(notices.filter(({ state }) => state === "taken").map(({ escalation }) => escalation));
-  const unreached = [...untaken.values()].filter((own) => {
+  const unacknowledged = Map.groupBy(open, ({ escalation }) => escalation);
+  const acknowledged = new Set(
+    notices.filter(({ state }) => state === "acknowledged").map(({ escalation }) => escalation),
+  );
+  const unreached = [...unacknowledged.values()].filter((own) => {
     if (own.some(({ went }) => went > 0)) return false;
     return own.some(({ failed, channel, told }) => failed > 0 || (channel === null && told > 0));
   });
@@ -44,9 +46,9 @@ export function alarmOf(
     return refuses || isDown(path);
   });
   return {
-    untaken: untaken.size,
+    unacknowledged: unacknowledged.size,
     numbers,
-    taken: taken.size,
+    acknowledged: acknowledged.size,
     oldest_seconds: Math.max(0, Math.round((oldest ?? 0) / 1000)),
     unreached: unreached.length,
     notices_stuck: notices.reduce((sum, one) => sum + one.stuck, 0),
@@ -87,12 +89,14 @@ function carriersOf(all: readonly Person[], { via }: Policy): readonly string[] 
 /** Prefix of the service's status text; empty when no action is required. */
 export function alarmText(alarm: Alarm | null): string {
   if (alarm === null) return "";
-  const { untaken, oldest_seconds, unreached } = alarm;
+  const { unacknowledged, oldest_seconds, unreached } = alarm;
   const minutes = Math.floor(oldest_seconds / 60);
   const words = [
     ...(isSilenced(alarm) ? ["NO RESPONDER CAN BE NOTIFIED OF ESCALATIONS"] : []),
     ...(unreached > 0 ? [`NO RESPONDER WAS REACHED ABOUT ${counted(unreached)}`] : []),
-    ...(untaken > 0 ? [`${counted(untaken)} NOT ACKNOWLEDGED, the oldest for ${minutes} min`] : []),
+    ...(unacknowledged > 0
+      ? [`${counted(unacknowledged)} NOT ACKNOWLEDGED, the oldest for ${minutes} min`]
+      : []),
   ];
   return words.map((word) => `${word}; `).join("");
 }

@@ -6,7 +6,7 @@ import type { Query } from "../../store/driver.ts";
 /** Delivery state of the notifications of one unclosed escalation on one channel. */
 export interface NotificationsOn {
   readonly escalation: string;
-  readonly state: "open" | "taken";
+  readonly state: "open" | "acknowledged";
   /** 1 when a step of the escalation policy has run for it. */
   readonly told: number;
   /** Null while the escalation has no notification. */
@@ -29,12 +29,12 @@ export interface AlarmRows {
 
 const stuck = `(drafts.state IN ('failed', 'held', 'dropped', 'unknown') OR (drafts.state = 'queued' AND drafts.attempts > 0)
   OR (drafts.state = 'sending' AND drafts.attempts > 1) OR replies.state = 'failed')`;
-const telling = "notices.kind IN ('told', 'again')";
+const telling = "notices.kind IN ('opened', 'again')";
 
 export async function alarmRows(q: Query): Promise<AlarmRows> {
   const notices = await q.all<NotificationsOn>(
     `SELECT escalations.id AS escalation, escalations.state, contacts.channel,
-       MAX(CASE WHEN escalations.told_at IS NULL THEN 0 ELSE 1 END) AS told,
+       MAX(CASE WHEN escalations.notified_at IS NULL THEN 0 ELSE 1 END) AS told,
        COALESCE(SUM(CASE WHEN ${telling} AND drafts.state IN ('sent', 'delivered') THEN 1 ELSE 0 END), 0) AS went,
        COALESCE(SUM(CASE WHEN ${telling} AND ${stuck} THEN 1 ELSE 0 END), 0) AS failed,
        COALESCE(SUM(CASE WHEN ${stuck} THEN 1 ELSE 0 END), 0) AS stuck
@@ -43,7 +43,7 @@ export async function alarmRows(q: Query): Promise<AlarmRows> {
      LEFT JOIN notices ON notices.contact = contacts.id
      LEFT JOIN replies ON replies.id = notices.reply
      LEFT JOIN drafts ON drafts.reply = replies.id
-     WHERE escalations.state IN ('open', 'taken')
+     WHERE escalations.state IN ('open', 'acknowledged')
      GROUP BY escalations.id, escalations.state, contacts.channel`,
   );
   const open = await q.all<{ number: number; age: number }>(

@@ -23,7 +23,7 @@ export interface AlarmDeps {
 /** Returns null when there is no policy and no open escalation. Rejects when the store cannot be read. */
 export async function readAlarm({ db, policy, isDown }: AlarmDeps): Promise<Alarm | null> {
   const alarm = alarmOf(await db.read(alarmRows), policy(), isDown);
-  return policy() === null && alarm.untaken + alarm.taken === 0 ? null : alarm;
+  return policy() === null && alarm.unacknowledged + alarm.acknowledged === 0 ? null : alarm;
 }
 
 /** Logs the alarm at the start and at every `timing.escalation.alarm` while it lasts. Runs until the signal aborts. */
@@ -49,7 +49,7 @@ function say(alarm: Alarm, log: Log): void {
     log.warn(fields, "responders unreachable: their only notification channel is down");
   if (alarm.unreached > 0)
     log.error(fields, "escalation notifications not delivered: no responder was reached");
-  if (alarm.untaken > 0) log.error(fields, "escalations not acknowledged");
+  if (alarm.unacknowledged > 0) log.error(fields, "escalations not acknowledged");
 }
 
 /** Call once per registry. */
@@ -59,12 +59,12 @@ export function defineAlarmGauges(metrics: Metrics, deps: AlarmDeps): void {
   const look = (): Promise<Alarm | null> => (looking ??= readAlarm(deps).finally(() => (looking = null)));
   metrics.gauge({
     name: "escalations",
-    help: "Unclosed escalations by state: open (not acknowledged), taken (acknowledged), unreached (open, and no notification was delivered).",
+    help: "Unclosed escalations by state: open (not acknowledged), acknowledged, unreached (open, and no notification was delivered).",
     labels: ["state"],
     sample: async (gauge) => {
       const alarm = await look();
-      gauge.set({ state: "open" }, alarm?.untaken ?? 0);
-      gauge.set({ state: "taken" }, alarm?.taken ?? 0);
+      gauge.set({ state: "open" }, alarm?.unacknowledged ?? 0);
+      gauge.set({ state: "acknowledged" }, alarm?.acknowledged ?? 0);
       gauge.set({ state: "unreached" }, alarm?.unreached ?? 0);
     },
   });

@@ -21,12 +21,12 @@ export function permittedActions(linked: Linked, { actions }: LinkPolicy): Reado
   const { contact, details, whyNotReplied } = linked;
   const { row } = details;
   const permitted = new Set(actions);
-  const isOwn = row.taken_contact === contact.id;
+  const isOwn = row.acknowledged_contact === contact.id;
   if (row.state === "closed") {
     for (const name of ["ack", "reply", "close"] as const) permitted.delete(name);
     if (row.conversation === null || linked.isGivenBack) permitted.delete("resume");
   }
-  if (row.state === "taken" && isOwn) permitted.delete("ack");
+  if (row.state === "acknowledged" && isOwn) permitted.delete("ack");
   if (row.conversation === null) permitted.delete("resume");
   if (whyNotReplied !== null) permitted.delete("reply");
   return permitted;
@@ -35,14 +35,14 @@ export function permittedActions(linked: Linked, { actions }: LinkPolicy): Reado
 /** The content of the page. All texts are plain. */
 export interface PageContent {
   readonly title: string;
-  readonly state: "open" | "taken" | "closed";
+  readonly state: "open" | "acknowledged" | "closed";
   /** Who has it, or what to do. */
   readonly status: string;
   /** Pairs of label and value in display order: what a decision needs. */
   readonly facts: readonly (readonly [string, string])[];
   /** The other pairs. */
   readonly details: readonly (readonly [string, string])[];
-  readonly messages: readonly Message[];
+  readonly messages: readonly ShownMessage[];
   /** Earlier messages that `bridgehead escalation show` prints. */
   readonly isCut: boolean;
   readonly notes: readonly string[];
@@ -54,7 +54,7 @@ export interface PageContent {
   readonly asksName: boolean;
 }
 
-export interface Message {
+export interface ShownMessage {
   readonly who: string;
   readonly side: Said["who"];
   readonly at: string;
@@ -123,8 +123,8 @@ function statusOf(row: EscalationRow, contact: TargetRow): string {
   if (row.state === "closed") return `Closed by ${row.closed_by || "an unknown actor"}.`;
   if (row.state === "open")
     return "Not acknowledged yet. An acknowledgement ends the notifications of all responders.";
-  if (row.taken_contact !== contact.id)
-    return `Acknowledged by ${row.taken_by || "an unknown actor"}. If you acknowledge it as well, it is yours.`;
+  if (row.acknowledged_contact !== contact.id)
+    return `Acknowledged by ${row.acknowledged_by || "an unknown actor"}. If you acknowledge it as well, it is yours.`;
   const answer =
     contact.way === "email" ? "answer the mail" : `answer the message with ${row.number} and your text`;
   return row.conversation === null || contact.way === "webhook"

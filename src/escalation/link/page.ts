@@ -4,7 +4,7 @@
 import { createHash } from "node:crypto";
 import { html, raw } from "hono/html";
 import type { ActionName } from "../../domain/policy.ts";
-import type { Message, PageContent } from "./decide.ts";
+import type { PageContent, ShownMessage } from "./decide.ts";
 
 const style = `:root{color-scheme:light dark;--line:color-mix(in srgb,CanvasText 22%,Canvas);--soft:color-mix(in srgb,CanvasText 6%,Canvas);--dim:color-mix(in srgb,CanvasText 72%,Canvas)}
 *{box-sizing:border-box}
@@ -13,7 +13,7 @@ main{max-width:40rem;margin:0 auto}
 h1{font-size:1.4rem;line-height:1.25;margin:0 0 .75rem}
 h2{font-size:1.05rem;margin:0 0 .5rem;padding-top:1.5rem}
 .status{margin:0 0 1rem;padding:.6rem .8rem;border-left:.3rem solid #b45309;background:var(--soft)}
-.taken{border-color:#0b5cad}
+.acknowledged{border-color:#0b5cad}
 .closed{border-color:#2e7d32}
 .result{margin:0 0 1rem;padding:.6rem .8rem;border:2px solid #0b5cad;border-radius:.4rem}
 dl{display:grid;grid-template-columns:minmax(5.5rem,max-content) 1fr;gap:.3rem .9rem;margin:0}
@@ -50,10 +50,10 @@ const headers = {
   "cross-origin-opener-policy": "same-origin",
 };
 
-type Html = ReturnType<typeof html>;
+type PageHtml = ReturnType<typeof html>;
 
 /** What the responder has just done. `text`: kept in the form, because it was not accepted. */
-export interface ActionResult {
+export interface LinkResult {
   readonly says: string;
   readonly action: ActionName | null;
   readonly text: string;
@@ -66,7 +66,7 @@ export interface ActionResult {
 export async function pageResponse(
   status: number,
   content: PageContent,
-  result: ActionResult | null,
+  result: LinkResult | null,
 ): Promise<Response> {
   const { title, state, facts, details, messages, notes, notified } = content;
   return respond(
@@ -87,7 +87,7 @@ ${notified.length === 0 ? "" : html`<h2>Notified</h2><ul>${notified.map((one) =>
   );
 }
 
-const factList = (facts: PageContent["facts"]): Html =>
+const factList = (facts: PageContent["facts"]): PageHtml =>
   html`<dl>${facts.map(([label, value]) => html`<dt>${label}</dt><dd>${visible(value)}</dd>`)}</dl>`;
 
 /** The response for every invalid link, independent of the reason. */
@@ -99,7 +99,7 @@ export const invalidLink = (): Promise<Response> =>
 <p>It has expired, or a newer notification has replaced it. The newest notification of the escalation has a link that works.</p>`,
   );
 
-async function respond(status: number, title: string, body: Html): Promise<Response> {
+async function respond(status: number, title: string, body: PageHtml): Promise<Response> {
   const text = await html`<!doctype html>
 <html lang="en">
 <head>
@@ -123,20 +123,20 @@ ${body}
 /** Number of messages that are shown without a click. */
 const fewMessages = 6;
 
-function conversation({ messages, isCut }: PageContent): Html {
+function conversation({ messages, isCut }: PageContent): PageHtml {
   const [earlier, newest] = [messages.slice(0, -fewMessages), messages.slice(-fewMessages)];
   return html`${isCut ? html`<p class="hint">Earlier messages are not shown here.</p>` : ""}
 ${earlier.length === 0 ? "" : html`<details><summary>Earlier messages (${earlier.length})</summary>${messageList(earlier)}</details>`}
 ${messageList(newest)}`;
 }
 
-const messageList = (messages: readonly Message[]): Html =>
+const messageList = (messages: readonly ShownMessage[]): PageHtml =>
   html`<ol>${messages.map(
     ({ who, side, at, text }) =>
       html`<li class="said ${side}"><p class="by">${visible(who)}, ${at}</p><p dir="auto">${visible(text)}</p></li>`,
   )}</ol>`;
 
-function actions(content: PageContent, result: ActionResult | null): Html {
+function actions(content: PageContent, result: LinkResult | null): PageHtml {
   const offered = (...names: ActionName[]) => names.filter((name) => content.actions.has(name));
   const ends = offered("resume", "close");
   return html`${
@@ -180,7 +180,7 @@ const texts: Readonly<Record<ActionName, { title: string; button: string; label:
   },
 };
 
-function form({ asksName }: PageContent, action: ActionName, result: ActionResult | null): Html {
+function form({ asksName }: PageContent, action: ActionName, result: LinkResult | null): PageHtml {
   const { button, label, hint } = texts[action];
   const own = result?.action === action ? result : null;
   const primary = action === "ack" || action === "reply";

@@ -21,9 +21,9 @@ import { kindOf, whyNotRelayed } from "../reply/decide.ts";
 import { readCustomers } from "../reply/rows.ts";
 import { type Linked, type LinkPolicy, pageOf, permittedActions } from "./decide.ts";
 import {
-  type ActionResult,
   hashOf,
   invalidLink,
+  type LinkResult,
   linkPath,
   longestName,
   longestText,
@@ -175,7 +175,7 @@ const results: Readonly<Record<ActionName, string>> = {
 };
 
 /** Returns the result of the action that redirected here. */
-function resultOf(done: string | null): ActionResult | null {
+function resultOf(done: string | null): LinkResult | null {
   const action = actionNames.find((name) => name === done);
   return action === undefined
     ? null

@@ -49,7 +49,7 @@ export interface StepPlan {
   /** The next step, due even when no recipient is reachable. */
   readonly next: Step;
   /** Time of the first notification when the step has none. */
-  readonly toldAt: number | null;
+  readonly notifiedAt: number | null;
 }
 
 /** Plans one step of the policy for one escalation. When no step is due, the recipients are those of the
@@ -63,8 +63,13 @@ export function planStep(
 ): StepPlan {
   const { topic, agent, channel, now } = row;
   const about = { topic, agent, channel, cause: row.cause as never };
-  const next = step(policy, about, { tier: row.tier, enteredAt: row.entered_at, toldAt: row.told_at }, now);
-  const first = row.told_at === null && row.tier === 0;
+  const next = step(
+    policy,
+    about,
+    { tier: row.tier, enteredAt: row.entered_at, notifiedAt: row.notified_at },
+    now,
+  );
+  const first = row.notified_at === null && row.tier === 0;
   const recipientOf = (to: Contact) => recipient(policy, to, lines);
   const due =
     next.notify.length > 0
@@ -73,8 +78,8 @@ export function planStep(
           .map(recipientOf)
           .filter((one) => isMissing(one, targets, lines));
   const fromAgent = first && policy.agentRecipients ? agentRecipients(row, lines).map(recipientOf) : [];
-  const toldAt = next.progress.toldAt ?? (first ? now : null);
-  return { row, targets, recipients: [...due, ...fromAgent], next, toldAt };
+  const notifiedAt = next.progress.notifiedAt ?? (first ? now : null);
+  return { row, targets, recipients: [...due, ...fromAgent], next, notifiedAt };
 }
 
 function recipient(policy: Policy, to: Contact, lines: ChannelRuntimes): NotificationRecipient {
@@ -126,7 +131,7 @@ export interface StepWrites {
    *  ordinary mail, so their next attempt may be hours away. */
   readonly retried: readonly string[];
   readonly notices: readonly NewNotification[];
-  readonly step: Pick<EscalationRow, "id" | "tier" | "entered_at" | "told_at" | "due_at">;
+  readonly step: Pick<EscalationRow, "id" | "tier" | "entered_at" | "notified_at" | "due_at">;
   /** The ways in which a responder was not reachable. */
   readonly unreachable: readonly ContactMethod[];
 }
@@ -171,14 +176,14 @@ export function notifyRecipients(
     }
     const kind = known?.told
       ? ({ kind: "again", subject: String(row.now) } as const)
-      : ({ kind: "told", subject: "" } as const);
+      : ({ kind: "opened", subject: "" } as const);
     const inMs = way === "webhook" ? 0 : groupWait(policy, ago.get(placeKey(contact)) ?? null);
     notices.push({ id: newId(), contact: contact.id, ...kind, text: null, inMs });
   }
   // No responder of this step is reachable on any channel, so the next step is due at once.
   const failed = next.notify.length > 0 && unreachable.length === recipients.length;
   const { tier, enteredAt } = next.progress;
-  const moves = { tier, entered_at: enteredAt, told_at: plan.toldAt, due_at: next.dueAt };
+  const moves = { tier, entered_at: enteredAt, notified_at: plan.notifiedAt, due_at: next.dueAt };
   return {
     contacts,
     moved,
@@ -197,7 +202,7 @@ const hastened = (
 ): Omit<StepWrites["step"], "id"> => ({
   tier: to.tier,
   entered_at: 0,
-  told_at: to.due_at === null ? null : to.told_at,
+  notified_at: to.due_at === null ? null : to.notified_at,
   due_at: to.due_at === null ? now + repeatFailedMs : now,
 });
 
@@ -235,7 +240,7 @@ export function groupDue(
   for (const notice of notices) {
     const [contact, row] = [contacts.get(notice.contact), rows.get(notice.escalation)];
     if (!contact || !row) continue;
-    if ((notice.kind === "told" || notice.kind === "again") && row.state !== "open") {
+    if ((notice.kind === "opened" || notice.kind === "again") && row.state !== "open") {
       cancelled.push(notice.id);
       continue;
     }
@@ -252,7 +257,7 @@ export function groupDue(
  *  same responder. */
 function groupOf({ id, kind, subject }: NotificationRow, contact: TargetRow): string {
   if (contact.way === "webhook" || kind === "customer" || kind === "said") return id;
-  return kind === "taken" ? `${placeKey(contact)} ${subject}` : placeKey(contact);
+  return kind === "acknowledged" ? `${placeKey(contact)} ${subject}` : placeKey(contact);
 }
 
 /** Returns the escalations whose details the messages contain, and those of which they contain a headline
@@ -274,7 +279,8 @@ export function detailsFor(groups: readonly Group[]): {
 }
 
 /** True when the message continues the conversation of its first contact. */
-export const continues = (group: Group): boolean => group.length === 1 || group[0].notice.kind === "taken";
+export const continues = (group: Group): boolean =>
+  group.length === 1 || group[0].notice.kind === "acknowledged";
 
 /** Rows that the messages depend on. */
 export interface NotificationFacts {
@@ -320,7 +326,7 @@ export function planMessages(
     if (!line) throw new Error(`writing a notification: there is no channel ${channel}`);
     const threads = line.traits.conversations === "thread";
     const single = group.length === 1 || contact.way === "webhook";
-    const token = single && notice.text === null && notice.kind !== "taken" ? make.token(26) : null;
+    const token = single && notice.text === null && notice.kind !== "acknowledged" ? make.token(26) : null;
     const url = token === null ? null : make.link(token);
     const shown = group.slice(0, mostHeadlines).flatMap((one) => details.get(one.row.id) ?? []);
     const { text, subject, error } = rendered(group, shown, url, threads);

@@ -18,11 +18,11 @@ export async function targetStates(
   // LIMIT 1: PostgreSQL would read all notices for an EXISTS.
   const has = (condition: string, join = "") =>
     `COALESCE((SELECT 1 FROM notices ${join} WHERE notices.contact = contacts.id AND ${condition} LIMIT 1), 0)`;
-  const telling = "notices.kind IN ('told', 'again')";
+  const telling = "notices.kind IN ('opened', 'again')";
   const draft = (condition: string) =>
     has(`${telling} AND ${condition}`, "JOIN drafts ON drafts.reply = notices.reply");
   const found = await q.all<TargetRow & { told: number; due: number; waiting: number; reached: number }>(
-    `SELECT ${targetColumns}, ${has("notices.kind = 'told'")} AS told, ${has(`${telling} AND notices.due_at IS NOT NULL`)} AS due,
+    `SELECT ${targetColumns}, ${has("notices.kind = 'opened'")} AS told, ${has(`${telling} AND notices.due_at IS NOT NULL`)} AS due,
        ${draft("drafts.channel = contacts.channel AND drafts.state IN ('queued', 'sending', 'unknown')")} AS waiting,
        ${draft("drafts.state IN ('sent', 'delivered')")} AS reached
      ${fromListed("contacts", "escalation")} ORDER BY id`,
@@ -133,7 +133,7 @@ const recencyRows = manyRows(
   "(?, ?, CAST(? AS BIGINT))",
   `) SELECT channel, address, (
        SELECT now_ms() - notices.written_at FROM notices CROSS JOIN contacts
-       WHERE notices.written_at > now_ms() - given.ms AND notices.kind IN ('told', 'again')
+       WHERE notices.written_at > now_ms() - given.ms AND notices.kind IN ('opened', 'again')
          AND notices.reply IS NOT NULL AND contacts.id = notices.contact
          AND contacts.channel = given.channel AND contacts.address = given.address
        ORDER BY notices.written_at DESC LIMIT 1) AS ago FROM given`,

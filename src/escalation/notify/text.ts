@@ -124,7 +124,7 @@ const mostFact = 500;
 const names = { person: "Customer", agent: "Agent", human: "Human" } as const;
 
 /** Renders all known facts and the transcript, in paragraphs. */
-export function describe(details: Details): readonly string[] {
+function describe(details: Details): readonly string[] {
   const { row, person, subject, sources, said } = details;
   const facts = [
     `Number: ${row.number}`,
@@ -168,7 +168,7 @@ export function longText(details: Details, link: string | null, again: boolean):
           "In a line of its own: #resume ends this and gives the conversation back to the agent, #close ends this and leaves the agent silent, #note keeps what follows to ourselves.",
         ];
   return [
-    ...(again ? ["Nobody has taken this yet."] : []),
+    ...(again ? ["Not acknowledged yet."] : []),
     ...describe(details),
     ...answer,
     ...(link === null ? [] : [`To take it without a word: ${link}`]),
@@ -193,12 +193,12 @@ const quoted = (text: string): string =>
     .join("\n");
 
 /** Informs the other contacts that a responder has acknowledged the escalation. */
-export const takenText = (row: EscalationRow, by: string): string =>
-  `Escalation ${row.number} is taken by ${oneLine(by)}. Nothing to do for you.`;
+export const acknowledgedText = (row: EscalationRow, by: string): string =>
+  `Escalation ${row.number} is acknowledged by ${oneLine(by)}. Nothing to do for you.`;
 
 /** The same for several escalations. */
-const allTakenText = (numbers: readonly number[], by: string): string =>
-  `${numbers.length} escalations are taken by ${oneLine(by)}: ${cut(numbers.join(", "), 200)}. Nothing to do for you.`;
+const allAcknowledgedText = (numbers: readonly number[], by: string): string =>
+  `${numbers.length} escalations are acknowledged by ${oneLine(by)}: ${cut(numbers.join(", "), 200)}. Nothing to do for you.`;
 
 /** Renders a customer's message for the responder who has acknowledged the escalation. */
 export const customerText = (row: EscalationRow, who: string, text: string): string =>
@@ -250,9 +250,9 @@ export function notificationText(
   const subject = threads ? subjectOf(first) : null;
   const { way } = contact;
   if (way === "webhook") return { text: webhookText(first, notice, contact, link), subject: null };
-  if (notice.kind === "taken" && group.length > 1) {
+  if (notice.kind === "acknowledged" && group.length > 1) {
     const numbers = group.map((one) => one.row.number);
-    return { text: allTakenText(numbers, notice.subject), subject };
+    return { text: allAcknowledgedText(numbers, notice.subject), subject };
   }
   if (notice.text !== null) {
     const said = clipped(notice.text, mostSaid, first.row.number);
@@ -269,9 +269,9 @@ export function notificationText(
 }
 
 const types = {
-  told: "escalation.opened",
+  opened: "escalation.opened",
   again: "escalation.open",
-  taken: "escalation.taken",
+  acknowledged: "escalation.acknowledged",
   customer: "escalation.message",
   said: "escalation.notice",
 } as const;
@@ -312,8 +312,8 @@ export function webhookText(
       customer: person && { ...person, address: fact(person.address), name: fact(person.name) },
       subject: fact(subject),
       sources: sources.map(({ source }) => source),
-      takenBy: row.taken_by,
-      told: contact.name,
+      acknowledgedBy: row.acknowledged_by,
+      notified: contact.name,
       link,
       text,
       ...(details.cut ? { transcriptCut: true } : {}),

@@ -97,7 +97,7 @@ function choose(known: readonly Candidate[], words: Instructions): readonly Cand
     if (words.acknowledge && live.length > 0) return "ask";
   }
   if (live.length <= 1 || words.acknowledge) return live;
-  const acknowledged = live.filter(({ row, contact }) => row.taken_contact === contact.id);
+  const acknowledged = live.filter(({ row, contact }) => row.acknowledged_contact === contact.id);
   return acknowledged.length === 1 ? acknowledged : "ask";
 }
 
@@ -240,7 +240,7 @@ function planAction(
     customer,
   };
   // A responder who already acknowledged the escalation may have meant this text for the customer.
-  const mine = words.acknowledge && words.number === null && row.taken_contact === contact.id;
+  const mine = words.acknowledge && words.number === null && row.acknowledged_contact === contact.id;
   const unsent = row.conversation !== null && (words.ambiguous || mine);
   const parts = [
     trouble === null ? handed.left : `Your answer was not sent: ${trouble}.`,

@@ -180,10 +180,10 @@ export async function acknowledgeEscalation(
   by: { readonly name: string; readonly contact: string | null },
 ): Promise<boolean> {
   const changed = await q.run(
-    moves("escalations", "taken", {
-      set: "taken_by = $2, taken_contact = $3, taken_at = now_ms(), due_at = NULL",
+    moves("escalations", "acknowledged", {
+      set: "acknowledged_by = $2, acknowledged_contact = $3, acknowledged_at = now_ms(), due_at = NULL",
       where:
-        "id = $1 AND (state = 'open' OR taken_by <> $2 OR COALESCE(taken_contact, '') <> COALESCE($3, ''))",
+        "id = $1 AND (state = 'open' OR acknowledged_by <> $2 OR COALESCE(acknowledged_contact, '') <> COALESCE($3, ''))",
     }),
     id,
     by.name,
@@ -203,8 +203,8 @@ export async function notifyOthers(
 ): Promise<void> {
   const added = await q.run(
     `INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at)
-     SELECT $2 || '/' || contacts.id, contacts.id, 'taken', CASE WHEN EXISTS (
-         SELECT 1 FROM notices WHERE notices.contact = contacts.id AND kind = 'taken' AND subject = $3
+     SELECT $2 || '/' || contacts.id, contacts.id, 'acknowledged', CASE WHEN EXISTS (
+         SELECT 1 FROM notices WHERE notices.contact = contacts.id AND kind = 'acknowledged' AND subject = $3
        ) THEN $3 || ' ' || $2 ELSE $3 END, $4, now_ms(), now_ms()
      FROM contacts WHERE escalation = $1
        AND NOT EXISTS (SELECT 1 FROM contacts own WHERE own.id = $5 AND (own.id = contacts.id OR own.person = contacts.person))

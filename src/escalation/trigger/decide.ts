@@ -64,7 +64,7 @@ export function planTriggers(
       const { channel, agent, conversation, cause, topic, reason } = trigger;
       opened.set(about, { id: newId(), key, about, channel, agent, conversation, cause, topic, reason });
     }
-    const isUpdate = trigger.news || (trigger.said !== undefined && known?.state === "taken");
+    const isUpdate = trigger.news || (trigger.said !== undefined && known?.state === "acknowledged");
     if (known !== null && isUpdate)
       updates.push({ row: known, subject: key, text: updateText(known, trigger) });
   }

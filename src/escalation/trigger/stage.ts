@@ -121,7 +121,7 @@ export function createEscalation(deps: EscalationDeps): EscalationHooks {
     };
     const [subject] = await loadSubjects(q, [trigger]);
     const row = subject?.row;
-    if (row?.state !== "taken") return open(q, trigger, subject);
+    if (row?.state !== "acknowledged") return open(q, trigger, subject);
     const customer = name ?? person;
     // The responder's answer goes to the customer even when another sender wrote in the thread.
     const who = turn.person === person ? customer : `${turn.person} (in the thread of ${customer})`;

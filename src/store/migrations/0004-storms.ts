@@ -10,7 +10,7 @@ UPDATE escalations SET from_seq = COALESCE((
 DROP INDEX escalations_about;
 DROP INDEX escalations_state;
 DROP INDEX notices_due;
-CREATE INDEX escalations_ahead ON escalations ((CASE WHEN told_at > entered_at THEN told_at ELSE entered_at END))
+CREATE INDEX escalations_ahead ON escalations ((CASE WHEN notified_at > entered_at THEN notified_at ELSE entered_at END))
   WHERE due_at IS NOT NULL;
 CREATE INDEX escalations_about ON escalations (about, number);
 CREATE INDEX escalations_state ON escalations (state, number);

@@ -170,7 +170,7 @@ const byPlatformMessage = (q: Query, id: string): Promise<Found[]> =>
     id,
   );
 
-export type Standing =
+export type FoundStanding =
   | "held"
   | "failed"
   | "waiting"
@@ -191,7 +191,7 @@ export interface ConversationSummary {
   readonly platform_id: string | null;
   readonly opened_at: number;
   /** State of its newest message and of the answer to it. */
-  readonly state: Standing;
+  readonly state: FoundStanding;
   readonly reason: string | null;
   /** Number of the unclosed escalation; null without one. */
   readonly escalation: number | null;
@@ -270,7 +270,7 @@ function standingOf(row: SummaryRow): Pick<ConversationSummary, "state" | "reaso
   return { state: draft === null && turn === null ? "empty" : "answered", reason: null };
 }
 
-export interface ConversationFilter {
+export interface FoundFilter {
   readonly channel?: string;
   /** Epoch milliseconds. */
   readonly since?: number;
@@ -280,10 +280,7 @@ export interface ConversationFilter {
 }
 
 /** Returns conversations, those with the newest activity first. */
-export async function listConversations(
-  q: Query,
-  filter: ConversationFilter,
-): Promise<ConversationSummary[]> {
+export async function listConversations(q: Query, filter: FoundFilter): Promise<ConversationSummary[]> {
   const { channel = "", since = 0, state, limit } = filter;
   const from = state === undefined ? recent : { attention, waiting }[state];
   const rows = await q.all<{ conversation: string }>(
@@ -320,7 +317,7 @@ const attention = `
   UNION ALL SELECT conversation, channel, updated_at FROM (
     SELECT conversation, channel, updated_at FROM drafts WHERE state = 'failed' ORDER BY updated_at DESC LIMIT $3) AS failed
   UNION ALL SELECT conversation, channel, opened_at FROM escalations WHERE state = 'open'
-  UNION ALL SELECT conversation, channel, opened_at FROM escalations WHERE state = 'taken'`;
+  UNION ALL SELECT conversation, channel, opened_at FROM escalations WHERE state = 'acknowledged'`;
 
 const waiting = `
   SELECT conversation, channel, received_at AS at FROM events WHERE state = 'stored'

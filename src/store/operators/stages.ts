@@ -17,7 +17,7 @@ export interface MessageStages {
   readonly stopped: string | null;
 }
 
-interface EventRow {
+interface StageEvent {
   readonly id: number;
   readonly state: string;
   readonly code: string | null;
@@ -34,7 +34,7 @@ export async function stagesOf(
   pattern: string,
   index = 0,
 ): Promise<MessageStages | null> {
-  const event = await q.one<EventRow>(
+  const event = await q.one<StageEvent>(
     `SELECT id, state, code, reason, turn, received_at FROM events
      WHERE channel = $1 AND kind = 'message' AND external_id LIKE $2 ORDER BY id LIMIT 1 OFFSET $3`,
     channel,

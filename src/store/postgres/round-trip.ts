@@ -43,11 +43,11 @@ export interface Result {
 const integers: ReadonlySet<number> = new Set([20, 1700]);
 const standardParser = pgTypes.getTypeParser as (oid: number, format: "text") => (text: string) => unknown;
 
-interface Column {
+interface ResultColumn {
   readonly name: string;
   read(text: string): unknown;
 }
-const columnOf = ({ name, dataTypeID }: FieldDef): Column => ({
+const columnOf = ({ name, dataTypeID }: FieldDef): ResultColumn => ({
   name,
   read: integers.has(dataTypeID) ? Number : standardParser(dataTypeID, "text"),
 });
@@ -55,7 +55,7 @@ const columnOf = ({ name, dataTypeID }: FieldDef): Column => ({
 /** A prepared statement of a connection. The server keeps its columns: when a migration changes them, it refuses
  *  to run the statement again. */
 interface PreparedStatement {
-  columns: readonly Column[];
+  columns: readonly ResultColumn[];
   /** False after a failed round trip: the server may or may not know the statement. */
   isCertain: boolean;
 }
@@ -135,7 +135,7 @@ class RoundTrip implements Submittable {
     const row: Row = {};
     const columns = this.#running[this.#results.length]?.columns ?? [];
     for (let at = 0; at < columns.length; at++) {
-      const column = columns[at] as Column;
+      const column = columns[at] as ResultColumn;
       const text = fields[at] ?? null;
       row[column.name] = text === null ? null : column.read(text);
     }

@@ -14,19 +14,19 @@ export interface EscalationRow {
   readonly conversation: string | null;
   readonly channel: string;
   readonly agent: string;
-  readonly state: "open" | "taken" | "closed";
+  readonly state: "open" | "acknowledged" | "closed";
   readonly cause: string;
   readonly topic: string | null;
   readonly reason: string;
   readonly tier: number;
   readonly entered_at: number;
-  readonly told_at: number | null;
+  readonly notified_at: number | null;
   readonly due_at: number | null;
   /** The name of the responder who acknowledged it. */
-  readonly taken_by: string | null;
+  readonly acknowledged_by: string | null;
   /** Contact of that responder; null when it was acknowledged by a command. */
-  readonly taken_contact: string | null;
-  readonly taken_at: number | null;
+  readonly acknowledged_contact: string | null;
+  readonly acknowledged_at: number | null;
   readonly opened_at: number;
   /** Turns of its conversation with this sequence number or a higher one came after it. Sequence numbers
    *  are used because the clock may step backward. */
@@ -37,7 +37,7 @@ export interface EscalationRow {
 
 /** Columns of `EscalationRow`. */
 export const escalationColumns =
-  "id, number, about, conversation, channel, agent, state, cause, topic, reason, tier, entered_at, told_at, due_at, taken_by, taken_contact, taken_at, opened_at, from_seq, closed_at, closed_by";
+  "id, number, about, conversation, channel, agent, state, cause, topic, reason, tier, entered_at, notified_at, due_at, acknowledged_by, acknowledged_contact, acknowledged_at, opened_at, from_seq, closed_at, closed_by";
 
 export async function readEscalation(q: Query, id: string): Promise<EscalationRow> {
   const row = await q.one<EscalationRow>(`SELECT ${escalationColumns} FROM escalations WHERE id = $1`, id);
@@ -125,7 +125,7 @@ export async function insertEscalations(
 }
 
 /** Must match the expression of the index. */
-const lastStep = "(CASE WHEN told_at > entered_at THEN told_at ELSE entered_at END)";
+const lastStep = "(CASE WHEN notified_at > entered_at THEN notified_at ELSE entered_at END)";
 
 export interface DueEscalation extends EscalationRow {
   /** The database's clock, in milliseconds. */
@@ -152,9 +152,9 @@ export async function dueEscalations(q: Query, limit: number): Promise<DueEscala
 }
 
 const stepRows = manyRows(
-  "WITH given (id, tier, entered_at, told_at, due_at) AS (VALUES",
+  "WITH given (id, tier, entered_at, notified_at, due_at) AS (VALUES",
   "(?, CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT))",
-  `) UPDATE escalations SET tier = given.tier, entered_at = given.entered_at, told_at = given.told_at,
+  `) UPDATE escalations SET tier = given.tier, entered_at = given.entered_at, notified_at = given.notified_at,
      due_at = given.due_at FROM given WHERE escalations.id = given.id AND escalations.state = 'open'`,
 );
 
@@ -162,9 +162,9 @@ const stepRows = manyRows(
  *  since it was read. */
 export async function moveEscalations(
   q: Query,
-  to: readonly Pick<EscalationRow, "id" | "tier" | "entered_at" | "told_at" | "due_at">[],
+  to: readonly Pick<EscalationRow, "id" | "tier" | "entered_at" | "notified_at" | "due_at">[],
 ): Promise<void> {
-  const rows = to.map((row) => [row.id, row.tier, row.entered_at, row.told_at, row.due_at]);
+  const rows = to.map((row) => [row.id, row.tier, row.entered_at, row.notified_at, row.due_at]);
   for (const [sql, values] of stepRows(rows)) await q.run(sql, ...values);
 }
 
@@ -179,7 +179,7 @@ export async function hastenEscalations(q: Query, ids: readonly string[], againM
   if (ids.length === 0) return;
   const changed = await q.run(
     `UPDATE escalations SET entered_at = 0,
-       told_at = CASE WHEN due_at IS NULL THEN NULL ELSE told_at END,
+       notified_at = CASE WHEN due_at IS NULL THEN NULL ELSE notified_at END,
        due_at = CASE WHEN due_at IS NULL THEN now_ms() + $2 ELSE now_ms() END
      WHERE ${isListed("id")} AND state = 'open'`,
     listOf(ids),
@@ -200,8 +200,8 @@ export async function reconsiderEscalations(q: Query): Promise<void> {
 export async function reopenEscalation(q: Query, id: string): Promise<boolean> {
   const changed = await q.run(
     moves("escalations", "open", {
-      set: `taken_by = NULL, taken_contact = NULL, taken_at = NULL, tier = 0, entered_at = now_ms(),
-       told_at = NULL, due_at = now_ms()`,
+      set: `acknowledged_by = NULL, acknowledged_contact = NULL, acknowledged_at = NULL, tier = 0, entered_at = now_ms(),
+       notified_at = NULL, due_at = now_ms()`,
       where: "id = $1",
     }),
     id,
@@ -248,14 +248,14 @@ export async function listEscalations(
 export interface UnclosedEscalations {
   /** Number of escalations that nobody has acknowledged, and of acknowledged ones. */
   readonly open: number;
-  readonly taken: number;
+  readonly acknowledged: number;
   /** The oldest ones, unacknowledged first. */
   readonly rows: readonly EscalationRow[];
 }
 
 /** Reads the escalations that are not closed, and at most `limit` of their rows. */
 export async function unclosedEscalations(q: Query, limit: number): Promise<UnclosedEscalations> {
-  const inState = async (state: "open" | "taken") => {
+  const inState = async (state: "open" | "acknowledged") => {
     const counted = await q.one<{ count: number }>(
       "SELECT COUNT(*) AS count FROM escalations WHERE state = $1",
       state,
@@ -267,8 +267,12 @@ export async function unclosedEscalations(q: Query, limit: number): Promise<Uncl
     );
     return { count: counted?.count ?? 0, rows };
   };
-  const [open, taken] = [await inState("open"), await inState("taken")];
-  return { open: open.count, taken: taken.count, rows: [...open.rows, ...taken.rows].slice(0, limit) };
+  const [open, acknowledged] = [await inState("open"), await inState("acknowledged")];
+  return {
+    open: open.count,
+    acknowledged: acknowledged.count,
+    rows: [...open.rows, ...acknowledged.rows].slice(0, limit),
+  };
 }
 
 /** A trigger or a note. */

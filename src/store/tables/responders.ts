@@ -5,7 +5,7 @@ import { type Query, touch } from "../driver.ts";
 import { fromListed, listOf, manyRows } from "../many.ts";
 
 export type ContactMethod = "sms" | "email" | "webhook";
-export type NotificationKind = "told" | "again" | "taken" | "customer" | "said";
+export type NotificationKind = "opened" | "again" | "acknowledged" | "customer" | "said";
 
 export interface TargetRow {
   readonly id: string;
@@ -135,7 +135,7 @@ const recipients = {
  *  subject). `id` is the prefix of the new ids. */
 export async function notifyTargets(
   q: Query,
-  escalation: { readonly id: string; readonly taken_contact: string | null },
+  escalation: { readonly id: string; readonly acknowledged_contact: string | null },
   { id, kind, subject, text }: Pick<NotificationRow, "id" | "kind" | "subject" | "text">,
   to: keyof typeof recipients,
 ): Promise<void> {
@@ -149,7 +149,7 @@ export async function notifyTargets(
     kind,
     subject,
     text,
-    escalation.taken_contact,
+    escalation.acknowledged_contact,
   );
   if (added > 0) touch(q, "escalations");
 }

@@ -163,7 +163,7 @@ export async function startStorm(customers: number): Promise<Storm> {
       const [row] = await db.read((q) =>
         q.all<{ open: number; taken: number; looked: number }>(
           `SELECT (SELECT COUNT(*) FROM escalations WHERE state = 'open') AS open,
-             (SELECT COUNT(*) FROM escalations WHERE state = 'taken') AS taken,
+             (SELECT COUNT(*) FROM escalations WHERE state = 'acknowledged') AS taken,
              (SELECT COUNT(*) FROM watches WHERE mark IS NOT NULL) AS looked`,
         ),
       );
