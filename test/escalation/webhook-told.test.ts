@@ -70,7 +70,7 @@ it.concurrent("an escalation is told with all that is known, and taken by the an
   expect(JSON.stringify(opened?.data["transcript"])).toContain("I want a refund");
   expect(opened?.data["link"]).toMatch(/^https:\/\/bridge\.example\.com\/escalations\/\w{20,}$/);
   expect(opened?.text, "what a chat shows").toBe(
-    `Escalation ${row?.number}: refund (${anna}, sms)\n"I want a refund"\nTo take it: ${String(opened?.data["link"])}`,
+    `Escalation ${row?.number}: refund (${anna}, sms)\n"I want a refund"\nOpen it: ${String(opened?.data["link"])}`,
   );
   expect(hook.got[0]?.headers["x-key"]).toMatch(/\w/);
   expect(more, "who takes it is not told of it").toEqual([]);

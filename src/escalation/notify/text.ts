@@ -74,7 +74,7 @@ function headOf(details: Details, again: boolean): readonly string[] {
 
 /** Renders a text for a chat that shows only `text` and cannot reply. */
 const chatText = (details: Details, link: string | null, again: boolean): string =>
-  [...headOf(details, again).map(harmless), ...(link === null ? [] : [`To take it: ${link}`])].join("\n");
+  [...headOf(details, again).map(harmless), ...(link === null ? [] : [`Open it: ${link}`])].join("\n");
 
 /** Escapes the characters that chats interpret as mentions or named links. */
 const harmless = (text: string): string =>
@@ -85,7 +85,7 @@ const harmless = (text: string): string =>
     .replace(/(?<![\p{L}\p{N}._+-])@/gu, "＠");
 
 function howToAnswer(row: EscalationRow, relayed: boolean, link: string | null): string {
-  const word = `Reply "ok ${row.number}" to take it${relayed ? ", or your answer for the customer" : ""}`;
+  const word = `Reply "ok ${row.number}" to acknowledge it${relayed ? ", or your answer for the customer" : ""}`;
   return link === null ? `${word}.` : `${word}: ${link}`;
 }
 
@@ -100,7 +100,7 @@ function digestText(all: readonly Details[], count: number): string {
     `${count} escalations are open.`,
     ...lines,
     ...(more > 0 ? [`And ${more} more.`] : []),
-    'Reply "ok" and a number to take one ("ok" alone takes all), or a number, a colon and your answer for the customer.',
+    'Reply "ok" and a number to acknowledge one ("ok" alone acknowledges all), or a number, a colon and your answer for the customer.',
   ].join("\n");
 }
 
@@ -162,16 +162,16 @@ function describe(details: Details): readonly string[] {
 export function longText(details: Details, link: string | null, again: boolean): string {
   const answer =
     details.person === null
-      ? [`Answer "ok" to take it, or #close in a line of its own when it is settled.`]
+      ? [`Answer "ok" to acknowledge it, or #close in a line of its own when it is settled.`]
       : [
-          'Answer "ok" to take it. Whatever else you write or attach goes to the customer, in the thread and under the name of the agent (files where the channel carries them); quotes and your signature are removed.',
+          'Answer "ok" to acknowledge it. Whatever else you write or attach goes to the customer, in the thread and under the name of the agent (files where the channel carries them); quotes and your signature are removed.',
           "In a line of its own: #resume ends this and gives the conversation back to the agent, #close ends this and leaves the agent silent, #note keeps what follows to ourselves.",
         ];
   return [
     ...(again ? ["Not acknowledged yet."] : []),
     ...describe(details),
     ...answer,
-    ...(link === null ? [] : [`To take it without a word: ${link}`]),
+    ...(link === null ? [] : [`To acknowledge or answer in the browser: ${link}`]),
   ].join("\n\n");
 }
 
@@ -211,12 +211,16 @@ const lineEnd = /\r\n?|[\n\v\f\u0085\u2028\u2029]/gu;
 export const customerQuote = (text: string): string => text.replace(lineEnd, "\n> ");
 
 /** Matched anywhere in a line. */
-const ownWords = [/\[ref:[^\]\s]{1,200}\]/u, /\/escalations\/[\w-]{20}/u, /To take it without a word:/u];
+const ownWords = [
+  /\[ref:[^\]\s]{1,200}\]/u,
+  /\/escalations\/[\w-]{20}/u,
+  /To acknowledge or answer in the browser:/u,
+];
 /** Matched at the start of a line, after quote characters. */
 const ownLines = [
   /^(?:Still open: )?\[?Escalation \d{1,9}[\]:]/u,
   /^What was said(?:, the newest \d{1,9} of it .*)?:\s*$/u,
-  /^Answer "ok" to take it/u,
+  /^Answer "ok" to acknowledge it/u,
 ];
 
 /** True when a text contains a link, a marker or a fixed line of our own notifications. A mail client,
