@@ -11,7 +11,7 @@ import type { Timing } from "../ops/timing.ts";
 import type { StoredSession } from "../pipeline/accept/stage.ts";
 import { type ChannelRuntime, whyNotAsk } from "../pipeline/channel-runtime.ts";
 import type { LiveSessions, SessionContext } from "../pipeline/live-sessions.ts";
-import type { Query } from "../store/driver.ts";
+import { logOnDisk, type Query } from "../store/driver.ts";
 import { refreshLane } from "../store/lanes.ts";
 import { insertConversation } from "../store/tables/conversations.ts";
 import { changeDraft, reportEnd } from "../store/tables/drafts.ts";
@@ -46,7 +46,7 @@ export const liveSessions = (timing: Timing["calls"]): LiveSessions => ({
     const session = await lockSession(q, line.channel, event.session);
     if (!session && event.state !== "opened") {
       const fields = { channel: line.channel, event: row.id, state: event.state };
-      context.log.info(fields, "session event ignored: unknown session");
+      logOnDisk(q, context.log).info(fields, "session event ignored: unknown session");
       return settleEvent(q, row.id, { state: "ignored", code: "no-session" });
     }
     if (session) await applyEvent(q, session, event, context, timing);
@@ -65,7 +65,10 @@ export const liveSessions = (timing: Timing["calls"]): LiveSessions => ({
   async routeMessage(q, line, row, event, id, context) {
     const session = await lockSession(q, line.channel, id);
     if (!session || session.state === "closed") {
-      context.log.info({ channel: line.channel, event: row.id }, "session message ignored: no open session");
+      logOnDisk(q, context.log).info(
+        { channel: line.channel, event: row.id },
+        "session message ignored: no open session",
+      );
       return settleEvent(q, row.id, {
         state: "ignored",
         code: "no-session",

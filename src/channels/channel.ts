@@ -120,21 +120,20 @@ const isUp = ({ state }: ChannelStatus): boolean => state === "ready" || state =
 /** Writes one line when the connection is lost or cannot be made, and one when it works again. Failed attempts in between
  *  change no state and have no line at this level. */
 function reportChange(log: Log, before: ChannelState, after: ChannelStatus, now: number): void {
-  const reason = "reason" in after ? { reason: after.reason } : {};
-  const code = "code" in after ? { code: after.code } : {};
+  const fields = { ...after };
   switch (after.state) {
     case "unauthorized":
-      return log.error({ ...code, ...reason }, "channel unauthorized: the server rejected the credentials");
+      return log.error(fields, "channel unauthorized: the server rejected the credentials");
     case "degraded":
       return log.warn(
-        { ...code, ...reason },
+        fields,
         before.status.state === "ready" ? "channel connection lost" : "channel cannot connect, retrying",
       );
     case "ready":
-      if (before.status.state === "connecting") return log.info({}, "channel connected");
-      return log.info({ duration_ms: now - before.since }, "channel connection recovered");
+      if (before.status.state === "connecting") return log.info(fields, "channel connected");
+      return log.info({ ...fields, duration_ms: now - before.since }, "channel connection recovered");
     default:
-      return log.info({ state: after.state }, "channel state changed");
+      return log.info(fields, "channel state changed");
   }
 }
 

@@ -4,7 +4,7 @@
 import type { Clock, Log, Traits } from "bridgehead/contract";
 import { type Address, firstTo } from "../domain/turn.ts";
 import { newId } from "../ops/clock.ts";
-import type { Query } from "../store/driver.ts";
+import { logOnDisk, type Query } from "../store/driver.ts";
 import { insertReply } from "../store/tables/drafts.ts";
 import { closeEscalation, type EscalationRow } from "../store/tables/escalations.ts";
 import { insertFiles, type ReadyFile } from "../store/tables/files.ts";
@@ -35,7 +35,7 @@ export async function acknowledge(
   { clock, log }: ActorDeps,
 ): Promise<boolean> {
   if (!(await acknowledgeEscalation(q, row.id, by))) return false;
-  log.info({ escalation: row.number }, "escalation acknowledged");
+  logOnDisk(q, log).info({ escalation: row.number }, "escalation acknowledged");
   // When the same responder acknowledges through another target, the others were notified before.
   if (row.state === "open" || row.acknowledged_by !== by.name)
     await notifyOthers(q, row.id, by, { id: newId(clock.now()), text: acknowledgedText(row, by.name) });
@@ -45,7 +45,7 @@ export async function acknowledge(
 /** Closes the escalation and ends its notifications. Returns false when it was closed before. */
 export async function close(q: Query, row: EscalationRow, by: string, deps: ActorDeps): Promise<boolean> {
   const closed = await closeEscalation(q, row.id, by);
-  if (closed) deps.log.info({ escalation: row.number }, "escalation closed");
+  if (closed) logOnDisk(q, deps.log).info({ escalation: row.number }, "escalation closed");
   return closed;
 }
 
@@ -131,7 +131,7 @@ export async function enqueueRelay(
     platformId: null,
   });
   await insertFiles(q, reply, files);
-  log.info({ channel, conversation }, "escalation reply relayed to the customer");
+  logOnDisk(q, log).info({ channel, conversation }, "escalation reply relayed to the customer");
 }
 
 /** Returns the address of the customer's newest message. Later writers in the thread are not included. */

@@ -2,6 +2,7 @@
 // ends in `-- only: sqlite` or `-- only: postgres` exists for that database only; now_ms() is the
 // database's clock.
 
+import type { Log } from "bridgehead/contract";
 import type { Hop } from "../ops/hops.ts";
 import type { LaneLeases } from "./leases.ts";
 
@@ -55,6 +56,17 @@ export interface Query {
   hop(hop: Hop): void;
   /** The leases of lanes, when one process owns the store; null when they are rows. */
   readonly leases: LaneLeases | null;
+}
+
+/** Returns a log whose lines are written when the transaction is on disk (`Query.onDisk`): a line about rows that were
+ *  rolled back would be wrong, and a transaction that runs again would write it twice. */
+export function logOnDisk(q: Query, log: Log): Log {
+  return {
+    debug: (fields, message) => q.onDisk(() => log.debug(fields, message)),
+    info: (fields, message) => q.onDisk(() => log.info(fields, message)),
+    warn: (fields, message) => q.onDisk(() => log.warn(fields, message)),
+    error: (fields, message) => q.onDisk(() => log.error(fields, message)),
+  };
 }
 
 /** Notes that work became due in this transaction, in `channel` if it is known. */

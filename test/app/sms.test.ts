@@ -21,6 +21,16 @@ it.concurrent("answers a text, and knows what became of the answer", async ({ on
   expect(world.api.callbacks.map(({ posted }) => posted.status)).toEqual([200, 200]);
   await world.idle();
   expect(await world.rows("SELECT state FROM drafts")).toEqual([{ state: "delivered" }]);
+  const hops = world.log.filter(({ fields }) => fields["trace"] === "m1").map(({ message }) => message);
+  expect(hops).toEqual([
+    "message received",
+    "question asked",
+    "question answered",
+    "reply queued",
+    "reply sent",
+    "delivery receipt",
+    "delivery receipt",
+  ]);
 });
 
 it.concurrent("keeps one conversation with each person", async ({ onTestFinished }) => {

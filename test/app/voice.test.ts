@@ -30,6 +30,29 @@ describe("a call", () => {
     expect(call.requests.map(({ posted }) => posted.status)).toEqual([200, 200]);
   });
 
+  it.concurrent("has one log line per hop of a turn, under the trace of its message", async ({
+    onTestFinished,
+  }) => {
+    const world = await openLines(onTestFinished, { voice: quick });
+    const call = await world.dial();
+    call.say("Where is my lamp?");
+    await call.hears(echoed("Where is my lamp?"));
+    await call.hangUp();
+    await sessionIs(world, { id: call.sid, state: "closed" });
+    await world.idle();
+    const received = world.log.find(({ message }) => message === "message received");
+    const { trace } = received?.fields ?? {};
+    await eventually(() =>
+      expect(
+        world.log.filter(({ fields }) => fields["trace"] === trace).map(({ message }) => message),
+      ).toEqual(["message received", "question asked", "question answered", "reply queued", "reply sent"]),
+    );
+    const calls = world.log.filter(({ message }) => message === "call state changed");
+    expect(calls.at(-1)?.fields).toMatchObject({ state: "closed" });
+    expect(calls[0]?.fields).toMatchObject({ state: "opened" });
+    expect(calls[0]?.fields).toMatchObject({ session: call.sid, conversation: expect.any(String) as string });
+  });
+
   it.concurrent("goes on with the person's conversation, and a text does not", async ({ onTestFinished }) => {
     const world = await openLines(onTestFinished, { voice: quick });
     for (const words of ["First", "Second"]) {

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Policy } from "../../src/domain/policy.ts";
-import { type Alarm, alarmText, isSilenced } from "../../src/escalation/alarm/decide.ts";
+import { type Alarm, alarmText, isSilenced, onlyPath } from "../../src/escalation/alarm/decide.ts";
 import { defineAlarmGauges, logAlarm, readAlarm } from "../../src/escalation/alarm/stage.ts";
 import { endNotifications } from "../../src/escalation/notify/rows.ts";
 import { createMetrics } from "../../src/ops/metrics.ts";
@@ -218,6 +218,26 @@ it("says it in the log at the start and every five minutes, until it is over", a
   one.clock.forward(300_000);
   await eventually(() => expect(one.clock.sleeping()).toBe(1));
   expect(lines).toHaveLength(4);
+});
+
+it("reports responders whose only notification channel is down", async () => {
+  const responders = new Map([
+    ["chief", { ...chief, sms: "+12025550191" }],
+    ["second", { ...chief, id: "second", sms: null }],
+  ]);
+  const one = await desk(policyOf({ responders, via: { email: "mail", sms: "sms" } }));
+  expect(await one.look()).toMatchObject({ cut_off: 0, dead: [] });
+  one.down.add("mail");
+  expect(await one.look()).toMatchObject({ cut_off: 1, dead: ["mail"] });
+  const metrics = createMetrics(new Statistics());
+  defineAlarmGauges(metrics, one.deps);
+  const { body } = await metrics.expose();
+  expect(body).toContain("bridgehead_responders_unreachable 1");
+  expect(body).toContain('bridgehead_notification_paths{state="up"} 1');
+  one.down.add("sms");
+  expect(await one.look()).toMatchObject({ cut_off: 2 });
+  expect(onlyPath(policyOf({ responders, via: { email: "mail", sms: "sms" } }))).toBeNull();
+  expect(onlyPath(policyOf({ via: { email: "mail", sms: null } }))).toBe("mail");
 });
 
 it("is measured, with one look at the store a scrape", async () => {

@@ -12,7 +12,7 @@ export interface LogMessage {
   readonly files: readonly string[];
 }
 
-const call = /\b(?:log|this\.#log|root|logger)\s*\??\.(debug|info|warn|error)\(/g;
+const call = /\b(?:log|this\.#log|root|logger)\)?\s*\??\.(debug|info|warn|error)\(/g;
 /** The function of escalation/platform-webhook/registration.ts that logs a failed request to the platform. */
 const failedRequest = /\bfailed\(agent, "([^"]+)", result\)/g;
 /** The programs for trying out have logs of their own. */

@@ -16,7 +16,7 @@ import { failpoint } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import { readCall } from "../../pipeline/rate.ts";
-import type { Database, Query } from "../../store/driver.ts";
+import { type Database, logOnDisk, type Query } from "../../store/driver.ts";
 import { abandonLane, guardLease, type Lease, releaseLane, tryLane } from "../../store/lanes.ts";
 import { leaseIdleLane } from "../../store/leases.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
@@ -209,7 +209,7 @@ async function write(
   const { trigger, except } = takeover;
   await dropWaitingAnswers(q, conversation.id, "a person has the conversation", except);
   const policy = deps.policy();
-  if (policy === null) logUnnotified(log, trigger);
+  if (policy === null) logUnnotified(logOnDisk(q, log), trigger);
   if (!policy?.causes.includes("topic")) return false;
   return (await openEscalations(q, [trigger], deps)).size > 0;
 }

@@ -10,7 +10,7 @@ import { readInstructions } from "../../domain/instructions.ts";
 import { newId } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
-import type { Query } from "../../store/driver.ts";
+import { logOnDisk, type Query } from "../../store/driver.ts";
 import { addTriggers, escalationByNumber } from "../../store/tables/escalations.ts";
 import { type EventRow, settleEvent } from "../../store/tables/events.ts";
 import { meantFiles } from "../../store/tables/files.ts";
@@ -59,7 +59,7 @@ export async function routeResponderReply(
   // Sent once per address, because the address may belong to an autoresponder. The stranger gets no message.
   if (stranger !== undefined)
     await enqueueSaid(q, first.contact, `from:${event.from.address}`, stranger, deps);
-  deps.log.warn({ channel: line.channel, event: row.id, code }, "escalation reply ignored");
+  logOnDisk(q, deps.log).warn({ channel: line.channel, event: row.id, code }, "escalation reply ignored");
   await settleEvent(q, row.id, { state: "ignored", code, reason });
   return true;
 }
@@ -100,7 +100,7 @@ async function handleResponderReply(
   const conversation = first.conversation === null ? {} : { conversation: first.conversation };
   if (automatic !== null) {
     const { state, code, reason, level } = automatic;
-    deps.log.warn(
+    logOnDisk(q, deps.log).warn(
       { channel: line.channel, event: row.id, level },
       "escalation reply looks automatic, not relayed",
     );
@@ -144,7 +144,7 @@ async function answerTo(
   const answer = { id: newId(clock.now()), subject: `event:${event}`, text };
   const loopLimit = { most: mostAnswers, withinMs: timing.escalation.answerLoop };
   if (!(await enqueueAnswer(q, contact, answer, loopLimit)))
-    log.warn({ channel, event }, "escalation reply not answered: duplicate or loop limit");
+    logOnDisk(q, log).warn({ channel, event }, "escalation reply not answered: duplicate or loop limit");
 }
 
 async function enqueueSaid(

@@ -11,7 +11,7 @@ import { newId } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { EscalationHooks, EscalationTrigger } from "../../pipeline/escalation.ts";
-import type { Query } from "../../store/driver.ts";
+import { logOnDisk, type Query } from "../../store/driver.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
 import {
   addTriggers,
@@ -57,7 +57,7 @@ export async function openEscalations(
   for (const row of await insertEscalations(q, opened)) {
     rows.set(row.about, row);
     const { channel, number: escalation, cause, conversation } = row;
-    log.warn({ channel, escalation, cause, conversation }, "escalation opened");
+    logOnDisk(q, log).warn({ channel, escalation, cause, conversation }, "escalation opened");
   }
   for (const { about, key } of opened) {
     if (rows.has(about)) continue;
@@ -98,7 +98,7 @@ export function createEscalation(deps: EscalationDeps): EscalationHooks {
     if (policy?.causes.includes(trigger.cause))
       await openEscalations(q, [trigger], deps, subject && [subject]);
     // The customer waits for a human. Without responders this log line is the only record.
-    else if (policy === null && trigger.source !== "ours") logUnnotified(log, trigger);
+    else if (policy === null && trigger.source !== "ours") logUnnotified(logOnDisk(q, log), trigger);
   }
 
   /** Handles a turn without an answer: passes the customer's text to the responder who acknowledged the
@@ -159,7 +159,7 @@ export function createEscalation(deps: EscalationDeps): EscalationHooks {
       if (!row || !state) continue;
       await notifyTargets(q, row, { id: newId(clock.now()), kind: "customer", subject, text }, "all");
       if (!isPassedOn(state) && (await reopenEscalation(q, escalation)))
-        log.error(
+        logOnDisk(q, log).error(
           { escalation: row.number },
           "escalation reopened: no responder receives the customer's messages",
         );
@@ -204,7 +204,7 @@ export function createEscalation(deps: EscalationDeps): EscalationHooks {
       if (notifications.length > 0) {
         const escalations = await notificationsFailed(q, notifications);
         const fields = { channel, draft: draft.id, escalations, state, reason };
-        return log.error(fields, "escalation notification not delivered");
+        return logOnDisk(q, log).error(fields, "escalation notification not delivered");
       }
       // A human who wrote the reply assumes that the customer has received it.
       const humans = isHumans && deps.policy() !== null;

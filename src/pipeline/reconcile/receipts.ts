@@ -6,7 +6,7 @@ import { optedOut } from "../../domain/guards.ts";
 import { strikeLimit } from "../../domain/retry.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
-import type { Query } from "../../store/driver.ts";
+import { logOnDisk, type Query } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
 import {
@@ -47,7 +47,7 @@ export async function matchReceipt(
     return null;
   }
   if (!found) {
-    log.info(
+    logOnDisk(q, log).info(
       { channel: line.channel, event: row.id, state: event.state },
       "delivery receipt ignored: no matching draft",
     );
@@ -82,7 +82,7 @@ export async function applyReplyAsReceipt(
     await lockLane(q, found.conversation, "out");
     const draft = (await readDraft(q, key)) ?? found;
     if (draft.attempts === 0) continue;
-    log.info(
+    logOnDisk(q, log).info(
       { channel: line.channel, draft: draft.id, state: draft.state },
       "unknown draft reconciled by a reply to it",
     );
@@ -145,16 +145,19 @@ async function apply(
   const facts = { draft, recipients: allRecipients(line, draft), certain, platform: line.traits.platform };
   const effect = receiptEffect(facts, event);
   if (effect === "contradicts")
-    return log.warn(fields, "delivery receipt ignored: a delivered reply is reported as failed");
+    return logOnDisk(q, log).warn(
+      fields,
+      "delivery receipt ignored: a delivered reply is reported as failed",
+    );
   const { suppress, change, ends } = effect;
   const reason = event.detail ?? event.code;
   if (suppress?.by === "opt-out") {
     await suppressOptedOut(q, line.channel, suppress.address, reason ?? optedOut);
-    log.info(fields, "recipient opted out at the provider");
+    logOnDisk(q, log).info(fields, "recipient opted out at the provider");
   } else if (suppress) {
     const cause = event.detail ?? "hard bounce";
     const suppressed = await strike(q, line.channel, suppress.address, strikeLimit, cause);
-    log.warn({ ...fields, suppressed }, "reply bounced");
+    logOnDisk(q, log).warn({ ...fields, suppressed }, "reply bounced");
   }
   reportDraft(q, draft, "receipt", { state: event.state, ...(event.code ? { code: event.code } : {}) });
   if (!change) return;

@@ -1,7 +1,7 @@
 // The limits of a whole channel, part of stage route: messages wait at its cap, and a loop or a storm pauses it.
 
 import type { Cap } from "../../domain/guards.ts";
-import type { Query } from "../../store/driver.ts";
+import { logOnDisk, type Query } from "../../store/driver.ts";
 import { type EventRow, isCapped, loopingSenders, postponeChannel } from "../../store/tables/events.ts";
 import { type PauseCode, pauseChannel } from "../../store/tables/pauses.ts";
 import { capUse, roomIn } from "../../store/tables/turns.ts";
@@ -28,7 +28,7 @@ export async function waitForRoom(
   if (preferred) pass.room.none = true;
   if (!(await isCapped(q, channel))) {
     const fields = { channel, wait_ms: Math.ceil(waitMs), preferred };
-    q.onDisk(() => pass.log.warn(fields, "channel at its cap: messages are queued"));
+    logOnDisk(q, pass.log).warn(fields, "channel at its cap: messages are queued");
   }
   q.hop({ name: "capped", channel, trace: "", code: "cap-channel" });
   await postponeChannel(q, channel, waitMs, preferred);

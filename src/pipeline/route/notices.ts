@@ -6,7 +6,7 @@ import { type Cap, isShortCode } from "../../domain/guards.ts";
 import { type Address, answerTo, attachmentLines, firstTo, type NoticeAddress } from "../../domain/turn.ts";
 import { newId, newToken } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
-import { type Query, touch } from "../../store/driver.ts";
+import { logOnDisk, type Query, touch } from "../../store/driver.ts";
 import { manyRows } from "../../store/many.ts";
 import { insertConversation } from "../../store/tables/conversations.ts";
 import { hasNotice } from "../../store/tables/drafts.ts";
@@ -106,7 +106,10 @@ export async function tellHumans(
   const text = textFor(line, event, attachments, event.text);
   if (await notifyHumans(q, line, { subject: event.forHumans.subject, text }, deps))
     return settleEvent(q, row.id, { state: "routed", code: "for-humans", conversation });
-  deps.log.warn({ channel: line.channel, event: row.id }, "no recipient configured for messages to humans");
+  logOnDisk(q, deps.log).warn(
+    { channel: line.channel, event: row.id },
+    "no recipient configured for messages to humans",
+  );
   const reason = "it is for people, and the channel has no notify";
   return settleEvent(q, row.id, { state: "held", code: "for-humans", reason, conversation });
 }
@@ -252,17 +255,17 @@ export async function applyConsent(
   const known = facts.session ?? facts.conversation;
   const { outdated, notices } = await loadConsent(q, line, message, known, deps.timing.route);
   if (outdated) {
-    deps.log.info({ channel, event: row.id, code }, "opt-out keyword ignored: outdated");
+    logOnDisk(q, deps.log).info({ channel, event: row.id, code }, "opt-out keyword ignored: outdated");
     return settleEvent(q, row.id, { state: "ignored", code, reason: "the person has said otherwise since" });
   }
   if (word === "stop")
     await suppress(q, channel, event.from.address, `the person said STOP (event ${row.id})`);
   if (word === "start") await lift(q, channel, event.from.address);
-  deps.log.info({ channel, event: row.id, code }, "opt-out keyword applied");
+  logOnDisk(q, deps.log).info({ channel, event: row.id, code }, "opt-out keyword applied");
   const conversation = answer === undefined || !line.outbound ? null : await place();
   if (answer !== undefined && conversation !== null) {
     if (isLoop(line.rules.caps.sender, notices))
-      deps.log.warn({ channel, event: row.id, code }, "message not answered: loop limit");
+      logOnDisk(q, deps.log).warn({ channel, event: row.id, code }, "message not answered: loop limit");
     else {
       const address = confirmationTo(event);
       await insertNotice(q, deps.clock, {
