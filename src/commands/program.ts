@@ -97,6 +97,13 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
     .option("--only <id>", "only findings with this id, such as file-mode")
     .option("--json", "print JSON")
     .action(calls(() => import("./doctor/run.ts")));
+  configured(
+    "support-bundle",
+    "collect versions, findings and states for a bug report, without secrets, addresses and texts",
+  )
+    .argument("[file]", "archive to write; default: bridgehead-support-<time>.tar.gz")
+    .option("--online", "include the findings of doctor --online")
+    .action(calls(() => import("./doctor/bundle.ts"), "file"));
   add("demo", "try Bridgehead on this machine, without any account")
     .option("--once", "exit after the first reply")
     .option("--no-open", "do not open the console in a browser")
@@ -288,6 +295,23 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
     )
     .option("--json", "print JSON")
     .action(calls(() => import("./store/copy.ts"), "action"));
+  const collect = (text: string, list: readonly string[] = []) => [...list, text];
+  const person = (name: "erase" | "export", description: string) =>
+    configured(name, description)
+      .requiredOption(
+        "--person <address>",
+        "mail address or phone number; repeat it for further ones",
+        collect,
+      )
+      .option("--json", "print JSON")
+      .action(calls(async () => (await import("./store/person.ts"))[name]));
+  person("erase", "erase everything that the store holds about one person")
+    .option("--platform", "also delete the person on the platform; needs the service's environment")
+    .option("--backups <folder>", "folder with backups to search; may be repeated", collect);
+  person("export", "write everything that the store holds about one person into a new folder").requiredOption(
+    "--to <folder>",
+    "folder to create",
+  );
   configured("migrate", "migrate the schema of the store; `run` does it at its start, too").action(
     calls(async () => (await import("./store/backup.ts")).migrate),
   );

@@ -16,7 +16,7 @@ import type { Database, Query } from "../store/driver.ts";
 import { readSettings } from "../store/tables/agents.ts";
 import { type OpeningOutcome, openingOutcome } from "../store/tables/conversations.ts";
 import { ensureChannel } from "../store/tables/events.ts";
-import { suppression } from "../store/tables/suppressions.ts";
+import { suppressionOrHash } from "../store/tables/suppressions.ts";
 import type { Io } from "./io.ts";
 import { exitCodes, problemLine } from "./io.ts";
 import { useStore } from "./store/open.ts";
@@ -108,7 +108,7 @@ const introductions = {
 async function whyNot(db: Database, wanted: Wanted, platform: PlatformTraits): Promise<string | null> {
   const { channel, address, agent } = wanted;
   const { suppressed, row } = await db.read(async (q) => ({
-    suppressed: await suppression(q, channel, address),
+    suppressed: await suppressionOrHash(q, channel, address),
     row: await readSettings(q, agent),
   }));
   if (suppressed !== null) return `${address} gets nothing from channel ${channel}: ${suppressed}`;

@@ -302,6 +302,9 @@ const table = {
     nodeSoon: 60 * day,
     /** A PostgreSQL store is being copied when a batch of it was read within this time. */
     copying: minute,
+    /** `erase` waits this long for work of the person that the daemon does now, and looks at this interval. */
+    inFlight: 30 * second,
+    inFlightCheck: 250,
     /** A progress bar is drawn at this interval, after the operation has run for `progressAfter`. */
     progress: 100,
     progressAfter: second,

@@ -7,7 +7,7 @@ import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { ImapFlow } from "imapflow";
-import { certificate } from "./certificate.ts";
+import { type Certificate, certificate } from "./certificate.ts";
 import { dovecotConfig } from "./dovecot-config.ts";
 import { freePort, listening } from "./ports.ts";
 
@@ -17,7 +17,7 @@ export interface DovecotOptions {
   /** Mailbox users; all with the password `secret`. */
   readonly users: readonly string[];
   /** STARTTLS on the plain port and IMAPS on `tlsPort`, under a self-made certificate. */
-  readonly ssl?: boolean;
+  readonly ssl?: boolean | Certificate;
   /** Lets tokens in that this RFC 7662 endpoint calls active: `http://127.0.0.1:…/introspect`. */
   readonly introspectionUrl?: string;
   /** Appended to dovecot.conf. */
@@ -62,7 +62,7 @@ export async function startDovecot(options: DovecotOptions): Promise<Dovecot> {
   chmodSync(dir, 0o755);
   const owner = mailOwner();
   const [port, tlsPort] = [await freePort(), await freePort()];
-  const ssl = options.ssl ? certificate() : null;
+  const ssl = options.ssl === true ? certificate() : options.ssl || null;
   const configFile = join(dir, "dovecot.conf");
   writeFileSync(configFile, dovecotConfig({ dir, port, tlsPort, owner, ...options, ssl }));
   for (const user of options.users) for (const box of ["INBOX", "Sent"]) makeMaildir(user, box);

@@ -17,6 +17,7 @@ import {
 } from "../../store/tables/conversations.ts";
 import { countNotices } from "../../store/tables/drafts.ts";
 import { type EventOutcome, hasSaidSince, settleEvents } from "../../store/tables/events.ts";
+import { erasureKey, hashPrefix, restoreSuppression } from "../../store/tables/suppressions.ts";
 import { appendTurn, insertTurns, type NewTurn } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
 import {
@@ -109,6 +110,14 @@ export async function loadFacts(
     "CROSS JOIN suppressions WHERE suppressions.channel = $1 AND suppressions.address = given.value AND active = 1",
   );
   parts.add(
+    "hashed",
+    [erasureKey],
+    columns("suppressions.address", "(SELECT value FROM secrets WHERE name = given.value)"),
+    `CROSS JOIN suppressions WHERE suppressions.channel = $1
+       AND suppressions.address >= '${hashPrefix}' AND suppressions.address < '${hashPrefix}g' -- only: sqlite
+       AND suppressions.address LIKE '${hashPrefix}%' -- only: postgres`,
+  );
+  parts.add(
     "responder",
     persons,
     columns("given.value"),
@@ -149,7 +158,8 @@ export async function loadFacts(
     "CROSS JOIN sessions WHERE sessions.channel = $1 AND sessions.id = given.value",
   );
   for (const message of messages) addReferences(parts, message, perPerson);
-  const facts = await parts.load(q);
+  const loaded = await parts.load(q);
+  const facts = [...loaded, ...(await restoredSuppressions(q, line.channel, messages, loaded))];
   for (const { key } of facts.filter(({ kind }) => kind === "own"))
     await noteOwnAddress(q, line.channel, key);
   const index = new Map<string, Fact[]>();
@@ -158,6 +168,26 @@ export async function loadFacts(
     index.set(key, [...(index.get(key) ?? []), fact]);
   }
   return new Map(messages.map((message) => [message, factsOf(line, message, index)]));
+}
+
+/** Restores the suppressions of erased people who write again. */
+async function restoredSuppressions(
+  q: Query,
+  channel: string,
+  messages: readonly Message[],
+  facts: readonly Fact[],
+): Promise<Fact[]> {
+  const hashed = facts.filter(({ kind }) => kind === "hashed");
+  const key = hashed[0]?.value ?? null;
+  if (key === null) return [];
+  const addresses = new Set(hashed.map((fact) => fact.key));
+  const restored: Fact[] = [];
+  for (const address of new Set(messages.map(replyTo))) {
+    const value = await restoreSuppression(q, channel, address, { key, addresses });
+    const fact = { kind: "suppressed", key: keyOf(address), value, extra: null, number: null, place: null };
+    if (value !== null) restored.push(fact);
+  }
+  return restored;
 }
 
 /** Adds the look-up of the conversations that the message references. Only conversations in which the sender

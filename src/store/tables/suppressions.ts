@@ -1,6 +1,9 @@
-// Suppressed addresses, per channel.
+// Suppressed addresses, per channel. The suppression of an erased person stays as a keyed hash of the address, and is
+// restored when the address writes again, or is to be written to.
 
+import { createHmac, randomBytes } from "node:crypto";
 import type { Query } from "../driver.ts";
+import { readSecret, writeSecret } from "../secrets.ts";
 
 /** Counts a hard bounce; the address is suppressed from the `limit`-th bounce on. Returns whether it is
  *  suppressed now. */
@@ -66,4 +69,58 @@ export async function suppressOptedOut(
   reason: string,
 ): Promise<void> {
   await suppress(q, channel, address, `the provider says that they opted out: ${reason}`);
+}
+
+/** Name of the key in the table `secrets`. */
+export const erasureKey = "erasure/key";
+/** Prefix of an address that is a keyed hash. */
+export const hashPrefix = "erased:";
+
+const hashOf = (key: string, channel: string, address: string): string =>
+  hashPrefix +
+  createHmac("sha256", Buffer.from(key, "hex")).update(`${channel}\0${address.toLowerCase()}`).digest("hex");
+
+/** Replaces the addresses (lower case) of suppressions by hashes, and deletes bounce counts. Returns their number. */
+export async function hideSuppressions(q: Query, addresses: readonly string[]): Promise<number> {
+  let key = await readSecret(q, erasureKey);
+  let hidden = 0;
+  for (const address of addresses) {
+    const rows = await q.all<{ channel: string; active: number }>(
+      "SELECT channel, active FROM suppressions WHERE address = $1",
+      address,
+    );
+    for (const { channel, active } of rows) {
+      await q.run("DELETE FROM suppressions WHERE channel = $1 AND address = $2", channel, address);
+      if (active === 0) continue;
+      if (key === null) await writeSecret(q, erasureKey, (key = randomBytes(32).toString("hex")));
+      await suppress(q, channel, hashOf(key, channel, address), "they opted out, and were erased");
+      hidden += 1;
+    }
+  }
+  return hidden;
+}
+
+/** Restores the suppression of the address when `hashed` contains its hash. Returns the reason, or null. */
+export async function restoreSuppression(
+  q: Query,
+  channel: string,
+  address: string,
+  hashed: { readonly key: string; readonly addresses: ReadonlySet<string> },
+): Promise<string | null> {
+  const hash = hashOf(hashed.key, channel, address);
+  if (!hashed.addresses.has(hash)) return null;
+  const reason = await suppression(q, channel, hash);
+  if (reason === null) return null;
+  await suppress(q, channel, address, reason);
+  await lift(q, channel, hash);
+  return reason;
+}
+
+/** Like `suppression`, also for an address of an erased person. */
+export async function suppressionOrHash(q: Query, channel: string, address: string): Promise<string | null> {
+  const key = await readSecret(q, erasureKey);
+  return (
+    (await suppression(q, channel, address)) ??
+    (key === null ? null : await suppression(q, channel, hashOf(key, channel, address)))
+  );
 }

@@ -23,6 +23,11 @@ describe("the findings of doctor", () => {
     expect(diagnosis("file-mode", "", "", "").docs).toBe(`${root}docs/doctor.md#file-mode`);
   });
 
+  it("are triggered by a test each", () => {
+    const tests = textOf("test/commands/doctor/{machine,daemon,online,mailbox}.test.ts");
+    expect(ids.filter((id) => !tests.includes(id))).toEqual([]);
+  });
+
   it("of the built-in adapters are in the catalogue", () => {
     const named = [
       ...textOf("adapters/**/*.ts").matchAll(

@@ -1,0 +1,257 @@
+// bridgehead support-bundle: what a maintainer needs to help, in one file, without secrets, addresses and texts of
+// messages. Everything that enters the file passes `Redactor`; free texts of servers are reduced to their codes.
+
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
+import { arch, cpus, platform, release, totalmem } from "node:os";
+import { resolve } from "node:path";
+import { gzipSync } from "node:zlib";
+import { loadAdapter } from "../../channels/loader.ts";
+import { type Config, loadConfig, maskSecrets, secretValues } from "../../config/index.ts";
+import { systemClock } from "../../ops/clock.ts";
+import type { Query } from "../../store/driver.ts";
+import { migrations } from "../../store/migrate.ts";
+import { exitCodes, type Io } from "../io.ts";
+import { get } from "./connections.ts";
+import { adminUrl } from "./daemon.ts";
+import { diagnose } from "./run.ts";
+import { addressesOf, useStored } from "./stored.ts";
+
+interface BundleOptions {
+  readonly config: string;
+  readonly file?: string;
+  readonly online?: boolean;
+}
+
+interface Entry {
+  readonly name: string;
+  readonly what: string;
+  readonly text: string;
+}
+
+export async function run(options: BundleOptions, io: Io): Promise<number> {
+  const stamp = new Date(systemClock.now()).toISOString().slice(0, 19).replace(/[-:]/g, "");
+  const file = resolve(io.cwd, options.file ?? `bridgehead-support-${stamp}.tar.gz`);
+  if (existsSync(file)) {
+    io.err(`${file} exists; name another file`);
+    return exitCodes.failed;
+  }
+  const loaded = await loadConfig(resolve(io.cwd, options.config), { env: io.env, adapters: loadAdapter });
+  const config = loaded.ok ? loaded.config : null;
+  const redactor = new Redactor(config, io.env);
+  const entries = (await collect(options, config, io)).map((entry) => ({
+    ...entry,
+    text: redactor.redact(entry.text),
+  }));
+  io.out("contents, without secrets, addresses and texts of messages:");
+  for (const { name, what, text } of entries)
+    io.out(`  ${name.padEnd(18)} ${what} (${Buffer.byteLength(text)} bytes)`);
+  write(file, gzipSync(tar(entries, systemClock.now())));
+  io.out(`written to ${file} (mode 0600); look at it before you send it: tar -xzOf ${file} | less`);
+  return exitCodes.ok;
+}
+
+async function collect(options: BundleOptions, config: Config | null, io: Io): Promise<Entry[]> {
+  const json = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
+  const findings = await diagnose({ config: options.config, online: options.online === true }, io);
+  const admin = config === null ? null : adminUrl(config);
+  const ask = async (path: string) =>
+    admin === null
+      ? ""
+      : await get(new URL(path, admin), io.signal).then(
+          ({ body }) => body,
+          () => "",
+        );
+  const ready = await ask("/readyz");
+  const stored = config === null ? null : await useStored(config, (db) => db.read(rowsOf)).catch(() => null);
+  return [
+    {
+      name: "versions.json",
+      what: "versions of Bridgehead, Node.js, SQLite and the system",
+      text: json(versions()),
+    },
+    {
+      name: "config.json",
+      what: "the configuration as it is understood; texts are left out",
+      text: json(
+        config === null ? "the configuration is invalid, see doctor.json" : structure(maskSecrets(config)),
+      ),
+    },
+    {
+      name: "doctor.json",
+      what: "findings of bridgehead doctor; causes are reduced to codes",
+      text: json(
+        findings.map(({ id, severity, place, cause }) => ({
+          id,
+          severity,
+          place: place.split(" ")[0],
+          codes: codesIn(cause),
+        })),
+      ),
+    },
+    {
+      name: "readyz.json",
+      what: "states of the running daemon",
+      text: json(ready === "" ? null : structure(JSON.parse(ready))),
+    },
+    { name: "metrics.txt", what: "metrics of the running daemon", text: await ask("/metrics") },
+    {
+      name: "store.json",
+      what: "schema, counts of rows, states, and recent failures as codes",
+      text: json(stored),
+    },
+  ];
+}
+
+/** This file is at src/commands/doctor in a checkout and at dist/src/commands/doctor in a package. */
+function packageVersion(): string {
+  const root = import.meta.url.endsWith(".ts") ? "../../.." : "../../../..";
+  const text = readFileSync(new URL(`${root}/package.json`, import.meta.url), "utf8");
+  return (JSON.parse(text) as { version: string }).version;
+}
+
+const versions = () => ({
+  bridgehead: packageVersion(),
+  node: process.versions.node,
+  libraries: process.versions,
+  schema: migrations.length,
+  system: { platform: platform(), release: release(), arch: arch(), cpus: cpus().length, memory: totalmem() },
+});
+
+/** Rows without addresses, names and texts: only counts, states, codes and times. */
+async function rowsOf(q: Query): Promise<Record<string, unknown>> {
+  const count = (table: string, by: string) =>
+    q.all(`SELECT ${by}, COUNT(*) AS count FROM ${table} GROUP BY ${by} ORDER BY ${by}`);
+  const recent = async (sql: string) =>
+    (await q.all<{ readonly reason: string | null }>(sql)).map(({ reason, ...rest }) => ({
+      ...rest,
+      codes: codesIn(reason ?? ""),
+    }));
+  return {
+    database: await q.one(
+      "SELECT sqlite_version() AS version -- only: sqlite\n SELECT version() AS version -- only: postgres",
+    ),
+    events: await count("events", "channel, kind, state, code"),
+    turns: await count("turns", "channel, state"),
+    replies: await count("replies", "channel, kind, state"),
+    drafts: await count("drafts", "channel, state"),
+    escalations: await count("escalations", "channel, state, cause"),
+    sessions: await count("sessions", "channel, state"),
+    outcomes: await count("attempts", "kind, outcome"),
+    suppressions: await count("suppressions", "channel, active"),
+    installations: await q.all("SELECT number, cause, since FROM installations ORDER BY number"),
+    pauses: await q.all("SELECT channel, cause, failures, until FROM pauses"),
+    channels: await q.all("SELECT id, since, cursor_at FROM channels"),
+    failed_turns: await recent(
+      "SELECT id, channel, state, attempts, updated_at, reason FROM turns WHERE reason IS NOT NULL ORDER BY updated_at DESC LIMIT 50",
+    ),
+    failed_drafts: await recent(
+      "SELECT id, channel, state, attempts, updated_at, reason FROM drafts WHERE reason IS NOT NULL ORDER BY updated_at DESC LIMIT 50",
+    ),
+    attempts: await recent(
+      "SELECT kind, number, outcome, started_at, ended_at, detail AS reason FROM attempts WHERE outcome <> 'sent' ORDER BY started_at DESC LIMIT 50",
+    ),
+  };
+}
+
+/** Returns the status codes in a server's response, such as `550`, `5.1.1` and `ECONNREFUSED`. */
+function codesIn(text: string): string[] {
+  const found = text
+    .slice(0, 4000)
+    .match(/\b[2-5]\d\d\b|\b[245]\.\d{1,3}\.\d{1,3}\b|\bE[A-Z]{4,20}\b|\bSQLITE_[A-Z]+\b/g);
+  return [...new Set(found ?? [])].slice(0, 10);
+}
+
+/** A single word: an id, a state, a host name. */
+const plainWords = /^[a-z0-9_.*/-]{1,40}$/i;
+
+/** Keeps keys, numbers and single words. Longer texts are replaced by their length: templates, phrases, reasons. */
+function structure(value: unknown): unknown {
+  if (typeof value === "string") {
+    if (plainWords.test(value) || /^\d{4}-\d\d-\d\dT/.test(value)) return value;
+    const url = URL.parse(value);
+    if (url !== null && /^(?:https?|postgres(?:ql)?):$/.test(url.protocol))
+      return `${url.protocol}//${url.host}/`;
+    const codes = codesIn(value);
+    return `[text, ${value.length} characters${codes.length > 0 ? `: ${codes.join(" ")}` : ""}]`;
+  }
+  if (Array.isArray(value)) return value.map(structure);
+  if (value instanceof Map)
+    return Object.fromEntries([...value].map(([key, inner]) => [String(key), structure(inner)]));
+  if (value === null || typeof value !== "object") return value;
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, structure(inner)]));
+}
+
+/** Removes what `structure` may have kept: known secrets and addresses in usual encodings, and everything that looks like
+ *  an address or a phone number. */
+class Redactor {
+  readonly #known: readonly string[];
+
+  constructor(config: Config | null, env: Io["env"]) {
+    const secrets = config === null ? [] : secretValues(config);
+    const own = config === null ? [] : config.channels.flatMap((channel) => addressesOf(channel));
+    const people = [...(config?.escalation?.responders.values() ?? [])].flatMap(({ name, email, sms }) => [
+      name,
+      email,
+      sms,
+    ]);
+    const environment = Object.entries(env).flatMap(([name, value]) =>
+      /key|token|secret|password|credential/i.test(name) && value !== undefined ? [value] : [],
+    );
+    const all = [...secrets, ...own, ...people, ...environment].filter(
+      (one): one is string => one !== null && one.length >= 3,
+    );
+    this.#known = [...new Set(all.flatMap(encodings))].sort((a, b) => b.length - a.length);
+  }
+
+  redact(text: string): string {
+    let result = text;
+    for (const known of this.#known) result = result.replaceAll(known, "[redacted]");
+    return result
+      .replace(/[^\s"<>@]{1,256}@[\w.-]{1,256}/g, "[address]")
+      .replace(/\+\d[\d ()-]{5,20}\d/g, "[number]");
+  }
+}
+
+function encodings(text: string): string[] {
+  const bytes = Buffer.from(text);
+  const json = JSON.stringify(text).slice(1, -1);
+  return [
+    text,
+    json,
+    encodeURIComponent(text),
+    bytes.toString("base64"),
+    bytes.toString("base64url"),
+    bytes.toString("hex"),
+  ];
+}
+
+/** A tar archive in the ustar format (POSIX.1-1988). Names are shorter than 100 bytes. */
+function tar(entries: readonly Entry[], now: number): Buffer {
+  const parts = entries.flatMap(({ name, text }) => {
+    const bytes = Buffer.from(text);
+    const header = Buffer.alloc(512);
+    const octal = (value: number, length: number) => `${value.toString(8).padStart(length - 1, "0")}\0`;
+    header.write(`bridgehead-support/${name}`, 0);
+    header.write(octal(0o600, 8), 100);
+    header.write(octal(0, 8), 108);
+    header.write(octal(0, 8), 116);
+    header.write(octal(bytes.length, 12), 124);
+    header.write(octal(Math.floor(now / 1000), 12), 136);
+    header.write("        0", 148);
+    header.write("ustar\u000000", 257);
+    const sum = header.reduce((all, byte) => all + byte, 0);
+    header.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148);
+    return [header, bytes, Buffer.alloc((512 - (bytes.length % 512)) % 512)];
+  });
+  return Buffer.concat([...parts, Buffer.alloc(1024)]);
+}
+
+function write(file: string, bytes: Buffer): void {
+  const handle = openSync(file, "wx", 0o600);
+  try {
+    writeSync(handle, bytes);
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+}

@@ -1,0 +1,119 @@
+// Reads everything that the store holds about one person, for a copy to that person.
+
+import type { Query, Row } from "../driver.ts";
+import type { PersonRecords } from "./find.ts";
+
+/** One line of the export, or one file. */
+export type Exported =
+  | { readonly kind: "row"; readonly table: string; readonly row: Row }
+  | { readonly kind: "file"; readonly name: string; readonly bytes: Uint8Array };
+
+/** Yields rows in the order of the conversations, with the raw messages and files as bytes. `read` runs one read. */
+export async function* exportPerson(
+  read: <T>(work: (q: Query) => Promise<T>) => Promise<T>,
+  records: PersonRecords,
+): AsyncGenerator<Exported> {
+  const seen = new Set<number>();
+  for (const conversation of records.conversations) {
+    yield* rows(
+      read,
+      "conversations",
+      "SELECT id, channel, agent, person, person_name, via, subject, platform_id, opened_at FROM conversations WHERE id = $1",
+      conversation,
+    );
+    yield* rows(
+      read,
+      "participants",
+      "SELECT address FROM participants WHERE conversation = $1",
+      conversation,
+    );
+    const events = await read((q) =>
+      q.all<{ id: number }>("SELECT id FROM events WHERE conversation = $1 ORDER BY id", conversation),
+    );
+    for (const { id } of events) {
+      seen.add(id);
+      yield* event(read, id);
+    }
+    yield* rows(
+      read,
+      "turns",
+      "SELECT id, kind, state, question, context, reason, received_at FROM turns WHERE conversation = $1 ORDER BY seq",
+      conversation,
+    );
+    yield* rows(
+      read,
+      "replies",
+      "SELECT id, turn, kind, state, text, created_at FROM replies WHERE conversation = $1 ORDER BY id",
+      conversation,
+    );
+    yield* rows(
+      read,
+      "drafts",
+      "SELECT id, reply, recipient, state, body, created_at, updated_at FROM drafts WHERE conversation = $1 ORDER BY seq",
+      conversation,
+    );
+    yield* rows(
+      read,
+      "escalations",
+      "SELECT number, state, cause, topic, reason, opened_at, closed_at FROM escalations WHERE conversation = $1 ORDER BY number",
+      conversation,
+    );
+    yield* rows(
+      read,
+      "notifications",
+      `SELECT notices.kind, notices.text, notices.made_at FROM notices JOIN contacts ON contacts.id = notices.contact
+         JOIN escalations ON escalations.id = contacts.escalation WHERE escalations.conversation = $1 ORDER BY notices.id`,
+      conversation,
+    );
+  }
+  for (const id of records.events) if (!seen.has(id)) yield* event(read, id);
+  for (const address of records.addresses)
+    yield* rows(
+      read,
+      "suppressions",
+      "SELECT channel, address, active, reason, updated_at FROM suppressions WHERE address = $1",
+      address,
+    );
+}
+
+type Read = <T>(work: (q: Query) => Promise<T>) => Promise<T>;
+
+async function* rows(
+  read: Read,
+  table: string,
+  sql: string,
+  value: string | number,
+): AsyncGenerator<Exported> {
+  for (const row of await read((q) => q.all(sql, value))) yield { kind: "row", table, row };
+}
+
+async function* event(read: Read, id: number): AsyncGenerator<Exported> {
+  yield* rows(
+    read,
+    "messages",
+    "SELECT id, channel, kind, state, code, reason, sender, subject, body, sent_at, received_at FROM events WHERE id = $1",
+    id,
+  );
+  const raw = await read((q) =>
+    q.one<{ bytes: Uint8Array }>(
+      "SELECT bytes FROM events JOIN blobs ON blobs.id = events.raw WHERE events.id = $1",
+      id,
+    ),
+  );
+  if (raw) yield { kind: "file", name: `message-${id}.raw`, bytes: raw.bytes };
+  const files = await read((q) =>
+    q.all<{ position: number; name: string; media_type: string; bytes: Uint8Array }>(
+      `SELECT position, name, media_type, bytes FROM attachments JOIN blobs ON blobs.id = attachments.blob
+       WHERE event = $1 ORDER BY position`,
+      id,
+    ),
+  );
+  for (const { position, name, media_type, bytes } of files) {
+    yield {
+      kind: "row",
+      table: "files",
+      row: { message: id, file: `message-${id}-file-${position}`, name, media_type },
+    };
+    yield { kind: "file", name: `message-${id}-file-${position}`, bytes };
+  }
+}

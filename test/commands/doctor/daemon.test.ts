@@ -1,0 +1,105 @@
+// Findings of the running daemon: a real process with a channel that has failed and one that is paused.
+
+import { writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { insertEvents } from "../../../src/pipeline/accept/rows.ts";
+import { ensureChannel } from "../../../src/store/tables/events.ts";
+import { startDaemon } from "../../process/daemon.ts";
+import { freePort } from "../../real/ports.ts";
+import { conversation, event } from "../../store/rig.ts";
+import { env, fixture } from "./fixture.ts";
+
+const adapter = `
+import * as z from ${JSON.stringify(import.meta.resolve("zod"))};
+export default {
+  name: "failing", contract: 1, config: z.strictObject({ state: z.string() }),
+  traits: { attachments: false, conversations: "person", platform: "email" },
+  address: (text) => text.toLowerCase(),
+  create: (channel, { state }) => ({
+    inbound: { run: async (_cursor, signal) => {
+      channel.report(state === "ready" ? { state } : { state, code: "login", reason: "535 wrong password" });
+      if (state !== "ready") channel.warn("copies", "another daemon reads this mailbox");
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    } },
+    outbound: {
+      compose: () => [{}],
+      send: async (_draft, attempt) => {
+        await attempt.crossing();
+        return { kind: "refused", code: "550", reason: "550 no such mailbox" };
+      },
+    },
+  }),
+};`;
+
+it("reports what the running daemon knows, and that none runs", async () => {
+  const one = fixture();
+  const platform = createServer((_request, response) => response.writeHead(401).end('{"message":"no"}'));
+  await new Promise<void>((done) => platform.listen(0, "127.0.0.1", done));
+  onTestFinished(() => void platform.close());
+  writeFileSync(join(one.folder, "failing.mjs"), adapter);
+  const admin = await freePort();
+  writeFileSync(
+    one.config,
+    JSON.stringify({
+      platform: { url: `http://127.0.0.1:${(platform.address() as AddressInfo).port}` },
+      agents: { support: { key: "${env:KEY}" } },
+      channels: {
+        office: { adapter: "./failing.mjs", agent: "support", state: "unauthorized" },
+        sales: { adapter: "./failing.mjs", agent: "support", state: "ready" },
+      },
+      escalation: {
+        responders: { op: { email: "op@example.net" } },
+        fallback: { notify: ["op"] },
+        via: { email: "office" },
+      },
+      http: { listen: "127.0.0.1:0", admin_listen: `127.0.0.1:${admin}` },
+      store: "sqlite:data/store.db",
+      log: { format: "json" },
+    }),
+    { mode: 0o600 },
+  );
+  await one.stored(async (q) => {
+    for (const channel of ["office", "sales"]) await ensureChannel(q, channel);
+    await q.run(
+      `INSERT INTO pauses (channel, sender, cause, failures, until, told, reason)
+       VALUES ('sales', '*', 'rate', 1, now_ms() + 1800000, 1, '421 try later')`,
+    );
+    await insertEvents(q, [event("held", { channel: "sales" })]);
+    await q.run("UPDATE events SET state = 'held', code = 'answered-before-restore'");
+    await conversation(q, "c1", "sales", "anna@example.net");
+    await q.run(
+      `INSERT INTO escalations (id, number, about, conversation, channel, agent, state, cause, reason, entered_at, due_at, opened_at)
+       VALUES ('e1', 1, 'c1', 'c1', 'sales', 'support', 'open', 'topic', 'a question', 1, 1, 1)`,
+    );
+  });
+  expect((await one.doctor()).ids).toContain("daemon-stopped");
+
+  const daemon = startDaemon({ config: one.config, env: { KEY: env.KEY } });
+  onTestFinished(async () => void (await daemon.stop()));
+  expect(await daemon.ready).toBe(true);
+  const expected = [
+    "channel-down",
+    "channel-not-asking",
+    "channel-warning",
+    "daemon-not-ready",
+    "daemon-warning",
+    "escalation-path-down",
+    "escalation-unreached",
+    "messages-held",
+    "sending-paused",
+  ];
+  await expect
+    .poll(async () => (await one.doctor()).ids, { timeout: 60_000 })
+    .toEqual(expect.arrayContaining(expected));
+  const { findings } = await one.doctor({ only: "channel-down" });
+  expect(findings).toMatchObject([
+    {
+      place: "channel office",
+      cause: expect.stringContaining("535 wrong password"),
+      remedy: expect.stringContaining("reload"),
+    },
+  ]);
+});
