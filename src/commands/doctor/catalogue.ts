@@ -29,6 +29,7 @@ export const catalogue = {
   "channel-down": "error",
   "channel-warning": "warning",
   "channel-not-asking": "warning",
+  "channel-paused": "warning",
   "sending-paused": "warning",
   "escalation-path-down": "error",
   "escalation-unreached": "error",

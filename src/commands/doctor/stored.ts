@@ -11,6 +11,7 @@ import type { Database, Query } from "../../store/driver.ts";
 import { migrations, schemaVersion } from "../../store/migrate.ts";
 import { isUnreachable } from "../../store/postgres/unreachable.ts";
 import { isDamagedStore } from "../../store/sqlite/damaged.ts";
+import { channelPauses, everyChannel } from "../../store/tables/channel-pauses.ts";
 import { type Diagnosis, diagnosis } from "./catalogue.ts";
 
 /** Runs `work` on the store when it exists and has this version's schema; else returns null. Rejects when it cannot be
@@ -107,6 +108,13 @@ async function waiting(q: Query, { channels }: Config): Promise<Diagnosis[]> {
       remedy,
     );
   });
+  const pauses = (await channelPauses(q)).map(({ channel, reason, since, until }) => {
+    const end = until === null ? "until it is resumed" : `until ${new Date(until).toISOString()}`;
+    const cause = `is paused since ${new Date(since).toISOString()}, ${end}: ${reason}`;
+    const [place, argument] =
+      channel === everyChannel ? ["all channels", ""] : [`channel ${channel}`, channel];
+    return diagnosis("channel-paused", place, cause, `bridgehead resume ${argument}`.trim());
+  });
   const own = channels.flatMap((channel) => addressesOf(channel).map((address) => ({ channel, address })));
   const talks: Diagnosis[] = [];
   for (const { channel, address } of own) {
@@ -119,7 +127,7 @@ async function waiting(q: Query, { channels }: Config): Promise<Diagnosis[]> {
     const remedy = `add the address to deny.senders of channels.${row.channel}, then: sudo systemctl reload bridgehead`;
     talks.push(diagnosis("own-mailbox-writes", `channel ${row.channel}`, cause, remedy));
   }
-  return [...found, ...talks];
+  return [...found, ...pauses, ...talks];
 }
 
 /** The addresses that a channel's block names as its own, in canonical form. */

@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import { diskProblems, nodeProblems } from "../../../src/commands/doctor/machine.ts";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { insertEvents } from "../../../src/pipeline/accept/rows.ts";
+import { pauseChannel } from "../../../src/store/tables/channel-pauses.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { conversation, draft, event } from "../../store/rig.ts";
 import { bridgehead } from "../process.ts";
@@ -156,12 +157,21 @@ describe("doctor", () => {
         await insertEvents(q, [event(state, { channel: "mail" })]);
         await q.run(`UPDATE events SET state = '${state}' WHERE external_id = $1`, state);
       }
+      const pause = {
+        channel: "mail",
+        code: "operator",
+        reason: "holidays",
+        event: null,
+        forMs: null,
+      } as const;
+      await pauseChannel(q, pause);
       await conversation(q, "c1", "mail", "support@example.com");
       await draft(q, "d1", "c1", 0, "mail");
       await q.run("UPDATE drafts SET state = 'held', open = 0");
     });
     const { findings, code } = await one.doctor();
     expect(findings.map(({ id, remedy }) => `${id}: ${remedy}`).sort()).toEqual([
+      "channel-paused: bridgehead resume mail",
       "messages-failed: bridgehead inbox list --state failed --channel mail",
       "messages-held: bridgehead inbox list --state held --channel mail",
       "messages-held: bridgehead outbox list --state held --channel mail",
