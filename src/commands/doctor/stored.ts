@@ -11,7 +11,7 @@ import type { Database, Query } from "../../store/driver.ts";
 import { migrations, schemaVersion } from "../../store/migrate.ts";
 import { isUnreachable } from "../../store/postgres/unreachable.ts";
 import { isDamagedStore } from "../../store/sqlite/damaged.ts";
-import { channelPauses, everyChannel } from "../../store/tables/channel-pauses.ts";
+import { channelPauses, everyChannel } from "../../store/tables/pauses.ts";
 import { type Diagnosis, diagnosis } from "./catalogue.ts";
 
 /** Runs `work` on the store when it exists and has this version's schema; else returns null. Rejects when it cannot be

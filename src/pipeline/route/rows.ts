@@ -174,7 +174,7 @@ export async function loadFacts(
 async function restoredSuppressions(
   q: Query,
   channel: string,
-  messages: readonly Message[],
+  messages: readonly Incoming[],
   facts: readonly Fact[],
 ): Promise<Fact[]> {
   const hashed = facts.filter(({ kind }) => kind === "hashed");
