@@ -15,7 +15,6 @@ import {
   unbindPlatform,
 } from "../../src/store/tables/conversations.ts";
 import {
-  attachmentsOf,
   channelsToRoute,
   ensureChannel,
   knownEvents,
@@ -25,6 +24,7 @@ import {
   settleEvent,
   storedEvents,
 } from "../../src/store/tables/events.ts";
+import { attachmentsOf } from "../../src/store/tables/files.ts";
 import {
   addParticipant,
   conversation,

@@ -10,7 +10,8 @@ import { logOnDisk, type Query, touch } from "../../store/driver.ts";
 import { manyRows } from "../../store/many.ts";
 import { insertConversation } from "../../store/tables/conversations.ts";
 import { hasNotice } from "../../store/tables/drafts.ts";
-import { type AttachmentRow, countHeld, type EventRow, settleEvent } from "../../store/tables/events.ts";
+import { countHeld, type EventRow, settleEvent } from "../../store/tables/events.ts";
+import { type AttachmentRow } from "../../store/tables/files.ts";
 import { lift, suppress } from "../../store/tables/suppressions.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import {

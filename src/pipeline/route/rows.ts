@@ -162,11 +162,7 @@ export async function loadFacts(
   const facts = [...loaded, ...(await restoredSuppressions(q, line.channel, messages, loaded))];
   for (const { key } of facts.filter(({ kind }) => kind === "own"))
     await noteOwnAddress(q, line.channel, key);
-  const index = new Map<string, Fact[]>();
-  for (const fact of facts) {
-    const key = `${fact.kind} ${fact.key}`;
-    index.set(key, [...(index.get(key) ?? []), fact]);
-  }
+  const index = Map.groupBy(facts, ({ kind, key }) => `${kind} ${key}`);
   return new Map(messages.map((message) => [message, factsOf(line, message, index)]));
 }
 
@@ -178,14 +174,14 @@ async function restoredSuppressions(
   facts: readonly Fact[],
 ): Promise<Fact[]> {
   const hashed = facts.filter(({ kind }) => kind === "hashed");
-  const key = hashed[0]?.value ?? null;
-  if (key === null) return [];
-  const addresses = new Set(hashed.map((fact) => fact.key));
+  const key = hashed[0]?.value;
+  if (!key) return [];
+  const erased = { key, addresses: new Set(hashed.map((fact) => fact.key)) };
   const restored: Fact[] = [];
   for (const address of new Set(messages.map(replyTo))) {
-    const value = await restoreSuppression(q, channel, address, { key, addresses });
-    const fact = { kind: "suppressed", key: keyOf(address), value, extra: null, number: null, place: null };
-    if (value !== null) restored.push(fact);
+    const value = await restoreSuppression(q, channel, address, erased);
+    const fact = { kind: "suppressed", key: keyOf(address), extra: null, number: null, place: null };
+    if (value !== null) restored.push({ ...fact, value });
   }
   return restored;
 }

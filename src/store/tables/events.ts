@@ -312,20 +312,6 @@ export async function postponeEvent(
   );
 }
 
-export interface AttachmentRow {
-  readonly name: string;
-  readonly media_type: string;
-  readonly size: number | null;
-}
-
-/** Returns the attachments whose names the agent gets. */
-export async function attachmentsOf(q: Query, event: number): Promise<AttachmentRow[]> {
-  return q.all<AttachmentRow>(
-    "SELECT name, media_type, size FROM attachments WHERE event = $1 AND named = 1 ORDER BY position",
-    event,
-  );
-}
-
 /** Condition for messages that are subject to the cap of the channel. */
 const underCap = `kind = 'message' AND COALESCE(code, '') NOT IN ('released', '${exempt}')`;
 const dueOrCapped = `(due_at <= now_ms() OR code = '${cappedCode}')`;

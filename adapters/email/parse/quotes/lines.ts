@@ -80,7 +80,7 @@ const unmarked = (text: string) => text.replace(/^[>\s]{1,20}/, "");
 function startOf(
   texts: readonly string[],
   at: number,
-  labels: Headings,
+  labels: ReturnType<typeof labelReader>,
   { tails, isOwn }: ScanOptions,
 ): "tail" | "forward" | null {
   const text = (texts[at] ?? "").trim();
@@ -99,7 +99,7 @@ function startOf(
 function markAttribution(
   lines: Mutable[],
   end: number,
-  labels: Headings,
+  labels: ReturnType<typeof labelReader>,
   { tails, isOwn }: ScanOptions,
 ): void {
   let joined = "";
@@ -143,7 +143,11 @@ function markAttribution(
 
 /** Returns the first line of the quote. Yandex writes a rule, "To:" and "Subject:" above its
  *  attribution; all of them belong to the quote. */
-function aboveAttribution(lines: readonly Mutable[], start: number, labels: Headings): number {
+function aboveAttribution(
+  lines: readonly Mutable[],
+  start: number,
+  labels: ReturnType<typeof labelReader>,
+): number {
   let top = start;
   while (top > 0 && start - top < 4 && labels(top - 1) !== null) top--;
   return top < start && isRule((lines[top - 1]?.text ?? "").trim()) ? top - 1 : start;
@@ -222,11 +226,10 @@ interface Label {
   /** True for "Date" and its translations. Mail clients write "Sent" when they omit the addresses. */
   readonly generic: boolean;
 }
-type Headings = (at: number) => Label | null;
 
 /** Reads the header label of a line. The result is cached, because a block of labels is inspected from
  *  each of its lines. */
-function labelReader(texts: readonly string[]): Headings {
+function labelReader(texts: readonly string[]): (at: number) => Label | null {
   const known = new Map<number, Label | null>();
   return (at) => {
     let label = known.get(at);
@@ -242,7 +245,7 @@ function labelReader(texts: readonly string[]): Headings {
  *  above a quoted message; else null. A form or a timetable ("From: Berlin, To: Munich, Date: May,
  *  Subject: trip") does not count: "From" must have an address, or the block must have a subject and
  *  "Sent". */
-function senderOfBlock(at: number, labels: Headings): string | null {
+function senderOfBlock(at: number, labels: ReturnType<typeof labelReader>): string | null {
   if (at < 0) return null;
   const first = labels(at);
   if (first === null) return null;
