@@ -174,6 +174,8 @@ export async function plan(
           "  responders:",
           `    first: { email: ${quoted(responder)} }`,
           "  fallback: { notify: [ first ] }",
+          // No webhook reports an escalation of the embedded platform, and asking it costs nothing.
+          ...(by.kind === "model" ? ["  poll: 1m"] : []),
         ]),
     ...(isService(config) ? [] : ["store: sqlite:bridgehead.db"]),
   ];

@@ -142,7 +142,10 @@ async function initialize(
   prompter.report("done", `written: ${path}`);
   if (old !== null) prompter.report("note", `the earlier configuration is kept as ${old}`);
   if (planned.text.includes("mode: shadow"))
-    prompter.report("note", "mode: shadow: replies wait for you; see bridgehead outbox list --state held");
+    prompter.report(
+      "note",
+      "mode: shadow: replies wait for you; see outbox list --state held, and outbox release <id>",
+    );
   prompter.end(nextCommands(path));
 }
 
