@@ -2,7 +2,7 @@
 // the skipped hour does not exist. On the day of the change back the repeated hour counts both times.
 
 const minuteMs = 60_000;
-const dayMs = 86_400_000;
+export const dayMs = 86_400_000;
 const minutesOfDay = 1440;
 /** The search for the next on-duty time ends after this many milliseconds. */
 const horizonMs = 400 * dayMs;

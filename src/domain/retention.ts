@@ -1,5 +1,7 @@
 // Retention: how long data is kept under the configuration and the DATA_RETENTION skill of an agent.
 
+import { dayMs } from "./hours.ts";
+
 /** How long data is kept, in milliseconds. */
 export interface RetentionAges {
   /** Raw messages, attachments and sent files. */
@@ -18,8 +20,6 @@ export interface RetentionSkill {
   /** anonymizeConversationUsers: names and addresses are erased. */
   readonly people: boolean;
 }
-
-const dayMs = 86_400_000;
 
 /** Returns the shorter of both ages for each kind of data: a skill never keeps data longer than the configuration. Raw
  *  messages contain texts, names and addresses, so both flags apply to them. */
