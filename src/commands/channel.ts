@@ -14,7 +14,7 @@ import {
 import { type ChannelPause, everyChannel } from "../store/tables/pauses.ts";
 import { type Command, exitCodes, type Io, problemLine } from "./io.ts";
 import { useStore } from "./store/open.ts";
-import { type Column, clean, jsonText, listing, when } from "./text.ts";
+import { clean, jsonText, type ListColumn, listing, when } from "./text.ts";
 
 interface ChannelOptions {
   readonly config: string;
@@ -99,7 +99,7 @@ const stillPaused = ({ channel, since, reason }: ChannelPause): string =>
     ? `all channels are paused since ${when(since)} (${reason}): bridgehead resume`
     : `channel ${channel} is still paused since ${when(since)} (${reason}): bridgehead resume ${channel}`;
 
-const columns: readonly Column[] = [
+const columns: readonly ListColumn[] = [
   { head: "CHANNEL" },
   { head: "ADAPTER" },
   { head: "AGENT" },

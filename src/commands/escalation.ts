@@ -18,10 +18,10 @@ import type { Io } from "./io.ts";
 import { exitCodes, problemLine } from "./io.ts";
 import { useStore } from "./store/open.ts";
 import {
-  type Column,
   cleanLines,
   details as detailsText,
   jsonText,
+  type ListColumn,
   listing,
   relative,
   stamp,
@@ -72,7 +72,7 @@ export async function run(options: EscalationOptions, io: Io): Promise<number> {
   });
 }
 
-const columns: readonly Column[] = [
+const columns: readonly ListColumn[] = [
   { head: "NUMBER", right: true },
   { head: "OPENED (UTC)" },
   { head: "AGO", right: true },

@@ -166,7 +166,7 @@ export function wrapped(text: string, most: number): string[] {
 
 /** A column of a table. `flexible` columns are cut when the table is wider than the terminal. `state` columns are
  *  coloured by their value. */
-export interface Column {
+export interface ListColumn {
   readonly head: string;
   readonly flexible?: true;
   readonly state?: true;
@@ -178,7 +178,7 @@ const narrowest = 8;
 /** Formats a table. Each column has the width of its widest cell, with two spaces between columns. On a terminal the
  *  flexible columns are cut so that a row is one line; redirected output is complete. */
 export function listing(
-  columns: readonly Column[],
+  columns: readonly ListColumn[],
   rows: readonly (readonly string[])[],
   io: Pick<Io, "screen">,
 ): string {

@@ -287,8 +287,13 @@ async function copyMeta(source: Database, q: Query): Promise<void> {
     );
 }
 
-/** Copied numbers do not advance the sequences. */
+/** Copied numbers do not advance the sequences: those of identity columns, and that of escalations. */
 async function continueSequences(q: Query): Promise<void> {
-  await q.all("SELECT setval(pg_get_serial_sequence('events', 'id'), GREATEST(MAX(id), 1)) FROM events");
+  const tables = await q.all<{ name: string }>(
+    `SELECT table_name AS name FROM information_schema.columns
+     WHERE table_schema = current_schema() AND column_name = 'id' AND is_identity = 'YES'`,
+  );
+  for (const { name } of tables)
+    await q.all(`SELECT setval(pg_get_serial_sequence('${name}', 'id'), GREATEST(MAX(id), 1)) FROM ${name}`);
   await q.all("SELECT setval('escalation_numbers', GREATEST(MAX(number), 1)) FROM escalations");
 }

@@ -11,6 +11,7 @@ import { systemClock } from "../../src/ops/clock.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { resendDraft } from "../../src/store/operators/outbox.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
+import { recordAction } from "../../src/store/tables/actions.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { eventually } from "../app/eventually.ts";
 import { type Letter, letter } from "../app/letters.ts";
@@ -82,6 +83,8 @@ describeReal("store copy", missing, () => {
       code: exitCodes.failed,
       err: expect.stringContaining("another Bridgehead process is running"),
     });
+    // The operator's next action continues the numbers of the copied ones.
+    await world.app().db.tx((q) => recordAction(q, { action: "answer", actor: "dora" }, { event: 1 }));
     await world.stop(100);
     world.smtp.heal();
     world.model.release();

@@ -15,10 +15,10 @@ import { type EventSummary, readEvents } from "../../store/operators/inbox.ts";
 import type { Io } from "../io.ts";
 import { exitCodes } from "../io.ts";
 import { withStore } from "../store/open.ts";
-import { type Column, details, jsonText, listing, relative, stamp, when } from "../text.ts";
+import { details, jsonText, type ListColumn, listing, relative, stamp, when } from "../text.ts";
 import { timelineText } from "./timeline.ts";
 
-interface ListedConversation {
+interface SearchOptions {
   readonly config: string;
   readonly limit: number;
   /** Epoch milliseconds. */
@@ -26,11 +26,11 @@ interface ListedConversation {
   readonly json?: boolean;
 }
 
-export interface FindOptions extends ListedConversation {
+export interface FindOptions extends SearchOptions {
   readonly query: readonly string[];
 }
 
-export interface ConversationOptions extends ListedConversation {
+export interface ConversationOptions extends SearchOptions {
   readonly action: "list" | "show";
   readonly query: readonly string[];
   readonly state?: "attention" | "waiting";
@@ -39,17 +39,14 @@ export interface ConversationOptions extends ListedConversation {
 }
 
 /** A match with its conversation, or with its message when it belongs to none. */
-interface FoundMatch extends Found {
+interface Match extends Found {
   readonly summary: ConversationSummary | null;
   readonly message: EventSummary | null;
 }
 
-const narrowed = ({ since, limit }: ListedConversation) => ({
-  limit,
-  ...(since === undefined ? {} : { since }),
-});
+const narrowed = ({ since, limit }: SearchOptions) => ({ limit, ...(since === undefined ? {} : { since }) });
 
-async function matchesOf(q: Query, query: string, options: ListedConversation): Promise<FoundMatch[]> {
+async function matchesOf(q: Query, query: string, options: SearchOptions): Promise<Match[]> {
   const found = await findIn(q, query, narrowed(options));
   const summaries = await summariesOf(
     q,
@@ -66,7 +63,7 @@ async function matchesOf(q: Query, query: string, options: ListedConversation): 
   }));
 }
 
-const columns: readonly Column[] = [
+const columns: readonly ListColumn[] = [
   { head: "TIME (UTC)" },
   { head: "AGO", right: true },
   { head: "STATE", state: true },
@@ -77,7 +74,7 @@ const columns: readonly Column[] = [
   { head: "SHOW" },
 ];
 
-function matchRow({ summary, message, at }: FoundMatch, now: number): string[] {
+function matchRow({ summary, message, at }: Match, now: number): string[] {
   if (summary !== null) return summaryRow(summary, now, at, message?.subject ?? null);
   const reason = [message?.code, message?.reason].filter(Boolean).join(": ");
   return [

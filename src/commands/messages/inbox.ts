@@ -16,7 +16,7 @@ import { answeredBefore, releaseHeld } from "../../store/restored.ts";
 import type { Io } from "../io.ts";
 import { exitCodes } from "../io.ts";
 import { withStore } from "../store/open.ts";
-import { type Column, details, jsonText, listing, operatorOf, relative, stamp, when } from "../text.ts";
+import { details, jsonText, type ListColumn, listing, operatorOf, relative, stamp, when } from "../text.ts";
 import { type RepairOptions, runRepair } from "./repair.ts";
 import { timelineText } from "./timeline.ts";
 
@@ -77,7 +77,7 @@ async function releaseAll(
 /** Those that need an operator come first. */
 const unanswered = ["held", "failed", "ignored"] as const;
 
-const columns: readonly Column[] = [
+const columns: readonly ListColumn[] = [
   { head: "NUMBER", right: true },
   { head: "ARRIVED (UTC)" },
   { head: "AGO", right: true },

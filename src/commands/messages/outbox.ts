@@ -10,10 +10,10 @@ import type { Io } from "../io.ts";
 import { exitCodes } from "../io.ts";
 import { withStore } from "../store/open.ts";
 import {
-  type Column,
   cleanLines,
   details,
   jsonText,
+  type ListColumn,
   listing,
   relative,
   span,
@@ -49,7 +49,7 @@ export function run(options: OutboxOptions, io: Io): Promise<number> {
   });
 }
 
-const columns: readonly Column[] = [
+const columns: readonly ListColumn[] = [
   { head: "DRAFT" },
   { head: "STATE", state: true },
   { head: "CHANNEL" },

@@ -14,7 +14,7 @@ import {
 import type { Command, Io } from "../io.ts";
 import { exitCodes } from "../io.ts";
 import { withStore } from "../store/open.ts";
-import { type Column, jsonText, listing, operatorOf } from "../text.ts";
+import { jsonText, type ListColumn, listing, operatorOf } from "../text.ts";
 
 export interface RepairOptions {
   readonly ids?: readonly string[];
@@ -96,7 +96,7 @@ function selectionOf(
   return { code: wanted, ...(channel === undefined ? {} : { channel }) };
 }
 
-const columns: readonly Column[] = [
+const columns: readonly ListColumn[] = [
   { head: "IN" },
   { head: "CHANNEL" },
   { head: "STATE", state: true },

@@ -12,7 +12,7 @@ import {
 import { conversationHistory, type History } from "../../store/operators/history.ts";
 import { type EventSummary, readEvents, readRaw } from "../../store/operators/inbox.ts";
 import type { ConsoleContext, ConsoleEnv } from "../context.ts";
-import { frameDocument, frameHeaders, mailHtml } from "../mail-html.ts";
+import { frameDocument, frameHeaders, mailHtml } from "../mail/html.ts";
 import { type Markup, page, when, withQuery } from "../page.ts";
 import { levelOf, timeline } from "../timeline.ts";
 
@@ -21,7 +21,7 @@ const rowsOfPage = 50;
 const mostSteps = 100;
 const allSteps = 2000;
 
-interface ConversationLine {
+interface ShownConversation {
   readonly path: string;
   readonly at: number;
   readonly state: string;
@@ -96,7 +96,7 @@ async function load(
   query: string,
   channel: string,
   state: string,
-): Promise<readonly ConversationLine[]> {
+): Promise<readonly ShownConversation[]> {
   const wanted: "attention" | "waiting" | null = state === "attention" || state === "waiting" ? state : null;
   const narrowed = channel === "" ? {} : { channel };
   if (query === "") {
@@ -113,7 +113,7 @@ async function load(
     found.flatMap(({ event }) => event ?? []),
   );
   return found
-    .flatMap(({ conversation, event, at }): readonly ConversationLine[] => {
+    .flatMap(({ conversation, event, at }): readonly ShownConversation[] => {
       const summary = summaries.get(conversation ?? "");
       const message = messages.get(event ?? 0);
       if (summary !== undefined) return [{ ...summaryRow(summary, message?.subject), at }];
@@ -123,10 +123,10 @@ async function load(
     .filter((row) => wanted === null || matches(row, wanted));
 }
 
-const matches = ({ state, escalation }: ConversationLine, wanted: "attention" | "waiting"): boolean =>
+const matches = ({ state, escalation }: ShownConversation, wanted: "attention" | "waiting"): boolean =>
   wanted === "waiting" ? state === "waiting" : state === "held" || state === "failed" || escalation !== null;
 
-function summaryRow(summary: ConversationSummary, subject?: string | null): ConversationLine {
+function summaryRow(summary: ConversationSummary, subject?: string | null): ShownConversation {
   const { id, at, state, channel, person, person_name, escalation, reason } = summary;
   return {
     path: `/conversations/${encodeURIComponent(id)}`,
@@ -149,7 +149,7 @@ const messageRow = ({
   subject,
   code,
   reason,
-}: EventSummary): ConversationLine => ({
+}: EventSummary): ShownConversation => ({
   path: `/messages/${id}`,
   at: received_at,
   state: state === "stored" ? "waiting" : state,
@@ -176,7 +176,7 @@ function searchForm(context: ConsoleContext, query: string, channel: string, sta
   </form>`;
 }
 
-function table(rows: readonly ConversationLine[], query: string, all: string): Markup {
+function table(rows: readonly ShownConversation[], query: string, all: string): Markup {
   if (rows.length === 0)
     return html`<section class="panel"><p class="empty">${query === "" ? "No conversations." : html`Nothing matches. <a href="${all}">Show all</a>`}</p></section>`;
   return html`<section class="panel flush"><div class="scroll"><table class="cards">

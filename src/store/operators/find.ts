@@ -2,6 +2,7 @@
 // looked up in indexes. Parts of addresses and words of subjects are compared with the search index of the events
 // (newest first) and with the conversations; neither contains the text of a message.
 
+import { setImmediate } from "node:timers/promises";
 import type { Query, Value } from "../driver.ts";
 import { fromListed, listOf } from "../many.ts";
 
@@ -19,6 +20,8 @@ export interface Found {
 /** Longest query that is compared; the search columns are not longer. */
 const longestQuery = 250;
 const mostWords = 8;
+/** Ids of the platform that no index has are searched only for a query of this form. */
+const looksLikeId = /^(?=.*[\d_])[\w-]{8,}$/;
 /** A longer number may also be a part of a telephone number or of a subject. */
 const longestNumber = 4;
 
@@ -42,7 +45,7 @@ export async function find(
     ...(await byEvents(q, words, since, limit)),
     ...(await byConversations(q, words, since, limit)),
   ];
-  if (found.length > 0 || words.length > 1) return merged(found, since, limit);
+  if (found.length > 0 || !looksLikeId.test(query)) return merged(found, since, limit);
   return merged(await byPlatformMessage(q, query), since, limit);
 }
 
@@ -133,34 +136,91 @@ function contains(
   return { sql: conditions.join(" AND "), values };
 }
 
-async function byEvents(q: Query, words: readonly string[], since: number, limit: number): Promise<Found[]> {
-  const matches = contains(["sender", "subject", "cited"], words, 3);
-  return q.all<Found>(
-    `SELECT events.conversation, events.id AS event, events.received_at AS at, 'subject or sender' AS what FROM (
-       SELECT id FROM events WHERE kind = 'message' AND received_at >= $1 AND ${matches.sql}
-       ORDER BY received_at DESC LIMIT $2
-     ) AS hits JOIN events ON events.id = hits.id`,
-    since,
-    limit * 20,
-    ...matches.values,
-  );
+/** Rows that one statement compares. SQLite reads on the thread that serves sockets, so other work runs in between. */
+const chunk = 20_000;
+
+interface Chunk {
+  readonly rows: readonly Found[];
+  /** Where the next chunk begins; undefined at the end. */
+  readonly next: Value | undefined;
 }
 
-const byConversations = (
+/** Reads chunks, newest first, until `most` rows are found or all are read. */
+async function inChunks(
+  first: Value,
+  most: number,
+  read: (from: Value) => Promise<Chunk>,
+): Promise<readonly Found[]> {
+  const found: Found[] = [];
+  for (let from = first; ; ) {
+    const { rows, next } = await read(from);
+    found.push(...rows);
+    if (next === undefined || found.length >= most) return found;
+    from = next;
+    await setImmediate();
+  }
+}
+
+const inTime = "kind = 'message' AND received_at >= $1 AND received_at < $2 ORDER BY received_at DESC";
+
+async function byEvents(
   q: Query,
   words: readonly string[],
   since: number,
   limit: number,
-): Promise<Found[]> => {
-  const matches = contains(["person", "person_name", "subject"], words, 3);
-  return q.all<Found>(
-    `SELECT id AS conversation, CAST(NULL AS BIGINT) AS event, opened_at AS at, 'person or subject' AS what FROM conversations
-     WHERE opened_at >= $1 AND ${matches.sql} ORDER BY id DESC LIMIT $2`,
-    since,
-    limit,
-    ...matches.values,
-  );
-};
+): Promise<readonly Found[]> {
+  const matches = contains(["sender", "subject", "cited"], words, 4);
+  return inChunks(Number.MAX_SAFE_INTEGER, limit * 20, async (before) => {
+    const rows = await q.all<Found>(
+      `SELECT events.conversation, events.id AS event, events.received_at AS at, 'subject or sender' AS what FROM (
+         SELECT id FROM (
+           SELECT id, sender, subject, cited FROM events WHERE ${inTime} LIMIT ${chunk}
+         ) AS part WHERE ${matches.sql} LIMIT $3
+       ) AS hits JOIN events ON events.id = hits.id`,
+      since,
+      before,
+      limit * 20,
+      ...matches.values,
+    );
+    // The last row of the chunk is read again with its neighbours of the same millisecond.
+    const last = await q.one<{ at: number }>(
+      `SELECT received_at AS at FROM events WHERE ${inTime} LIMIT 1 OFFSET ${chunk - 1}`,
+      since,
+      before,
+    );
+    return { rows, next: last && (last.at + 1 < Number(before) ? last.at + 1 : last.at) };
+  });
+}
+
+/** Conversations in the order of their ids, below the id $2; an empty one stands for all. */
+const inOrder = (before: Value): string =>
+  `opened_at >= $1 AND ${before === "" ? "CAST($2 AS TEXT) = ''" : "id < $2"} ORDER BY id DESC`;
+
+async function byConversations(
+  q: Query,
+  words: readonly string[],
+  since: number,
+  limit: number,
+): Promise<readonly Found[]> {
+  const matches = contains(["person", "person_name", "subject"], words, 4);
+  return inChunks("", limit, async (before) => {
+    const rows = await q.all<Found>(
+      `SELECT id AS conversation, CAST(NULL AS BIGINT) AS event, opened_at AS at, 'person or subject' AS what FROM (
+         SELECT id, opened_at, person, person_name, subject FROM conversations WHERE ${inOrder(before)} LIMIT ${chunk}
+       ) AS part WHERE ${matches.sql} LIMIT $3`,
+      since,
+      before,
+      limit,
+      ...matches.values,
+    );
+    const last = await q.one<{ id: string }>(
+      `SELECT id FROM conversations WHERE ${inOrder(before)} LIMIT 1 OFFSET ${chunk - 1}`,
+      since,
+      before,
+    );
+    return { rows, next: last?.id };
+  });
+}
 
 /** Messages of the platform, by their ids there. Read through all questions and replies, so it is tried last. */
 const byPlatformMessage = (q: Query, id: string): Promise<Found[]> =>
@@ -170,7 +230,7 @@ const byPlatformMessage = (q: Query, id: string): Promise<Found[]> =>
     id,
   );
 
-export type FoundStanding =
+export type SummaryState =
   | "held"
   | "failed"
   | "waiting"
@@ -191,7 +251,7 @@ export interface ConversationSummary {
   readonly platform_id: string | null;
   readonly opened_at: number;
   /** State of its newest message and of the answer to it. */
-  readonly state: FoundStanding;
+  readonly state: SummaryState;
   readonly reason: string | null;
   /** Number of the unclosed escalation; null without one. */
   readonly escalation: number | null;
@@ -270,7 +330,7 @@ function standingOf(row: SummaryRow): Pick<ConversationSummary, "state" | "reaso
   return { state: draft === null && turn === null ? "empty" : "answered", reason: null };
 }
 
-export interface FoundFilter {
+export interface ConversationFilter {
   readonly channel?: string;
   /** Epoch milliseconds. */
   readonly since?: number;
@@ -280,7 +340,10 @@ export interface FoundFilter {
 }
 
 /** Returns conversations, those with the newest activity first. */
-export async function listConversations(q: Query, filter: FoundFilter): Promise<ConversationSummary[]> {
+export async function listConversations(
+  q: Query,
+  filter: ConversationFilter,
+): Promise<ConversationSummary[]> {
   const { channel = "", since = 0, state, limit } = filter;
   const from = state === undefined ? recent : { attention, waiting }[state];
   const rows = await q.all<{ conversation: string }>(
@@ -317,7 +380,7 @@ const attention = `
   UNION ALL SELECT conversation, channel, updated_at FROM (
     SELECT conversation, channel, updated_at FROM drafts WHERE state = 'failed' ORDER BY updated_at DESC LIMIT $3) AS failed
   UNION ALL SELECT conversation, channel, opened_at FROM escalations WHERE state = 'open'
-  UNION ALL SELECT conversation, channel, opened_at FROM escalations WHERE state = 'acknowledged'`;
+  UNION ALL SELECT conversation, channel, opened_at FROM escalations WHERE state = 'taken'`;
 
 const waiting = `
   SELECT conversation, channel, received_at AS at FROM events WHERE state = 'stored'

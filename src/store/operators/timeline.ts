@@ -75,7 +75,7 @@ const joined = (...parts: readonly (string | null | undefined)[]): string | null
   parts.filter((part) => part !== null && part !== undefined && part !== "").join(": ") || null;
 
 /** The fields of stored events that the timeline shows; the body may come from any adapter version. */
-interface TimelineBody {
+interface StoredBody {
   readonly text?: unknown;
   readonly state?: unknown;
   readonly code?: unknown;
@@ -86,9 +86,9 @@ interface TimelineBody {
   readonly about?: { readonly key?: unknown; readonly sent?: unknown };
 }
 
-function bodyOf(event: EventHistory): TimelineBody {
+function bodyOf(event: EventHistory): StoredBody {
   try {
-    return JSON.parse(event.body) as TimelineBody;
+    return JSON.parse(event.body) as StoredBody;
   } catch {
     return {};
   }
@@ -133,7 +133,7 @@ function eventEntry(event: EventHistory, history: History): TimelineEntry {
   };
 }
 
-function receiptEntry(event: EventHistory, body: TimelineBody, { drafts }: History): TimelineEntry {
+function receiptEntry(event: EventHistory, body: StoredBody, { drafts }: History): TimelineEntry {
   const sent = Array.isArray(body.about?.sent) ? (body.about.sent as unknown[]) : [];
   const key = word(body.about?.key);
   const draft = drafts.find(({ id, external_id }) => id === key || sent.includes(external_id));
@@ -242,9 +242,9 @@ function draftEntries(draft: DraftHistory): TimelineEntry[] {
 }
 
 const notificationTitles: Readonly<Record<string, string>> = {
-  opened: "notified",
+  told: "notified",
   again: "reminded",
-  acknowledged: "informed of the acknowledgement",
+  taken: "told who acknowledged it",
   customer: "passed on a message of the customer",
   said: "answered",
 };
@@ -277,7 +277,7 @@ function escalationEntries(escalation: EscalationHistory): TimelineEntry[] {
   ];
   if (escalation.acknowledged_at !== null)
     entries.push({
-      ...instant("escalation", escalation.acknowledged_at, "acknowledged"),
+      ...instant("escalation", escalation.acknowledged_at, "taken"),
       title: `${name} acknowledged by ${escalation.acknowledged_by ?? "(erased)"}`,
     });
   if (escalation.closed_at !== null)

@@ -1,9 +1,9 @@
 // The HTML part of a stored mail, for a frame of the console. Any stranger can send it, so it is parsed and sanitized in a
-// worker thread with limits on time and memory (mail-worker.ts), and shown in a frame without scripts and network.
+// worker thread with limits on time and memory (worker.ts), and shown in a frame without scripts and network.
 
 import { Worker } from "node:worker_threads";
-import { after } from "../ops/clock.ts";
-import type { MailJob, MailResult } from "./mail-worker.ts";
+import { after } from "../../ops/clock.ts";
+import type { MailJob, MailResult } from "./worker.ts";
 
 /** Larger mails are not shown as HTML; they can be downloaded. */
 const mostBytes = 10_485_760;
@@ -11,7 +11,7 @@ const mostBytes = 10_485_760;
 const heapMb = 160;
 
 /** The worker file has the extension of this one: .ts from source, .js in the build. */
-const source = new URL("./mail-worker.ts", import.meta.url);
+const source = new URL("./worker.ts", import.meta.url);
 const workerFile = import.meta.url.endsWith(".ts") ? source : new URL(source.href.replace(/ts$/, "js"));
 
 /** Returns the sanitized HTML part of a mail; null when it has none. Rejects when the mail takes longer than `limitMs`
