@@ -22,7 +22,7 @@ interface BundleOptions {
   readonly online?: boolean;
 }
 
-interface Entry {
+interface BundleEntry {
   readonly name: string;
   readonly what: string;
   readonly text: string;
@@ -50,7 +50,7 @@ export async function run(options: BundleOptions, io: Io): Promise<number> {
   return exitCodes.ok;
 }
 
-async function collect(options: BundleOptions, config: Config | null, io: Io): Promise<Entry[]> {
+async function collect(options: BundleOptions, config: Config | null, io: Io): Promise<BundleEntry[]> {
   const json = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
   const findings = await diagnose({ config: options.config, online: options.online === true }, io);
   const admin = config === null ? null : adminUrl(config);
@@ -226,7 +226,7 @@ function encodings(text: string): string[] {
 }
 
 /** A tar archive in the ustar format (POSIX.1-1988). Names are shorter than 100 bytes. */
-function tar(entries: readonly Entry[], now: number): Buffer {
+function tar(entries: readonly BundleEntry[], now: number): Buffer {
   const parts = entries.flatMap(({ name, text }) => {
     const bytes = Buffer.from(text);
     const header = Buffer.alloc(512);

@@ -39,14 +39,14 @@ export interface ConversationOptions extends SearchOptions {
 }
 
 /** A match with its conversation, or with its message when it belongs to none. */
-interface Match extends Found {
+interface FoundMatch extends Found {
   readonly summary: ConversationSummary | null;
   readonly message: EventSummary | null;
 }
 
 const narrowed = ({ since, limit }: SearchOptions) => ({ limit, ...(since === undefined ? {} : { since }) });
 
-async function matchesOf(q: Query, query: string, options: SearchOptions): Promise<Match[]> {
+async function matchesOf(q: Query, query: string, options: SearchOptions): Promise<FoundMatch[]> {
   const found = await findIn(q, query, narrowed(options));
   const summaries = await summariesOf(
     q,
@@ -74,7 +74,7 @@ const columns: readonly ListColumn[] = [
   { head: "SHOW" },
 ];
 
-function matchRow({ summary, message, at }: Match, now: number): string[] {
+function matchRow({ summary, message, at }: FoundMatch, now: number): string[] {
   if (summary !== null) return summaryRow(summary, now, at, message?.subject ?? null);
   const reason = [message?.code, message?.reason].filter(Boolean).join(": ");
   return [

@@ -144,7 +144,7 @@ function backupsWith(
   return [...new Set([...beside, ...others])].filter((path) => countInFile(path, addresses) > 0).sort();
 }
 
-interface Users {
+interface PlatformUsers {
   readonly clients: readonly {
     readonly client: ReturnType<typeof createClient>;
     readonly ids: readonly string[];
@@ -153,7 +153,7 @@ interface Users {
 
 /** Finds the users of the person's conversations on the platform. Returns the exit code when the configuration with its
  *  keys cannot be read. */
-async function platformUsers(options: EraseOptions, records: PersonRecords, io: Io): Promise<Users | number> {
+async function platformUsers(options: EraseOptions, records: PersonRecords, io: Io): Promise<PlatformUsers | number> {
   const loaded = await loadConfig(resolve(io.cwd, options.config), { env: io.env, adapters: loadAdapter });
   if (!loaded.ok) {
     for (const problem of loaded.problems) io.err(problemLine(problem));
@@ -181,7 +181,7 @@ async function platformUsers(options: EraseOptions, records: PersonRecords, io: 
   return { clients };
 }
 
-async function deleteUsers({ clients }: Users, io: Io): Promise<{ deleted: number; failed: string[] }> {
+async function deleteUsers({ clients }: PlatformUsers, io: Io): Promise<{ deleted: number; failed: string[] }> {
   const failed: string[] = [];
   let deleted = 0;
   for (const { client, ids } of clients) {

@@ -330,7 +330,7 @@ function standingOf(row: SummaryRow): Pick<ConversationSummary, "state" | "reaso
   return { state: draft === null && turn === null ? "empty" : "answered", reason: null };
 }
 
-export interface ConversationFilter {
+export interface FoundFilter {
   readonly channel?: string;
   /** Epoch milliseconds. */
   readonly since?: number;
@@ -342,7 +342,7 @@ export interface ConversationFilter {
 /** Returns conversations, those with the newest activity first. */
 export async function listConversations(
   q: Query,
-  filter: ConversationFilter,
+  filter: FoundFilter,
 ): Promise<ConversationSummary[]> {
   const { channel = "", since = 0, state, limit } = filter;
   const from = state === undefined ? recent : { attention, waiting }[state];

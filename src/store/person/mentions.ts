@@ -4,7 +4,7 @@
 import { closeSync, existsSync, openSync, readSync } from "node:fs";
 import type { Database, Query, Value } from "../driver.ts";
 
-interface Column {
+interface MentionColumn {
   readonly name: string;
   readonly isKey: boolean;
 }
@@ -89,7 +89,7 @@ async function eraseBytes(db: Database, addresses: readonly string[]): Promise<n
   }
 }
 
-type TextColumn = Column & { readonly isText: boolean };
+type TextColumn = MentionColumn & { readonly isText: boolean };
 
 async function textColumns(db: Database): Promise<readonly (readonly [string, readonly TextColumn[]])[]> {
   const rows = await db.read((q) =>
