@@ -3,7 +3,6 @@
 import { createHash } from "node:crypto";
 import { script } from "./script.ts";
 import { style } from "./style.ts";
-import { messageStyle } from "./style-messages.ts";
 
 interface Asset {
   readonly path: string;
@@ -17,6 +16,6 @@ function asset(name: string, type: string, text: string): Asset {
 }
 
 export const assets = {
-  style: asset("console.css", "text/css; charset=utf-8", style + messageStyle),
+  style: asset("console.css", "text/css; charset=utf-8", style),
   script: asset("console.js", "text/javascript; charset=utf-8", script),
 } as const;
