@@ -175,7 +175,7 @@ function facts({ details }: EscalationCase): Markup {
     ${fact("Opened", when(row.opened_at))}
     ${row.acknowledged_by === null ? "" : fact("Acknowledged", html`${row.acknowledged_by}${row.acknowledged_at === null ? "" : html`, ${when(row.acknowledged_at)}`}`)}
     ${row.closed_at === null ? "" : fact("Closed", html`${row.closed_by}, ${when(row.closed_at)}`)}
-    ${fact("Conversation", row.conversation)}
+    ${row.conversation === null ? "" : fact("Conversation", html`<a href="/conversations/${row.conversation}">${row.conversation}</a>`)}
     ${fact("On the platform", details.platformId ?? null)}
   </dl></section>`;
 }
