@@ -87,7 +87,7 @@ function listRow(row: EscalationRow, details: Details | undefined, now: number):
   return html`<tr>
     <th scope="row"><a href="${path}/${row.number}">${row.number}: ${row.topic ?? row.reason}</a>
       ${row.topic === null ? "" : html`<span class="muted">${row.reason}</span>`}</th>
-    <td data-label="State">${badge(row)}${holder ? html` <span class="muted">by ${holder}</span>` : ""}</td>
+    <td data-label="State"><div>${badge(row)}${holder ? html` <span class="muted">by ${holder}</span>` : ""}</div></td>
     <td data-label="Customer" class="wrap">${person ? (person.name ?? person.address) : ""}</td>
     <td data-label="Channel">${row.channel}</td>
     <td data-label="Opened">${when(row.opened_at)}${
@@ -224,9 +224,9 @@ function notifications(
       const colour = (states as Record<string, string>)[one.state ?? ""] ?? "off";
       return html`<tr>
         <th scope="row">${one.name}<span class="muted">${wayNames[one.way]}${one.way === "webhook" ? "" : ` ${one.address}`}</span></th>
-        <td data-label="What">${kindNames[one.kind]}<span class="muted">${when(one.made_at)}</span></td>
-        <td data-label="State"><span class="badge ${colour}">${deliveryText(one)}</span>${one.reason ? html`<span class="muted">${one.reason}</span>` : ""}</td>
-        <td data-label="Attempts">${made.map(({ started_at, outcome, detail }) => html`<div>${when(started_at)} ${outcome ?? "running"}${detail ? `: ${detail}` : ""}</div>`)}</td>
+        <td data-label="What"><div>${kindNames[one.kind]}<span class="muted">${when(one.made_at)}</span></div></td>
+        <td data-label="State"><div><span class="badge ${colour}">${deliveryText(one)}</span>${one.reason ? html`<span class="muted">${one.reason}</span>` : ""}</div></td>
+        <td data-label="Attempts"><div>${made.map(({ started_at, outcome, detail }) => html`<div>${when(started_at)} ${outcome ?? "running"}${detail ? `: ${detail}` : ""}</div>`)}</div></td>
       </tr>`;
     })}</tbody></table></div></section>`;
 }
