@@ -48,7 +48,7 @@ describe("a call", () => {
       ).toEqual(["message received", "question asked", "question answered", "reply queued", "reply sent"]),
     );
     const calls = world.log.filter(({ message }) => message === "call state changed");
-    expect(calls.at(-1)?.fields).toMatchObject({ state: "closed" });
+    expect(calls.map(({ fields }) => fields["state"])).toContain("closed");
     expect(calls[0]?.fields).toMatchObject({ state: "opened" });
     expect(calls[0]?.fields).toMatchObject({ session: call.sid, conversation: expect.any(String) as string });
   });

@@ -240,6 +240,7 @@ export function describeOperators(place: NewPlace): void {
       expect(busy?.paused_for).toBeGreaterThan(30_000);
       expect(busy?.oldest_turn).toBeGreaterThanOrEqual(5000);
       expect(busy?.oldest_draft).toBeGreaterThanOrEqual(0);
+      expect(busy?.oldest_waiting).toBeGreaterThanOrEqual(5000);
       expect(idle).toEqual({
         channel: "idle",
         cursor_age: null,
@@ -255,6 +256,7 @@ export function describeOperators(place: NewPlace): void {
         sessions: {},
         oldest_turn: null,
         oldest_draft: null,
+        oldest_waiting: null,
       });
     });
 

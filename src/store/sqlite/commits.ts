@@ -258,8 +258,8 @@ export class Commits {
     }
     void onDisk?.then(
       () => {
-        act();
         for (const { report } of later) report();
+        act();
       },
       (error: unknown) => later.forEach(({ one }) => one.reject(error)),
     );
