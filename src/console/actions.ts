@@ -16,7 +16,7 @@ export interface ItemAction {
   readonly why: string;
 }
 
-interface ActionResult {
+interface ItemsResult {
   readonly done: number;
   readonly skipped: number;
   /** Why the first of the skipped items was skipped. */
@@ -40,7 +40,7 @@ export async function actOn(
   context: ConsoleContext,
   action: ItemAction,
   ids: readonly string[],
-): Promise<ActionResult> {
+): Promise<ItemsResult> {
   const results: (string | null)[] = [];
   for (let from = 0; from < ids.length; from += batch)
     results.push(
@@ -59,7 +59,7 @@ export async function actOnGroup(
   context: ConsoleContext,
   action: ItemAction,
   group: { readonly channel: string; readonly reason: string },
-): Promise<ActionResult> {
+): Promise<ItemsResult> {
   const results: (string | null)[] = [];
   let after: string | undefined;
   for (;;) {
@@ -79,7 +79,7 @@ export async function actOnGroup(
   }
 }
 
-function resultOf(results: readonly (string | null)[]): ActionResult {
+function resultOf(results: readonly (string | null)[]): ItemsResult {
   const problems = results.filter((one) => one !== null);
   return { done: results.length - problems.length, skipped: problems.length, why: problems[0] ?? null };
 }

@@ -6,7 +6,7 @@ import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import { html } from "hono/html";
 import type { HtmlEscapedString } from "hono/utils/html";
-import { assets } from "./assets.ts";
+import { assets } from "./assets/assets.ts";
 import type { ConsoleEnv } from "./context.ts";
 import { csrfToken } from "./session.ts";
 

@@ -9,7 +9,7 @@ import { html } from "hono/html";
 import { type SSEStreamingApi, streamSSE } from "hono/streaming";
 import { isLoopback } from "../config/schema/values.ts";
 import { bound, type ListenAddress, limitedServer, urlOf } from "../http/listener.ts";
-import { assets } from "./assets.ts";
+import { assets } from "./assets/assets.ts";
 import type { ConsoleContext, ConsoleEnv, ConsolePage } from "./context.ts";
 import { done, here, localPath, mainHash, page, partHeader, shell } from "./page.ts";
 import { conversationsPage } from "./pages/conversations.ts";

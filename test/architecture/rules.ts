@@ -176,7 +176,7 @@ const stateWrites: Rule = (files) =>
 /** Where a duration may be written down: the table, the schedules of retries, the arithmetic of the calendar, the ranges of
  *  configuration keys, adapters, libraries of their own, the programs for trying out, the names of units, and a stylesheet. */
 const timed =
-  /^src\/(ops\/timing\.ts|domain\/(retry|hours|retention)\.ts|config\/schema\/|contract\/|client\/|platform\/|sandbox\/|escalation\/webhook\/|commands\/(demo|policy|text)\.ts|console\/style\.ts)/;
+  /^src\/(ops\/timing\.ts|domain\/(retry|hours|retention)\.ts|config\/schema\/|contract\/|client\/|platform\/|sandbox\/|escalation\/webhook\/|commands\/(demo|policy|text)\.ts|console\/assets\/)/;
 
 const durationPatterns: readonly RegExp[] = [
   // A name that tells a duration, with a number.

@@ -204,6 +204,8 @@ const pages = [
   ["/held?kind=messages", "held-messages"],
   ["/refused", "refused"],
   ["/messages/1", "message"],
+  ["/conversations", "conversations"],
+  ["/escalations", "escalations"],
   ["/nothing", "not-found"],
 ] as const;
 

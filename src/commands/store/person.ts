@@ -153,7 +153,11 @@ interface PlatformUsers {
 
 /** Finds the users of the person's conversations on the platform. Returns the exit code when the configuration with its
  *  keys cannot be read. */
-async function platformUsers(options: EraseOptions, records: PersonRecords, io: Io): Promise<PlatformUsers | number> {
+async function platformUsers(
+  options: EraseOptions,
+  records: PersonRecords,
+  io: Io,
+): Promise<PlatformUsers | number> {
   const loaded = await loadConfig(resolve(io.cwd, options.config), { env: io.env, adapters: loadAdapter });
   if (!loaded.ok) {
     for (const problem of loaded.problems) io.err(problemLine(problem));
@@ -181,7 +185,10 @@ async function platformUsers(options: EraseOptions, records: PersonRecords, io: 
   return { clients };
 }
 
-async function deleteUsers({ clients }: PlatformUsers, io: Io): Promise<{ deleted: number; failed: string[] }> {
+async function deleteUsers(
+  { clients }: PlatformUsers,
+  io: Io,
+): Promise<{ deleted: number; failed: string[] }> {
   const failed: string[] = [];
   let deleted = 0;
   for (const { client, ids } of clients) {

@@ -340,10 +340,7 @@ export interface FoundFilter {
 }
 
 /** Returns conversations, those with the newest activity first. */
-export async function listConversations(
-  q: Query,
-  filter: FoundFilter,
-): Promise<ConversationSummary[]> {
+export async function listConversations(q: Query, filter: FoundFilter): Promise<ConversationSummary[]> {
   const { channel = "", since = 0, state, limit } = filter;
   const from = state === undefined ? recent : { attention, waiting }[state];
   const rows = await q.all<{ conversation: string }>(
