@@ -182,7 +182,7 @@ const pauseTimes = [
 ] as const;
 
 const pauseForm = (c: Context<ConsoleEnv>, channel: string, label: string): Markup =>
-  html`<details class="act" id="pause-${channel}"><summary>Pause<span class="hidden"> ${label}</span>…</summary>${form(
+  html`<details class="act" id="pause-${channel}"><summary>Pause${channel === everyChannel ? " all" : html`<span class="hidden"> ${label}</span>`}…</summary>${form(
     c,
     "/channels/pause",
     html`<input type="hidden" name="channel" value="${channel}" />
@@ -195,5 +195,5 @@ const resumeForm = (c: Context<ConsoleEnv>, channel: string, label: string): Mar
   form(
     c,
     "/channels/resume",
-    html`<input type="hidden" name="channel" value="${channel}" /><button>Resume<span class="hidden"> ${label}</span></button>`,
+    html`<input type="hidden" name="channel" value="${channel}" /><button>Resume${channel === everyChannel ? " all" : html`<span class="hidden"> ${label}</span>`}</button>`,
   );

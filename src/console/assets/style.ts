@@ -150,6 +150,7 @@ iframe.mail{width:100%;min-width:min(40rem,80vw);height:24rem;border:1px solid v
 .steps>li{grid-template-columns:1fr}
 .top{flex-wrap:wrap;padding:.35rem 1rem 0;position:static}
 .top nav{order:9;flex-basis:100%;margin:0 -.5rem}
+.top ul{flex-wrap:wrap}
 .top .brand{flex:1}
 .top nav a{padding:.6rem .55rem}
 main{padding:1rem 1rem 3rem}
