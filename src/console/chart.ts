@@ -6,7 +6,7 @@ import type { ActivityReport, Hour } from "./activity.ts";
 import { count, type Markup, when } from "./page.ts";
 
 /** In the order in which the bars are drawn. */
-export const series = ["received", "answered", "refused", "held"] as const;
+const series = ["received", "answered", "refused", "held"] as const;
 type ChartSeries = (typeof series)[number];
 
 const labels: Readonly<Record<ChartSeries, string>> = {

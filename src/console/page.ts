@@ -92,6 +92,16 @@ ${body}
 export const form = (context: PageRequest, action: string, content: Markup, className = ""): Markup =>
   html`<form method="post" action="${action}" class="${className}"><input type="hidden" name="csrf" value="${csrfToken(context.get("session"))}" />${content}</form>`;
 
+/** Most characters of a reason that an operator gives, and of a path to return to. */
+export const mostReason = 200;
+export const mostPath = 2000;
+
+/** Returns the checked boxes of a list. */
+export async function checkedIds(context: PageRequest): Promise<string[]> {
+  const values = (await context.req.formData()).getAll("id");
+  return values.filter((value) => typeof value === "string");
+}
+
 /** Returns a text field of the form that was sent: without carriage returns and NUL, trimmed, at most `most` characters.
  *  Empty when it is missing. */
 export async function textField(context: PageRequest, name: string, most: number): Promise<string> {

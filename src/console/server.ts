@@ -73,7 +73,7 @@ function closeServer(server: Server): Promise<void> {
 const mostBytes = 2 ** 20;
 
 /** Creates the routes without a listener. */
-export function createConsole({ context, publicUrl, pages: more = [] }: ConsoleOptions): Hono<ConsoleEnv> {
+function createConsole({ context, publicUrl, pages: more = [] }: ConsoleOptions): Hono<ConsoleEnv> {
   const pages = [...standardPages, ...more];
   const app = new Hono<ConsoleEnv>();
   const publicAddress = publicUrl === undefined ? null : new URL(publicUrl);

@@ -5,7 +5,7 @@ import { html } from "hono/html";
 import { groupMessages, groupReplies } from "../../store/operators/worklists.ts";
 import { actOn, actOnGroup, type ItemAction, type ItemKind, listOf } from "../actions.ts";
 import type { ConsoleContext, ConsoleEnv } from "../context.ts";
-import { count, done, page } from "../page.ts";
+import { checkedIds, count, done, mostPath, mostReason, page, textField } from "../page.ts";
 import { filterOf, filters, groupList, itemTable, sumOf, tabsOf, type Wording } from "../worklist.ts";
 
 const wordings: Readonly<Record<ItemKind, Wording>> = {
@@ -48,22 +48,21 @@ export function heldPage(context: ConsoleContext): Hono<ConsoleEnv> {
     });
   });
   app.post("/act", async (c) => {
-    const fields = await c.req.formData();
-    const field = (name: string) => String(fields.get(name) ?? "");
-    const [kind, back] = [field("kind"), field("back")];
-    const ids = fields.getAll("id").map(String);
-    const group = fields.get("group");
+    const [kind, back] = [await textField(c, "kind", mostPath), await textField(c, "back", mostPath)];
+    const ids = await checkedIds(c);
+    const group = await textField(c, "group", mostPath);
     if (!isKind(kind)) return done(c, "/held", "This list does not exist.", "failed");
-    if (group === null && ids.length === 0) return done(c, back, "Nothing was selected.", "failed");
+    if (group === "" && ids.length === 0) return done(c, back, "Nothing was selected.", "failed");
     const action: ItemAction = {
       kind,
-      action: field("action") === "drop" ? "drop" : "release",
-      why: field("why").slice(0, 200),
+      action: (await textField(c, "action", mostPath)) === "drop" ? "drop" : "release",
+      why: await textField(c, "why", mostReason),
     };
+    const channel = await textField(c, "channel", mostPath);
     const result =
-      group === null
+      group === ""
         ? await actOn(context, action, ids)
-        : await actOnGroup(context, action, { channel: field("channel"), reason: String(group) });
+        : await actOnGroup(context, action, { channel, reason: group });
     const { done: changed, skipped, why } = result;
     context.log.info(
       { action: action.action, kind, done: changed, skipped },

@@ -5,7 +5,7 @@ import { html } from "hono/html";
 import { messageFate, showEvent } from "../../store/operators/inbox.ts";
 import { actOn } from "../actions.ts";
 import type { ConsoleContext, ConsoleEnv } from "../context.ts";
-import { done, form, type Markup, page, when } from "../page.ts";
+import { done, form, type Markup, mostPath, mostReason, page, textField, when } from "../page.ts";
 import { rawLinks } from "../timeline.ts";
 
 /** Most characters of the text that are shown. */
@@ -63,9 +63,8 @@ export function messagePage(context: ConsoleContext): Hono<ConsoleEnv> {
   });
   app.post("/:id{[0-9]+}/act", async (c) => {
     const id = c.req.param("id");
-    const fields = await c.req.formData();
-    const action = fields.get("action") === "drop" ? "drop" : "release";
-    const why = String(fields.get("why") ?? "").slice(0, 200);
+    const action = (await textField(c, "action", mostPath)) === "drop" ? "drop" : "release";
+    const why = await textField(c, "why", mostReason);
     const result = await actOn(context, { kind: "messages", action, why }, [id]);
     context.log.info({ action, event: Number(id), done: result.done }, "an operator acted in the console");
     if (result.why !== null) return done(c, `/messages/${id}`, result.why, "failed");

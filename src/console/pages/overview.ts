@@ -13,7 +13,7 @@ import { Activity, type ActivityReport } from "../activity.ts";
 import { type ChannelRow, channelTable, pauseOfAll, rowsOf } from "../channels.ts";
 import { activityChart, total } from "../chart.ts";
 import type { ConsoleContext, ConsoleEnv, StoreState } from "../context.ts";
-import { count, done, type Markup, page, when } from "../page.ts";
+import { count, done, type Markup, mostPath, mostReason, page, textField, when } from "../page.ts";
 
 /** Most escalations that the page lists. */
 const mostEscalations = 10;
@@ -39,13 +39,9 @@ export function overviewPage(context: ConsoleContext): Hono<ConsoleEnv> {
     });
   });
   app.post("/channels/pause", async (c) => {
-    const fields = await c.req.formData();
-    const channel = String(fields.get("channel"));
-    const time = duration.safeParse(fields.get("time"));
-    const reason =
-      String(fields.get("reason") ?? "")
-        .trim()
-        .slice(0, 200) || "no reason given";
+    const channel = await textField(c, "channel", mostPath);
+    const time = duration.safeParse(await textField(c, "time", mostPath));
+    const reason = (await textField(c, "reason", mostReason)) || "no reason given";
     if (!isKnown(context, channel)) return done(c, "/", "There is no such channel.", "failed");
     await pause(context.db, { channel, reason, forMs: time.success ? time.data : null });
     context.log.info({ channel }, "an operator paused a channel in the console");
@@ -56,7 +52,7 @@ export function overviewPage(context: ConsoleContext): Hono<ConsoleEnv> {
     );
   });
   app.post("/channels/resume", async (c) => {
-    const channel = String((await c.req.formData()).get("channel"));
+    const channel = await textField(c, "channel", mostPath);
     if (!isKnown(context, channel)) return done(c, "/", "There is no such channel.", "failed");
     const { ended } = await resume(context.db, channel);
     context.log.info({ channel }, "an operator resumed a channel in the console");

@@ -5,7 +5,7 @@ import { html } from "hono/html";
 import { groupMessages, listMessages } from "../../store/operators/worklists.ts";
 import { actOn } from "../actions.ts";
 import type { ConsoleContext, ConsoleEnv } from "../context.ts";
-import { count, done, page, withQuery } from "../page.ts";
+import { checkedIds, count, done, mostPath, page, textField, withQuery } from "../page.ts";
 import { filterOf, filters, itemTable } from "../worklist.ts";
 
 export function refusedPage(context: ConsoleContext): Hono<ConsoleEnv> {
@@ -33,14 +33,13 @@ export function refusedPage(context: ConsoleContext): Hono<ConsoleEnv> {
     });
   });
   app.post("/act", async (c) => {
-    const fields = await c.req.formData();
-    const ids = fields.getAll("id").map(String);
-    const back = fields.get("back");
-    if (ids.length === 0) return done(c, String(back), "Nothing was selected.", "failed");
+    const ids = await checkedIds(c);
+    const back = await textField(c, "back", mostPath);
+    if (ids.length === 0) return done(c, back, "Nothing was selected.", "failed");
     const result = await actOn(context, { kind: "messages", action: "release", why: "" }, ids);
     context.log.info({ action: "release", ...result, why: undefined }, "an operator acted in the console");
     const says = `${count(result.done)} will be answered.${result.skipped > 0 ? ` ${count(result.skipped)} skipped: ${result.why ?? ""}` : ""}`;
-    return done(c, String(back), says, result.skipped > 0 ? "failed" : "done");
+    return done(c, back, says, result.skipped > 0 ? "failed" : "done");
   });
   return app;
 }

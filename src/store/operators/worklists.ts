@@ -4,7 +4,7 @@
 import type { Query } from "../driver.ts";
 
 /** Most rows that a filter looks through. */
-export const mostScanned = 20_000;
+const mostScanned = 20_000;
 /** Most rows that a summary counts. */
 export const mostCounted = 5000;
 
