@@ -79,7 +79,7 @@ describe.each(["before", "after"] as const)("a command killed %s its commit", (d
     ]);
     expect(await desk.rows("SELECT state FROM turns WHERE kind = 'mode'")).toHaveLength(1);
     for (const { sms } of [dora, emil])
-      expect(desk.textsTo(sms).filter((text) => text.includes("taken by Olga"))).toHaveLength(1);
+      expect(desk.textsTo(sms).filter((text) => text.includes("acknowledged by Olga"))).toHaveLength(1);
   });
 });
 
