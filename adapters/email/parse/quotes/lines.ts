@@ -80,7 +80,7 @@ const unmarked = (text: string) => text.replace(/^[>\s]{1,20}/, "");
 function startOf(
   texts: readonly string[],
   at: number,
-  labels: ReturnType<typeof labelReader>,
+  labels: LabelAt,
   { tails, isOwn }: ScanOptions,
 ): "tail" | "forward" | null {
   const text = (texts[at] ?? "").trim();
@@ -99,7 +99,7 @@ function startOf(
 function markAttribution(
   lines: Mutable[],
   end: number,
-  labels: ReturnType<typeof labelReader>,
+  labels: LabelAt,
   { tails, isOwn }: ScanOptions,
 ): void {
   let joined = "";
@@ -124,10 +124,9 @@ function markAttribution(
     for (let i = start; i <= end; i++) (lines[i] as Mutable).kind = "quote";
     return;
   }
-  if (!tails || !found.byProgram) return;
-  const kind = found.addresses.every(isOwn) ? "tail" : "forward";
   const first = lines[start];
-  if (first === undefined) return;
+  if (!tails || !found.byProgram || first === undefined) return;
+  const kind = found.addresses.every(isOwn) ? "tail" : "forward";
   if (found.before === "") {
     const top = lines[aboveAttribution(lines, start, labels)];
     if (top !== undefined) top.kind = kind;
@@ -143,11 +142,7 @@ function markAttribution(
 
 /** Returns the first line of the quote. Yandex writes a rule, "To:" and "Subject:" above its
  *  attribution; all of them belong to the quote. */
-function aboveAttribution(
-  lines: readonly Mutable[],
-  start: number,
-  labels: ReturnType<typeof labelReader>,
-): number {
+function aboveAttribution(lines: readonly Mutable[], start: number, labels: LabelAt): number {
   let top = start;
   while (top > 0 && start - top < 4 && labels(top - 1) !== null) top--;
   return top < start && isRule((lines[top - 1]?.text ?? "").trim()) ? top - 1 : start;
@@ -226,10 +221,11 @@ interface Label {
   /** True for "Date" and its translations. Mail clients write "Sent" when they omit the addresses. */
   readonly generic: boolean;
 }
+type LabelAt = (at: number) => Label | null;
 
 /** Reads the header label of a line. The result is cached, because a block of labels is inspected from
  *  each of its lines. */
-function labelReader(texts: readonly string[]): (at: number) => Label | null {
+function labelReader(texts: readonly string[]): LabelAt {
   const known = new Map<number, Label | null>();
   return (at) => {
     let label = known.get(at);
@@ -245,7 +241,7 @@ function labelReader(texts: readonly string[]): (at: number) => Label | null {
  *  above a quoted message; else null. A form or a timetable ("From: Berlin, To: Munich, Date: May,
  *  Subject: trip") does not count: "From" must have an address, or the block must have a subject and
  *  "Sent". */
-function senderOfBlock(at: number, labels: ReturnType<typeof labelReader>): string | null {
+function senderOfBlock(at: number, labels: LabelAt): string | null {
   if (at < 0) return null;
   const first = labels(at);
   if (first === null) return null;
