@@ -163,15 +163,20 @@ export function defineSocketGauge(metrics: Metrics, listener: Listener): void {
   });
 }
 
-/** Starts the web console; null when it is disabled. */
+/** Starts the web console; null when it is disabled, or when its port is not free: mail is answered without it. */
 async function serveConsole(app: App, config: Config, log: Log, timing: Timing): Promise<WebConsole | null> {
   const { enabled, listen, public_url: publicUrl } = config.console;
   if (!enabled) return null;
   const { startConsole } = await import("../console/server.ts");
   const context = consoleContext(app, config, log, timing);
-  const started = await startConsole({ context, listen, publicUrl });
-  log.info({ url: started.url }, "console listening; bridgehead console prints a login link");
-  return started;
+  try {
+    const started = await startConsole({ context, listen, publicUrl });
+    log.info({ url: started.url }, "console listening; bridgehead console prints a login link");
+    return started;
+  } catch (error) {
+    log.error({ err: error }, "console not available");
+    return null;
+  }
 }
 
 /** Returns what the pages of the console see of the running app. */

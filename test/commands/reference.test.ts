@@ -60,7 +60,11 @@ const shortConfig = join(folder, "a-file.yaml");
 writeFileSync(shortConfig, "");
 questions.push(
   { line: "bridgehead out", offered: ["outbox"], only: true },
-  { line: "bridgehead outbox --limit 5 --json ", offered: ["list", "show", "retry", "release", "drop", "resend"], only: true },
+  {
+    line: "bridgehead outbox --limit 5 --json ",
+    offered: ["list", "show", "retry", "release", "drop", "resend"],
+    only: true,
+  },
   { line: "bridgehead platform agent ", offered: ["create", "update", "rotate-key", "list"] },
 );
 

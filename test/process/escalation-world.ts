@@ -93,7 +93,8 @@ agents:
 export const reads = ({ lines }: Daemon): boolean =>
   ["sms", "mail"].every((id) =>
     lines.some(
-      ({ message, channel, state }) => channel === id && state === "ready" && message.includes("state"),
+      ({ message, channel, state }) =>
+        channel === id && state === "ready" && message.startsWith("channel connect"),
     ),
   );
 

@@ -102,7 +102,8 @@ async function write(place: LinesPlace, texts: readonly Text[], daemon: Daemon):
 
 const looked = ({ lines }: Daemon): boolean =>
   lines.some(
-    ({ message, channel, state }) => channel === "sms" && state === "ready" && message.includes("state"),
+    ({ message, channel, state }) =>
+      channel === "sms" && state === "ready" && message.startsWith("channel connect"),
   );
 
 const waits = (place: LinesPlace): boolean =>

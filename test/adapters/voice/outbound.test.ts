@@ -47,7 +47,7 @@ test("a placed call greets with the introduction, and the person is who was call
   const rig = await openPlacing();
   const outcome = await rig.place(caller, "Good day, this is **Ada**. Your parcel is here & waits.");
   const [placed] = rig.api.calls;
-  expect(outcome).toEqual({ kind: "sent", id: placed?.sid });
+  expect(outcome).toEqual({ kind: "sent", id: placed?.sid, detail: "201" });
   expect(placed).toMatchObject({ to: caller, from: ours, method: "POST" });
   expect(placed?.statusCallback).toBe("https://bridge.example/channels/line/status?key=k1");
   const call = await rig.dial({
