@@ -299,7 +299,7 @@ const table = {
     clockSkew: 30 * second,
     clockSkewWorst: 5 * minute,
     /** `doctor` reports a Node.js release line whose support ends within this time. */
-    nodeSoon: 60 * day,
+    nodeSoon: 21 * day,
     /** A PostgreSQL store is being copied when a batch of it was read within this time. */
     copying: minute,
     /** `erase` waits this long for work of the person that the daemon does now, and looks at this interval. */

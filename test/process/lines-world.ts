@@ -137,6 +137,7 @@ channels:
   sms: { adapter: sms, agent: support, provider: twilio, ${phoneAccount}, debounce: ${options.debounce ?? "0s"}, caps: { sender: [], conversation: [], channel: [] }, backfill: { every: 1h, overlap: 1h, after: 1ms } }
   voice: { adapter: voice, agent: support, dialect: twilio, ${phoneAccount}, collect: 50ms, speaking_rate: 40, greeting: Hello, fillers: { first: 60s, second: 70s } }
 http: { listen: "127.0.0.1:${port}", admin_listen: "127.0.0.1:0", public_url: "${publicUrl}" }
+console: { enabled: false }
 store: sqlite:bridgehead.db
 log: { level: debug, format: json }
 `;
