@@ -60,10 +60,13 @@ export class Canary {
     this.#state = stored === null ? null : (JSON.parse(stored) as State);
   }
 
-  /** Runs while the channel reads. Rejects when its state cannot be stored; never for a failed send. */
+  /** Runs while the channel reads. Does not reject: a store that fails is a warning of the channel. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const pause = await this.#step(signal);
+      const pause = await this.#step(signal).catch((error: unknown) => {
+        if (!signal.aborted) this.#options.channel.warn("canary", `the canary failed: ${String(error)}`);
+        return retry;
+      });
       const woken = new AbortController();
       this.#wake = () => woken.abort(null);
       await this.#clock.sleep(pause, AbortSignal.any([signal, woken.signal]));
@@ -79,8 +82,8 @@ export class Canary {
     const { every, within } = this.#options.settings;
     const now = this.#clock.now();
     const state = this.#state;
-    // A clock that was set back must not delay the next one for long.
-    const next = state === null ? now : Math.min(state.begunAt + every, now + every);
+    // After a clock was set back, the next one is due at once.
+    const next = state === null || state.begunAt > now ? now : state.begunAt + every;
     if (state !== null && !state.isBack && now >= state.begunAt + within) this.#overdue(state);
     if (state !== null && !state.isSent && now < next) {
       await this.#send(state, signal);

@@ -106,7 +106,9 @@ function createConsole({ context, publicUrl, pages: more = [] }: ConsoleOptions)
     }),
   );
   app.onError((error, c) => {
-    context.log.error({ err: error, path: c.req.path }, "a request to the console failed");
+    // The path of a login link is a credential.
+    const path = c.req.path.replace(/^(\/login\/).*/s, "$1...");
+    context.log.error({ err: error, path }, "a request to the console failed");
     return refuse(c, 500, "This failed. The daemon's log has the reason.");
   });
   return app;

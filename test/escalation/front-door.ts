@@ -36,7 +36,13 @@ export function policyOf(over: Partial<Policy> = {}): Policy {
     away: [],
   };
   return {
-    responders: new Map([["chief", chief]]),
+    responders: new Map([
+      ["chief", chief],
+      ...["Dora Dahl", "Emil Ek"].map((name): [string, Person] => {
+        const id = name.split(" ")[0]?.toLowerCase() ?? "";
+        return [id, { ...chief, id, name, email: `${id}@people.example` }];
+      }),
+    ]),
     tiers: [],
     routes: [],
     fallback: { notify: ["chief"], by: null, repeat: 15 * minute },
@@ -150,7 +156,7 @@ export async function openFrontDoor(
           {
             id,
             escalation: row.id,
-            person: name,
+            person: name.split(" ")[0]?.toLowerCase() ?? "",
             name,
             way: "email",
             address: `${token}@people.example`,

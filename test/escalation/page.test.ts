@@ -55,6 +55,20 @@ describe("opening a link", () => {
     expect(await door.rows(state)).toEqual(untouched);
   });
 
+  it("is invalid once its responder was removed from the policy", async () => {
+    const [chief] = policyOf().responders.values();
+    if (!chief) throw new Error("no responder");
+    const door = await openFrontDoor(policyOf({ responders: new Map([["chief", chief]]) }));
+    await door.bound("k", "platform-1");
+    await door.escalated("k", token);
+    const link = `${door.url}/escalations/${token}`;
+    const unknown = await fetch(`${link.slice(0, -1)}x`);
+    const answer = await fetch(link);
+    expect([answer.status, await answer.text()]).toEqual([unknown.status, await unknown.text()]);
+    await send(link);
+    expect(await door.rows(state)).toEqual(untouched);
+  });
+
   it("masks addresses, and offers only what the policy permits", async () => {
     const { door, link } = await open({ actions: ["ack"], addresses: "masked" });
     const text = await (await fetch(link)).text();

@@ -69,6 +69,9 @@ export function linkHandler(deps: LinkDeps): (request: Request) => Promise<Respo
 async function load(q: Query, link: string, deps: LinkDeps, lock = false): Promise<Linked | null> {
   const contact = await targetByLink(q, link);
   if (contact === null || contact.left <= 0) return null;
+  // The link of a responder who was removed from the policy is invalid. Recipients of the agent have no row in it.
+  const responders = deps.policy()?.responders;
+  if (responders && !contact.person.startsWith("agent:") && !responders.has(contact.person)) return null;
   const { escalation } = contact;
   const row = lock
     ? (await lockEscalations(q, [escalation])).get(escalation)

@@ -11,7 +11,7 @@ describeReal("the canary", missing, () => {
   let boxes: Mailboxes;
   let smtp: SmtpPeer;
   beforeAll(async () => {
-    boxes = await startMailboxes(6);
+    boxes = await startMailboxes(8);
     smtp = await startSmtpPeer();
   });
   afterEach(() => boxes.stopAll());
@@ -61,6 +61,16 @@ describeReal("the canary", missing, () => {
     await expect.poll(() => warned.has(channel)).toMatch(/did not arrive within/);
     await boxes.dovecot.deliver(box, newest());
     await expect.poll(() => warned.has(channel)).toBeUndefined();
+    expect(smtp.accepted).toHaveLength(before + 1);
+  });
+
+  it("is sent at once when the clock was set back", async () => {
+    const before = smtp.accepted.length;
+    const channel = recordingChannel();
+    const ahead = { tokens: ["0".repeat(24)], begunAt: Date.now() + 86_400_000, isSent: true, isBack: true };
+    await channel.secrets.write(`canary/${channel.id}`, JSON.stringify(ahead));
+    boxes.open(settings("50m"), {}, channel, boxes.fresh());
+    await sent(before + 1);
     expect(smtp.accepted).toHaveLength(before + 1);
   });
 
