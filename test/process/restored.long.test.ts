@@ -101,9 +101,9 @@ describeReal("a store that is behind its mailbox (review 8)", missing, () => {
           readdirSync(dirname(place.store)).filter((name) => name.includes("before-restore")),
         ).toHaveLength(1);
         daemon = await start(place);
-        expect(daemon.lines.some(({ message }) => message.startsWith("the store is a restored backup"))).toBe(
-          true,
-        );
+        expect(
+          daemon.lines.some(({ reason }) => String(reason).startsWith("the store is a restored backup")),
+        ).toBe(true);
         await expect.poll(async () => (await list(place)).length, { timeout: 60_000 }).toBe(40);
         const { warnings = [] } = await readyz(daemon);
         expect(warnings.join("\n")).toContain("the store is a restored backup");
@@ -140,7 +140,9 @@ describeReal("a store that is behind its mailbox (review 8)", missing, () => {
       copyFileSync(older, place.store);
       daemon = await start(place);
       expect(
-        daemon.lines.some(({ message }) => message.startsWith("the store is older than at the last start")),
+        daemon.lines.some(({ reason }) =>
+          String(reason).startsWith("the store is older than at the last start"),
+        ),
       ).toBe(true);
       await expect.poll(async () => (await list(place)).length, { timeout: 60_000 }).toBe(5);
       expect(place.peer.accepted.length).toBe(6);
@@ -187,7 +189,7 @@ describeReal("a store that is behind its mailbox (review 8)", missing, () => {
       expect(existsSync(`${place.store}-installation`)).toBe(true);
       // first_start.history reaches back an hour, so the new store looks at all of them.
       daemon = await start(place);
-      expect(daemon.lines.some(({ message }) => message.startsWith("the store is missing"))).toBe(true);
+      expect(daemon.lines.some(({ reason }) => String(reason).startsWith("the store is missing"))).toBe(true);
       expect((await readyz(daemon)).warnings?.[0]).toContain("the store is missing");
       await expect.poll(async () => (await list(place)).length, { timeout: 60_000 }).toBe(4);
       expect(place.peer.accepted.length).toBe(4);
