@@ -171,7 +171,7 @@ async function eraseEscalations(q: Query, conversation: string) {
       id,
     );
     await q.run(
-      "UPDATE escalations SET reason = '', topic = NULL, taken_by = NULL, closed_by = NULL, due_at = NULL WHERE id = $1",
+      "UPDATE escalations SET reason = '', topic = NULL, acknowledged_by = NULL, closed_by = NULL, due_at = NULL WHERE id = $1",
       id,
     );
     await q.run("UPDATE sources SET detail = NULL WHERE escalation = $1", id);
@@ -183,7 +183,7 @@ async function eraseEscalations(q: Query, conversation: string) {
       await eraseNotification(q, reply ?? "");
     notifications += notices.length;
     await q.run(
-      `UPDATE notices SET text = NULL, due_at = NULL, subject = CASE WHEN kind = 'taken' THEN id ELSE subject END
+      `UPDATE notices SET text = NULL, due_at = NULL, subject = CASE WHEN kind = 'acknowledged' THEN id ELSE subject END
        WHERE contact IN (SELECT id FROM contacts WHERE escalation = $1)`,
       id,
     );
