@@ -22,7 +22,8 @@ export interface RetentionSkill {
 }
 
 /** Returns the shorter of both ages for each kind of data: a skill never keeps data longer than the configuration. Raw
- *  messages contain texts, names and addresses, so both flags apply to them. */
+ *  messages contain texts, names and addresses, so both flags apply to them. Names and addresses stay as long as a text of
+ *  their conversation, so `people` applies to texts, too. */
 export function stricter(configured: RetentionAges, skill: RetentionSkill | null | undefined): RetentionAges {
   if (!skill || !(skill.days >= 0)) return configured;
   const age = skill.days * dayMs;
@@ -30,7 +31,7 @@ export function stricter(configured: RetentionAges, skill: RetentionSkill | null
   const people = skill.people ? age : Number.POSITIVE_INFINITY;
   return {
     rawMs: Math.min(configured.rawMs, text, people),
-    eventsMs: Math.min(configured.eventsMs, text),
+    eventsMs: Math.min(configured.eventsMs, text, people),
     peopleMs: Math.min(configured.peopleMs, people),
   };
 }

@@ -24,9 +24,9 @@ describe("the stricter retention", () => {
       { ...configured, rawMs: 7 * day, eventsMs: 7 * day },
     ],
     [
-      "users only",
+      "users only: texts are erased with the names, which stay as long as texts do",
       { days: 7, conversations: false, people: true },
-      { ...configured, rawMs: 7 * day, peopleMs: 7 * day },
+      { rawMs: 7 * day, eventsMs: 7 * day, peopleMs: 7 * day },
     ],
     ["neither", { days: 7, conversations: false, people: false }, configured],
     ["at once", { days: 0, ...both }, { rawMs: 0, eventsMs: 0, peopleMs: 0 }],
