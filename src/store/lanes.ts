@@ -267,15 +267,16 @@ async function leaseRows(
 }
 
 /** Returns the condition that the work of a lane may start although its channel may be paused; `channel` is an
- *  SQL expression for the lane's channel. Live calls continue. A new question and an unsent draft to a customer
- *  wait. Lookups of an earlier attempt and notifications of responders do not. */
+ *  SQL expression for the lane's channel. A new question and an unsent draft to a customer wait, unless they belong to a
+ *  call (`session`). Lookups of an earlier attempt and notifications of responders do not. The attempts check the same
+ *  (`recordAsking`, `recordSending`): a lane whose attempt is refused would be claimed over and over. */
 const mayStart = (direction: Direction, channel: string): string =>
-  `(lanes.node IS NOT NULL OR NOT ${isPaused(channel)} OR (
+  `(NOT ${isPaused(channel)} OR (
        SELECT CASE WHEN ${waits[direction]} THEN 0 ELSE 1 END FROM ${itemTable[direction]} head
        WHERE head.conversation = lanes.conversation AND head.open = 1 ORDER BY head.seq LIMIT 1) = 1)`;
 const waits = {
-  in: "head.state = 'waiting' AND head.kind = 'question'",
-  out: "head.state = 'queued' AND head.internal = 0",
+  in: "head.state = 'waiting' AND head.kind = 'question' AND head.session IS NULL",
+  out: "head.state = 'queued' AND head.internal = 0 AND head.session IS NULL",
 } as const;
 
 /** Returns a condition on lanes; its parameters start at $`first`. Lanes of live calls are pinned to a

@@ -5,10 +5,21 @@ import { headDraft, recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { channelsWithDueLanes, releaseLane } from "../../src/store/lanes.ts";
 import { channelStates, pause, resume } from "../../src/store/operators/channels.ts";
+import { enqueueDraft } from "../../src/store/tables/drafts.ts";
 import { ensureChannel, loopingSenders, settleEvent } from "../../src/store/tables/events.ts";
 import { channelPauses, everyChannel, pauseChannel } from "../../src/store/tables/pauses.ts";
 import { capUse, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
-import { conversation, draft, fresh, leaseLanes, type NewPlace, put, storeEvent, turn } from "./rig.ts";
+import {
+  concludeDraft,
+  conversation,
+  draft,
+  fresh,
+  leaseLanes,
+  type NewPlace,
+  put,
+  storeEvent,
+  turn,
+} from "./rig.ts";
 
 const minute = 60_000;
 
@@ -28,6 +39,17 @@ async function withWork(place: NewPlace): Promise<Database> {
   });
   return db;
 }
+
+/** To a responder, in the conversation `k` of a customer: on SMS both have the same number. */
+const notification = {
+  conversation: "k",
+  channel: "c",
+  reply: "rdk",
+  recipient: "a@example.org",
+  body: "{}",
+  dueAt: 0,
+  internal: true,
+};
 
 const stop = (db: Database, channel: string, forMs: number | null = null) =>
   pause(db, { channel, reason: "test", forMs });
@@ -94,7 +116,26 @@ export function describeChannelPauses(place: NewPlace): void {
         "k/in",
       ]);
       expect(await of("UPDATE turns SET kind = 'question' WHERE id = 'tk'")).toEqual([]);
-      expect(await of("UPDATE lanes SET node = 'n' WHERE conversation = 'k'")).toEqual(["k/in", "k/out"]);
+      // Other work of a conversation with a live call waits, too: its attempts would be refused.
+      expect(await of("UPDATE lanes SET node = 'n' WHERE conversation = 'k'")).toEqual([]);
+      expect(await of("UPDATE turns SET session = 'call' WHERE id = 'tk'")).toEqual(["k/in"]);
+      expect(await of("UPDATE drafts SET session = 'call' WHERE id = 'dk'")).toEqual(["k/in", "k/out"]);
+    });
+
+    it("give out a notification in the conversation of a customer whose replies wait", async () => {
+      const db = await withWork(place);
+      await stop(db, "c");
+      await db.tx(async (q) => {
+        await enqueueDraft(q, { ...notification, id: "n1" });
+        await enqueueDraft(q, { ...notification, id: "n2" });
+      });
+      expect(await given(db)).toContain("k/out");
+      const next = () => db.read((q) => headDraft(q, { conversation: "k" }));
+      for (const id of ["n1", "n2"]) {
+        expect(await next()).toMatchObject({ id, internal: 1 });
+        await db.tx((q) => concludeDraft(q, id, { state: "sent", open: 0 }));
+      }
+      expect((await next())?.id).toBe("dk");
     });
 
     it("keep an attempt that was claimed before from being made", async () => {

@@ -176,8 +176,8 @@ export const draftColumns = `drafts.id, drafts.conversation, drafts.channel, rep
    created_at, updated_at,
    (SELECT now_ms() - turns.received_at FROM replies JOIN turns ON turns.id = replies.turn WHERE replies.id = drafts.reply) AS age`;
 
-/** Subtracted from the sequence number of forced drafts. The result is lower than all regular numbers of
- *  a lane and keeps the order of the forced ones. */
+/** Subtracted from the sequence number of drafts that go before the others. The result is lower than all regular
+ *  numbers of a lane and keeps the order among them. */
 const ahead = 2 ** 40;
 
 export interface NewDraft {
@@ -197,11 +197,12 @@ export interface NewDraft {
   readonly session?: string | null;
 }
 
-/** Enqueues a draft at the end of its conversation's outbound lane. A forced draft goes before all
- *  drafts that wait there, because those may be scheduled for a later hour. */
+/** Enqueues a draft at the end of its conversation's outbound lane. Forced drafts and drafts to responders go before
+ *  all drafts that wait there, because those may be scheduled for a later hour or wait for the end of a pause. */
 export async function enqueueDraft(q: Query, draft: NewDraft): Promise<void> {
   const { conversation, dueAt } = draft;
-  if (!draft.forced) return appendToLane(q, conversation, "out", dueAt, (seq) => insertDraft(q, draft, seq));
+  if (!draft.forced && !draft.internal)
+    return appendToLane(q, conversation, "out", dueAt, (seq) => insertDraft(q, draft, seq));
   await insertDraft(q, draft, (await nextSeq(q, conversation, "out")) - ahead);
   await refreshLane(q, conversation, "out");
 }
