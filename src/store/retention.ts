@@ -178,13 +178,15 @@ async function forgetEvents(q: Query, channel: string, ageMs: number, limit: num
   );
 }
 
-/** Skips turns whose reply is not composed yet, because the reply uses the turn's address. */
+/** Skips turns whose reply is not composed yet, because the reply uses the turn's address, and turns of held messages,
+ *  because a release asks them again. */
 async function forgetTurns(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
   const rows = await q.all<{ id: string }>(
     `UPDATE turns SET question = '', context = NULL, address = '{}' WHERE id IN (
        SELECT id FROM turns WHERE channel = $1 AND question <> '' AND received_at < now_ms() - $2 AND open = 0
          AND state IN ('answered', 'silent', 'failed', 'dropped')
          AND NOT EXISTS (SELECT 1 FROM replies WHERE replies.turn = turns.id AND replies.state = 'ready')
+         AND NOT EXISTS (SELECT 1 FROM events WHERE events.turn = turns.id AND events.state IN ('stored', 'held'))
        ORDER BY received_at LIMIT $3) RETURNING id`,
     channel,
     ageMs,

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { bindTargets, endNotifications } from "../../src/escalation/notify/rows.ts";
 import { acknowledgeEscalation, targetsIn, targetsNotifiedBy } from "../../src/escalation/reply/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
+import { releaseEvent } from "../../src/store/operators/inbox.ts";
 import { forget } from "../../src/store/retention.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
 import { closeEscalation, escalationByNumber, isTriggered } from "../../src/store/tables/escalations.ts";
@@ -136,6 +137,38 @@ export function describeForgetting(place: NewPlace): void {
         drafts: ["ddone-c", "dopen-c", "dopen-strict", "held-c", "held-strict"],
         people: ["done-c", "held-c", "held-strict", "open-c", "open-strict", "responder"],
       });
+    });
+
+    it("keeps the question of a held message, and an erased one is not asked again", async () => {
+      const db = await fresh(place);
+      const [held, failed] = await db.tx(async (q) => {
+        await conversation(q, "k");
+        const ids: number[] = [];
+        for (const state of ["held", "failed"] as const) {
+          const id = await storeEvent(q, state);
+          await turn(q, state, "k");
+          await settleEvent(q, id, { state: "routed", turn: state });
+          await settleEvent(q, id, { state, code: "too-old" });
+          await concludeTurn(q, state, { state: "failed", open: 0 });
+          ids.push(id);
+        }
+        await q.run("UPDATE events SET received_at = received_at - $1", 3 * day);
+        await q.run("UPDATE turns SET received_at = received_at - $1", 3 * day);
+        await q.run("UPDATE conversations SET seen_at = seen_at - $1", 3 * day);
+        return ids;
+      });
+      expect(await clean(db)).toMatchObject({ events: 1, turns: 1 });
+      await clean(db);
+      expect(await db.read((q) => q.all("SELECT id, question, address FROM turns ORDER BY id"))).toEqual([
+        { id: "failed", question: "", address: "{}" },
+        { id: "held", question: "question held", address: '{"to":[]}' },
+      ]);
+      await expect(db.tx((q) => releaseEvent(q, failed ?? 0))).rejects.toThrow("its words were forgotten");
+      await db.tx((q) => releaseEvent(q, held ?? 0));
+      expect(await db.read((q) => q.all("SELECT id, state FROM turns ORDER BY id"))).toEqual([
+        { id: "failed", state: "failed" },
+        { id: "held", state: "waiting" },
+      ]);
     });
 
     it("when they have been closed for long enough, and not sooner", async () => {

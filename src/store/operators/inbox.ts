@@ -171,10 +171,10 @@ const dropped = moves("events", "ignored", {
 });
 
 /** Resumes a message at the stage where it stopped: its question failed or got no answer, or its reply
- *  could not be composed. Returns false for a message that never reached those stages. */
+ *  could not be composed. Returns false for a message that never reached those stages, or whose text is erased. */
 async function reviveAsked(q: Query, id: number): Promise<boolean> {
   const event = await q.one<{ turn: string | null }>(
-    "SELECT turn FROM events WHERE id = $1 AND state IN ('ignored', 'held', 'failed') AND body <> ''",
+    "SELECT turn FROM events WHERE id = $1 AND state IN ('ignored', 'held', 'failed') AND body <> '{}'",
     id,
   );
   if (!event?.turn) return false;
