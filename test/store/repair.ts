@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import type { Database } from "../../src/store/driver.ts";
+import { dropDraft } from "../../src/store/operators/outbox.ts";
 import { previewRepair, type Repair, repair, type Selection } from "../../src/store/operators/repair.ts";
 import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
 import { conversation, draft, fresh, type NewPlace, put, storeEvent, turn } from "./rig.ts";
@@ -108,6 +109,34 @@ export function describeRepair(place: NewPlace): void {
       expect(await states(db)).toEqual(["queued", "queued", "dropped", "dropped"]);
       const released = await db.read((q) => q.all("SELECT released FROM drafts ORDER BY id"));
       expect(released).toEqual([1, 1, 0, 0].map((one) => ({ released: one })));
+    });
+
+    it("releases and drops the parts of replies in their order, whatever their ids are", async () => {
+      const db = await fresh(place);
+      const parts = async (reply: string, ids: readonly string[]) =>
+        db.tx(async (q) => {
+          await conversation(q, reply);
+          for (const id of ids) {
+            await draft(q, id, reply);
+            await put(q, "drafts", id, `state = 'held', open = 0, code = 'shadow', reply = 'r${ids[0]}'`);
+          }
+        });
+      await parts("k1", ["z1", "m2", "a3"]);
+      expect(await outbox(db, "release", { code: "shadow" })).toEqual({
+        matched: 3,
+        changed: 1,
+        skipped: [],
+      });
+      const actions = await db.read((q) => q.all("SELECT draft FROM actions"));
+      expect(actions).toEqual([{ draft: "z1" }]);
+      expect(await states(db)).toEqual(["queued", "queued", "queued"]);
+      await parts("k2", ["x1", "c2", "b3"]);
+      await db.tx((q) => dropDraft(q, "x1"));
+      expect((await drafts(db)).filter(({ state }) => state === "dropped").map(({ id }) => id)).toEqual([
+        "b3",
+        "c2",
+        "x1",
+      ]);
     });
 
     it("answers, releases and drops messages by their code; a copy is never answered", async () => {

@@ -122,7 +122,7 @@ export async function dropDraft(
 
 const dropHeldWith = moves("drafts", "dropped", {
   set: "open = 0, reason = $3, updated_at = now_ms()",
-  where: "reply = $1 AND seq > $2 AND code = 'earlier-part'",
+  where: "reply = $1 AND seq > $2 AND code IN ('earlier-part', 'shadow') AND attempts = 0",
   from: ["held"],
 });
 

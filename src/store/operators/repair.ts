@@ -150,10 +150,12 @@ async function matching(q: Query, box: Box, action: Repair, selection: Selection
   if (ids !== undefined) return found;
   // The condition of the partial index; without it the databases would scan all events.
   const listed = box === "inbox" ? "state IN ('ignored', 'held', 'failed') AND kind = 'message' AND" : "";
+  // The first part of a reply takes the later parts with it.
+  const order = box === "inbox" ? "id" : "conversation, seq";
   for (const state of startStates[box][action]) {
     const rows = await q.all<Item>(
       `SELECT id, channel, state, code FROM ${tables[box]} WHERE ${listed} state = $1
-         AND (COALESCE(code, state) = $2 OR $2 = '') AND (channel = $3 OR $3 = '') ORDER BY id LIMIT $4`,
+         AND (COALESCE(code, state) = $2 OR $2 = '') AND (channel = $3 OR $3 = '') ORDER BY ${order} LIMIT $4`,
       state,
       code,
       channel,
