@@ -377,7 +377,7 @@ const attention = `
   UNION ALL SELECT conversation, channel, updated_at FROM (
     SELECT conversation, channel, updated_at FROM drafts WHERE state = 'failed' ORDER BY updated_at DESC LIMIT $3) AS failed
   UNION ALL SELECT conversation, channel, opened_at FROM escalations WHERE state = 'open'
-  UNION ALL SELECT conversation, channel, opened_at FROM escalations WHERE state = 'taken'`;
+  UNION ALL SELECT conversation, channel, opened_at FROM escalations WHERE state = 'acknowledged'`;
 
 const waiting = `
   SELECT conversation, channel, received_at AS at FROM events WHERE state = 'stored'

@@ -242,9 +242,9 @@ function draftEntries(draft: DraftHistory): TimelineEntry[] {
 }
 
 const notificationTitles: Readonly<Record<string, string>> = {
-  told: "notified",
+  opened: "notified",
   again: "reminded",
-  taken: "told who acknowledged it",
+  acknowledged: "told who acknowledged it",
   customer: "passed on a message of the customer",
   said: "answered",
 };
@@ -277,7 +277,7 @@ function escalationEntries(escalation: EscalationHistory): TimelineEntry[] {
   ];
   if (escalation.acknowledged_at !== null)
     entries.push({
-      ...instant("escalation", escalation.acknowledged_at, "taken"),
+      ...instant("escalation", escalation.acknowledged_at, "acknowledged"),
       title: `${name} acknowledged by ${escalation.acknowledged_by ?? "(erased)"}`,
     });
   if (escalation.closed_at !== null)
