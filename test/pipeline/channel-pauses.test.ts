@@ -1,6 +1,7 @@
 // Paused channels and shadow mode through all stages: what is received, asked, composed and sent.
 
 import { describe, expect, it } from "vitest";
+import type { Hop } from "../../src/ops/hops.ts";
 import type { EscalationHooks, EscalationTrigger } from "../../src/pipeline/escalation.ts";
 import { pause, resume } from "../../src/store/operators/channels.ts";
 import { resendDraft } from "../../src/store/operators/outbox.ts";
@@ -11,26 +12,37 @@ const hour = 3_600_000;
 const stop = (house: House, forMs: number | null = null) =>
   pause(house.db, { channel: "c", reason: "test", forMs });
 
+/** Collects the hops from now on. */
+function hopsOf(house: House): readonly Hop[] {
+  const hops: Hop[] = [];
+  house.db.observe({ hop: (one) => void hops.push(one), timed: () => undefined });
+  return hops;
+}
+
 interface Alerted extends House {
   readonly alerts: readonly EscalationTrigger[];
+  readonly undelivered: readonly string[];
 }
 
 /** A house whose escalations are kept, each key once. */
 async function alerted(options: HouseOptions = {}): Promise<Alerted> {
   const alerts: EscalationTrigger[] = [];
+  const undelivered: string[] = [];
   const escalation: EscalationHooks = {
     open: async (_, trigger) => {
       if (!alerts.some(({ key }) => key === trigger.key)) alerts.push(trigger);
     },
     routeReply: async () => false,
     answered: async () => false,
-    undeliverable: async () => undefined,
+    undeliverable: async (_, line, draft, { state, reason }) => {
+      undelivered.push(`${line.channel} ${draft.id} ${state}: ${reason}`);
+    },
   };
   const house = await openHouse({
     ...options,
     line: (line) => ({ ...line, escalation: () => escalation }),
   });
-  return Object.assign(house, { alerts });
+  return Object.assign(house, { alerts, undelivered });
 }
 
 describe("a paused channel", () => {
@@ -70,6 +82,7 @@ describe("a paused channel", () => {
 
   it("resumes by itself, and holds what has waited longer than max_age until an operator releases it", async () => {
     const house = await alerted({ clock: testClock(true), rules: { max_age: 2 * hour } });
+    const hops = hopsOf(house);
     await stop(house, 3 * hour);
     await house.arrives({ text: "early" });
     await house.passes(2 * hour, hour);
@@ -82,6 +95,9 @@ describe("a paused channel", () => {
     expect(house.sent).toHaveLength(1);
     expect(await house.listed("held")).toEqual(["too-old"]);
     expect(house.alerts.map(({ cause, conversation }) => [cause, conversation])).toEqual([["held", null]]);
+    expect(hops.filter(({ name }) => name === "held")).toMatchObject([
+      { trace: "m1", code: "too-old", channel: "c" },
+    ]);
     await house.releases(1);
     expect(house.sent).toHaveLength(2);
   });
@@ -196,6 +212,31 @@ describe("shadow mode", () => {
       ["held", "shadow"],
     ]);
     expect([...shadow.sent, ...live.sent]).toEqual([]);
+  });
+
+  it("notifies the human whose reply it holds when it is due, and nobody else", async () => {
+    const clock = testClock(true);
+    const live = await openHouse({ clock, outbound: { capacity: () => 0 } });
+    await live.arrives({ text: "one" }, { text: "two", from: { address: "bob@example.org" } });
+    const { db, platform } = live;
+    const [, humans] = await held(live);
+    await db.tx((q) =>
+      q.run(
+        "UPDATE replies SET kind = 'human' WHERE id = (SELECT reply FROM drafts WHERE id = $1)",
+        humans?.id ?? "",
+      ),
+    );
+    const shadow = await alerted({ clock, db, platform, rules: { mode: "shadow" } });
+    const hops = hopsOf(shadow);
+    await shadow.settles();
+    expect((await held(shadow)).map(({ code }) => code)).toEqual(["shadow", "shadow"]);
+    expect(shadow.undelivered).toEqual([
+      expect.stringContaining(`${humans?.id} held: the channel is in shadow`),
+    ]);
+    expect(hops.map(({ name, code }) => [name, code])).toEqual([
+      ["replyHeld", "shadow"],
+      ["replyHeld", "shadow"],
+    ]);
   });
 
   it("sends no notice to a customer whose messages are held by a cap", async () => {

@@ -1,6 +1,7 @@
 // Several messages in quick succession are one question, answered once; a newer one cancels a reply that still waits.
 
 import { expect, it } from "vitest";
+import { pause } from "../../src/store/operators/channels.ts";
 import { refusing } from "./scripted-platform.ts";
 import { ann, openTexts, type TextOptions, type Texts } from "./texts.ts";
 
@@ -28,6 +29,16 @@ it("asks once for three messages, when nothing more has come for a while", async
   expect(asked(house)).toEqual(["ask hi\nit is about\nmy order"]);
   expect(house.texts).toEqual([`${ann}: answer to hi\nit is about\nmy order`]);
   expect(await eventsOf(house)).toEqual([{ event: 1, said: 3 }]);
+});
+
+it("asks a fresh message that has joined one which waited longer than max_age", async () => {
+  const house = await joining({ rules: { debounce: 3000, max_age: 10_000 } });
+  await pause(house.db, { channel: "c", reason: "test", forMs: 15_000 });
+  await house.says("early");
+  await house.passes(14_000);
+  await house.says("late");
+  await house.passes(5000);
+  expect(asked(house)).toEqual(["ask early\nlate"]);
 });
 
 it("is due without a sweep", async () => {

@@ -145,13 +145,16 @@ async function isHeld(
   deps: AskDeps,
 ): Promise<boolean> {
   const { max_age: maxAge } = line.rules;
+  // A message that joined an old turn makes it as young as itself.
+  const age = Math.min(waited, turn.age);
   const isNew = turn.state === "waiting" && turn.attempts === 0 && turn.reason === null;
-  if (!isNew || turn.event === null || turn.session !== null || turn.kind !== "question" || waited <= maxAge)
+  if (!isNew || turn.event === null || turn.session !== null || turn.kind !== "question" || age <= maxAge)
     return false;
-  const reason = waitedTooLong(waited, maxAge);
-  deps.log.warn({ channel: line.channel, turn: turn.id, code: tooOldCode }, "message held before asking");
+  const reason = waitedTooLong(age, maxAge);
   await changeTurn(q, turn.id, { state: "failed", open: 0, reason });
-  await settleEventsOf(q, turn.id, { state: "held", code: tooOldCode, reason });
+  const outcome = { state: "held", code: tooOldCode, reason } as const;
+  await settleEventsOf(q, turn.id, outcome);
+  reportUnanswered(q, turn, outcome);
   await line.escalation()?.open(q, heldTrigger(line, tooOldCode, reason, deps));
   return true;
 }

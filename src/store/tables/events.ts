@@ -206,11 +206,11 @@ export function reportUnanswered(
     readonly conversation: string;
     readonly trace: string;
   },
-  { state, code }: { readonly state: "ignored" | "failed"; readonly code: string },
+  { state, code }: { readonly state: "ignored" | "held" | "failed"; readonly code: string },
 ): void {
   const { id, channel, conversation, trace } = turn;
   if (trace === "") return;
-  q.hop({ name: state === "ignored" ? "refused" : "failed", channel, trace, conversation, turn: id, code });
+  q.hop({ name: state === "ignored" ? "refused" : state, channel, trace, conversation, turn: id, code });
 }
 
 /** Records the outcome of one event. Throws TransitionRefused. */
