@@ -43,6 +43,11 @@ export async function isSuperseded(q: Query, draft: Pick<DraftRow, "id" | "reply
   return row !== undefined;
 }
 
+/** Returns whether a human wrote the reply to the customer; then the human is notified when it is not sent. */
+export async function isHumans(q: Query, { reply }: Pick<DraftRow, "reply">): Promise<boolean> {
+  return (await q.one("SELECT 1 FROM replies WHERE id = $1 AND kind = 'human'", reply)) !== undefined;
+}
+
 const sendingMove = moves("drafts", "sending", {
   set: "attempts = attempts + 1, settle_until = NULL, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()",
   where: `id = $1 AND open = 1 AND attempts = $2 AND (forced = 1 OR NOT EXISTS (

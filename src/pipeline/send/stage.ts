@@ -26,7 +26,7 @@ import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, type ReconcileDeps, reconcile } from "../reconcile/stage.ts";
 import { type Ending, endingOf, nextStep, shadowCode } from "./decide.ts";
 import { Pauses } from "./pauses.ts";
-import { type HeadRow, headDraft, isSuperseded, leaseDrafts, recordSending } from "./rows.ts";
+import { type HeadRow, headDraft, isHumans, isSuperseded, leaseDrafts, recordSending } from "./rows.ts";
 
 export interface SendDeps extends ReconcileDeps {
   readonly lines: () => ChannelRuntimes;
@@ -134,6 +134,8 @@ async function nextDraft(
       await changeDraft(q, head.id, { state: "held", open: 0, code, reason });
       await endRest(q, head, "held");
       if (code !== shadowCode) await line.escalation()?.open(q, heldTrigger(line, code, reason, deps));
+      else if (await isHumans(q, head))
+        await line.escalation()?.undeliverable(q, line, head, { state: "held", reason });
       continue;
     }
     reportDraft(q, head, "dropped", { code });

@@ -277,9 +277,13 @@ export function reportDraft(q: Query, draft: DraftRow, name: HopName, more: Part
 }
 
 /** Reports a change that ends the draft, or that holds it for an operator; nothing after other changes. */
-export function reportEnd(q: Query, draft: DraftRow, { state }: Pick<DraftChange, "state">): void {
+export function reportEnd(
+  q: Query,
+  draft: DraftRow,
+  { state, code }: Pick<DraftChange, "state" | "code">,
+): void {
   const name = { held: "replyHeld", dropped: "dropped", failed: "replyFailed", sent: "sent" } as const;
-  if (state in name) reportDraft(q, draft, name[state as keyof typeof name]);
+  if (state in name) reportDraft(q, draft, name[state as keyof typeof name], { code: code ?? null });
 }
 
 /** Reason of a draft that an operator resends. A newer message of the customer does not supersede it,
