@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
+import { acknowledgeEscalation } from "../../src/escalation/reply/rows.ts";
 import { copyStore } from "../../src/store/backup.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { erasePerson } from "../../src/store/person/erase.ts";
@@ -17,6 +18,7 @@ import { openWorld, type World } from "../app/world.ts";
 import { describeReal, need } from "../real/debian.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
+import { contact, notice, opens } from "../store/escalations.ts";
 import { conversation, draft, event, insertEvent, postgresPlace, sqlitePlace, turn } from "../store/rig.ts";
 import { bridgehead } from "./process.ts";
 
@@ -183,6 +185,11 @@ zebra-file
         );
         await insertEvent(q, event("e2", { sender: null, kind: "delivery", body: `{"to":"${address}"}` }));
         await suppress(q, "c", address, "opted out");
+        await opens(q, "x1", { about: "conversation:c1", conversation: "c1", reason: "Anna asked" });
+        await contact(q, "o", "x1");
+        await notice(q, "n", "o");
+        await q.run("UPDATE notices SET kind = 'acknowledged', subject = 'Dora', text = 'Dora has it'");
+        await acknowledgeEscalation(q, "x1", { name: "Dora", contact: "o" });
       });
       const records = await db.read((q) => findPerson(q, ["+15550111"]));
       expect(records).toMatchObject({ addresses: ["+15550111", address], conversations: ["c1"] });
@@ -192,6 +199,8 @@ zebra-file
         events: await q.all("SELECT external_id, state, body, sender, raw FROM events ORDER BY id"),
         drafts: await q.all("SELECT state, body, recipient FROM drafts"),
         blobs: await q.all("SELECT id FROM blobs"),
+        escalations: await q.all("SELECT state, reason, acknowledged_by FROM escalations"),
+        notices: await q.all("SELECT subject, text FROM notices"),
         open: await q.all("SELECT id FROM lanes WHERE conversation = 'c1' AND due_at IS NOT NULL"),
         hashed: await suppressionOrHash(q, "c", address),
         plain: await suppression(q, "c", address),
@@ -207,6 +216,8 @@ zebra-file
         ],
         drafts: [{ state: "dropped", body: "", recipient: "" }],
         blobs: [],
+        escalations: [{ state: "closed", reason: "", acknowledged_by: null }],
+        notices: [{ subject: "n", text: null }],
         open: [],
         hashed: "they opted out, and were erased",
         plain: null,
