@@ -17,7 +17,7 @@ const whole = [0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14_400, 86
 export const measures = {
   messages_received_total: counter("Messages from customers and responders that were stored.", ["channel"]),
   messages_refused_total: counter(
-    "Messages that are not answered, by reason: see `bridgehead inbox list --code`. Duplicates have the code `duplicate`.",
+    "Messages that are not answered, by reason: see `bridgehead inbox list --code`. Duplicates are counted in `duplicates_total`.",
     ["channel", "code"],
   ),
   messages_held_total: counter("Messages that wait for an operator, by reason.", ["channel", "code"]),
