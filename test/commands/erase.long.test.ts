@@ -5,11 +5,11 @@ import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
-import { acknowledgeEscalation } from "../../src/escalation/reply/rows.ts";
 import { copyStore } from "../../src/store/backup.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { erasePerson } from "../../src/store/person/erase.ts";
 import { findPerson } from "../../src/store/person/find.ts";
+import { finishFile } from "../../src/store/person/finish.ts";
 import { countInFile } from "../../src/store/person/mentions.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { suppress, suppression, suppressionOrHash } from "../../src/store/tables/suppressions.ts";
@@ -18,8 +18,16 @@ import { openWorld, type World } from "../app/world.ts";
 import { describeReal, need } from "../real/debian.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
-import { contact, notice, opens } from "../store/escalations.ts";
-import { conversation, draft, event, insertEvent, postgresPlace, sqlitePlace, turn } from "../store/rig.ts";
+import {
+  addParticipant,
+  conversation,
+  draft,
+  event,
+  insertEvent,
+  postgresPlace,
+  sqlitePlace,
+  turn,
+} from "../store/rig.ts";
 import { bridgehead } from "./process.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
@@ -162,6 +170,61 @@ zebra-file
   });
 
   it.each(["sqlite", "postgres"] as const)(
+    "keeps longer addresses that contain the person's (%s)",
+    async (kind) => {
+      const place = kind === "sqlite" ? await sqlitePlace() : await postgresPlace(postgres);
+      const db = await place.open();
+      await migrate(db);
+      const [lee, ashlee] = ["lee@x.example", "ashlee@x.example"];
+      const bodies = [
+        `{"text":"Hi\\n${lee} and <mailto:${lee}>, LEE@x.example."}`,
+        `{"text":"${ashlee} ${lee}.au ${lee}s o\\n${ashlee}"}`,
+      ];
+      await db.tx(async (q) => {
+        await ensureChannel(q, "c");
+        await conversation(q, "c2", "c", ashlee);
+        await turn(q, "t2", "c2", { person: ashlee });
+        await addParticipant(q, "c2", `${lee}.au`);
+        for (const [index, body] of bodies.entries())
+          await insertEvent(
+            q,
+            event(`e${index}`, {
+              sender: ashlee,
+              body,
+              raw: { id: `b${index}`, bytes: Buffer.from(body) },
+            }),
+          );
+        await suppress(q, "c", ashlee, "opted out");
+      });
+      const records = await db.read((q) => findPerson(q, [lee]));
+      const { rows, kept } = await erasePerson(db, records, () => undefined);
+      expect(rows).toMatchObject({ conversations: 0, messages: 0, mentions: 2, suppressions: 0 });
+      const found = await db.read(async (q) => ({
+        people: await q.all(
+          "SELECT turns.person FROM turns JOIN conversations ON conversations.person = turns.person",
+        ),
+        events: await q.all("SELECT sender, body, raw FROM events ORDER BY id"),
+        blobs: await q.all("SELECT id FROM blobs"),
+        participants: await q.all("SELECT address FROM participants"),
+      }));
+      expect(found).toEqual({
+        people: [{ person: ashlee }],
+        events: [
+          { sender: ashlee, body: '{"text":"Hi\\n[erased] and <mailto:[erased]>, [erased]."}', raw: null },
+          { sender: ashlee, body: bodies[1], raw: "b1" },
+        ],
+        blobs: [{ id: "b1" }],
+        participants: [{ address: `${lee}.au` }],
+      });
+      if (place.file === undefined) return;
+      expect(finishFile(place.file, [lee], false, kept)).toMatchObject({ remaining: 0 });
+      expect(countInFile(place.file, [lee])).toBeGreaterThan(0);
+      await db.tx((q) => turn(q, "t3", "c2", { person: lee }));
+      expect(finishFile(place.file, [lee], false, kept).remaining).toBeGreaterThan(0);
+    },
+  );
+
+  it.each(["sqlite", "postgres"] as const)(
     "leaves no text of the person in any column (%s)",
     async (kind) => {
       const place = kind === "sqlite" ? await sqlitePlace() : await postgresPlace(postgres);
@@ -185,11 +248,19 @@ zebra-file
         );
         await insertEvent(q, event("e2", { sender: null, kind: "delivery", body: `{"to":"${address}"}` }));
         await suppress(q, "c", address, "opted out");
-        await opens(q, "x1", { about: "conversation:c1", conversation: "c1", reason: "Anna asked" });
-        await contact(q, "o", "x1");
-        await notice(q, "n", "o");
-        await q.run("UPDATE notices SET kind = 'acknowledged', subject = 'Dora', text = 'Dora has it'");
-        await acknowledgeEscalation(q, "x1", { name: "Dora", contact: "o" });
+        await q.run(
+          `INSERT INTO escalations (id, number, about, conversation, channel, agent, state, cause, reason, entered_at, opened_at, acknowledged_by)
+           VALUES ('x1', 1, 'c1', 'c1', 'c', 'a', 'acknowledged', 'topic', 'the story', 1, 1, 'ben')`,
+        );
+        await addParticipant(q, "c2", address);
+        await addParticipant(q, "c2", "+15550113");
+        await q.run(
+          "UPDATE events SET conversation = 'c1', cited = '<the.person@pc>' WHERE external_id = 'e1'",
+        );
+        await q.run(
+          `INSERT INTO actions (action, actor, detail, channel, conversation, event, made_at)
+           SELECT 'drop', 'ben', 'the person again', 'c', CASE WHEN external_id = 'e1' THEN 'c1' END, id, 1 FROM events`,
+        );
       });
       const records = await db.read((q) => findPerson(q, ["+15550111"]));
       expect(records).toMatchObject({ addresses: ["+15550111", address], conversations: ["c1"] });
@@ -200,7 +271,9 @@ zebra-file
         drafts: await q.all("SELECT state, body, recipient FROM drafts"),
         blobs: await q.all("SELECT id FROM blobs"),
         escalations: await q.all("SELECT state, reason, acknowledged_by FROM escalations"),
-        notices: await q.all("SELECT subject, text FROM notices"),
+        participants: await q.all("SELECT conversation, address FROM participants"),
+        cited: await q.all("SELECT cited FROM events WHERE cited IS NOT NULL"),
+        actions: await q.all("SELECT conversation, detail FROM actions ORDER BY conversation"),
         open: await q.all("SELECT id FROM lanes WHERE conversation = 'c1' AND due_at IS NOT NULL"),
         hashed: await suppressionOrHash(q, "c", address),
         plain: await suppression(q, "c", address),
@@ -217,7 +290,12 @@ zebra-file
         drafts: [{ state: "dropped", body: "", recipient: "" }],
         blobs: [],
         escalations: [{ state: "closed", reason: "", acknowledged_by: null }],
-        notices: [{ subject: "n", text: null }],
+        participants: [{ conversation: "c2", address: "+15550113" }],
+        cited: [],
+        actions: expect.arrayContaining([
+          { conversation: "c1", detail: null },
+          { conversation: null, detail: "the person again" },
+        ]),
         open: [],
         hashed: "they opted out, and were erased",
         plain: null,

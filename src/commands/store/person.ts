@@ -8,7 +8,7 @@ import { type Config, loadConfig, loadPolicy } from "../../config/index.ts";
 import { systemClock } from "../../ops/clock.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import type { Database } from "../../store/driver.ts";
-import { countInFlight, erasePerson, erasureParts } from "../../store/person/erase.ts";
+import { countInFlight, type ErasedRows, erasePerson, erasureParts } from "../../store/person/erase.ts";
 import { exportPerson } from "../../store/person/export.ts";
 import { findPerson, type PersonRecords } from "../../store/person/find.ts";
 import { finishFile, vacuumPostgres } from "../../store/person/finish.ts";
@@ -53,14 +53,14 @@ export const erase: Command<EraseOptions> = {
         if (unlock === null) await untilIdle(db, records, io);
         const progress = startProgress(io, "erasing", erasureParts(records) + 1);
         try {
-          const rows = await erasePerson(db, records, () => progress.add(1));
+          const { rows, kept } = await erasePerson(db, records, () => progress.add(1));
           const after = await db.read((q) => findPerson(q, records.addresses));
           const late = after.events.length;
           progress.part("searching the files");
-          const searched = file === null ? null : finishFile(file, records.addresses, unlock !== null);
+          const searched = file === null ? null : finishFile(file, records.addresses, unlock !== null, kept);
           if (store.kind === "postgres") await vacuumPostgres(store.url);
           const backups =
-            file === null ? [] : backupsWith(file, records.addresses, options.backups ?? [], io.cwd);
+            file === null ? [] : backupsWith(file, records.addresses, kept, options.backups ?? [], io.cwd);
           progress.end();
           const deleted = users === null ? null : await deleteUsers(users, io);
           const result = { rows, late, searched, backups, probable: records.probable, platform: deleted };
@@ -94,9 +94,18 @@ async function withPerson(
     return exitCodes.config;
   }
   const adapters = await Promise.all(["email", "sms"].map((name) => loadAdapter(name, dirname(loaded.file))));
-  const canonical = options.person.flatMap((one) =>
-    adapters.flatMap((adapter) => adapter.address?.(one) ?? []),
-  );
+  const canonical: string[] = [];
+  for (const one of options.person) {
+    const forms = adapters.flatMap((adapter) => adapter.address?.(one) ?? []);
+    // A short code is the number of a service, and digits alone stand in many texts.
+    if (!forms.some((form) => /[@+:]/.test(form))) {
+      io.err(
+        `--person ${JSON.stringify(one)} is no complete address: write a whole email address, or a number with its country code (+15550111)`,
+      );
+      return exitCodes.failed;
+    }
+    canonical.push(...forms);
+  }
   const people = [...(loaded.policy?.responders.values() ?? [])];
   const responders = people.flatMap(({ email, sms }) =>
     [email, sms].flatMap((one) => one?.toLowerCase() ?? []),
@@ -129,6 +138,7 @@ async function untilIdle(db: Database, records: PersonRecords, io: Io): Promise<
 function backupsWith(
   file: string,
   addresses: readonly string[],
+  kept: ReadonlySet<string>,
   folders: readonly string[],
   cwd: string,
 ): string[] {
@@ -141,7 +151,7 @@ function backupsWith(
     .flatMap((folder) => readdirSync(folder, { withFileTypes: true, recursive: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
-  return [...new Set([...beside, ...others])].filter((path) => countInFile(path, addresses) > 0).sort();
+  return [...new Set([...beside, ...others])].filter((path) => countInFile(path, addresses, kept) > 0).sort();
 }
 
 interface PlatformUsers {
@@ -203,7 +213,7 @@ async function deleteUsers(
 }
 
 interface Erasure {
-  readonly rows: Awaited<ReturnType<typeof erasePerson>>;
+  readonly rows: ErasedRows;
   readonly late: number;
   readonly searched: ReturnType<typeof finishFile> | null;
   readonly backups: readonly string[];

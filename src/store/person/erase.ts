@@ -23,6 +23,12 @@ export interface ErasedRows {
   readonly suppressions: number;
 }
 
+export interface Erased {
+  readonly rows: ErasedRows;
+  /** Longer addresses of other people that contain one of the person's; a search of the files finds them. */
+  readonly kept: ReadonlySet<string>;
+}
+
 /** Work of the person that a daemon does at this moment. */
 export async function countInFlight(q: Query, { conversations }: PersonRecords): Promise<number> {
   let count = 0;
@@ -39,11 +45,7 @@ export async function countInFlight(q: Query, { conversations }: PersonRecords):
 
 /** Erases the person. Each conversation is one transaction, so that a running daemon is never blocked for long; after a
  *  crash, run it again. `done` is called after each part; there are `erasureParts(records)` of them. */
-export async function erasePerson(
-  db: Database,
-  records: PersonRecords,
-  done: () => void,
-): Promise<ErasedRows> {
+export async function erasePerson(db: Database, records: PersonRecords, done: () => void): Promise<Erased> {
   let [messages, replies, escalations, notifications] = [0, 0, 0, 0];
   for (const conversation of records.conversations) {
     const erased = await db.tx((q) => eraseConversation(q, conversation));
@@ -61,16 +63,17 @@ export async function erasePerson(
   done();
   const files = await db.tx(deleteBlobs);
   done();
-  return {
+  const rows = {
     conversations: records.conversations.length,
     messages,
     replies,
     escalations,
     notifications,
-    mentions,
+    mentions: mentions.changed,
     files,
     suppressions,
   };
+  return { rows, kept: mentions.kept };
 }
 
 export const erasureParts = ({ conversations }: PersonRecords): number => conversations.length + 3;
@@ -113,6 +116,7 @@ async function eraseConversation(q: Query, conversation: string) {
   await q.run("UPDATE drafts SET recipient = '' WHERE conversation = $1", conversation);
   await q.run("DELETE FROM citations WHERE conversation = $1", conversation);
   await q.run("DELETE FROM participants WHERE conversation = $1", conversation);
+  await q.run("UPDATE actions SET detail = NULL WHERE conversation = $1", conversation);
   await q.run("DELETE FROM watches WHERE conversation = $1", conversation);
   await q.run("UPDATE sessions SET reason = NULL WHERE conversation = $1", conversation);
   await q.run(
@@ -140,13 +144,21 @@ async function eraseTexts(q: Query, where: string, value: string): Promise<numbe
 }
 
 async function eraseEvents(q: Query, ids: readonly number[]): Promise<number> {
+  // What operators have written about the messages.
+  await q.run(
+    `UPDATE actions SET detail = NULL WHERE event IN (
+       SELECT value FROM json_each($1) -- only: sqlite
+       SELECT CAST(json_array_elements_text(CAST($1 AS json)) AS BIGINT) -- only: postgres
+     )`,
+    JSON.stringify(ids),
+  );
   for (const id of ids) {
     await q.run(
       moves("events", "ignored", { set: "code = 'erased'", where: "id = $1", from: ["stored", "held"] }),
       id,
     );
     await q.run(
-      `UPDATE events SET body = '{}', subject = NULL, sender = NULL, queue = NULL, raw = NULL,
+      `UPDATE events SET body = '{}', subject = NULL, sender = NULL, cited = NULL, queue = NULL, raw = NULL,
          reason = CASE WHEN code = 'erased' THEN '${erased}' ELSE NULL END WHERE id = $1`,
       id,
     );
@@ -208,17 +220,23 @@ async function eraseEscalations(q: Query, conversation: string) {
 const answersMs = standardTiming.escalation.replyAfterEnd;
 
 async function eraseNotification(q: Query, reply: string): Promise<void> {
-  const drafts = await q.all<{ id: string; conversation: string }>(
-    `${moves("drafts", "dropped", {
+  const lanes = await q.all<{ conversation: string }>(
+    "SELECT DISTINCT conversation FROM drafts WHERE reply = $1 ORDER BY conversation",
+    reply,
+  );
+  // Like the daemon, which locks a lane before it changes its drafts.
+  for (const { conversation } of lanes) await lockLane(q, conversation, "out");
+  await q.run(
+    moves("drafts", "dropped", {
       set: `open = 0, reason = '${erased}', updated_at = now_ms()`,
       where: "reply = $1 AND state <> 'failed'",
-    })} RETURNING id, conversation`,
+    }),
     reply,
   );
   await q.run("DELETE FROM attempts WHERE subject IN (SELECT id FROM drafts WHERE reply = $1)", reply);
   await q.run(moves("replies", "failed", { where: "id = $1" }), reply);
   await eraseTexts(q, "id = $1", reply);
-  for (const { conversation } of drafts) await refreshLane(q, conversation, "out");
+  for (const { conversation } of lanes) await refreshLane(q, conversation, "out");
 }
 
 /** Deliveries of the platform's webhooks about the conversation. One that waits will find nothing. */

@@ -15,14 +15,19 @@ export interface FilesSearched {
 
 /** Empties the write-ahead log of the SQLite file and searches both for the texts (lower case). Deleted content is
  *  overwritten at the deletion (secure_delete). `mayRewrite`: no daemon runs, so the whole file may be written again
- *  when something remains. Blocks the thread. */
-export function finishFile(file: string, texts: readonly string[], mayRewrite: boolean): FilesSearched {
+ *  when something remains. `kept`: longer addresses that stay. Blocks the thread. */
+export function finishFile(
+  file: string,
+  texts: readonly string[],
+  mayRewrite: boolean,
+  kept: ReadonlySet<string>,
+): FilesSearched {
   const db = new Sqlite(file, { fileMustExist: true, timeout: standardTiming.sqlite.busy });
   try {
     db.pragma("secure_delete = ON");
     // Twice: the first one makes the next writer begin the log anew.
     let isLogEmpty = truncate(db) || truncate(db);
-    const count = () => countInFile(file, texts) + countInFile(`${file}-wal`, texts);
+    const count = () => countInFile(file, texts, kept) + countInFile(`${file}-wal`, texts, kept);
     let remaining = count();
     if (remaining > 0 && mayRewrite) {
       db.exec("VACUUM");

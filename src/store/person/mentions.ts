@@ -4,66 +4,172 @@
 import { closeSync, existsSync, openSync, readSync } from "node:fs";
 import type { Database, Query, Value } from "../driver.ts";
 
-interface MentionColumn {
-  readonly name: string;
-  readonly isKey: boolean;
-}
-
 /** Tables whose rows are no data about people. */
 const exempt = ["meta", "leases", "rates", "installations", "secrets", "blobs", "suppressions"];
 
 const replacement = "[erased]";
 
-/** Returns the number of rows and byte strings that were changed. */
-export async function eraseMentions(db: Database, addresses: readonly string[]): Promise<number> {
-  let changed = 0;
+/** Rows that one transaction changes. */
+const batch = 100;
+
+export interface Mentions {
+  /** Rows and byte strings that were changed. */
+  readonly changed: number;
+  /** Longer addresses of other people that contain an erased one, in lower case. They stay. */
+  readonly kept: ReadonlySet<string>;
+}
+
+/** Erases the addresses (lower case) where they are not a part of a longer one. Reads without a transaction, so that a
+ *  running daemon can write meanwhile. */
+export async function eraseMentions(db: Database, addresses: readonly string[]): Promise<Mentions> {
+  const kept = new Set<string>();
+  let changed = await eraseParticipants(db, addresses);
   for (const [table, columns] of await textColumns(db)) {
     const keys = columns.filter(({ isKey }) => isKey).map(({ name }) => name);
-    for (const { name, isKey } of columns.filter((one) => one.isText))
-      for (const address of isKey ? [] : addresses)
-        changed += await db.tx((q) => replaceIn(q, table, name, keys, address));
+    for (const { name, isKey } of columns.filter((one) => one.isText)) {
+      const isFixed = isKey || keys.length === 0 || exempt.includes(table);
+      changed += await replaceIn(db, { table, column: name, keys, isFixed, addresses, kept });
+    }
   }
-  return changed + (await eraseBytes(db, addresses));
+  changed += await eraseBytes(db, addresses, kept);
+  return { changed, kept };
 }
 
-/** Replaces the address in one column, ignoring case. `[erased]` is valid inside of JSON texts. */
-async function replaceIn(
-  q: Query,
-  table: string,
-  column: string,
-  keys: readonly string[],
-  address: string,
-): Promise<number> {
-  const rows = await q.all<Readonly<Record<string, Value>>>(
-    `SELECT ${[...keys, `${column} AS found`].join(", ")} FROM ${table} WHERE lower(${column}) LIKE '%' || $1 || '%' ESCAPE '!'`,
-    address.replace(/[!%_]/g, "!$&"),
-  );
-  for (const row of rows) {
-    const where = keys.map((key, index) => `${key} = $${index + 2}`).join(" AND ");
-    await q.run(
-      `UPDATE ${table} SET ${column} = $1 WHERE ${where}`,
-      without(String(row["found"]), address),
-      ...keys.map((key) => row[key] ?? null),
+/** Reads all rows of a table. PostgreSQL limits the time of statements outside of an unhurried transaction; reads there
+ *  block no writer. */
+const scan = <T>(db: Database, work: (q: Query) => Promise<T>): Promise<T> =>
+  db.kind === "postgres" ? db.tx(work, { unhurried: true }) : db.read(work);
+
+/** Removes the addresses from the participants of other people's conversations. */
+async function eraseParticipants(db: Database, addresses: readonly string[]): Promise<number> {
+  let removed = 0;
+  for (const address of addresses) {
+    const rows = await scan(db, (q) =>
+      q.all<{ conversation: string; address: string }>(
+        "SELECT conversation, address FROM participants WHERE lower(address) = $1",
+        address,
+      ),
+    );
+    removed += await inBatches(db, rows, (q, row) =>
+      q.run(
+        "DELETE FROM participants WHERE conversation = $1 AND address = $2",
+        row.conversation,
+        row.address,
+      ),
     );
   }
-  return rows.length;
+  return removed;
 }
 
-/** `address` is in lower case. */
-function without(text: string, address: string): string {
-  const lower = text.toLowerCase();
-  // A few letters change their length in lower case.
-  if (lower.length !== text.length) return replacement;
-  let [result, from] = ["", 0];
-  for (let at = lower.indexOf(address); at >= 0; at = lower.indexOf(address, from)) {
-    result += text.slice(from, at) + replacement;
-    from = at + address.length;
+/** Returns the sum of what `change` returns. */
+async function inBatches<T>(
+  db: Database,
+  rows: readonly T[],
+  change: (q: Query, row: T) => Promise<number>,
+): Promise<number> {
+  let changed = 0;
+  for (let at = 0; at < rows.length; at += batch)
+    changed += await db.tx(async (q) => {
+      let count = 0;
+      for (const row of rows.slice(at, at + batch)) count += await change(q, row);
+      return count;
+    });
+  return changed;
+}
+
+interface SearchedColumn {
+  readonly table: string;
+  readonly column: string;
+  readonly keys: readonly string[];
+  /** True: the values stay as they are. */
+  readonly isFixed: boolean;
+  readonly addresses: readonly string[];
+  /** Receives the longer addresses that stay. */
+  readonly kept: Set<string>;
+}
+
+/** How often a column is searched again because the daemon has changed a row between the search and its change. */
+const mostSearches = 3;
+
+/** Replaces the addresses in one column, ignoring case. `[erased]` is valid inside of JSON texts. */
+async function replaceIn(db: Database, searched: SearchedColumn): Promise<number> {
+  const { table, column, keys, isFixed, addresses, kept } = searched;
+  const contains = addresses.map((_, at) => `lower(${column}) LIKE '%' || $${at + 1} || '%' ESCAPE '!'`);
+  const where = [...keys, column].map((key, index) => `${key} = $${index + 2}`).join(" AND ");
+  let changed = 0;
+  for (let searches = 0; searches < mostSearches; searches += 1) {
+    const rows = await scan(db, (q) =>
+      q.all<Readonly<Record<string, Value>>>(
+        `SELECT ${[...keys, `${column} AS found`].join(", ")} FROM ${table} WHERE ${contains.join(" OR ")}`,
+        ...addresses.map((address) => address.replace(/[!%_]/g, "!$&")),
+      ),
+    );
+    const outdated = rows.flatMap((row) => {
+      const old = String(row["found"]);
+      const text = without(old, addresses, kept);
+      return text === old || isFixed ? [] : [{ row, old, text }];
+    });
+    const count = await inBatches(db, outdated, (q, { row, old, text }) =>
+      q.run(
+        `UPDATE ${table} SET ${column} = $1 WHERE ${where}`,
+        text,
+        ...keys.map((key) => row[key] ?? null),
+        old,
+      ),
+    );
+    changed += count;
+    if (count === outdated.length) break;
   }
-  return result + text.slice(from);
+  return changed;
+}
+
+function without(text: string, addresses: readonly string[], kept: Set<string>): string {
+  let result = text;
+  for (const address of addresses) {
+    const lower = result.toLowerCase();
+    // A few letters change their length in lower case.
+    if (lower.length !== result.length) {
+      if (wholeAt(lower, address, 0, kept) >= 0) return replacement;
+      continue;
+    }
+    let [parts, from] = ["", 0];
+    for (let at = wholeAt(lower, address, 0, kept); at >= 0; at = wholeAt(lower, address, from, kept)) {
+      parts += result.slice(from, at) + replacement;
+      from = at + address.length;
+    }
+    result = parts + result.slice(from);
+  }
+  return result;
+}
+
+/** The longest address in a mail (RFC 5321), and more than the escape sequences before it. */
+const longestAddress = 320;
+
+/** Returns the next place from `from` on where the address (lower case, like the text) is not a part of a longer one; -1
+ *  without one. Adds the longer ones that are passed to `kept`. A letter may belong to an escape sequence of JSON, of
+ *  quoted-printable or of a URL: then an address begins after it. */
+function wholeAt(text: string, address: string, from: number, kept: Set<string>): number {
+  for (let at = text.indexOf(address, from); at >= 0; at = text.indexOf(address, at + 1)) {
+    const end = at + address.length;
+    const before = text.slice(Math.max(0, at - longestAddress), at);
+    const isBegun = !/[\w.+%-]$/.test(before) || /(?:\\[bfnrt]|\\u[0-9a-f]{4}|[=%][0-9a-f]{2})$/.test(before);
+    const after = /^(?:[\w-]|\.\w)[\w.-]*/.exec(text.slice(end, end + longestAddress))?.[0] ?? "";
+    if (isBegun && after === "") return at;
+    const begin = isBegun ? "" : trailing(before);
+    kept.add(begin + address + after.replace(/\.+$/, ""));
+  }
+  return -1;
+}
+
+/** Returns the characters of an address at the end of the text. */
+function trailing(text: string): string {
+  let at = text.length;
+  while (at > 0 && /[\w.+%-]/.test(text.charAt(at - 1))) at -= 1;
+  return text.slice(at);
 }
 
 /** Removes raw messages and files that contain an address, such as mails to several recipients. */
-async function eraseBytes(db: Database, addresses: readonly string[]): Promise<number> {
+async function eraseBytes(db: Database, addresses: readonly string[], kept: Set<string>): Promise<number> {
   let [last, removed] = ["", 0];
   for (;;) {
     const from = last;
@@ -75,7 +181,12 @@ async function eraseBytes(db: Database, addresses: readonly string[]): Promise<n
     );
     for (const { id, bytes } of rows) {
       const text = Buffer.from(bytes).toString("latin1").toLowerCase();
-      if (!addresses.some((address) => text.includes(address))) continue;
+      const here = new Set<string>();
+      const encoded = addresses.map((address) => Buffer.from(address, "utf8").toString("latin1"));
+      if (!encoded.some((address) => wholeAt(text, address, 0, here) >= 0)) {
+        for (const one of here) kept.add(one);
+        continue;
+      }
       removed += 1;
       await db.tx(async (q) => {
         await q.run("UPDATE events SET raw = NULL WHERE raw = $1", id);
@@ -89,7 +200,11 @@ async function eraseBytes(db: Database, addresses: readonly string[]): Promise<n
   }
 }
 
-type TextColumn = MentionColumn & { readonly isText: boolean };
+interface TextColumn {
+  readonly name: string;
+  readonly isKey: boolean;
+  readonly isText: boolean;
+}
 
 async function textColumns(db: Database): Promise<readonly (readonly [string, readonly TextColumn[]])[]> {
   const rows = await db.read((q) =>
@@ -101,10 +216,7 @@ async function textColumns(db: Database): Promise<readonly (readonly [string, re
        FROM information_schema.columns c WHERE c.table_schema = current_schema() -- only: postgres`,
     ),
   );
-  const tables = Map.groupBy(
-    rows.filter(({ table_name }) => !exempt.includes(table_name)),
-    ({ table_name }) => table_name,
-  );
+  const tables = Map.groupBy(rows, ({ table_name }) => table_name);
   return [...tables].map(([table, columns]) => [
     table,
     columns.map(({ name, type, pk }) => ({ name, isKey: pk > 0, isText: /text/i.test(type) })),
@@ -114,31 +226,59 @@ async function textColumns(db: Database): Promise<readonly (readonly [string, re
 const chunk = 2 ** 20;
 
 /** Counts where one of the texts (lower case) stands in the file, ignoring the case of ASCII letters. 0 for a missing
- *  file. Reads the whole file. */
-export function countInFile(path: string, texts: readonly string[]): number {
+ *  file. Reads the whole file. SQLite stores columns without separators, so parts of words count too, except parts of
+ *  the longer addresses in `kept`. */
+export function countInFile(
+  path: string,
+  texts: readonly string[],
+  kept: ReadonlySet<string> = new Set(),
+): number {
   if (!existsSync(path)) return 0;
   const wanted = texts.map((text) => Buffer.from(text, "utf8").toString("latin1"));
-  const overlap = Math.max(...wanted.map((text) => text.length), 1) - 1;
+  const around = wanted.map((text) => surroundings(text, kept));
+  const left = Math.max(0, ...around.flat().map(({ before }) => before.length));
+  const right = Math.max(0, ...around.flat().map(({ after }) => after.length));
+  const longest = Math.max(1, ...wanted.map(({ length }) => length));
   const file = openSync(path, "r");
   const buffer = Buffer.alloc(chunk);
-  let [count, kept] = [0, ""];
+  // Matches that begin in text[from, limit) are new and complete, with what may stand around them.
+  let [count, text, from] = [0, "", 0];
   try {
-    for (
-      let read = readSync(file, buffer, 0, chunk, null);
-      read > 0;
-      read = readSync(file, buffer, 0, chunk, null)
-    ) {
-      const text =
-        kept + buffer.toString("latin1", 0, read).replace(/[A-Z]+/g, (upper) => upper.toLowerCase());
-      for (const one of wanted) {
-        for (let at = text.indexOf(one); at >= 0; at = text.indexOf(one, at + 1))
-          // A shorter text that ended in the overlap was counted with the chunk before.
-          if (at + one.length > kept.length) count += 1;
-      }
-      kept = overlap === 0 ? "" : text.slice(-overlap);
+    for (let isEnd = false; !isEnd; ) {
+      const read = readSync(file, buffer, 0, chunk, null);
+      isEnd = read === 0;
+      text += buffer.toString("latin1", 0, read).replace(/[A-Z]+/g, (upper) => upper.toLowerCase());
+      const limit = isEnd ? text.length : Math.max(from, text.length - longest - right);
+      for (const [index, one] of wanted.entries())
+        for (let at = text.indexOf(one, from); at >= 0 && at < limit; at = text.indexOf(one, at + 1))
+          if (!isInside(text, at, at + one.length, around[index] ?? [])) count += 1;
+      const start = Math.max(0, limit - left);
+      text = text.slice(start);
+      from = limit - start;
     }
     return count;
   } finally {
     closeSync(file);
   }
 }
+
+interface Surroundings {
+  readonly before: string;
+  readonly after: string;
+}
+
+/** What stands before and after the text in each of the longer addresses. */
+function surroundings(text: string, kept: ReadonlySet<string>): readonly Surroundings[] {
+  return [...kept].flatMap((one) => {
+    const found: Surroundings[] = [];
+    for (let at = one.indexOf(text); at >= 0; at = one.indexOf(text, at + 1))
+      found.push({ before: one.slice(0, at), after: one.slice(at + text.length) });
+    return found;
+  });
+}
+
+const isInside = (text: string, at: number, end: number, around: readonly Surroundings[]): boolean =>
+  around.some(
+    ({ before, after }) =>
+      text.startsWith(after, end) && text.startsWith(before, at - before.length) && at >= before.length,
+  );
