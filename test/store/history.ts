@@ -250,6 +250,46 @@ export function describeHistory(place: NewPlace): void {
       expect(await listed({ limit: 9, state: "attention" })).toEqual(["k1"]);
     });
 
+    it("is found by the id of a message of the platform, in statements of limited length", async () => {
+      const { db } = await withConversation(place);
+      await db.tx((q) => put(q, "turns", "t1", "question_id = 'message_1234'"));
+      const copies = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9000)`;
+      await db.tx(async (q) => {
+        await q.run(
+          `${copies} INSERT INTO turns (id, conversation, channel, person, seq, state, open, question, address, due_at, received_at, made_at, updated_at)
+           SELECT 'y' || i, 'k1', 'c', 'p', 1000 + i, 'answered', 0, '', '{}', 1, 1, 1, 1 FROM n`,
+        );
+        await q.run(
+          `${copies} INSERT INTO replies (id, conversation, channel, state, text, created_at, platform_id)
+           SELECT 'y' || i, 'k1', 'c', 'composed', '', 1, 'answer_' || i FROM n`,
+        );
+      });
+      let longest = 0;
+      const found = (text: string) =>
+        db.read(async (q) => {
+          const hits = await find(
+            {
+              ...q,
+              all: (sql, ...values) => {
+                const limits = [...sql.matchAll(/LIMIT (\d+)\s*\) AS part WHERE message/g)];
+                for (const [, limit] of limits) longest = Math.max(longest, Number(limit));
+                return q.all(sql, ...values);
+              },
+            },
+            text,
+            { limit: 10 },
+          );
+          return hits.map(({ conversation, what }) => [conversation, what]);
+        });
+      const expected = [["k1", "platform message"]];
+      expect(await found("message_1234")).toEqual(expected);
+      expect(await found("answer_4001")).toEqual(expected);
+      expect(await found("answer_9")).toEqual(expected);
+      expect(await found("answer_9001")).toEqual([]);
+      expect(longest).toBeGreaterThan(0);
+      expect(longest).toBeLessThan(9000);
+    });
+
     it("lists answered and waiting messages, and only those of the time asked for", async () => {
       const { db, asked, refused } = await withConversation(place);
       const ids = (filter: Parameters<typeof listEvents>[1]) =>
