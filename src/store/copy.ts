@@ -59,12 +59,12 @@ export async function copyRows(options: CopyOptions): Promise<readonly CopiedTab
   const tables = await tablesOf(source.kind === "sqlite" ? source : target);
   for (const db of [source, target]) await refuseRunning(db);
   await prepare(target, tables);
-  progress.total(2 * (await countRows(source, tables)));
+  progress.total(3 * (await countRows(source, tables)));
   const copied: CopiedTable[] = [];
   for (const table of tables) {
     progress.table(table.name);
     const sum = new Checksum(table);
-    for await (const rows of rowsOf(source, table)) {
+    for await (const rows of rowsOf(source.read.bind(source), table)) {
       for (const row of rows) sum.add(row);
       await target.tx((q) => insert(q, table, rows), { unhurried: true });
       failpoint("store.copy", "after", { table: table.name });
@@ -76,21 +76,14 @@ export async function copyRows(options: CopyOptions): Promise<readonly CopiedTab
   for (const [index, table] of tables.entries()) {
     progress.table(table.name);
     const sum = new Checksum(table);
-    for await (const rows of rowsOf(target, table)) {
+    for await (const rows of rowsOf(target.read.bind(target), table)) {
       for (const row of rows) sum.add(row);
       progress.rows(rows.length);
     }
     compare(copied[index], sum.result());
   }
-  const now = await countRows(source, tables);
-  const before = copied.reduce((all, { rows }) => all + rows, 0);
-  if (now !== before)
-    throw new Error(
-      `copying the store: the source has changed meanwhile (${before} rows, now ${now}): stop every daemon and command, and run this again`,
-    );
   await refuseRunning(source);
-  // From here on a daemon that starts on the source holds the open work: it is in the target.
-  await mark(source, "moved", "1");
+  await verifySource(source, tables, copied, progress);
   await target.tx(
     async (q) => {
       await copyMeta(source, q);
@@ -103,6 +96,41 @@ export async function copyRows(options: CopyOptions): Promise<readonly CopiedTab
   failpoint("store.copied", "before");
   await target.tx((q) => q.run("DELETE FROM meta WHERE name = 'copy_incomplete'"));
   return copied;
+}
+
+/** Reads the source again and marks it as moved, in one transaction that keeps commands from writing. Throws when a row
+ *  has changed since it was copied. From here on a daemon that starts on the source holds the open work: it is in the
+ *  target. */
+async function verifySource(
+  source: Database,
+  tables: readonly StoreTable[],
+  copied: readonly CopiedTable[],
+  progress: CopyOptions["progress"],
+): Promise<void> {
+  await source.tx(
+    async (q) => {
+      const names = tables.map(({ name }) => name).join(", ");
+      await q.all(
+        `LOCK TABLE ${names} IN SHARE MODE -- only: postgres\n SELECT 1 WHERE 1 = 0 -- only: sqlite`,
+      );
+      for (const [index, table] of tables.entries()) {
+        progress.table(table.name);
+        const sum = new Checksum(table);
+        for await (const rows of rowsOf((work) => work(q), table)) {
+          for (const row of rows) sum.add(row);
+          progress.rows(rows.length);
+          if (source.kind === "postgres") await mark(source, "copy_at", "now_ms()");
+        }
+        const [before, now] = [copied[index], sum.result()];
+        if (before?.rows !== now.rows || before.checksum !== now.checksum)
+          throw new Error(
+            `copying the store: the source has changed meanwhile (${table.name}, ${before?.rows} rows, now ${now.rows}): stop every daemon and command, and run this again`,
+          );
+      }
+      await write(q, "moved", "1");
+    },
+    { unhurried: true },
+  );
 }
 
 /** Returns the tables with their columns and keys, parents before the tables that refer to them. `meta` is copied apart. */
@@ -179,11 +207,12 @@ async function prepare(target: Database, tables: readonly StoreTable[]): Promise
 }
 
 const mark = (db: Database, name: string, value: "1" | "now_ms()"): Promise<number> =>
-  db.tx((q) =>
-    q.run(
-      `INSERT INTO meta (name, value) VALUES ($1, ${value}) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
-      name,
-    ),
+  db.tx((q) => write(q, name, value));
+
+const write = (q: Query, name: string, value: "1" | "now_ms()"): Promise<number> =>
+  q.run(
+    `INSERT INTO meta (name, value) VALUES ($1, ${value}) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+    name,
   );
 
 async function countRows(db: Database, tables: readonly StoreTable[]): Promise<number> {
@@ -196,7 +225,7 @@ async function countRows(db: Database, tables: readonly StoreTable[]): Promise<n
 }
 
 /** Reads the table in batches, in the order of its key. */
-async function* rowsOf(db: Database, table: StoreTable): AsyncGenerator<readonly CopiedStore[]> {
+async function* rowsOf(read: Database["read"], table: StoreTable): AsyncGenerator<readonly CopiedStore[]> {
   const { name, columns, keys, batch } = table;
   const select = `SELECT ${columns.join(", ")} FROM ${name}`;
   const order = `ORDER BY ${keys.join(", ")} LIMIT ${batch}`;
@@ -204,7 +233,7 @@ async function* rowsOf(db: Database, table: StoreTable): AsyncGenerator<readonly
   let last: CopiedStore | undefined;
   for (;;) {
     const from = last;
-    const rows = await db.read((q) =>
+    const rows = await read((q) =>
       from === undefined
         ? q.all<CopiedStore>(`${select} ${order}`)
         : q.all<CopiedStore>(

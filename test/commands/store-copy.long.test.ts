@@ -8,8 +8,10 @@ import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { openStore } from "../../src/app.ts";
 import { exitCodes } from "../../src/commands/io.ts";
 import { systemClock } from "../../src/ops/clock.ts";
+import { copyRows } from "../../src/store/copy.ts";
+import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import { resendDraft } from "../../src/store/operators/outbox.ts";
+import { dropDraft, resendDraft } from "../../src/store/operators/outbox.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { recordAction } from "../../src/store/tables/actions.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
@@ -19,7 +21,7 @@ import { openWorld, type World } from "../app/world.ts";
 import { describeReal, need } from "../real/debian.ts";
 import { type Dovecot, startDovecot } from "../real/dovecot.ts";
 import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
-import { storeEvent } from "../store/rig.ts";
+import { conversation, draft, postgresPlace, sqlitePlace, storeEvent } from "../store/rig.ts";
 import { bridgehead, root } from "./process.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
@@ -161,6 +163,51 @@ describeReal("store copy", missing, () => {
     await target.close();
     expect([next, subjects]).toEqual([701, [{ subject: "a\ufffdb" }]]);
   });
+
+  it.each(["sqlite", "postgres"] as const)(
+    "refuses a source in which a row has changed (%s)",
+    async (kind) => {
+      const places = [await sqlitePlace(), await postgresPlace(postgres)] as const;
+      const [from, to] = kind === "sqlite" ? places : [places[1], places[0]];
+      const [source, target, command] = [await from.open(), await to.open(), await from.open()];
+      for (const db of [source, target]) await migrate(db);
+      await source.tx(async (q) => {
+        await ensureChannel(q, "c");
+        await conversation(q, "c1", "c");
+        await draft(q, "d1", "c1");
+      });
+      const run = (table: (name: string) => void, into = target) =>
+        copyRows({
+          source,
+          target: into,
+          targetFile: to.file ?? null,
+          finish: async () => undefined,
+          progress: { total: () => undefined, table, rows: () => undefined },
+        });
+      // A command drops the reply while the target is verified, when the tables are named again.
+      const seen = new Set<string>();
+      let isDropped = false;
+      const verified: Database = {
+        ...target,
+        tx: (work, options) => target.tx(work, options),
+        async read(work) {
+          if (seen.has("again") && !isDropped) {
+            isDropped = true;
+            await command.tx((q) => dropDraft(q, "d1", "ben", "a wrong answer"));
+          }
+          return target.read(work);
+        },
+      };
+      const refused = run((name) => void seen.add(seen.has(name) ? "again" : name), verified);
+      await expect(refused).rejects.toThrow("the source has changed meanwhile");
+      const moved = (db: Database) => db.read((q) => q.all("SELECT value FROM meta WHERE name = 'moved'"));
+      expect(await moved(source)).toEqual([]);
+      const copied = await run(() => undefined);
+      expect(copied.find(({ table }) => table === "drafts")?.rows).toBe(1);
+      expect(await target.read((q) => q.all("SELECT state FROM drafts"))).toEqual([{ state: "dropped" }]);
+      expect(await moved(source)).toEqual([{ value: 1 }]);
+    },
+  );
 });
 
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
