@@ -91,7 +91,7 @@ async function collect(options: BundleOptions, config: Config | null, io: Io): P
     {
       name: "readyz.json",
       what: "states of the running daemon",
-      text: json(ready === "" ? null : structure(JSON.parse(ready))),
+      text: json(ready === "" ? null : parsed(ready)),
     },
     { name: "metrics.txt", what: "metrics of the running daemon", text: await ask("/metrics") },
     {
@@ -100,6 +100,15 @@ async function collect(options: BundleOptions, config: Config | null, io: Io): P
       text: json(stored),
     },
   ];
+}
+
+/** Another program may answer at the port. */
+function parsed(text: string): unknown {
+  try {
+    return structure(JSON.parse(text));
+  } catch {
+    return "[not JSON]";
+  }
 }
 
 /** This file is at src/commands/doctor in a checkout and at dist/src/commands/doctor in a package. */
@@ -189,6 +198,7 @@ class Redactor {
   constructor(config: Config | null, env: Io["env"]) {
     const secrets = config === null ? [] : secretValues(config);
     const own = config === null ? [] : config.channels.flatMap((channel) => addressesOf(channel));
+    const users = config === null ? [] : config.channels.flatMap(({ settings }) => usersIn(settings));
     const people = [...(config?.escalation?.responders.values() ?? [])].flatMap(({ name, email, sms }) => [
       name,
       email,
@@ -197,7 +207,7 @@ class Redactor {
     const environment = Object.entries(env).flatMap(([name, value]) =>
       /key|token|secret|password|credential/i.test(name) && value !== undefined ? [value] : [],
     );
-    const all = [...secrets, ...own, ...people, ...environment].filter(
+    const all = [...secrets, ...own, ...users, ...people, ...environment].filter(
       (one): one is string => one !== null && one.length >= 3,
     );
     this.#known = [...new Set(all.flatMap(encodings))].sort((a, b) => b.length - a.length);
@@ -210,6 +220,14 @@ class Redactor {
       .replace(/[^\s"<>@]{1,256}@[\w.-]{1,256}/g, "[address]")
       .replace(/\+\d[\d ()-]{5,20}\d/g, "[number]");
   }
+}
+
+/** Login names at servers, such as `imap.user`. */
+function usersIn(value: unknown): string[] {
+  if (value === null || typeof value !== "object") return [];
+  return Object.entries(value).flatMap(([key, inner]: [string, unknown]) =>
+    typeof inner === "string" && /^user(?:name)?$/i.test(key) ? [inner] : usersIn(inner),
+  );
 }
 
 function encodings(text: string): string[] {

@@ -1,9 +1,12 @@
 // support-bundle: no secret, address, name or text of a message is in the archive, in any usual encoding.
 
 import { execFileSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { conversation, draft, storeEvent, turn } from "../../store/rig.ts";
@@ -23,6 +26,7 @@ const canaries = {
   text: "canary message text",
   reason: "canary-mailbox",
   template: "canary greeting",
+  login: "canarylogin",
 };
 
 const config = `platform: { url: "http://127.0.0.1:1" }
@@ -33,7 +37,7 @@ channels:
     agent: support
     address: ${canaries.own}
     imap: { host: 127.0.0.1, port: 1, tls: none, user: ${canaries.own}, password: "\${file:password}" }
-    smtp: { host: 127.0.0.1, port: 1, tls: none, from_name: ${canaries.template} }
+    smtp: { host: 127.0.0.1, port: 1, tls: none, user: ${canaries.login}, from_name: ${canaries.template} }
   texts: { adapter: sms, agent: support, account_sid: AC${"0".repeat(32)}, auth_tokens: [ "\${env:KEY}" ], number: "+12025550100", api_url: "http://127.0.0.1:1" }
 `;
 
@@ -110,4 +114,21 @@ it("collects what a maintainer needs, and nothing of people", async () => {
   });
   expect(again).toMatchObject({ code: exitCodes.failed, err: expect.stringContaining("exists") });
   expect(readFileSync(file).subarray(0, 2)).toEqual(Buffer.from([0x1f, 0x8b]));
+});
+
+it("is written when another program answers at the port of the daemon", async () => {
+  const server = createServer((_, response) => response.end("<html>")).listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  const one = fixture();
+  writeFileSync(join(one.folder, "password"), canaries.password, { mode: 0o600 });
+  const { port } = server.address() as AddressInfo;
+  const listeners = `http: { listen: "127.0.0.1:0", admin_listen: "127.0.0.1:${port}" }`;
+  writeFileSync(one.config, config + rest.replace(/^http: .*$/m, listeners), { mode: 0o600 });
+  const file = join(one.folder, "bundle.tar.gz");
+  const env = { KEY: canaries.agentKey, SECRET: "secret" };
+  expect(await bridgehead(["support-bundle", file, "--config", one.config], env)).toMatchObject({
+    code: exitCodes.ok,
+  });
+  expect(execFileSync("tar", ["-xzOf", file], { encoding: "utf8" })).toContain('"[not JSON]"');
 });
