@@ -154,7 +154,7 @@ async function freeLanes<T>(
      FROM lanes LEFT ${headJoin(direction)} ${joins}
      WHERE lanes.direction = $1 AND lanes.channel = $2 AND lanes.due_at <= now_ms() AND (lanes.node IS NULL OR lanes.node = $3) AND ${mayStart(direction, "$2")}
        ${busy.length > 0 ? "AND lanes.id NOT IN (SELECT value FROM json_each($5))" : ""}${openOnly(closed, 6)}
-     ORDER BY lanes.due_at LIMIT $4`,
+     ORDER BY lanes.due_at LIMIT CASE WHEN ${hasWork(direction, "$2")} THEN $4 ELSE 0 END`,
     direction,
     channel,
     holder,
@@ -177,7 +177,7 @@ export async function channelsWithDueLanes(q: Query, direction: Direction, node:
        SELECT (SELECT MIN(channel) FROM lanes WHERE direction = $1 AND due_at IS NOT NULL AND channel > found.channel)
        FROM found WHERE found.channel IS NOT NULL
      )
-     SELECT channel FROM found WHERE channel IS NOT NULL AND EXISTS (
+     SELECT channel FROM found WHERE channel IS NOT NULL AND ${hasWork(direction, "found.channel")} AND EXISTS (
        SELECT 1 FROM lanes WHERE direction = $1 AND lanes.channel = found.channel
          AND due_at <= now_ms() AND (node IS NULL OR node = $2) AND ${mayStart(direction, "found.channel")}
          AND lease_until <= now_ms() -- only: postgres
@@ -277,6 +277,20 @@ const mayStart = (direction: Direction, channel: string): string =>
 const waits = {
   in: "head.state = 'waiting' AND head.kind = 'question' AND head.session IS NULL",
   out: "head.state = 'queued' AND head.internal = 0 AND head.session IS NULL",
+} as const;
+
+/** SQL that is false for a paused channel without any work that may start. It is evaluated once, and spares reading all
+ *  due lanes of the channel for `mayStart`. */
+const hasWork = (direction: Direction, channel: string): string => {
+  const table = itemTable[direction];
+  const open = `SELECT 1 FROM ${table} WHERE ${table}.channel = ${channel} AND open = 1`;
+  return `(NOT ${isPaused(channel)} OR EXISTS (${open} AND ${begun[direction]}) OR EXISTS (${open} AND ${exempt[direction]}))`;
+};
+const begun = { in: "state IN ('asking', 'unknown')", out: "state IN ('sending', 'unknown')" } as const;
+/** The conditions of the indexes `turns_exempt` and `drafts_exempt`. */
+const exempt = {
+  in: "(kind <> 'question' OR session IS NOT NULL)",
+  out: "(internal = 1 OR session IS NOT NULL)",
 } as const;
 
 /** Returns a condition on lanes; its parameters start at $`first`. Lanes of live calls are pinned to a

@@ -284,6 +284,24 @@ export function describeScans(place: NewPlace): void {
       expect(await scans(db, (q) => leaseDrafts(q, claim))).toEqual([]);
     });
 
+    it("are none when the channel is paused: its work that may go on is found by an index of its own", async () => {
+      const db = await withHistory(place);
+      if (db.kind === "postgres") return; // it reads tables of this size whole
+      const claim = { channel: "c", holder: "n", leaseMs: 60_000, limit: 1 };
+      for (const [table, lease] of [
+        ["turns", leaseTurns],
+        ["drafts", leaseDrafts],
+      ] as const) {
+        const read = await plans(db, (q) => lease(q, claim));
+        for (const index of ["now", "exempt"])
+          expect(read).toContainEqual(
+            expect.stringMatching(
+              new RegExp(`^SEARCH ${table} USING (COVERING )?INDEX ${table}_${index} \\(channel=\\? AND `),
+            ),
+          );
+      }
+    });
+
     it("are none, over a history, in what is loaded to route messages", async () => {
       const db = await withHistory(place);
       if (db.kind === "postgres") return; // it reads tables of this size whole rather than look up a list
