@@ -279,20 +279,11 @@ export interface ConversationSummary {
   readonly at: number;
 }
 
-interface SummaryRow extends Omit<ConversationSummary, "state" | "reason" | "at"> {
-  readonly event_state: string | null;
-  readonly event_code: string | null;
-  readonly event_reason: string | null;
-  readonly event_at: number | null;
-  readonly turn_state: string | null;
-  readonly turn_reason: string | null;
-  readonly turn_at: number | null;
-  readonly reply_state: string | null;
-  readonly reply_reason: string | null;
-  readonly draft_state: string | null;
-  readonly draft_reason: string | null;
-  readonly draft_at: number | null;
-}
+type SummaryRow = Omit<ConversationSummary, "state" | "reason" | "at"> &
+  Readonly<
+    Record<`${"event" | "turn" | "reply" | "draft"}_${"state" | "reason"}` | "event_code", string | null>
+  > &
+  Readonly<Record<`${"event" | "turn" | "draft"}_at`, number | null>>;
 
 const newest = (column: string, table: "events" | "turns" | "replies" | "drafts"): string => {
   const order = { events: "id", turns: "seq", replies: "created_at", drafts: "seq" }[table];

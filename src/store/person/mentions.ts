@@ -262,22 +262,22 @@ export function countInFile(
   }
 }
 
-interface Surroundings {
+interface AddressContext {
   readonly before: string;
   readonly after: string;
 }
 
 /** What stands before and after the text in each of the longer addresses. */
-function surroundings(text: string, kept: ReadonlySet<string>): readonly Surroundings[] {
+function surroundings(text: string, kept: ReadonlySet<string>): readonly AddressContext[] {
   return [...kept].flatMap((one) => {
-    const found: Surroundings[] = [];
+    const found: AddressContext[] = [];
     for (let at = one.indexOf(text); at >= 0; at = one.indexOf(text, at + 1))
       found.push({ before: one.slice(0, at), after: one.slice(at + text.length) });
     return found;
   });
 }
 
-const isInside = (text: string, at: number, end: number, around: readonly Surroundings[]): boolean =>
+const isInside = (text: string, at: number, end: number, around: readonly AddressContext[]): boolean =>
   around.some(
     ({ before, after }) =>
       text.startsWith(after, end) && text.startsWith(before, at - before.length) && at >= before.length,
