@@ -89,21 +89,22 @@ export function embeddedConfig(
   );
   if (platform.url !== "embedded") return { platform: rest, agents };
   const { agents: file, database, listen } = platform.embedded ?? defaultEmbedded;
-  const nextToStore =
-    store.kind === "postgres"
-      ? "/var/lib/bridgehead/platform.db"
-      : store.file === ":memory:"
-        ? ":memory:"
-        : join(dirname(store.file), "platform.db");
   const embedded = {
     ...(file !== undefined && { agents: resolve(folder, file) }),
-    database: database === undefined ? nextToStore : databasePath(folder, database),
+    database: embeddedDatabase(database, folder, store),
     listen,
   };
   // A request that ends before the model would abort every slow answer and ask for it again.
   const timeout =
     model && writtenTimeout === undefined ? model.total_timeout + answerMargin : platform.timeout;
   return { platform: { ...rest, timeout, embedded }, agents };
+}
+
+/** Returns the path of the embedded platform's database: as written, or beside the store. */
+export function embeddedDatabase(written: string | undefined, folder: string, store: StoreConfig): string {
+  if (written !== undefined) return databasePath(folder, written);
+  if (store.kind === "postgres") return "/var/lib/bridgehead/platform.db";
+  return store.file === ":memory:" ? ":memory:" : join(dirname(store.file), "platform.db");
 }
 
 const defaultEmbedded = { agents: undefined, database: undefined, listen: { host: "127.0.0.1", port: 0 } };

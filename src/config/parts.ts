@@ -12,9 +12,10 @@ import {
   storeConfig,
   withoutUnresolved,
 } from "./document.ts";
+import { embeddedDatabase, longForm } from "./embedded.ts";
 import { brokenEscalation, policyOf } from "./escalation.ts";
 import { explain, findingAt, type SchemaFinding } from "./explain.ts";
-import type { Config, StoreConfig } from "./index.ts";
+import type { ChannelConfig, Config, StoreConfig } from "./index.ts";
 import { shapeOf } from "./json-schema.ts";
 import { besides, consoleOf, type Rejected } from "./load.ts";
 import { nearest } from "./nearest.ts";
@@ -84,6 +85,10 @@ export type LoadedPolicy =
       /** The policy without headers, keys and the platform's webhooks. A webhook URL that is a reference
        *  is omitted too. Null when the file has no such key. */
       readonly policy: Policy | null;
+      /** The channels' blocks as written, unchecked. */
+      readonly written: readonly Pick<ChannelConfig, "adapter" | "settings">[];
+      /** Path of the embedded platform's database; null when the platform is elsewhere. */
+      readonly embedded: string | null;
     }
   | Rejected;
 
@@ -214,7 +219,16 @@ export async function loadPolicy(path: string, options: LoadOptions): Promise<Lo
       platform: adapter.traits.platform,
     })),
     policy: escalation ? policyOf(escalation, carriers) : null,
+    written: carriers.map(({ id, adapter }) => ({ adapter, settings: block(block(root["channels"])[id]) })),
+    embedded: embeddedIn(root, opened.folder, storeConfig(store, opened.folder)),
   };
+}
+
+function embeddedIn(root: Block, folder: string, store: StoreConfig): string | null {
+  const platform = block(block(longForm(root))["platform"]);
+  const { database } = block(platform["embedded"]);
+  if (platform["url"] !== "embedded") return null;
+  return embeddedDatabase(typeof database === "string" ? database : undefined, folder, store);
 }
 
 /** `raw`: the selected part of the file as written. `written`: the same with its references resolved. */

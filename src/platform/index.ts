@@ -10,6 +10,7 @@ export type { AgentDefinition } from "./agents/definition.ts";
 export { readAgents } from "./agents/file.ts";
 export { type InlineAgent, inlineAgents } from "./agents/inline.ts";
 export { probeModel } from "./brain/model.ts";
+export { deleteUsers } from "./conversations/start.ts";
 export type { Platform, PlatformOptions } from "./platform.ts";
 export { startPlatform } from "./platform.ts";
 export { newerFile } from "./store/store.ts";

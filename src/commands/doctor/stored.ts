@@ -131,7 +131,10 @@ async function waiting(q: Query, { channels }: Config): Promise<Diagnosis[]> {
 }
 
 /** The addresses that a channel's block names as its own, in canonical form. */
-export function addressesOf({ adapter, settings }: ChannelConfig): readonly string[] {
+export function addressesOf({
+  adapter,
+  settings,
+}: Pick<ChannelConfig, "adapter" | "settings">): readonly string[] {
   const {
     address,
     aliases,

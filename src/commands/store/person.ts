@@ -12,8 +12,10 @@ import { countInFlight, type ErasedRows, erasePerson, erasureParts } from "../..
 import { exportPerson } from "../../store/person/export.ts";
 import { findPerson, type PersonRecords } from "../../store/person/find.ts";
 import { finishFile, vacuumPostgres } from "../../store/person/finish.ts";
-import { countInFile } from "../../store/person/mentions.ts";
+import { countInFile, eraseInColumns } from "../../store/person/mentions.ts";
 import { lockStore } from "../../store/sqlite/lock.ts";
+import { openSqlite } from "../../store/sqlite.ts";
+import { addressesOf } from "../doctor/stored.ts";
 import { type Command, exitCodes, type Io, problemLine } from "../io.ts";
 import { useStore } from "./open.ts";
 import { startProgress } from "./progress.ts";
@@ -36,7 +38,12 @@ const { inFlight, inFlightCheck } = standardTiming.commands;
 
 export const erase: Command<EraseOptions> = {
   async run(options, io) {
-    return withPerson(options, io, async (db, records, store, responders) => {
+    return withPerson(options, io, async (db, records, { store, responders, own, embedded }) => {
+      const channel = records.addresses.find((address) => own.includes(address));
+      if (channel !== undefined) {
+        io.err(`${channel} is the address of a channel: name an address of the person`);
+        return exitCodes.failed;
+      }
       const responder = records.addresses.find((address) => responders.includes(address));
       if (responder !== undefined) {
         io.err(
@@ -44,7 +51,8 @@ export const erase: Command<EraseOptions> = {
         );
         return exitCodes.failed;
       }
-      const users = options.platform === true ? await platformUsers(options, records, io) : null;
+      const users =
+        options.platform === true && embedded === null ? await platformUsers(options, records, io) : null;
       if (typeof users === "number") return users;
       const file = store.kind === "sqlite" ? store.file : null;
       const unlock = file === null ? null : tryLock(file);
@@ -59,14 +67,28 @@ export const erase: Command<EraseOptions> = {
           progress.part("searching the files");
           const searched = file === null ? null : finishFile(file, records.addresses, unlock !== null, kept);
           if (store.kind === "postgres") await vacuumPostgres(store.url);
+          const platformFile =
+            embedded === null
+              ? null
+              : await eraseEmbedded(embedded, records, unlock !== null && file !== null);
           const backups =
             file === null ? [] : backupsWith(file, records.addresses, kept, options.backups ?? [], io.cwd);
           progress.end();
-          const deleted = users === null ? null : await deleteUsers(users, io);
-          const result = { rows, late, searched, backups, probable: records.probable, platform: deleted };
+          const deleted = users === null ? null : await deleteRemote(users, io);
+          const result = {
+            rows,
+            late,
+            searched,
+            backups,
+            probable: records.probable,
+            platform: deleted,
+            embedded: platformFile,
+          };
           if (options.json === true) io.out(JSON.stringify(result));
           else print(result, records, store.kind, io);
-          return (searched?.remaining ?? 0) > 0 && late === 0 ? exitCodes.failed : exitCodes.ok;
+          const isLeft = (searched?.remaining ?? 0) > 0 || (platformFile?.remaining ?? 0) > 0;
+          const isFailed = (isLeft && late === 0) || platformFile?.problem !== undefined;
+          return isFailed ? exitCodes.failed : exitCodes.ok;
         } finally {
           progress.end();
         }
@@ -84,8 +106,14 @@ async function withPerson(
   work: (
     db: Database,
     records: PersonRecords,
-    store: Config["store"],
-    responders: readonly string[],
+    about: {
+      readonly store: Config["store"];
+      readonly responders: readonly string[];
+      /** Addresses of the channels. */
+      readonly own: readonly string[];
+      /** Database of the embedded platform. */
+      readonly embedded: string | null;
+    },
   ) => Promise<number>,
 ): Promise<number> {
   const loaded = await loadPolicy(resolve(io.cwd, options.config), { env: io.env, adapters: loadAdapter });
@@ -112,7 +140,8 @@ async function withPerson(
   );
   return useStore(loaded, io, async (db) => {
     const records = await db.read((q) => findPerson(q, [...options.person, ...canonical]));
-    return work(db, records, loaded.store, responders);
+    const own = loaded.written.flatMap((one) => addressesOf(one));
+    return work(db, records, { store: loaded.store, responders, own, embedded: loaded.embedded });
   });
 }
 
@@ -154,6 +183,40 @@ function backupsWith(
   return [...new Set([...beside, ...others])].filter((path) => countInFile(path, addresses, kept) > 0).sort();
 }
 
+interface ErasedFile {
+  readonly file: string;
+  readonly users: number;
+  /** Where the addresses still stand in the file and its log. */
+  readonly remaining: number;
+  /** Why the file could not be changed. */
+  readonly problem?: string;
+}
+
+/** Deletes the person in the file of the embedded platform, and replaces the addresses in texts of other people. */
+async function eraseEmbedded(
+  file: string,
+  records: PersonRecords,
+  mayRewrite: boolean,
+): Promise<ErasedFile | null> {
+  if (!existsSync(file)) return null;
+  try {
+    const { deleteUsers } = await import("../../platform/index.ts");
+    const ids = records.platform.map(({ id }) => id);
+    const users = await deleteUsers(file, [...records.addresses, ...ids]);
+    const kept = new Set<string>();
+    const db = openSqlite(file, () => systemClock.now());
+    try {
+      await eraseInColumns(db, records.addresses, kept);
+    } finally {
+      await db.close();
+    }
+    const { remaining } = finishFile(file, records.addresses, mayRewrite, kept);
+    return { file, users, remaining };
+  } catch (error) {
+    return { file, users: 0, remaining: 0, problem: (error as Error).message };
+  }
+}
+
 interface PlatformUsers {
   readonly clients: readonly {
     readonly client: ReturnType<typeof createClient>;
@@ -175,13 +238,7 @@ async function platformUsers(
     return exitCodes.config;
   }
   const { platform, agents } = loaded.config;
-  if (platform.url === "embedded") {
-    io.err(
-      "the embedded platform has no address of its own: erase without --platform, and delete the user with its API",
-    );
-    return exitCodes.failed;
-  }
-  const url = platform.url;
+  const { url } = platform;
   const clients: { client: ReturnType<typeof createClient>; ids: string[] }[] = [];
   for (const [name, { key }] of Object.entries(agents)) {
     const client = createClient({ url, agentKey: key, timeoutMs: platform.timeout });
@@ -195,7 +252,7 @@ async function platformUsers(
   return { clients };
 }
 
-async function deleteUsers(
+async function deleteRemote(
   { clients }: PlatformUsers,
   io: Io,
 ): Promise<{ deleted: number; failed: string[] }> {
@@ -219,10 +276,12 @@ interface Erasure {
   readonly backups: readonly string[];
   readonly probable: readonly string[];
   readonly platform: { readonly deleted: number; readonly failed: readonly string[] } | null;
+  /** Null when the platform is elsewhere, or has no file yet. */
+  readonly embedded: ErasedFile | null;
 }
 
 function print(result: Erasure, records: PersonRecords, kind: "sqlite" | "postgres", io: Io): void {
-  const { rows, late, searched, backups, probable, platform } = result;
+  const { rows, late, searched, backups, probable, platform, embedded } = result;
   io.out(
     `erased: ${Object.entries(rows)
       .map(([name, count]) => `${count} ${name}`)
@@ -247,7 +306,8 @@ function print(result: Erasure, records: PersonRecords, kind: "sqlite" | "postgr
     io.out(
       `${probable.length} other addresses have the same name, perhaps the same person: run bridgehead find, then erase with --person for each`,
     );
-  if (platform === null)
+  if (embedded !== null) printEmbedded(embedded, io);
+  else if (platform === null)
     io.out(
       records.platform.length === 0
         ? "the platform has no conversations of this person"
@@ -258,6 +318,18 @@ function print(result: Erasure, records: PersonRecords, kind: "sqlite" | "postgr
   io.out(
     "not erased: the mailbox, the logs of the providers, and file systems or disks that keep old blocks",
   );
+}
+
+function printEmbedded({ file, users, remaining, problem }: ErasedFile, io: Io): void {
+  if (problem !== undefined)
+    io.err(
+      `the embedded platform still has the person: ${file} cannot be changed (${problem}): run this again`,
+    );
+  else io.out(`embedded platform: ${users} users deleted in ${file} with their conversations`);
+  if (remaining > 0)
+    io.err(
+      `the address still stands ${remaining} times in ${file}: stop the daemon and run this again; an address in a document of an agent is removed with the document`,
+    );
 }
 
 interface ExportOptions extends PersonOptions {

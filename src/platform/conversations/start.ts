@@ -4,7 +4,7 @@ import type * as z from "zod";
 import type { startRequest } from "../../wire/conversation.ts";
 import { newUuid, uuidOf } from "../ids.ts";
 import type { PlatformConversationRow } from "../store/conversations.ts";
-import type { PlatformStore } from "../store/store.ts";
+import { openPlatformStore, type PlatformStore } from "../store/store.ts";
 import { fire } from "../webhooks/fire.ts";
 import { countOpening } from "./statistics.ts";
 import { findOrInsert, personRow } from "./users.ts";
@@ -90,6 +90,23 @@ function greet(store: PlatformStore, row: PlatformConversationRow, text: string)
     error: null,
     created_at,
   });
+}
+
+/** Deletes users with their conversations in the file of a platform, which may be running. `known`: addresses in lower
+ *  case and ids of conversations. Returns the number of users. Throws when the file cannot be opened. */
+export async function deleteUsers(file: string, known: readonly string[]): Promise<number> {
+  const store = openPlatformStore(file, "full");
+  try {
+    const ids = [...new Set(known.flatMap((value) => store.people.holding(value)))];
+    for (const id of ids)
+      await store.commits.write(() => {
+        removeConversations(store, id);
+        store.people.remove(id);
+      });
+    return ids.length;
+  } finally {
+    store.close();
+  }
 }
 
 /** Deletes all conversations of a user. Call inside a transaction. */

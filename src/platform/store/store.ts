@@ -82,6 +82,8 @@ export function openDatabase(file: string, durability: Durability): Db {
     db.pragma("journal_mode = WAL");
     db.pragma(`synchronous = ${durability}`);
     db.pragma("busy_timeout = 5000");
+    // Erased texts do not stay in free pages.
+    db.pragma("secure_delete = ON");
     const found = Number(db.pragma("user_version", { simple: true }));
     if (found > versions.length)
       throw Object.assign(

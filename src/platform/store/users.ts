@@ -31,6 +31,8 @@ export interface People {
   list(agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): ListPage<PersonRow>;
   /** Returns the ids of users that match all given filters. */
   matching(agentId: string, wanted: Wanting): string[];
+  /** Returns the ids of users of all agents with this address in lower case, or with the conversation of this id. */
+  holding(value: string): string[];
   insert(row: PersonRow): void;
   /** Deletes the user. Its conversations must be deleted first. */
   remove(id: string): void;
@@ -79,6 +81,12 @@ export function preparePeople(db: Db): People {
        @metadata, @created_at)`,
   );
   const remove = db.prepare("DELETE FROM person WHERE id = ?");
+  const holding = db
+    .prepare<[{ value: string }], string>(
+      `SELECT id FROM person WHERE @value IN (lower(email), lower(phone_number), lower(fk_id), lower(fk_user_id))
+       UNION SELECT person_id FROM conversation WHERE id = @value`,
+    )
+    .pluck();
   const forget = db.prepare("DELETE FROM usage WHERE scope = ?");
   const update = db.prepare<[PersonRow]>(
     `UPDATE person SET first_name = @first_name, last_name = @last_name,
@@ -116,6 +124,7 @@ export function preparePeople(db: Db): People {
             (wanted.fkUserId === null || wanted.fkUserId === row.fk_user_id),
         )
         .map(({ id }) => id),
+    holding: (value) => holding.all({ value }),
     insert: (row) => void insert.run(row),
     remove: (id) => {
       forget.run(id);

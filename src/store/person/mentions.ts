@@ -24,6 +24,19 @@ export interface Mentions {
 export async function eraseMentions(db: Database, addresses: readonly string[]): Promise<Mentions> {
   const kept = new Set<string>();
   let changed = await eraseParticipants(db, addresses);
+  changed += await eraseInColumns(db, addresses, kept);
+  changed += await eraseBytes(db, addresses, kept);
+  return { changed, kept };
+}
+
+/** Erases the addresses in all text columns, also of another database than the store. Adds the longer addresses that
+ *  stay to `kept`. Returns the number of changed rows. */
+export async function eraseInColumns(
+  db: Database,
+  addresses: readonly string[],
+  kept: Set<string>,
+): Promise<number> {
+  let changed = 0;
   for (const [table, columns] of await textColumns(db)) {
     const keys = columns.filter(({ isKey }) => isKey).map(({ name }) => name);
     for (const { name, isKey } of columns.filter((one) => one.isText)) {
@@ -31,8 +44,7 @@ export async function eraseMentions(db: Database, addresses: readonly string[]):
       changed += await replaceIn(db, { table, column: name, keys, isFixed, addresses, kept });
     }
   }
-  changed += await eraseBytes(db, addresses, kept);
-  return { changed, kept };
+  return changed;
 }
 
 /** Reads all rows of a table. PostgreSQL limits the time of statements outside of an unhurried transaction; reads there

@@ -3,6 +3,7 @@
 import { existsSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
+import { countInFile } from "../../../src/store/person/mentions.ts";
 import { platformReader } from "../../app/platform-file.ts";
 import { saying } from "../../platform/model-stub.ts";
 import { type Daemon, startDaemon } from "../../process/daemon.ts";
@@ -40,6 +41,38 @@ it("answers a mail with the model, and keeps the conversation beside the store a
   mailbox.receive(customer, "Re: Norway", "And to Sweden?");
   await answers(mailbox, customer, 2);
   expect(platformReader(() => join(mailbox.folder, "platform.db")).questions()).toHaveLength(2);
+});
+
+it.each(["running", "stopped"])("is erased with the person while the daemon is %s", async (state) => {
+  const mailbox = await startMailbox();
+  const config = mailbox.configure();
+  const daemon = await running(config);
+  mailbox.receive(customer, "Norway", "My zebra question");
+  await answers(mailbox, customer, 1);
+  mailbox.receive(`jo${customer}`, "Norway", `${customer} told jo${customer}, me, to ask`);
+  await answers(mailbox, `jo${customer}`, 1);
+  if (state === "stopped") await daemon.stop();
+  const erase = (person: string) => bridgehead(["erase", "--person", person, "--config", config]);
+  for (const [person, why] of [
+    ["@customer.test", "is no complete address"],
+    ["support-mail", "is no complete address"],
+    ["support@bridge.test", "is the address of a channel"],
+  ] as const)
+    expect(await erase(person)).toMatchObject({ code: 1, err: expect.stringContaining(why) });
+  const file = join(mailbox.folder, "platform.db");
+  const { code, out, err } = await erase(customer);
+  expect([code, err]).toEqual([0, expect.any(String)]);
+  expect(out).toContain(`embedded platform: 1 users deleted in ${file}`);
+  const texts = platformReader(() => file)
+    .questions()
+    .map(({ text }) => text);
+  expect(texts).toHaveLength(1);
+  expect(texts[0]).toContain(`[erased] told jo${customer}, me, to ask`);
+  for (const path of [file, `${file}-wal`]) expect(countInFile(path, ["zebra question"])).toBe(0);
+  if (state === "stopped") return;
+  mailbox.receive(customer, "Again", "A new question");
+  await answers(mailbox, customer, 2);
+  expect((await daemon.stop()).code).toBe(0);
 });
 
 it("gives a running agent the instructions of a reloaded file, and rejects a file that cannot be read", async () => {
