@@ -222,30 +222,26 @@ async function byConversations(
   });
 }
 
-/** Rows that one statement compares whose texts are read with them. */
-const shortChunk = 4_000;
-
 /** Messages of the platform, by their ids there. Reads through all questions and replies, so it is tried last. */
 async function byPlatformMessage(q: Query, id: string): Promise<readonly Found[]> {
-  const questions = ["turns", "question_id", "event", "made_at"] as const;
-  const replies = ["replies", "platform_id", "CAST(NULL AS BIGINT)", "created_at"] as const;
-  const found: Found[] = [];
-  for (const [table, column, event, at] of [questions, replies])
-    found.push(
-      ...(await inChunks("", Number.POSITIVE_INFINITY, async (before) => {
-        const part = `FROM ${table} WHERE ${before === "" ? "CAST($1 AS TEXT) = ''" : "id < $1"} ORDER BY id DESC LIMIT`;
-        const rows = await q.all<Found>(
-          `SELECT conversation, event, at, 'platform message' AS what FROM (
-             SELECT conversation, ${event} AS event, ${at} AS at, ${column} AS message ${part} ${shortChunk}
-           ) AS part WHERE message = $2`,
-          before,
-          id,
-        );
-        const last = await q.one<{ id: string }>(`SELECT id ${part} 1 OFFSET ${shortChunk - 1}`, before);
-        return { rows, next: last?.id };
-      })),
-    );
-  return found;
+  // Their texts are read with the rows.
+  const rowsAtOnce = chunk / 5;
+  const search = (select: string, table: string) =>
+    inChunks("", Number.POSITIVE_INFINITY, async (before) => {
+      const part = `FROM ${table} WHERE ${before === "" ? "CAST($1 AS TEXT) = ''" : "id < $1"} ORDER BY id DESC LIMIT`;
+      const rows = await q.all<Found>(
+        `SELECT conversation, event, at, 'platform message' AS what FROM (
+           SELECT conversation, ${select} ${part} ${rowsAtOnce}) AS part WHERE message = $2`,
+        before,
+        id,
+      );
+      const last = await q.one<{ id: string }>(`SELECT id ${part} 1 OFFSET ${rowsAtOnce - 1}`, before);
+      return { rows, next: last?.id };
+    });
+  return [
+    ...(await search("event, made_at AS at, question_id AS message", "turns")),
+    ...(await search("CAST(NULL AS BIGINT) AS event, created_at AS at, platform_id AS message", "replies")),
+  ];
 }
 
 export type SummaryState =
