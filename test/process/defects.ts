@@ -354,7 +354,7 @@ export const defects: Defects<Invariant> = {
     caught: "answer.commit after 1 late",
     by: ["too-early"],
     plant: atStart(
-      "UPDATE drafts SET due_at = 0 WHERE state = 'queued'",
+      "UPDATE drafts SET due_at = created_at WHERE state = 'queued'",
       "UPDATE lanes SET due_at = 0 WHERE due_at IS NOT NULL",
     ),
   },
