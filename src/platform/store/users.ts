@@ -81,12 +81,6 @@ export function preparePeople(db: Db): People {
        @metadata, @created_at)`,
   );
   const remove = db.prepare("DELETE FROM person WHERE id = ?");
-  const holding = db
-    .prepare<[{ value: string }], string>(
-      `SELECT id FROM person WHERE @value IN (lower(email), lower(phone_number), lower(fk_id), lower(fk_user_id))
-       UNION SELECT person_id FROM conversation WHERE id = @value`,
-    )
-    .pluck();
   const forget = db.prepare("DELETE FROM usage WHERE scope = ?");
   const update = db.prepare<[PersonRow]>(
     `UPDATE person SET first_name = @first_name, last_name = @last_name,
@@ -124,7 +118,15 @@ export function preparePeople(db: Db): People {
             (wanted.fkUserId === null || wanted.fkUserId === row.fk_user_id),
         )
         .map(({ id }) => id),
-    holding: (value) => holding.all({ value }),
+    // Only for the command that erases a person: it reads all rows.
+    holding: (value) =>
+      db
+        .prepare<[{ value: string }], string>(
+          `SELECT id FROM person WHERE @value IN (lower(email), lower(phone_number), lower(fk_id), lower(fk_user_id))
+           UNION SELECT person_id FROM conversation WHERE id = @value`,
+        )
+        .pluck()
+        .all({ value }),
     insert: (row) => void insert.run(row),
     remove: (id) => {
       forget.run(id);
