@@ -123,7 +123,7 @@ describe("doctor", () => {
   it("reports a Node.js without support", () => {
     const now = Date.parse("2026-11-23");
     expect(nodeProblems("24.1.0", now)).toEqual([]);
-    expect(nodeProblems("22.20.0", Date.parse("2027-04-01"))).toMatchObject([{ id: "node-end-of-life" }]);
+    expect(nodeProblems("22.20.0", Date.parse("2027-04-15"))).toMatchObject([{ id: "node-end-of-life" }]);
     expect(nodeProblems("25.0.0", now)).toMatchObject([{ id: "node-end-of-life" }]);
   });
 
