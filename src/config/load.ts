@@ -135,7 +135,7 @@ function assemble(
     model: data.model ?? null,
     channels,
     escalation: data.escalation ? policyOf(data.escalation, channels) : null,
-    http: { ...data.http, admin_listen: data.http.admin_listen ?? besides(data.http.listen, 1000) },
+    http: { ...data.http, admin_listen: adminListenOf(data.http) },
     console: consoleOf(data),
     store,
     log: data.log,
@@ -147,13 +147,13 @@ function assemble(
 }
 
 /** Default of a listener for operators, derived from http.listen. Port 0 stays 0 and selects a free one. */
-export const besides = (
-  { port }: { readonly port: number },
-  distance: number,
-): { host: string; port: number } => ({
+const besides = ({ port }: { readonly port: number }, distance: number): { host: string; port: number } => ({
   host: "127.0.0.1",
   port: port === 0 ? 0 : port + (port + distance <= 65_535 ? distance : -distance),
 });
+
+export const adminListenOf = ({ listen, admin_listen }: File["http"]): Config["http"]["admin_listen"] =>
+  admin_listen ?? besides(listen, 1000);
 
 export const consoleOf = (data: Pick<File, "console" | "http">): Config["console"] => ({
   ...data.console,

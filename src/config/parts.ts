@@ -17,7 +17,7 @@ import { brokenEscalation, policyOf } from "./escalation.ts";
 import { explain, findingAt, type SchemaFinding } from "./explain.ts";
 import type { ChannelConfig, Config, StoreConfig } from "./index.ts";
 import { shapeOf } from "./json-schema.ts";
-import { besides, consoleOf, type Rejected } from "./load.ts";
+import { adminListenOf, consoleOf, type Rejected } from "./load.ts";
 import { nearest } from "./nearest.ts";
 import { type Block, block } from "./rules.ts";
 import { coreChannel } from "./schema/channel.ts";
@@ -156,8 +156,7 @@ export async function loadAdminListener(
   const { http } = block(opened.document.value);
   const part = readPart(opened, fileSchema.pick({ http: true }), { ...(http !== undefined && { http }) });
   if (!part.ok) return part;
-  const { listen, admin_listen } = part.value.http;
-  return { ok: true, listen: admin_listen ?? besides(listen, 1000) };
+  return { ok: true, listen: adminListenOf(part.value.http) };
 }
 
 const channelPart = coreChannel.pick({ adapter: true, agent: true, enabled: true });

@@ -5,6 +5,7 @@ import { logOnDisk, type Query } from "../../store/driver.ts";
 import { type EventRow, isCapped, loopingSenders, postponeChannel } from "../../store/tables/events.ts";
 import { type PauseCode, pauseChannel } from "../../store/tables/pauses.ts";
 import { capUse, roomIn } from "../../store/tables/turns.ts";
+import type { EscalationTrigger } from "../escalation.ts";
 import type { Wait } from "./decide.ts";
 import type { Pass } from "./stage.ts";
 
@@ -17,7 +18,7 @@ export async function waitForRoom(
   row: EventRow,
   waits: readonly Wait[],
 ): Promise<void> {
-  const { channel, agent } = pass.line;
+  const { channel } = pass.line;
   let waitMs = 0;
   for (const wait of waits) {
     const ms = "ms" in wait ? wait.ms : await roomIn(q, channel, wait.below, wait.cap.per);
@@ -32,14 +33,8 @@ export async function waitForRoom(
   }
   q.hop({ name: "capped", channel, trace: "", code: "cap-channel" });
   await postponeChannel(q, channel, waitMs, preferred);
-  await pass.line.escalation()?.open(q, {
+  await notify(q, pass, {
     key: `cap:${channel}:${Math.floor(pass.clock.now() / pass.timing.route.capEscalation)}`,
-    source: "ours",
-    cause: "cap",
-    channel,
-    agent,
-    conversation: null,
-    topic: null,
     reason: "the channel is at its cap: messages are queued, those of authenticated and known senders first",
   });
 }
@@ -65,27 +60,26 @@ export async function pauseAtLimit(q: Query, pass: Pass): Promise<void> {
         return pauseFor(q, pass, "replies", `more than ${cap.max} messages were to be answered`, cap);
 }
 
-async function pauseFor(
-  q: Query,
-  { line, clock, counted }: Pass,
-  code: PauseCode,
-  what: string,
-  { per }: Cap,
-): Promise<void> {
-  const { channel, agent } = line;
-  const event = counted.loop?.id ?? null;
+async function pauseFor(q: Query, pass: Pass, code: PauseCode, what: string, { per }: Cap): Promise<void> {
+  const { channel } = pass.line;
+  const event = pass.counted.loop?.id ?? null;
   const reason = `${what} within ${Math.round(per / 60_000)} min`;
   if (!(await pauseChannel(q, { channel, code, reason, event, forMs: null }))) return;
   const last = event === null ? "" : `; the last one: bridgehead inbox show ${event}`;
-  await line.escalation()?.open(q, {
-    key: `pause:${channel}:${clock.now()}`,
-    source: "ours",
-    cause: "cap",
-    channel,
-    agent,
-    conversation: null,
-    topic: null,
+  await notify(q, pass, {
+    key: `pause:${channel}:${pass.clock.now()}`,
     reason: `the channel is paused: ${reason}${last}. Nothing is answered until: bridgehead resume ${channel}`,
     news: true,
   });
+}
+
+/** Notifies responders of a limit of the whole channel. */
+async function notify(
+  q: Query,
+  { line }: Pass,
+  what: Pick<EscalationTrigger, "key" | "reason" | "news">,
+): Promise<void> {
+  const { channel, agent } = line;
+  const about = { channel, agent, conversation: null, topic: null };
+  await line.escalation()?.open(q, { ...about, source: "ours", cause: "cap", ...what });
 }
