@@ -1,5 +1,5 @@
 // The state machines of all durable rows, as data. Every change of a state is checked against them
-// (store/transitions.ts). The diagrams in src/README.md are generated from this file. A test compares it
+// (store/transitions.ts). The diagrams in src/domain/README.md are generated from this file. A test compares it
 // with the CHECK constraints of the schema.
 
 /** Maps a state to its possible next states. A state without next states is final. */

@@ -1,10 +1,10 @@
-// The state diagrams in src/README.md are generated from src/domain/states.ts.
+// The state diagrams in src/domain/README.md are generated from src/domain/states.ts.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { machines } from "../../src/domain/states.ts";
 
-const readme = new URL("../../src/README.md", import.meta.url);
+const readme = new URL("../../src/domain/README.md", import.meta.url);
 const [open, close] = ["<!-- states -->", "<!-- /states -->"];
 
 type Machine = Readonly<Record<string, readonly string[]>>;
@@ -25,7 +25,7 @@ function generated(): string {
     .join("\n\n");
 }
 
-it("src/README.md shows the states as they are", () => {
+it("src/domain/README.md shows the states as they are", () => {
   const text = readFileSync(readme, "utf8");
   const [before = "", rest = ""] = text.split(open);
   const after = rest.split(close)[1] ?? "";
