@@ -3,6 +3,7 @@
 
 import * as oauth from "oauth4webapi";
 import { systemClock } from "../../ops/clock.ts";
+import type { BrowserGrant } from "./browser-flow.ts";
 
 export interface DeviceGrant {
   readonly deviceUrl: string;
@@ -12,11 +13,10 @@ export interface DeviceGrant {
   readonly scope: string;
 }
 
-/** Endpoints and scopes of the issuers that the email adapter knows. Google rejects the scope for mail in this flow for
- *  most clients; an app password is then the way. */
-export const deviceEndpoints = {
+/** Endpoints and scopes of the issuers that the email adapter knows. */
+export const signInEndpoints = {
   google: () => ({
-    deviceUrl: "https://oauth2.googleapis.com/device/code",
+    authorizeUrl: "https://accounts.google.com/o/oauth2/v2/auth",
     tokenUrl: "https://oauth2.googleapis.com/token",
     scope: "https://mail.google.com/",
   }),
@@ -28,11 +28,10 @@ export const deviceEndpoints = {
   }),
 } as const;
 
-export type DeviceEndpoints = {
-  readonly [issuer in "google" | "microsoft"]: (
-    tenant: string,
-  ) => Pick<DeviceGrant, "deviceUrl" | "tokenUrl" | "scope">;
-};
+export interface SignInEndpoints {
+  google(): Pick<BrowserGrant, "authorizeUrl" | "tokenUrl" | "scope">;
+  microsoft(tenant: string): Pick<DeviceGrant, "deviceUrl" | "tokenUrl" | "scope">;
+}
 
 /** Seconds that RFC 8628 adds to the interval after `slow_down`, and the interval without one in the response. */
 const slowDown = 5;
@@ -87,13 +86,16 @@ const remedies: Readonly<Record<string, string>> = {
   invalid_client: "the issuer does not know this client: check the client id, and its secret if it has one",
   unauthorized_client:
     "this application may not use the device flow: allow public client flows in its registration",
-  invalid_scope: "this application may not request access to mail by the device flow: use an app password",
+  invalid_scope: "this application may not request access to mail: add the scope to its consent screen",
+  redirect_uri_mismatch:
+    "the client's type forbids a redirect to this machine: create one of type Desktop app",
   access_denied: "the sign-in was declined",
   expired_token: "the code has expired before it was entered",
 };
 
-function explained(error: unknown): string {
-  if (!(error instanceof oauth.ResponseBodyError))
+/** One line for the operator about a failed sign-in. */
+export function explained(error: unknown): string {
+  if (!(error instanceof oauth.ResponseBodyError || error instanceof oauth.AuthorizationResponseError))
     return error instanceof Error ? error.message : String(error);
   return remedies[error.error] ?? `the issuer answers ${error.error.replace(/[^\w-]/g, "").slice(0, 60)}`;
 }

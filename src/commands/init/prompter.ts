@@ -5,8 +5,14 @@ import type { Io } from "../io.ts";
 export interface Prompter {
   /** False when every answer has to come from an option. */
   readonly asks: boolean;
-  /** Resolves with the trimmed input. Throws `Stopped` at Ctrl-C. `wrong` returns the reason to ask again. */
-  text(question: string, hint?: string, wrong?: (text: string) => string | undefined): Promise<string>;
+  /** Resolves with the trimmed input. Throws `Stopped` at Ctrl-C. `wrong` returns the reason to ask again. When `until`
+   *  aborts, the question is withdrawn and the input is empty. */
+  text(
+    question: string,
+    hint?: string,
+    wrong?: (text: string) => string | undefined,
+    until?: AbortSignal,
+  ): Promise<string>;
   /** Like `text`; the input is not shown. */
   secret(question: string, hint?: string): Promise<string>;
   confirm(question: string): Promise<boolean>;
@@ -36,10 +42,12 @@ export async function createPrompter(io: Io, asks: boolean): Promise<Prompter> {
     wrong((text ?? "").trim());
   return {
     asks: true,
-    async text(message, hint, wrong = () => undefined) {
+    async text(message, hint, wrong = () => undefined, until) {
       const more = hint === undefined ? {} : { placeholder: hint };
-      const given = await answered(clack.text({ message, signal, validate: check(wrong), ...more }));
-      return (given ?? "").trim();
+      const asked = clack.text({ message, signal: until ?? signal, validate: check(wrong), ...more });
+      const given = await asked;
+      if (until?.aborted && !signal.aborted) return "";
+      return ((await answered(Promise.resolve(given))) ?? "").trim();
     },
     async secret(message, hint) {
       if (hint !== undefined) clack.log.info(hint);

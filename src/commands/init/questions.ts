@@ -3,6 +3,7 @@
 
 import { resolve } from "node:path";
 import type { Answers, MailLogin } from "./answers.ts";
+import { type BrowserDialogue, signInByBrowser } from "./browser-flow.ts";
 import { signIn } from "./device-flow.ts";
 import { discover, type MailServers, readServer } from "./discovery.ts";
 import { InitFailure } from "./prompter.ts";
@@ -152,20 +153,13 @@ async function signInAt(issuer: "google" | "microsoft", dialogue: InitDialogue):
     const clientSecret =
       secretFile === undefined ? undefined : await dialogue.read("--oauth-client-secret-file", secretFile);
     const tenant = options.oauthTenant;
-    const endpoints = network.endpoints[issuer](tenant ?? "common");
-    const show = (page: string, code: string) =>
-      prompter.report(
-        "note",
-        `Open ${page} in any browser, enter the code ${code}, and sign in as the mailbox.`,
-      );
+    const { tokenUrl } = network.endpoints[issuer](tenant ?? "common");
     try {
-      const refreshToken = await signIn({ ...endpoints, clientId, clientSecret }, show, signal);
-      const known =
-        endpoints.tokenUrl.startsWith("https://login.microsoftonline.com/") ||
-        endpoints.tokenUrl.startsWith("https://oauth2.googleapis.com/");
+      const refreshToken = await refreshTokenOf(issuer, { clientId, clientSecret, tenant }, dialogue);
+      const known = new URL(tokenUrl).protocol === "https:";
       return {
         kind: "oauth",
-        issuer: known ? issuer : endpoints.tokenUrl,
+        issuer: known ? issuer : tokenUrl,
         clientId,
         refreshToken,
         ...(tenant !== undefined && { tenant }),
@@ -182,6 +176,42 @@ async function signInAt(issuer: "google" | "microsoft", dialogue: InitDialogue):
       if (options.oauthClientId !== undefined) throw new InitFailure(again);
     }
   }
+}
+
+interface SignInClient {
+  readonly clientId: string;
+  readonly clientSecret: string | undefined;
+  readonly tenant: string | undefined;
+}
+
+/** Microsoft: by device code. Google: by a browser on this machine, or by the address at which another one ended. */
+function refreshTokenOf(
+  issuer: "google" | "microsoft",
+  { tenant, ...client }: SignInClient,
+  { prompter, network, signal }: InitDialogue,
+): Promise<string> {
+  if (issuer === "microsoft") {
+    const show = (page: string, code: string) =>
+      prompter.report(
+        "note",
+        `Open ${page} in any browser, enter the code ${code}, and sign in as the mailbox.`,
+      );
+    return signIn({ ...network.endpoints.microsoft(tenant ?? "common"), ...client }, show, signal);
+  }
+  const browser: BrowserDialogue = {
+    show: (page) =>
+      prompter.report("note", `Open this page in a browser and sign in as the mailbox:\n${page}`),
+    ...(prompter.asks && {
+      paste: (wrong, until) =>
+        prompter.text(
+          "Does the browser run on another machine? Then paste the address of the page that it cannot open",
+          "http://127.0.0.1:…/?state=…",
+          wrong,
+          until,
+        ),
+    }),
+  };
+  return signInByBrowser({ ...network.endpoints.google(), ...client }, browser, signal);
 }
 
 /** Questions 3 and 4: the model or the platform, and its key. */

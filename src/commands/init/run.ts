@@ -22,7 +22,7 @@ import {
   writeConfiguration,
   writeSecrets,
 } from "./answers.ts";
-import { type DeviceEndpoints, deviceEndpoints } from "./device-flow.ts";
+import { type SignInEndpoints, signInEndpoints } from "./device-flow.ts";
 import { type Lookup, systemLookup } from "./discovery.ts";
 import { createPrompter, InitFailure, type Prompter, Stopped } from "./prompter.ts";
 import { askAnswerer, askMailbox, askResponder } from "./questions.ts";
@@ -59,7 +59,7 @@ export interface InitOptions {
 /** The network, which tests replace by local servers. */
 export interface InitNetwork {
   lookup(signal: AbortSignal): Lookup;
-  readonly endpoints: DeviceEndpoints;
+  readonly endpoints: SignInEndpoints;
 }
 
 /** What every question of the dialogue uses. */
@@ -73,7 +73,7 @@ export interface InitDialogue {
   read(option: string, path: string): Promise<string>;
 }
 
-const realNetwork: InitNetwork = { lookup: systemLookup, endpoints: deviceEndpoints };
+const realNetwork: InitNetwork = { lookup: systemLookup, endpoints: signInEndpoints };
 
 export async function run(options: InitOptions, io: Io, network = realNetwork): Promise<number> {
   const path = resolve(io.cwd, options.config ?? defaultPath());

@@ -63,7 +63,7 @@ it("shows the page and the code, polls until the operator has signed in, and ret
 it.each([
   ["access_denied", "the sign-in was declined"],
   ["expired_token", "the code has expired"],
-  ["invalid_scope", "use an app password"],
+  ["invalid_scope", "consent screen"],
   ["unauthorized_client", "allow public client flows"],
   ["invalid_client", "check the client id"],
   ["odd\u001b[2J", "the issuer answers odd2J"],
