@@ -13,7 +13,7 @@ export default defineConfig({
       { extends: true, test: { name: "short", include: ["test/**/*.test.ts"], exclude: [long] } },
       { extends: true, test: { name: "long", include: [long] } },
     ],
-    reporters: ["default", "./test/closing-line.ts"],
+    reporters: ["default", "./test/support/closing-line.ts"],
     pool: "forks",
     maxWorkers: 2,
     testTimeout: 180_000,

@@ -17,7 +17,7 @@ async function ended(
   for (const [name, text] of Object.entries(files))
     writeFileSync(join(folder, name), `import { it } from "vitest";\n${text}`);
   const args = [join(root, "node_modules/vitest/vitest.mjs"), "run", "--root", folder];
-  const reporter = `--reporter=${join(root, "test/closing-line.ts")}`;
+  const reporter = `--reporter=${join(root, "test/support/closing-line.ts")}`;
   const ended = await new Promise<{ out: string; code: number | null }>((resolve) => {
     const options = { env: { ...process.env, BRIDGEHEAD_REQUIRE_ALL: "0", ...env } };
     const child = execFile(process.execPath, [...args, reporter], options, (_error, out) => {

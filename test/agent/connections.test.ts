@@ -2,9 +2,9 @@
 
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { entityNotFound, type Fault, hang, json, status } from "./fault-server.ts";
-import { conversationRecord, messageRecord } from "./records.ts";
-import { startClient, startRig } from "./rig.ts";
+import { startClient, startRig } from "../support/client/agent-client.ts";
+import { entityNotFound, type Fault, hang, json, status } from "../support/client/fault-server.ts";
+import { conversationRecord, messageRecord } from "../support/client/records.ts";
 
 const answer = json(messageRecord("a-1", "assistant", "Yes.", { conversationMessageId: "q-1" }), 201);
 const question = { text: "hi" };

@@ -1,9 +1,9 @@
 // After an unknown outcome the messages are read back: is the question there, and is its answer?
 
 import { describe, expect, test } from "vitest";
-import { entityNotFound, json, status } from "./fault-server.ts";
-import { messageRecord } from "./records.ts";
-import { startRig } from "./rig.ts";
+import { startRig } from "../support/client/agent-client.ts";
+import { entityNotFound, json, status } from "../support/client/fault-server.ts";
+import { messageRecord } from "../support/client/records.ts";
 
 const asked = (id: string, text: string, over: object = {}) =>
   messageRecord(id, "conversation_user", text, over);

@@ -1,8 +1,8 @@
 // What the platform's word means on each operation, and what of it is repeated in a reason.
 
 import { describe, expect, test } from "vitest";
-import { entityNotFound, type Fault, json, status, text } from "./fault-server.ts";
-import { type Rig, startRig } from "./rig.ts";
+import { type Rig, startRig } from "../support/client/agent-client.ts";
+import { entityNotFound, type Fault, json, status, text } from "../support/client/fault-server.ts";
 
 const names = { firstName: "Jo", lastName: "Doe" };
 const person = { ...names, email: "jo@acme.test" };

@@ -1,9 +1,9 @@
 // Each operation against scripted answers: what it sends, what it makes of the answer.
 
 import { describe, expect, test } from "vitest";
-import { entityNotFound, json, status } from "./fault-server.ts";
-import { agentRecord, conversationRecord, emailSkill, messageRecord } from "./records.ts";
-import { startClient, startRig } from "./rig.ts";
+import { startClient, startRig } from "../support/client/agent-client.ts";
+import { entityNotFound, json, status } from "../support/client/fault-server.ts";
+import { agentRecord, conversationRecord, emailSkill, messageRecord } from "../support/client/records.ts";
 
 const person = { firstName: "Jo", lastName: "Doe", fkId: "jo@acme.test", email: "jo@acme.test" };
 const userRecord = { id: "u-1", firstName: "Jo", lastName: "Doe", isAnonymized: false };

@@ -3,10 +3,19 @@
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { describe, expect, test } from "vitest";
-import { freePort } from "../real/ports.ts";
-import { entityNotFound, type Fault, hang, json, reset, status, text, truncated } from "./fault-server.ts";
-import { messageRecord } from "./records.ts";
-import { startClient, startRig } from "./rig.ts";
+import { startClient, startRig } from "../support/client/agent-client.ts";
+import {
+  entityNotFound,
+  type Fault,
+  hang,
+  json,
+  reset,
+  status,
+  text,
+  truncated,
+} from "../support/client/fault-server.ts";
+import { messageRecord } from "../support/client/records.ts";
+import { freePort } from "../support/machine/ports.ts";
 
 const answer = messageRecord("a-1", "assistant", "It ships today.", { conversationMessageId: "q-1" });
 const padding = "x".repeat(11 * 1024 * 1024);

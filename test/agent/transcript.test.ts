@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from "vitest";
 import type { ReadCall } from "../../src/agent/calls.ts";
-import { type Fault, json, status } from "./fault-server.ts";
-import { messageRecord } from "./records.ts";
-import { startRig } from "./rig.ts";
+import { startRig } from "../support/client/agent-client.ts";
+import { type Fault, json, status } from "../support/client/fault-server.ts";
+import { messageRecord } from "../support/client/records.ts";
 
 type Said = ReturnType<typeof messageRecord>;
 

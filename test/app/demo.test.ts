@@ -3,9 +3,9 @@
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import { consoleRig } from "../console/rig.ts";
-import { fresh, sqlitePlace } from "../store/rig.ts";
-import { startDemo } from "./demo-process.ts";
+import { consoleRig } from "../support/commands/console.ts";
+import { startDemo } from "../support/daemon/demo.ts";
+import { fresh, sqlitePlace } from "../support/store/databases.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 

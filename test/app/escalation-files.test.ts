@@ -4,13 +4,20 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { wholeChannel, writePause } from "../../src/store/tables/pauses.ts";
-import { describeReal, need } from "../real/debian.ts";
-import { type Dovecot, startDovecot } from "../real/dovecot.ts";
-import { customer, type Desk, type DeskOptions, dora, emil, openDesk } from "./escalation-world.ts";
-import { eventually } from "./eventually.ts";
-import { type Enclosed, type Reply, withFiles } from "./letters.ts";
-import { anna } from "./lines-world.ts";
-import type { Finished } from "./world.ts";
+import {
+  customer,
+  type Desk,
+  type DeskOptions,
+  dora,
+  emil,
+  openDesk,
+} from "../support/daemon/escalation-daemon.ts";
+import type { Finished } from "../support/daemon/mail-daemon.ts";
+import { anna } from "../support/daemon/phone-daemon.ts";
+import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { type Enclosed, type Reply, withFiles } from "../support/email/messages.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
+import { eventually } from "../support/time/eventually.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

@@ -2,8 +2,8 @@
 // hours, and nobody who answers.
 
 import { expect, it } from "vitest";
-import { chief, clockFrom, type Desk, openDesk, policy } from "./escalation-world.ts";
-import { eventually } from "./eventually.ts";
+import { chief, clockFrom, type Desk, openDesk, policy } from "../support/daemon/escalation-daemon.ts";
+import { eventually } from "../support/time/eventually.ts";
 
 const [berta, nora, owen] = ["+12025550161", "+12025550162", "+12025550163"];
 

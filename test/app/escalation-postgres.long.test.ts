@@ -4,10 +4,7 @@
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
-import { startDaemon } from "../process/daemon.ts";
-import { describeReal } from "../real/debian.ts";
-import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
-import { echoed } from "./echo.ts";
+import { echoed } from "../support/daemon/echo-model.ts";
 import {
   chief,
   colleague,
@@ -18,10 +15,13 @@ import {
   openDesk,
   policy,
   topic,
-} from "./escalation-world.ts";
-import { eventually } from "./eventually.ts";
-import { anna, type LinesNode } from "./lines-world.ts";
-import type { Finished } from "./world.ts";
+} from "../support/daemon/escalation-daemon.ts";
+import type { Finished } from "../support/daemon/mail-daemon.ts";
+import { anna, type LinesNode } from "../support/daemon/phone-daemon.ts";
+import { describeReal } from "../support/machine/debian.ts";
+import { startDaemon } from "../support/process/daemon.ts";
+import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
+import { eventually } from "../support/time/eventually.ts";
 
 /** A clock that its machine's may be ahead of: whoever measures by it has been here for so long already. */
 function windable() {

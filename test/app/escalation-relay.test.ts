@@ -2,14 +2,14 @@
 // platform the conversation is whole.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { describeReal, need } from "../real/debian.ts";
-import { type Dovecot, startDovecot } from "../real/dovecot.ts";
-import { movableClock } from "./clock.ts";
-import { echoed } from "./echo.ts";
-import { colleague, customer, type Desk, dora, emil, openDesk } from "./escalation-world.ts";
-import { eventually } from "./eventually.ts";
-import type { Letter, Reply } from "./letters.ts";
-import { anna } from "./lines-world.ts";
+import { echoed } from "../support/daemon/echo-model.ts";
+import { colleague, customer, type Desk, dora, emil, openDesk } from "../support/daemon/escalation-daemon.ts";
+import { anna } from "../support/daemon/phone-daemon.ts";
+import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import type { Letter, Reply } from "../support/email/messages.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
+import { eventually } from "../support/time/eventually.ts";
+import { movableClock } from "../support/time/movable-clock.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

@@ -2,11 +2,20 @@
 // order they come, and also when one comes after it is all over.
 
 import { expect, it } from "vitest";
-import { movableClock } from "./clock.ts";
-import { echoed } from "./echo.ts";
-import { chief, colleague, type Desk, dora, emil, openDesk, policy, topic } from "./escalation-world.ts";
-import { eventually } from "./eventually.ts";
-import { anna } from "./lines-world.ts";
+import { echoed } from "../support/daemon/echo-model.ts";
+import {
+  chief,
+  colleague,
+  type Desk,
+  dora,
+  emil,
+  openDesk,
+  policy,
+  topic,
+} from "../support/daemon/escalation-daemon.ts";
+import { anna } from "../support/daemon/phone-daemon.ts";
+import { eventually } from "../support/time/eventually.ts";
+import { movableClock } from "../support/time/movable-clock.ts";
 
 const sources = async (desk: Desk) =>
   (await desk.rows("SELECT source FROM sources WHERE source <> 'ours' ORDER BY noticed_at, key")).map(

@@ -2,12 +2,19 @@
 
 import { expect, it } from "vitest";
 import { releaseEvent } from "../../src/store/operators/inbox.ts";
-import { echoed } from "./echo.ts";
-import { colleague, customer, type Desk, type DeskOptions, dora, openDesk } from "./escalation-world.ts";
-import { eventually } from "./eventually.ts";
-import type { LetterOptions, Reply } from "./letters.ts";
-import { anna } from "./lines-world.ts";
-import type { Finished } from "./world.ts";
+import { echoed } from "../support/daemon/echo-model.ts";
+import {
+  colleague,
+  customer,
+  type Desk,
+  type DeskOptions,
+  dora,
+  openDesk,
+} from "../support/daemon/escalation-daemon.ts";
+import type { Finished } from "../support/daemon/mail-daemon.ts";
+import { anna } from "../support/daemon/phone-daemon.ts";
+import type { LetterOptions, Reply } from "../support/email/messages.ts";
+import { eventually } from "../support/time/eventually.ts";
 
 /** A text that escalated, and the mail that tells Dora of it. */
 async function told(finished: Finished, options: DeskOptions = {}): Promise<{ desk: Desk; notice: Reply }> {

@@ -7,10 +7,10 @@ import { expect, it } from "vitest";
 import { run as escalationCommand } from "../../src/commands/escalation.ts";
 import type { Io } from "../../src/commands/io.ts";
 import { run as outboxCommand } from "../../src/commands/messages/outbox.ts";
-import { closeServer, listen } from "../agent/fault-server.ts";
-import { chief, type Desk, dora, emil, openDesk, policy } from "./escalation-world.ts";
-import { eventually } from "./eventually.ts";
-import { anna } from "./lines-world.ts";
+import { closeServer, listen } from "../support/client/fault-server.ts";
+import { chief, type Desk, dora, emil, openDesk, policy } from "../support/daemon/escalation-daemon.ts";
+import { anna } from "../support/daemon/phone-daemon.ts";
+import { eventually } from "../support/time/eventually.ts";
 
 async function acknowledgedBy(desk: Desk, name: string): Promise<void> {
   await eventually(async () =>

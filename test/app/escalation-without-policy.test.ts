@@ -3,11 +3,11 @@
 
 import { describe, expect, it } from "vitest";
 import { touch } from "../../src/store/driver.ts";
-import { echoed } from "./echo.ts";
-import { colleague, topic } from "./escalation-world.ts";
-import { eventually } from "./eventually.ts";
-import { anna, type LinesOptions, type LinesWorld, openLines } from "./lines-world.ts";
-import type { Finished } from "./world.ts";
+import { echoed } from "../support/daemon/echo-model.ts";
+import { colleague, topic } from "../support/daemon/escalation-daemon.ts";
+import type { Finished } from "../support/daemon/mail-daemon.ts";
+import { anna, type LinesOptions, type LinesWorld, openLines } from "../support/daemon/phone-daemon.ts";
+import { eventually } from "../support/time/eventually.ts";
 
 const office = "+12025550150";
 const detected = "escalation detected, no responder is configured";

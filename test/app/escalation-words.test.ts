@@ -1,10 +1,19 @@
 // What people write back: a word that takes it, a number that says which one, and what must not be taken for either.
 
 import { expect, it } from "vitest";
-import { movableClock } from "./clock.ts";
-import { chief, colleague, customer, type Desk, dora, emil, openDesk, policy } from "./escalation-world.ts";
-import { eventually } from "./eventually.ts";
-import { anna } from "./lines-world.ts";
+import {
+  chief,
+  colleague,
+  customer,
+  type Desk,
+  dora,
+  emil,
+  openDesk,
+  policy,
+} from "../support/daemon/escalation-daemon.ts";
+import { anna } from "../support/daemon/phone-daemon.ts";
+import { eventually } from "../support/time/eventually.ts";
+import { movableClock } from "../support/time/movable-clock.ts";
 
 const bert = "+12025550124";
 const carl = "+12025550125";

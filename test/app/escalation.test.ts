@@ -1,10 +1,18 @@
 // An agent that must not answer alone: the customer hears so once, people are told, and one of them takes it.
 
 import { expect, it } from "vitest";
-import { echoed } from "./echo.ts";
-import { chief, colleague, customer, dora, emil, openDesk, topic } from "./escalation-world.ts";
-import { eventually } from "./eventually.ts";
-import { anna } from "./lines-world.ts";
+import { echoed } from "../support/daemon/echo-model.ts";
+import {
+  chief,
+  colleague,
+  customer,
+  dora,
+  emil,
+  openDesk,
+  topic,
+} from "../support/daemon/escalation-daemon.ts";
+import { anna } from "../support/daemon/phone-daemon.ts";
+import { eventually } from "../support/time/eventually.ts";
 
 const told = [dora.email, dora.sms, emil.email, emil.sms].toSorted();
 const whoWasTold = `SELECT address FROM contacts JOIN notices ON notices.contact = contacts.id

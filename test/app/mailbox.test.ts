@@ -4,13 +4,13 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { closeServer, listen } from "../agent/fault-server.ts";
-import { describeReal, need } from "../real/debian.ts";
-import { type Dovecot, startDovecot } from "../real/dovecot.ts";
-import { startTcpProxy } from "../real/tcp-proxy.ts";
-import { eventually } from "./eventually.ts";
-import { letter } from "./letters.ts";
-import { openWorld } from "./world.ts";
+import { closeServer, listen } from "../support/client/fault-server.ts";
+import { openWorld } from "../support/daemon/mail-daemon.ts";
+import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { letter } from "../support/email/messages.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
+import { startTcpProxy } from "../support/machine/tcp-proxy.ts";
+import { eventually } from "../support/time/eventually.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

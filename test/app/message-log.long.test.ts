@@ -1,13 +1,13 @@
 // The log of the running daemon: one grep finds the whole history of one message, and a lost connection costs two lines.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { describeReal, need } from "../real/debian.ts";
-import { type Dovecot, startDovecot } from "../real/dovecot.ts";
-import { startTcpProxy } from "../real/tcp-proxy.ts";
-import { messages, startDaemon } from "./daemon-log.ts";
-import { eventually } from "./eventually.ts";
-import { bounceOf } from "./letters.ts";
-import { openWorld } from "./world.ts";
+import { messages, startDaemon } from "../support/daemon/logged-daemon.ts";
+import { openWorld } from "../support/daemon/mail-daemon.ts";
+import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { bounceOf } from "../support/email/messages.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
+import { startTcpProxy } from "../support/machine/tcp-proxy.ts";
+import { eventually } from "../support/time/eventually.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 describeReal("the log of messages", missing, () => {

@@ -1,10 +1,10 @@
 // STOP, START and HELP through the whole daemon, and replies that wait for their delay meanwhile.
 
 import { expect, it } from "vitest";
-import { movableClock } from "./clock.ts";
-import { echoed } from "./echo.ts";
-import { eventually } from "./eventually.ts";
-import { anna, type LinesWorld, openLines } from "./lines-world.ts";
+import { echoed } from "../support/daemon/echo-model.ts";
+import { anna, type LinesWorld, openLines } from "../support/daemon/phone-daemon.ts";
+import { eventually } from "../support/time/eventually.ts";
+import { movableClock } from "../support/time/movable-clock.ts";
 
 const bert = "+12025550124";
 /** Longer than any machine takes for what happens meanwhile: it passes when the test says so. */

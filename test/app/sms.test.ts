@@ -1,10 +1,10 @@
 // Texts through the whole daemon: webhook in, agent, text out, and what is heard of it.
 
 import { expect, it } from "vitest";
-import { movableClock } from "./clock.ts";
-import { echoed } from "./echo.ts";
-import { eventually } from "./eventually.ts";
-import { anna, openLines, ourNumber } from "./lines-world.ts";
+import { echoed } from "../support/daemon/echo-model.ts";
+import { anna, openLines, ourNumber } from "../support/daemon/phone-daemon.ts";
+import { eventually } from "../support/time/eventually.ts";
+import { movableClock } from "../support/time/movable-clock.ts";
 
 const bert = "+12025550124";
 

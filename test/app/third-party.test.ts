@@ -9,10 +9,10 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import type { AgentSettings, ChannelSettings } from "../../src/agent/calls.ts";
 import { type ChannelRuntime, whyNotAsk } from "../../src/pipeline/channel-runtime.ts";
-import { closeServer, listen } from "../agent/fault-server.ts";
-import { lineOf } from "../pipeline/rig.ts";
-import { openLines } from "./lines-world.ts";
-import type { Finished } from "./world.ts";
+import { closeServer, listen } from "../support/client/fault-server.ts";
+import type { Finished } from "../support/daemon/mail-daemon.ts";
+import { openLines } from "../support/daemon/phone-daemon.ts";
+import { lineOf } from "../support/pipeline/stage.ts";
 
 const source = `
 import * as z from "zod";

@@ -6,10 +6,10 @@ import { consoleContext } from "../../src/commands/run.ts";
 import { startConsole } from "../../src/console/server.ts";
 import { createLoginLink } from "../../src/console/session.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
-import { openWorld } from "../app/world.ts";
-import { describeReal, need } from "../real/debian.ts";
-import { type Dovecot, startDovecot } from "../real/dovecot.ts";
-import { needChromium, startChromium, visit } from "./chromium.ts";
+import { openWorld } from "../support/daemon/mail-daemon.ts";
+import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { needChromium, startChromium, visit } from "../support/machine/chromium.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
 
 vi.setConfig({ testTimeout: 180_000 });
 

@@ -9,10 +9,17 @@ import type { Browser, BrowserContextOptions, Page, Response } from "playwright-
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import { type ConsoleRig, channel, consoleRig, heldReply, populate, refused } from "../console/rig.ts";
-import { describeReal } from "../real/debian.ts";
-import { sqlitePlace } from "../store/rig.ts";
-import { needChromium, startChromium, visit } from "./chromium.ts";
+import {
+  type ConsoleRig,
+  channel,
+  consoleRig,
+  heldReply,
+  populate,
+  refused,
+} from "../support/commands/console.ts";
+import { needChromium, startChromium, visit } from "../support/machine/chromium.ts";
+import { describeReal } from "../support/machine/debian.ts";
+import { sqlitePlace } from "../support/store/databases.ts";
 
 const results = fileURLToPath(new URL("../../test-results/console/", import.meta.url));
 

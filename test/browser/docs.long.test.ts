@@ -11,10 +11,10 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { operations } from "../../src/wire/operations/index.ts";
-import { closeServer, listen } from "../agent/fault-server.ts";
-import { startWith } from "../platform/rig.ts";
-import { describeReal } from "../real/debian.ts";
-import { needChromium, startChromium, visit } from "./chromium.ts";
+import { closeServer, listen } from "../support/client/fault-server.ts";
+import { needChromium, startChromium, visit } from "../support/machine/chromium.ts";
+import { describeReal } from "../support/machine/debian.ts";
+import { startWith } from "../support/platform/platform.ts";
 
 const run = promisify(execFile);
 const keys = { agent: "support-key-1", organization: "acme-organization-key" };

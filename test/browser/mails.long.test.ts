@@ -9,11 +9,11 @@ import { sanitized } from "../../src/console/mail/worker.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
-import { consoleRig } from "../console/rig.ts";
-import { describeReal } from "../real/debian.ts";
-import { conversation, event, insertEvent, sqlitePlace } from "../store/rig.ts";
-import { needChromium, startChromium, visit } from "./chromium.ts";
-import { type HostileMail, hostileMails } from "./hostile-mails.ts";
+import { consoleRig } from "../support/commands/console.ts";
+import { type HostileMail, hostileMails } from "../support/email/hostile-html.ts";
+import { needChromium, startChromium, visit } from "../support/machine/chromium.ts";
+import { describeReal } from "../support/machine/debian.ts";
+import { conversation, event, insertEvent, sqlitePlace } from "../support/store/databases.ts";
 
 vi.setConfig({ testTimeout: 180_000 });
 

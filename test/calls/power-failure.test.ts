@@ -14,11 +14,11 @@ import type { Database } from "../../src/store/driver.ts";
 import { endLeases } from "../../src/store/leases.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { type CallHouse, callHouse, callOf } from "../pipeline/call.ts";
-import { mail } from "../pipeline/house.ts";
-import { type ScriptedPlatform, startPlatform } from "../pipeline/scripted-platform.ts";
-import { insertEscalation } from "../store/escalation-rows.ts";
-import { conversation, draft, turn } from "../store/rig.ts";
+import { type CallHouse, callHouse, callOf } from "../support/pipeline/calls.ts";
+import { mail } from "../support/pipeline/pipeline.ts";
+import { type ScriptedPlatform, startPlatform } from "../support/pipeline/scripted-platform.ts";
+import { conversation, draft, turn } from "../support/store/databases.ts";
+import { insertEscalation } from "../support/store/escalation-rows.ts";
 
 interface Disk {
   readonly file: string;

@@ -8,7 +8,7 @@ import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
-import { conversation, storeEvent } from "../store/rig.ts";
+import { conversation, storeEvent } from "../support/store/databases.ts";
 
 it("looks at the store once a scrape, however many gauges show it", async () => {
   const db = openSqlite(":memory:", Date.now);

@@ -2,8 +2,8 @@
 
 import { expect, test } from "vitest";
 import { CallFailure, items, pages } from "../../src/client/index.ts";
-import { type Fault, json, status } from "../agent/fault-server.ts";
-import { startRig } from "./rig.ts";
+import { type Fault, json, status } from "../support/client/fault-server.ts";
+import { startRig } from "../support/client/paced-client.ts";
 
 const user = (id: string) => ({ id, firstName: "Jo", lastName: "Doe", isAnonymized: false });
 const page = (currentPage: number, totalPages: number, ids: readonly string[], over: object = {}): Fault =>

@@ -3,9 +3,9 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { createClient, createRate } from "../../src/client/index.ts";
-import { json, status } from "../agent/fault-server.ts";
-import { conversationRecord } from "../agent/records.ts";
-import { startRig } from "./rig.ts";
+import { json, status } from "../support/client/fault-server.ts";
+import { startRig } from "../support/client/paced-client.ts";
+import { conversationRecord } from "../support/client/records.ts";
 
 /** A clock that stands still until somebody sleeps, and then is late by as much as told. */
 function virtualClock(lateness: () => number = () => 0) {

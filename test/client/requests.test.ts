@@ -3,9 +3,9 @@
 import { describe, expect, test } from "vitest";
 import { type Client, createClient } from "../../src/client/index.ts";
 import { type Operation, operations } from "../../src/wire/operations/index.ts";
-import { json, status, text } from "../agent/fault-server.ts";
-import { conversationRecord, messageRecord } from "../agent/records.ts";
-import { startRig } from "./rig.ts";
+import { json, status, text } from "../support/client/fault-server.ts";
+import { startRig } from "../support/client/paced-client.ts";
+import { conversationRecord, messageRecord } from "../support/client/records.ts";
 
 const person = { firstName: "Jo", lastName: "Doe" };
 const opening = { ...person, channel: "sms", phoneNumber: "+15550101", smsIntroduction: "Hi" } as const;

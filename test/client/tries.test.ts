@@ -4,10 +4,10 @@ import { createServer } from "node:net";
 import { describe, expect, test } from "vitest";
 import { createClient } from "../../src/client/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import { type Fault, json, reset, status, text } from "../agent/fault-server.ts";
-import { conversationRecord, messageRecord } from "../agent/records.ts";
-import { freePort } from "../real/ports.ts";
-import { startRig } from "./rig.ts";
+import { type Fault, json, reset, status, text } from "../support/client/fault-server.ts";
+import { startRig } from "../support/client/paced-client.ts";
+import { conversationRecord, messageRecord } from "../support/client/records.ts";
+import { freePort } from "../support/machine/ports.ts";
 
 const read = json(conversationRecord());
 const reply = json(messageRecord("a-1", "assistant", "Yes."), 201);

@@ -25,10 +25,10 @@ import { migrations } from "../../src/store/migrate.ts";
 import { lockStore } from "../../src/store/sqlite/lock.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
-import { bridgehead, root } from "./process.ts";
+import { bridgehead, root } from "../support/machine/command.ts";
 
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
-const killing = new URL("../process/kill-at.ts", import.meta.url).href;
+const killing = new URL("../support/process/kill-at.ts", import.meta.url).href;
 
 let home: string;
 let config: string;

@@ -10,7 +10,7 @@ import { loadConsole } from "../../src/config/index.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { consoleRig } from "../console/rig.ts";
+import { consoleRig } from "../support/commands/console.ts";
 
 interface Setup {
   readonly file: string;

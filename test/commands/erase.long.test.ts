@@ -13,11 +13,10 @@ import { finishFile } from "../../src/store/person/finish.ts";
 import { countInFile } from "../../src/store/person/mentions.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { suppress, suppression, suppressionOrHash } from "../../src/store/tables/suppressions.ts";
-import { eventually } from "../app/eventually.ts";
-import { openWorld, type World } from "../app/world.ts";
-import { describeReal, need } from "../real/debian.ts";
-import { type Dovecot, startDovecot } from "../real/dovecot.ts";
-import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
+import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
+import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { bridgehead } from "../support/machine/command.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
 import {
   addParticipant,
   conversation,
@@ -27,8 +26,9 @@ import {
   postgresPlace,
   sqlitePlace,
   turn,
-} from "../store/rig.ts";
-import { bridgehead } from "./process.ts";
+} from "../support/store/databases.ts";
+import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
+import { eventually } from "../support/time/eventually.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 

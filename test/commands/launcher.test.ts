@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
-import { launcher, root, start, systemNode } from "./process.ts";
+import { launcher, root, start, systemNode } from "../support/machine/command.ts";
 
 const { version } = JSON.parse(readFileSync(`${root}package.json`, "utf8")) as { version: string };
 const isOld =

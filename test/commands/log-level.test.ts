@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
-import { bridgehead, root } from "./process.ts";
+import { bridgehead, root } from "../support/machine/command.ts";
 
 function configured(): string {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-level-"));

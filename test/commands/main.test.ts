@@ -9,7 +9,7 @@ import { exitCodes } from "../../src/commands/io.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { bridgehead, root, start } from "./process.ts";
+import { bridgehead, root, start } from "../support/machine/command.ts";
 
 describe("the command line", () => {
   it("prints the versions of package, Node.js, SQLite and schema, also as JSON", async () => {

@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it, onTestFinished } from "vitest";
 import { parse, stringify } from "yaml";
-import { describeReal, need } from "../real/debian.ts";
-import { root } from "./process.ts";
+import { root } from "../support/machine/command.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
 
 const run = promisify(execFile);
 const rulesFile = join(root, "monitoring/alerts.yaml");

@@ -11,11 +11,11 @@ import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { adminOf, type Daemon, startDaemon } from "../process/daemon.ts";
-import { bridgehead, root } from "./process.ts";
+import { bridgehead, root } from "../support/machine/command.ts";
+import { adminOf, type Daemon, startDaemon } from "../support/process/daemon.ts";
 
-const texter = fileURLToPath(new URL("texter.ts", import.meta.url));
-const killing = new URL("../process/kill-at.ts", import.meta.url).href;
+const texter = fileURLToPath(new URL("../support/sms/post-adapter.ts", import.meta.url));
+const killing = new URL("../support/process/kill-at.ts", import.meta.url).href;
 const key = "pause-agent-key";
 const people = ["+15550111", "+15550112", "+15550113"];
 

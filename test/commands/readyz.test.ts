@@ -12,8 +12,8 @@ import { exitCodes } from "../../src/commands/io.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { adminOf, type Daemon, startDaemon } from "../process/daemon.ts";
-import { bridgehead } from "./process.ts";
+import { bridgehead } from "../support/machine/command.ts";
+import { adminOf, type Daemon, startDaemon } from "../support/process/daemon.ts";
 
 const adapter = `
 import * as z from ${JSON.stringify(import.meta.resolve("zod"))};

@@ -14,8 +14,8 @@ import {
   eachCommand,
   type Shell,
 } from "../../src/commands/reference/definition.ts";
-import { describeReal, need } from "../real/debian.ts";
-import { bridgehead, root } from "./process.ts";
+import { bridgehead, root } from "../support/machine/command.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "bridgehead-reference-"));
 afterAll(() => rmSync(folder, { recursive: true }));

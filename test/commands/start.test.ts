@@ -12,10 +12,10 @@ import { exitCodes } from "../../src/commands/io.ts";
 import { run, type StartOptions } from "../../src/commands/start.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
-import { type Daemon, startDaemon } from "../process/daemon.ts";
-import { bridgehead } from "./process.ts";
+import { bridgehead } from "../support/machine/command.ts";
+import { type Daemon, startDaemon } from "../support/process/daemon.ts";
 
-const texter = fileURLToPath(new URL("texter.ts", import.meta.url));
+const texter = fileURLToPath(new URL("../support/sms/post-adapter.ts", import.meta.url));
 const key = "start-agent-key";
 
 interface Place {

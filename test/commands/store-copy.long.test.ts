@@ -15,14 +15,14 @@ import { dropDraft, resendDraft } from "../../src/store/operators/outbox.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { recordAction } from "../../src/store/tables/actions.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
-import { eventually } from "../app/eventually.ts";
-import { type Letter, letter } from "../app/letters.ts";
-import { openWorld, type World } from "../app/world.ts";
-import { describeReal, need } from "../real/debian.ts";
-import { type Dovecot, startDovecot } from "../real/dovecot.ts";
-import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
-import { conversation, draft, postgresPlace, sqlitePlace, storeEvent } from "../store/rig.ts";
-import { bridgehead, root } from "./process.ts";
+import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
+import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { type Letter, letter } from "../support/email/messages.ts";
+import { bridgehead, root } from "../support/machine/command.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
+import { conversation, draft, postgresPlace, sqlitePlace, storeEvent } from "../support/store/databases.ts";
+import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
+import { eventually } from "../support/time/eventually.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 
@@ -214,7 +214,7 @@ const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}
 
 /** The command, killed at a failpoint. Resolves with its signal. */
 function killed(point: string, ...args: string[]): Promise<NodeJS.Signals | null> {
-  const kill = new URL("../process/kill-at.ts", import.meta.url).href;
+  const kill = new URL("../support/process/kill-at.ts", import.meta.url).href;
   const child = spawn(
     process.execPath,
     ["--conditions=source", "--import", kill, `${root}src/main.ts`, ...args],

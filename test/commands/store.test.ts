@@ -9,7 +9,7 @@ import { run } from "../../src/commands/messages/inbox.ts";
 import { insertEvents } from "../../src/pipeline/accept/rows.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
-import { bridgehead, root, start } from "./process.ts";
+import { bridgehead, root, start } from "../support/machine/command.ts";
 
 /** The service's secrets are not to be had in a shell. */
 const configuration = (store: string): string => `

@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { loadAdapter } from "../../src/channels/loader.ts";
 import { loadConfig } from "../../src/config/index.ts";
-import { bridgehead } from "../commands/process.ts";
-import { startDaemon } from "../process/daemon.ts";
-import { line } from "./files.ts";
+import { line } from "../support/commands/config.ts";
+import { bridgehead } from "../support/machine/command.ts";
+import { startDaemon } from "../support/process/daemon.ts";
 
 const head = `platform: { url: "http://127.0.0.1:9" }
 agents: { a: { key: "\${env:KEY}" } }

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { folder, good, load, problems } from "./files.ts";
+import { folder, good, load, problems } from "../support/commands/config.ts";
 
 const env = { KEY: "k-1" };
 

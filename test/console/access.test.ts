@@ -4,8 +4,8 @@ import { expect, it } from "vitest";
 import { createLoginLink, csrfToken } from "../../src/console/session.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import { sqlitePlace } from "../store/rig.ts";
-import { consoleRig, populate } from "./rig.ts";
+import { consoleRig, populate } from "../support/commands/console.ts";
+import { sqlitePlace } from "../support/store/databases.ts";
 
 async function newStore(): Promise<Database> {
   const db = await (await sqlitePlace()).open();

@@ -2,11 +2,17 @@
 
 import { checks, exemption } from "bridgehead/contract/testing";
 import { describe, expect, it } from "vitest";
-import type { Flaw } from "./flaws.ts";
-import { makingFlaws, readingFlaws } from "./flaws-reading.ts";
-import { capacityFlaws, composeFlaws, fileFlaws, lookFlaws, sendFlaws } from "./flaws-sending.ts";
-import { serveFlaws } from "./flaws-serving.ts";
-import { eventFlaws, sessionFlaws } from "./flaws-sessions.ts";
+import type { Flaw } from "../support/contract/flaws.ts";
+import { makingFlaws, readingFlaws } from "../support/contract/flaws-reading.ts";
+import {
+  capacityFlaws,
+  composeFlaws,
+  fileFlaws,
+  lookFlaws,
+  sendFlaws,
+} from "../support/contract/flaws-sending.ts";
+import { serveFlaws } from "../support/contract/flaws-serving.ts";
+import { eventFlaws, sessionFlaws } from "../support/contract/flaws-sessions.ts";
 
 const flaws = [
   ...makingFlaws,

@@ -8,10 +8,10 @@ import type { Policy } from "../../src/domain/policy.ts";
 import { acknowledgeEscalation } from "../../src/escalation/reply/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { closeEscalation } from "../../src/store/tables/escalations.ts";
-import { callOf } from "../pipeline/call.ts";
-import { type House, openHouse } from "../pipeline/house.ts";
-import { activeSettings } from "../pipeline/rig.ts";
-import { escalationsIn, noticesIn, raising, sourcesIn, told } from "./raising.ts";
+import { escalationsIn, noticesIn, raising, sourcesIn, told } from "../support/escalation/policy.ts";
+import { callOf } from "../support/pipeline/calls.ts";
+import { type House, openHouse } from "../support/pipeline/pipeline.ts";
+import { activeSettings } from "../support/pipeline/stage.ts";
 
 const from = { address: "+15005550001" };
 const call = "call-1";

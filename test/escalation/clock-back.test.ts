@@ -8,10 +8,10 @@ import { standardTiming } from "../../src/ops/timing.ts";
 import type { EscalationTrigger } from "../../src/pipeline/escalation.ts";
 import type { Query } from "../../src/store/driver.ts";
 import { closeEscalation, listEscalations } from "../../src/store/tables/escalations.ts";
-import { testClock } from "../pipeline/house.ts";
-import { lineOf, listen } from "../pipeline/rig.ts";
-import { conversation, fresh, sqlitePlace, turn } from "../store/rig.ts";
-import { escalationsIn, policyOf } from "./raising.ts";
+import { escalationsIn, policyOf } from "../support/escalation/policy.ts";
+import { testClock } from "../support/pipeline/pipeline.ts";
+import { lineOf, listen } from "../support/pipeline/stage.ts";
+import { conversation, fresh, sqlitePlace, turn } from "../support/store/databases.ts";
 
 const hour = 3_600_000;
 const minute = 60_000;

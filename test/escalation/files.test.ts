@@ -5,7 +5,7 @@ import { readInstructions } from "../../src/domain/instructions.ts";
 import { handOn, namesOf } from "../../src/escalation/reply/files.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { MeantFile } from "../../src/store/tables/files.ts";
-import { lineOf } from "../pipeline/rig.ts";
+import { lineOf } from "../support/pipeline/stage.ts";
 
 const file = (name: string, size: number, over: Partial<MeantFile> = {}): MeantFile => ({
   name,

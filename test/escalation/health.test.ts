@@ -5,10 +5,10 @@ import type { ChannelHealth } from "../../src/escalation/trigger/decide.ts";
 import { healthStage } from "../../src/escalation/trigger/health.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { closeEscalation } from "../../src/store/tables/escalations.ts";
-import { type TestClock, testClock } from "../pipeline/house.ts";
-import { listen } from "../pipeline/rig.ts";
-import { fresh, sqlitePlace } from "../store/rig.ts";
-import { escalationsIn, noticesIn, policyOf, told } from "./raising.ts";
+import { escalationsIn, noticesIn, policyOf, told } from "../support/escalation/policy.ts";
+import { type TestClock, testClock } from "../support/pipeline/pipeline.ts";
+import { listen } from "../support/pipeline/stage.ts";
+import { fresh, sqlitePlace } from "../support/store/databases.ts";
 
 const minute = 60_000;
 

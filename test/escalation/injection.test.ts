@@ -14,7 +14,7 @@ import {
   subjectOf,
   webhookText,
 } from "../../src/escalation/notify/text.ts";
-import { replyTo } from "../adapters/email/core.ts";
+import { replyTo } from "../support/email/adapter.ts";
 
 const server = { host: "127.0.0.1", tls: "none" } as const;
 const settings = schema.parse({ imap: { ...server, user: "us@example.com", password: "x" }, smtp: server });

@@ -2,11 +2,11 @@
 
 import { expect, it } from "vitest";
 import { startMailServer } from "../../src/sandbox/mail-server.ts";
-import { colleague, topic } from "../app/escalation-world.ts";
-import { eventually } from "../app/eventually.ts";
-import { anna, type LinesOptions, type LinesWorld, openLines } from "../app/lines-world.ts";
-import type { Finished } from "../app/world.ts";
-import { startTcpProxy } from "../real/tcp-proxy.ts";
+import { colleague, topic } from "../support/daemon/escalation-daemon.ts";
+import type { Finished } from "../support/daemon/mail-daemon.ts";
+import { anna, type LinesOptions, type LinesWorld, openLines } from "../support/daemon/phone-daemon.ts";
+import { startTcpProxy } from "../support/machine/tcp-proxy.ts";
+import { eventually } from "../support/time/eventually.ts";
 
 const office = "+12025550150";
 const dora = { name: "Dora Dahl", sms: "+12025550191" };

@@ -8,10 +8,10 @@ import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { begin } from "../../src/pipeline/outbound.ts";
 import { insertNotice, openFor } from "../../src/pipeline/route/notices.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
-import { type House, type HouseOptions, openHouse } from "../pipeline/house.ts";
-import { receipt } from "../pipeline/rig.ts";
-import { refusing } from "../pipeline/scripted-platform.ts";
-import { escalationsIn, raising, told } from "./raising.ts";
+import { escalationsIn, raising, told } from "../support/escalation/policy.ts";
+import { type House, type HouseOptions, openHouse } from "../support/pipeline/pipeline.ts";
+import { refusing } from "../support/pipeline/scripted-platform.ts";
+import { receipt } from "../support/pipeline/stage.ts";
 
 const refuses: Outbound["send"] = async () => ({
   kind: "refused",

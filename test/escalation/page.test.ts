@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import type { Policy } from "../../src/domain/policy.ts";
 import { masked } from "../../src/escalation/link/decide.ts";
 import { addNotifications } from "../../src/store/tables/responders.ts";
-import { turn } from "../store/rig.ts";
-import { openFrontDoor, policyOf } from "./front-door.ts";
+import { openFrontDoor, policyOf } from "../support/escalation/endpoints.ts";
+import { turn } from "../support/store/databases.ts";
 
 const token = "0123456789abcdefghjkmnpqrs";
 const other = "zzzzzzzzzzzzzzzzzzzzzzzzzz";

@@ -5,10 +5,18 @@ import { dirname, join } from "node:path";
 import { expect, it } from "vitest";
 import { loadAdapter } from "../../src/channels/loader.ts";
 import { loadConfig } from "../../src/config/index.ts";
-import { movableClock } from "../app/clock.ts";
-import { chief, customer, type Desk, dora, emil, openDesk, policy } from "../app/escalation-world.ts";
-import { eventually } from "../app/eventually.ts";
-import { anna } from "../app/lines-world.ts";
+import {
+  chief,
+  customer,
+  type Desk,
+  dora,
+  emil,
+  openDesk,
+  policy,
+} from "../support/daemon/escalation-daemon.ts";
+import { anna } from "../support/daemon/phone-daemon.ts";
+import { eventually } from "../support/time/eventually.ts";
+import { movableClock } from "../support/time/movable-clock.ts";
 
 type Block = Record<string, unknown>;
 interface File {

@@ -7,11 +7,11 @@ import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { holdOpenWork } from "../../src/store/restored.ts";
 import { schedulePoll } from "../../src/store/tables/polls.ts";
-import { messageRecord } from "../agent/records.ts";
-import { openHouse } from "../pipeline/house.ts";
-import { listen } from "../pipeline/rig.ts";
-import { type Asked, refusing } from "../pipeline/scripted-platform.ts";
-import { escalationsIn, policyOf, raising } from "./raising.ts";
+import { messageRecord } from "../support/client/records.ts";
+import { escalationsIn, policyOf, raising } from "../support/escalation/policy.ts";
+import { openHouse } from "../support/pipeline/pipeline.ts";
+import { type Asked, refusing } from "../support/pipeline/scripted-platform.ts";
+import { listen } from "../support/pipeline/stage.ts";
 
 /** A conversation in which one question was asked and answered, and a hand that looks at it. */
 async function watched({ asksTwice = false } = {}) {

@@ -3,9 +3,16 @@
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import type { Resolve } from "../../src/ops/address.ts";
-import { certificate } from "../real/certificate.ts";
-import { describeReal, need } from "../real/debian.ts";
-import { lineWith, openBench, opened, type Receiver, startReceiver, status } from "./webhook-receiver.ts";
+import {
+  lineWith,
+  openBench,
+  opened,
+  type Receiver,
+  startReceiver,
+  status,
+} from "../support/escalation/webhook-target.ts";
+import { certificate } from "../support/machine/certificate.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
 
 async function receiver(options: Parameters<typeof startReceiver>[0] = {}): Promise<Receiver> {
   const started = await startReceiver(options);

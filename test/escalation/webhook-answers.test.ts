@@ -9,7 +9,7 @@ import {
   opened,
   type Receiver,
   startReceiver,
-} from "./webhook-receiver.ts";
+} from "../support/escalation/webhook-target.ts";
 
 async function receiver(answer: Answering): Promise<Receiver> {
   const started = await startReceiver();

@@ -4,10 +4,16 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { describeAdapter, type Fault, type Harness, type Peer } from "bridgehead/contract/testing";
 import { beforeAll } from "vitest";
 import { webhookAdapter } from "../../src/escalation/webhook/adapter.ts";
-import { certificate } from "../real/certificate.ts";
-import { describeReal, need } from "../real/debian.ts";
-import { startTcpProxy } from "../real/tcp-proxy.ts";
-import { type Answering, personAt, policyWith, startReceiver, status } from "./webhook-receiver.ts";
+import {
+  type Answering,
+  personAt,
+  policyWith,
+  startReceiver,
+  status,
+} from "../support/escalation/webhook-target.ts";
+import { certificate } from "../support/machine/certificate.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
+import { startTcpProxy } from "../support/machine/tcp-proxy.ts";
 
 /** Of the receivers that run now: the adapter has no configuration of its own. */
 const urls = new Set<string>();

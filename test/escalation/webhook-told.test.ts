@@ -4,11 +4,26 @@ import { externalId, type MessageEvent, threadToken } from "bridgehead/contract"
 import { expect, it } from "vitest";
 import { isReady, reportChannels, statusText } from "../../src/channels/readiness.ts";
 import { accept } from "../../src/pipeline/accept/stage.ts";
-import { chief, colleague, type Desk, dora, emil, openDesk, policy, topic } from "../app/escalation-world.ts";
-import { eventually } from "../app/eventually.ts";
-import { anna } from "../app/lines-world.ts";
-import type { Finished } from "../app/world.ts";
-import { type Answering, json, type Receiver, startReceiver, status } from "./webhook-receiver.ts";
+import {
+  chief,
+  colleague,
+  type Desk,
+  dora,
+  emil,
+  openDesk,
+  policy,
+  topic,
+} from "../support/daemon/escalation-daemon.ts";
+import type { Finished } from "../support/daemon/mail-daemon.ts";
+import { anna } from "../support/daemon/phone-daemon.ts";
+import {
+  type Answering,
+  json,
+  type Receiver,
+  startReceiver,
+  status,
+} from "../support/escalation/webhook-target.ts";
+import { eventually } from "../support/time/eventually.ts";
 
 interface World {
   readonly desk: Desk;

@@ -5,7 +5,6 @@ import { Webhook } from "standardwebhooks";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { webhookHeaders } from "../../src/escalation/webhook/recipients.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import { freePort } from "../real/ports.ts";
 import {
   lineWith,
   openBench,
@@ -15,7 +14,8 @@ import {
   type Receiver,
   startReceiver,
   status,
-} from "./webhook-receiver.ts";
+} from "../support/escalation/webhook-target.ts";
+import { freePort } from "../support/machine/ports.ts";
 
 const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 const other = `whsec_${Buffer.alloc(32, 8).toString("base64")}`;

@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import type { Socket } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
-import { type Door, echo, frame, handshake, open, raw, relay } from "./door.ts";
+import { type Door, echo, frame, handshake, open, raw, relay } from "../support/http/listener.ts";
 
 const served = (door: Door) => door.lines.filter(({ message }) => message === "socket served");
 

@@ -1,7 +1,7 @@
 // Before the handshake: who is let in, and how the others are told.
 
 import { expect, it } from "vitest";
-import { echo, frame, handshake, open, raw, relay } from "./door.ts";
+import { echo, frame, handshake, open, raw, relay } from "../support/http/listener.ts";
 
 const signed = { headers: { "x-signature": "right" } };
 const knowing = (seen: Request[] = []) =>

@@ -19,10 +19,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { root } from "../commands/process.ts";
-import { describeReal } from "../real/debian.ts";
-import { freePort } from "../real/ports.ts";
-import { installPrograms, noChroot, phoneConfig, phoneSecrets } from "./machine.ts";
+import { installPrograms, noChroot, phoneConfig, phoneSecrets } from "../support/machine/chroot.ts";
+import { root } from "../support/machine/command.ts";
+import { describeReal } from "../support/machine/debian.ts";
+import { freePort } from "../support/machine/ports.ts";
 
 const run = promisify(execFile);
 

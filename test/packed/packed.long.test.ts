@@ -18,8 +18,8 @@ import { tmpdir } from "node:os";
 import { dirname, join, normalize } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { root, systemNode } from "../commands/process.ts";
-import { describeReal } from "../real/debian.ts";
+import { root, systemNode } from "../support/machine/command.ts";
+import { describeReal } from "../support/machine/debian.ts";
 
 const run = promisify(execFile);
 const scratch = mkdtempSync(join(tmpdir(), "bridgehead-packed-"));

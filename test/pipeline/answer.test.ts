@@ -12,8 +12,8 @@ import { endLeases } from "../../src/store/leases.ts";
 import { attemptsOn } from "../../src/store/operators/outbox.ts";
 import { bindPlatform, readConversation } from "../../src/store/tables/conversations.ts";
 import { readTurn, recordAsking } from "../../src/store/tables/turns.ts";
-import { conversation, headTurn, leaseLanes, turn } from "../store/rig.ts";
-import { clock, lineOf, listen, reserveOf, watched } from "./rig.ts";
+import { clock, lineOf, listen, reserveOf, watched } from "../support/pipeline/stage.ts";
+import { conversation, headTurn, leaseLanes, turn } from "../support/store/databases.ts";
 
 const answered = (answer: Answer): AskDecision => ({ kind: "answered", answer, rendered: null });
 const retry = (outcome: "deferred" | "refused", reason: string, delay: number, penalty = 0): AskDecision => ({

@@ -6,7 +6,7 @@ import { expect, it, onTestFinished } from "vitest";
 import type { Database } from "../../src/store/driver.ts";
 import { endLeases } from "../../src/store/leases.ts";
 import { forget } from "../../src/store/retention.ts";
-import { type House, type HouseOptions, mail, openHouse, testClock } from "./house.ts";
+import { type House, type HouseOptions, mail, openHouse, testClock } from "../support/pipeline/pipeline.ts";
 
 const minute = 60_000;
 const picture = (ref: Json, size?: number): Attachment => ({

@@ -6,7 +6,7 @@ import type { EscalationHooks, EscalationTrigger } from "../../src/pipeline/esca
 import { pause, resume } from "../../src/store/operators/channels.ts";
 import { resendDraft } from "../../src/store/operators/outbox.ts";
 import { channelPauses } from "../../src/store/tables/pauses.ts";
-import { type House, type HouseOptions, openHouse, testClock } from "./house.ts";
+import { type House, type HouseOptions, openHouse, testClock } from "../support/pipeline/pipeline.ts";
 
 const hour = 3_600_000;
 const stop = (house: House, forMs: number | null = null) =>

@@ -6,8 +6,8 @@ import { expect, it, onTestFinished } from "vitest";
 import type { FailpointName } from "../../src/ops/failpoints.ts";
 import { endLeases } from "../../src/store/leases.ts";
 import { attemptsOn } from "../../src/store/operators/outbox.ts";
-import { type House, mail, openHouse, testClock } from "./house.ts";
-import { type Asked, cutting } from "./scripted-platform.ts";
+import { type House, mail, openHouse, testClock } from "../support/pipeline/pipeline.ts";
+import { type Asked, cutting } from "../support/pipeline/scripted-platform.ts";
 
 const minutes = 60_000;
 

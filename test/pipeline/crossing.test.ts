@@ -5,8 +5,8 @@ import { expect, it } from "vitest";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { attemptsOn, dropDraft } from "../../src/store/operators/outbox.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
-import { type House, openHouse } from "./house.ts";
-import { watched } from "./rig.ts";
+import { type House, openHouse } from "../support/pipeline/pipeline.ts";
+import { watched } from "../support/pipeline/stage.ts";
 
 const person = "ada@example.org";
 

@@ -2,7 +2,7 @@
 
 import { type DeliveryEvent, externalId } from "bridgehead/contract";
 import { expect, it } from "vitest";
-import { openHouse } from "./house.ts";
+import { openHouse } from "../support/pipeline/pipeline.ts";
 
 const receipt = (id: string, state: DeliveryEvent["state"]): DeliveryEvent => ({
   kind: "delivery",

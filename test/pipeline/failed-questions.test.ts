@@ -1,8 +1,8 @@
 // Questions that fail, or stay without an answer: an operator finds each in the inbox's list, and can let it go on.
 
 import { expect, it } from "vitest";
-import { type House, mail, openHouse } from "./house.ts";
-import { cutting, refusing } from "./scripted-platform.ts";
+import { type House, mail, openHouse } from "../support/pipeline/pipeline.ts";
+import { cutting, refusing } from "../support/pipeline/scripted-platform.ts";
 
 const day = 86_400_000;
 

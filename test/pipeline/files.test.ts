@@ -13,8 +13,8 @@ import { enqueueRelay } from "../../src/escalation/actions.ts";
 import { readCustomers } from "../../src/escalation/reply/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { meantFiles, type ReadyFile } from "../../src/store/tables/files.ts";
-import { type House, openHouse } from "./house.ts";
-import { listen } from "./rig.ts";
+import { type House, openHouse } from "../support/pipeline/pipeline.ts";
+import { listen } from "../support/pipeline/stage.ts";
 
 const sent: SendOutcome = { kind: "sent", id: externalId("<sent>") };
 const invoice = { name: "invoice.pdf", mediaType: "application/pdf", bytes: Buffer.from("the invoice\r\n") };

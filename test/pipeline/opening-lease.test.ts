@@ -4,7 +4,7 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { expect, it, onTestFinished } from "vitest";
 import { type FailpointName, failpointNames } from "../../src/ops/failpoints.ts";
 import { attemptsOn } from "../../src/store/operators/outbox.ts";
-import { type House, openHouse } from "./house.ts";
+import { type House, openHouse } from "../support/pipeline/pipeline.ts";
 
 /** Calls `act` at each failpoint. */
 function at(act: (name: FailpointName, phase: string) => void): void {

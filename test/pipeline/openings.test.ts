@@ -2,8 +2,8 @@
 // the person.
 
 import { expect, it } from "vitest";
-import { openHouse } from "./house.ts";
-import { type Asked, cutting, refusing } from "./scripted-platform.ts";
+import { openHouse } from "../support/pipeline/pipeline.ts";
+import { type Asked, cutting, refusing } from "../support/pipeline/scripted-platform.ts";
 
 it("opens nothing again while nobody can tell whether it was opened", async () => {
   const house = await openHouse({ settleAfter: 10_000 });

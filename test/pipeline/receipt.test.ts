@@ -12,8 +12,8 @@ import { cite } from "../../src/store/tables/conversations.ts";
 import { readDraft } from "../../src/store/tables/drafts.ts";
 import { storedEvents } from "../../src/store/tables/events.ts";
 import { suppression } from "../../src/store/tables/suppressions.ts";
-import { conversation, draft, stateOf, storeEvent } from "../store/rig.ts";
-import { lineOf, listen, put, receipt, watched } from "./rig.ts";
+import { lineOf, listen, put, receipt, watched } from "../support/pipeline/stage.ts";
+import { conversation, draft, stateOf, storeEvent } from "../support/store/databases.ts";
 
 /** A draft that has been tried once and is in `state` now, with another behind it. */
 async function tried(state: string, open: 0 | 1): Promise<Database> {

@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";
-import { openHouse } from "./house.ts";
+import { openHouse } from "../support/pipeline/pipeline.ts";
 
 it("words of unknown outcome do not block the customer when the platform has lost the conversation", async () => {
   const house = await openHouse({ settleAfter: 10_000 });

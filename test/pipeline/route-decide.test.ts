@@ -22,8 +22,8 @@ import {
 } from "../../src/pipeline/route/decide.ts";
 import { noWrites } from "../../src/pipeline/route/rows.ts";
 import type { EventRow } from "../../src/store/tables/events.ts";
-import { mail } from "./house.ts";
-import { eventRow, lineOf } from "./rig.ts";
+import { mail } from "../support/pipeline/pipeline.ts";
+import { eventRow, lineOf } from "../support/pipeline/stage.ts";
 
 const now = Date.now();
 const received = (over: Partial<MessageEvent> = {}, row: Partial<EventRow> = {}): Incoming =>

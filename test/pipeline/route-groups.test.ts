@@ -4,8 +4,8 @@
 import { externalId } from "bridgehead/contract";
 import { expect, it } from "vitest";
 import { insertEvents } from "../../src/pipeline/accept/rows.ts";
-import { event } from "../store/rig.ts";
-import { type House, mail, openHouse } from "./house.ts";
+import { type House, mail, openHouse } from "../support/pipeline/pipeline.ts";
+import { event } from "../support/store/databases.ts";
 
 const routed = (house: House) =>
   house.db.read((q) =>

@@ -15,8 +15,8 @@ import { openSqlite } from "../../src/store/sqlite.ts";
 import { writeSettings } from "../../src/store/tables/agents.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { endAttempt, recordAsking, type TurnRow } from "../../src/store/tables/turns.ts";
-import { describeReal } from "../real/debian.ts";
-import { needPostgres, startPostgres } from "../real/postgres.ts";
+import { describeReal } from "../support/machine/debian.ts";
+import { clock, listen, watched } from "../support/pipeline/stage.ts";
 import {
   concludeTurn,
   conversation,
@@ -25,8 +25,8 @@ import {
   leaseLanes,
   postgresPlace,
   turn,
-} from "../store/rig.ts";
-import { clock, listen, watched } from "./rig.ts";
+} from "../support/store/databases.ts";
+import { needPostgres, startPostgres } from "../support/store/postgres.ts";
 
 /** A stage that answers turns with `work`. */
 function answering(work: (turn: TurnRow, signal: AbortSignal) => Promise<void>, leaseMs = 60_000): Stage {

@@ -6,7 +6,7 @@ import type { ChannelRules } from "../../src/pipeline/channel-runtime.ts";
 import { changeAfter, receiptEffect } from "../../src/pipeline/reconcile/decide.ts";
 import { endingOf, nextStep, pauseSteps } from "../../src/pipeline/send/decide.ts";
 import { type Pause, wholeChannel } from "../../src/store/tables/pauses.ts";
-import { lineOf, receipt } from "./rig.ts";
+import { lineOf, receipt } from "../support/pipeline/stage.ts";
 
 const exactly = (ms: number) => ms;
 const rules = (over: Partial<ChannelRules> = {}) => lineOf({ rules: over }).rules;

@@ -22,8 +22,8 @@ import { attemptsOn, resendDraft } from "../../src/store/operators/outbox.ts";
 import { insertReply, readDraft } from "../../src/store/tables/drafts.ts";
 import { pausesOf, wholeChannel } from "../../src/store/tables/pauses.ts";
 import { strike, suppression } from "../../src/store/tables/suppressions.ts";
-import { conversation, draft, stateOf, turn } from "../store/rig.ts";
-import { activeSettings, clock, lineOf, listen, put, watched } from "./rig.ts";
+import { activeSettings, clock, lineOf, listen, put, watched } from "../support/pipeline/stage.ts";
+import { conversation, draft, stateOf, turn } from "../support/store/databases.ts";
 
 const sent: SendOutcome = { kind: "sent", id: externalId("x1"), also: [externalId("x2")] };
 

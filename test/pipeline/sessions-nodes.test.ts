@@ -3,11 +3,11 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { nodeLease } from "../../src/calls/rows.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import { describeReal } from "../real/debian.ts";
-import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
-import { postgresPlace } from "../store/rig.ts";
-import { callHouse, callOf } from "./call.ts";
-import { startPlatform } from "./scripted-platform.ts";
+import { describeReal } from "../support/machine/debian.ts";
+import { callHouse, callOf } from "../support/pipeline/calls.ts";
+import { startPlatform } from "../support/pipeline/scripted-platform.ts";
+import { postgresPlace } from "../support/store/databases.ts";
+import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
 
 const notYet = { kind: "deferred", reason: "no such call here", retryAfterMs: 100 } as const;
 /** Longer than a node takes until it says again that it is alive. */

@@ -8,8 +8,8 @@ import { openStore } from "../../src/app.ts";
 import { insertSession } from "../../src/calls/rows.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readSession } from "../../src/store/tables/sessions.ts";
-import { conversation } from "../store/rig.ts";
-import { listen } from "./rig.ts";
+import { listen } from "../support/pipeline/stage.ts";
+import { conversation } from "../support/store/databases.ts";
 
 it("takes every open call for lost when the store is opened", async () => {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-restart-"));

@@ -5,9 +5,9 @@ import { describe, expect, it } from "vitest";
 import { writeOpening } from "../../src/domain/turn.ts";
 import { accept } from "../../src/pipeline/accept/stage.ts";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";
-import { concludeDraft } from "../store/rig.ts";
-import { callHouse, callOf } from "./call.ts";
-import { refusing } from "./scripted-platform.ts";
+import { callHouse, callOf } from "../support/pipeline/calls.ts";
+import { refusing } from "../support/pipeline/scripted-platform.ts";
+import { concludeDraft } from "../support/store/databases.ts";
 
 const minute = 60_000;
 

@@ -4,13 +4,13 @@ import { externalId, type MessageEvent } from "bridgehead/contract";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { migrate } from "../../src/store/migrate.ts";
 import { overview } from "../../src/store/operators/overview.ts";
-import { escalationsIn, raising } from "../escalation/raising.ts";
-import { describeReal } from "../real/debian.ts";
-import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
-import { postgresPlace } from "../store/rig.ts";
-import { type House, mail, openHouse, testClock } from "./house.ts";
-import { receipt } from "./rig.ts";
-import { startPlatform } from "./scripted-platform.ts";
+import { escalationsIn, raising } from "../support/escalation/policy.ts";
+import { describeReal } from "../support/machine/debian.ts";
+import { type House, mail, openHouse, testClock } from "../support/pipeline/pipeline.ts";
+import { startPlatform } from "../support/pipeline/scripted-platform.ts";
+import { receipt } from "../support/pipeline/stage.ts";
+import { postgresPlace } from "../support/store/databases.ts";
+import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
 
 const minute = 60_000;
 const from = (name: string, text = `from ${name}`) =>

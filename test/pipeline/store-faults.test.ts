@@ -4,8 +4,8 @@ import { expect, it, onTestFinished } from "vitest";
 import { Scheduler } from "../../src/engine/scheduler.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { openHouse, testClock } from "./house.ts";
-import { listen } from "./rig.ts";
+import { openHouse, testClock } from "../support/pipeline/pipeline.ts";
+import { listen } from "../support/pipeline/stage.ts";
 
 const busy = () => new Error("SQLITE_BUSY: database is locked");
 

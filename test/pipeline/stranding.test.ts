@@ -14,8 +14,8 @@ import { dropDraft } from "../../src/store/operators/outbox.ts";
 import { enqueueDraft, insertReply, readDraft } from "../../src/store/tables/drafts.ts";
 import { storedEvents } from "../../src/store/tables/events.ts";
 import { readTurn, recordAsking } from "../../src/store/tables/turns.ts";
-import { describeReal } from "../real/debian.ts";
-import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
+import { describeReal } from "../support/machine/debian.ts";
+import { lineOf, listen, receipt } from "../support/pipeline/stage.ts";
 import {
   concludeTurn,
   conversation,
@@ -26,8 +26,8 @@ import {
   postgresPlace,
   storeEvent,
   turn,
-} from "../store/rig.ts";
-import { lineOf, listen, receipt } from "./rig.ts";
+} from "../support/store/databases.ts";
+import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
 
 const hour = 3_600_000;
 

@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { createLimiter } from "../../src/platform/routes/exchange.ts";
-import { keys, startRig, startWith } from "./rig.ts";
+import { keys, startRig, startWith } from "../support/platform/platform.ts";
 
 const forbidden = {
   status: 403,

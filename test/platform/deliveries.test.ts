@@ -5,10 +5,10 @@ import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents } from "../../src/platform/index.ts";
-import { closeServer, listen } from "../agent/fault-server.ts";
-import { saying, startModel } from "./model-stub.ts";
-import { receiver } from "./receiver.ts";
-import { keys, type Rig, startRig, startWith } from "./rig.ts";
+import { closeServer, listen } from "../support/client/fault-server.ts";
+import { saying, startModel } from "../support/platform/model.ts";
+import { keys, type Rig, startRig, startWith } from "../support/platform/platform.ts";
+import { receiver } from "../support/platform/webhook-receiver.ts";
 
 /** A receiver that takes everything in and answers nothing before it is told to. */
 async function silent() {

@@ -18,10 +18,10 @@ import { verifying } from "../../src/platform/docs/openapi.ts";
 import { wordedFields } from "../../src/platform/docs/words.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { type Operation, operations } from "../../src/wire/operations/index.ts";
-import { closeServer, listen } from "../agent/fault-server.ts";
-import { fetchFresh } from "./fresh.ts";
-import { receiver } from "./receiver.ts";
-import { startByEmail, startWith } from "./rig.ts";
+import { closeServer, listen } from "../support/client/fault-server.ts";
+import { fetchFresh } from "../support/platform/fetch-fresh.ts";
+import { startByEmail, startWith } from "../support/platform/platform.ts";
+import { receiver } from "../support/platform/webhook-receiver.ts";
 
 const run = promisify(execFile);
 const agentsFile = `

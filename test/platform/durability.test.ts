@@ -10,8 +10,8 @@ import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { groupCommits } from "../../src/platform/store/store.ts";
-import { saying, startModel } from "./model-stub.ts";
-import { keys, startByEmail, startRig, startWith } from "./rig.ts";
+import { saying, startModel } from "../support/platform/model.ts";
+import { keys, startByEmail, startRig, startWith } from "../support/platform/platform.ts";
 
 function newFile(): string {
   const folder = mkdtempSync(join(tmpdir(), "platform-"));
@@ -102,7 +102,11 @@ test("a kill loses nothing that was answered", async () => {
   const start = async () => {
     const child = spawn(
       process.execPath,
-      ["--conditions=source", fileURLToPath(new URL("./child.ts", import.meta.url)), file],
+      [
+        "--conditions=source",
+        fileURLToPath(new URL("../support/platform/platform-process.ts", import.meta.url)),
+        file,
+      ],
       {
         stdio: ["ignore", "pipe", "inherit"],
       },

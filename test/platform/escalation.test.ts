@@ -5,9 +5,9 @@ import type { EscalationDefinition } from "../../src/platform/agents/definition.
 import { speaksOf } from "../../src/platform/conversations/escalations.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { webhookDelivery } from "../../src/wire/webhook.ts";
-import { saying, startModel } from "./model-stub.ts";
-import { receiver } from "./receiver.ts";
-import { startWith } from "./rig.ts";
+import { saying, startModel } from "../support/platform/model.ts";
+import { startWith } from "../support/platform/platform.ts";
+import { receiver } from "../support/platform/webhook-receiver.ts";
 
 const key = "support-key-1";
 

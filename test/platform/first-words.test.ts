@@ -3,7 +3,7 @@
 import { expect, it } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { message } from "../../src/wire/conversation.ts";
-import { startByEmail, startRig, startWith } from "./rig.ts";
+import { startByEmail, startRig, startWith } from "../support/platform/platform.ts";
 
 const person = { firstName: "Ann", lastName: "Berg", phoneNumber: "+15550111" };
 const starts = {

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { platformUser, user } from "../../src/wire/conversation.ts";
-import { startByEmail, startRig, startWith } from "./rig.ts";
+import { startByEmail, startRig, startWith } from "../support/platform/platform.ts";
 
 const acme = `
 organization:

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { agent } from "../../src/wire/agent.ts";
 import { conversation, message, user } from "../../src/wire/conversation.ts";
 import { apiSkill, emailSkill, smsSkill } from "../../src/wire/skill.ts";
-import { keys, startByEmail, startRig } from "./rig.ts";
+import { keys, startByEmail, startRig } from "../support/platform/platform.ts";
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const badRequest = (details: unknown = expect.any(Array)) => ({

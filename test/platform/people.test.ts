@@ -1,7 +1,7 @@
 // Who is who: people are told apart by fkId, e-mail address and phone number, and known again by each of them.
 
 import { describe, expect, test } from "vitest";
-import { keys, type Rig, startByEmail, startRig } from "./rig.ts";
+import { keys, type Rig, startByEmail, startRig } from "../support/platform/platform.ts";
 
 const jo = { firstName: "Jo", lastName: "Doe" };
 

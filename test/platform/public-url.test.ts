@@ -1,7 +1,7 @@
 // Behind a proxy: the addresses that the platform tells are those by which it is reached.
 
 import { expect, test } from "vitest";
-import { keys, type Rig, startRig } from "./rig.ts";
+import { keys, type Rig, startRig } from "../support/platform/platform.ts";
 
 /** Every address the platform tells, each with its path alone. */
 async function told({ platform, call, open }: Rig) {

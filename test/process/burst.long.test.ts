@@ -2,13 +2,13 @@
 // server as a transaction: work that waited for a connection is sent after the restart, and needs no operator.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { describeReal, need } from "../real/debian.ts";
-import { generator } from "./generator.ts";
-import { violations } from "./invariants.ts";
-import { letter } from "./letters.ts";
-import { readStored } from "./stored.ts";
-import { lastWords, live, settled, within } from "./story.ts";
-import { openPlace, type Place, startWorld, type World } from "./world.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
+import { violations } from "../support/process/mail/invariants.ts";
+import { letter } from "../support/process/mail/letters.ts";
+import { lastWords, live, settled, within } from "../support/process/mail/scenario.ts";
+import { openPlace, type Place, startWorld, type World } from "../support/process/mail/servers.ts";
+import { readStored } from "../support/process/stored.ts";
+import { generator } from "../support/time/random.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 const user = "burst";

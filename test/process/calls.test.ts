@@ -2,7 +2,9 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { FailpointName } from "../../src/ops/failpoints.ts";
-import { startDaemon } from "./daemon.ts";
+import { startDaemon } from "../support/process/daemon.ts";
+import { lastWords, until, within } from "../support/process/mail/scenario.ts";
+import { read } from "../support/process/sms/invariants.ts";
 import {
   type LinesPlace,
   type LinesWorld,
@@ -10,9 +12,7 @@ import {
   ourNumber,
   publicUrl,
   startLinesWorld,
-} from "./lines-world.ts";
-import { lastWords, until, within } from "./story.ts";
-import { read } from "./text-invariants.ts";
+} from "../support/process/sms/servers.ts";
 
 interface Death {
   readonly point: FailpointName;

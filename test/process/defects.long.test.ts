@@ -1,13 +1,13 @@
 // The matrix can fail. Whatever can be planted, for any matrix, wraps exports that exist.
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { describeReal, need } from "../real/debian.ts";
-import { caseNamed } from "./cases.ts";
-import { catchesAll, uncaught } from "./catching.ts";
-import { defects } from "./defects.ts";
-import { plantable, plantNamed } from "./plants.ts";
-import { tell } from "./story.ts";
-import { openPlace, startWorld, type World } from "./world.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
+import { catchesAll, uncaught } from "../support/process/catching.ts";
+import { caseNamed } from "../support/process/mail/cases.ts";
+import { defects } from "../support/process/mail/defects.ts";
+import { tell } from "../support/process/mail/scenario.ts";
+import { openPlace, startWorld, type World } from "../support/process/mail/servers.ts";
+import { plantable, plantNamed } from "../support/process/plants.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

@@ -2,13 +2,19 @@
 // was stopped for longer than its leases last.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { describeReal, need } from "../real/debian.ts";
-import { doubleDeaths } from "./cases.ts";
-import { violations } from "./invariants.ts";
-import { letter } from "./letters.ts";
-import { readStored } from "./stored.ts";
-import { live, settled, tell, until, within } from "./story.ts";
-import { openPlace, type Place, type PlaceOptions, startWorld, type World } from "./world.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
+import { doubleDeaths } from "../support/process/mail/cases.ts";
+import { violations } from "../support/process/mail/invariants.ts";
+import { letter } from "../support/process/mail/letters.ts";
+import { live, settled, tell, until, within } from "../support/process/mail/scenario.ts";
+import {
+  openPlace,
+  type Place,
+  type PlaceOptions,
+  startWorld,
+  type World,
+} from "../support/process/mail/servers.ts";
+import { readStored } from "../support/process/stored.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 const users = [...doubleDeaths.map((_, index) => `d${index}`), "drain", "impatient", "stopped"];

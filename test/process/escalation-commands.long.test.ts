@@ -1,17 +1,17 @@
 // The operator's command dies half way, beside the running daemon, and is repeated: nothing is lost, and nothing is done twice.
 
 import { describe, expect, it } from "vitest";
-import { type Desk, dora, emil, openDesk } from "../app/escalation-world.ts";
-import { eventually } from "../app/eventually.ts";
-import { anna } from "../app/lines-world.ts";
-import { root, start } from "../commands/process.ts";
+import { type Desk, dora, emil, openDesk } from "../support/daemon/escalation-daemon.ts";
+import { anna } from "../support/daemon/phone-daemon.ts";
+import { root, start } from "../support/machine/command.ts";
+import { eventually } from "../support/time/eventually.ts";
 
 const bert = "+12025550124";
 const words = "It is on its way.";
 
 /** `bridgehead escalation ...` on the daemon's configuration; `dies`: where. */
 function command(desk: Desk, args: readonly string[], dies?: "before" | "after") {
-  const killer = dies === undefined ? [] : ["--import", `${root}test/process/kill-at.ts`];
+  const killer = dies === undefined ? [] : ["--import", `${root}test/support/process/kill-at.ts`];
   const env = { ...desk.env, ...(dies === undefined ? {} : { KILL_AT: `take.commit:${dies}:1` }) };
   const line = [...killer, "--conditions=source", `${root}src/main.ts`, "escalation", ...args];
   return start(process.execPath, [...line, "--config", desk.file, "--by", "Olga"], env).ended;

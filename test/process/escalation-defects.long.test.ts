@@ -1,11 +1,15 @@
 // The matrix of escalations can fail.
 
 import { afterAll, beforeAll, describe } from "vitest";
-import { catchesAll } from "./catching.ts";
-import { escalationCaseNamed } from "./escalation-cases.ts";
-import { escalationDefects } from "./escalation-defects.ts";
-import { tellEscalation } from "./escalation-story.ts";
-import { type EscalationWorld, openPlace, startEscalationWorld } from "./escalation-world.ts";
+import { catchesAll } from "../support/process/catching.ts";
+import { escalationCaseNamed } from "../support/process/escalation/cases.ts";
+import { escalationDefects } from "../support/process/escalation/defects.ts";
+import { tellEscalation } from "../support/process/escalation/scenario.ts";
+import {
+  type EscalationWorld,
+  openPlace,
+  startEscalationWorld,
+} from "../support/process/escalation/servers.ts";
 
 describe("planted defects of escalations", () => {
   let world: EscalationWorld;

@@ -2,7 +2,7 @@
 // and when the way is back there is one notice on it, not a night's worth.
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { isQuiet, readStore, stateOf } from "./escalation-invariants.ts";
+import { isQuiet, readStore, stateOf } from "../support/process/escalation/invariants.ts";
 import {
   chief,
   dora,
@@ -14,8 +14,8 @@ import {
   openPlace,
   reads,
   startEscalationWorld,
-} from "./escalation-world.ts";
-import { lastWords, until, within } from "./story.ts";
+} from "../support/process/escalation/servers.ts";
+import { lastWords, until, within } from "../support/process/mail/scenario.ts";
 
 type Path = "texts" | "mails" | "pages";
 

@@ -2,7 +2,7 @@
 // is heard, or not heard, as if it had been noted: by the Message-ID alone, for nothing is quoted.
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readStore } from "./escalation-invariants.ts";
+import { readStore } from "../support/process/escalation/invariants.ts";
 import {
   dora,
   type EscalationPlace,
@@ -14,8 +14,8 @@ import {
   type PlaceOptions,
   reads,
   startEscalationWorld,
-} from "./escalation-world.ts";
-import { until, within } from "./story.ts";
+} from "../support/process/escalation/servers.ts";
+import { until, within } from "../support/process/mail/scenario.ts";
 
 /** The platform knows people by their numbers, and all the world has one. */
 const anna = "+12025570001";

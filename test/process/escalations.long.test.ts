@@ -1,8 +1,8 @@
 // The remaining cases of the crash matrix of escalations.
 
-import { firstOfEach } from "./cases.ts";
-import { escalationCases } from "./escalation-cases.ts";
-import { matrixOfEscalations } from "./escalations.ts";
+import { escalationCases } from "../support/process/escalation/cases.ts";
+import { matrixOfEscalations } from "../support/process/escalation/matrix.ts";
+import { firstOfEach } from "../support/process/mail/cases.ts";
 
 const first = firstOfEach(escalationCases);
 matrixOfEscalations(escalationCases.filter((one) => !first.includes(one)));

@@ -1,7 +1,7 @@
 // The process dies at every failpoint of escalations once, and is started again.
 
-import { firstOfEach } from "./cases.ts";
-import { escalationCases } from "./escalation-cases.ts";
-import { matrixOfEscalations } from "./escalations.ts";
+import { escalationCases } from "../support/process/escalation/cases.ts";
+import { matrixOfEscalations } from "../support/process/escalation/matrix.ts";
+import { firstOfEach } from "../support/process/mail/cases.ts";
 
 matrixOfEscalations(firstOfEach(escalationCases));

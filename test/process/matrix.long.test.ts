@@ -1,7 +1,7 @@
 // The remaining cases of the crash matrix: before and after every durable step, in every circumstance.
 
-import { cases, firstOfEach } from "./cases.ts";
-import { matrix } from "./matrix.ts";
+import { cases, firstOfEach } from "../support/process/mail/cases.ts";
+import { matrix } from "../support/process/mail/matrix.ts";
 
 const first = firstOfEach(cases);
 matrix(cases.filter((one) => !first.includes(one)));

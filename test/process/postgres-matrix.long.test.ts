@@ -2,11 +2,11 @@
 // the leases of the killed one have expired.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { describeReal, need } from "../real/debian.ts";
-import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
-import { cases as allCases } from "./cases.ts";
-import { tell } from "./story.ts";
-import { openPlace, startWorld, type World } from "./world.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
+import { cases as allCases } from "../support/process/mail/cases.ts";
+import { tell } from "../support/process/mail/scenario.ts";
+import { openPlace, startWorld, type World } from "../support/process/mail/servers.ts";
+import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 /** Every failpoint, held drafts, and a node that wakes after its leases: what a mailbox does is the same on both databases. */

@@ -5,11 +5,17 @@ import { copyFileSync, existsSync, readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
-import { bridgehead } from "../commands/process.ts";
-import { describeReal, need } from "../real/debian.ts";
-import { adminOf, type Daemon, startDaemon } from "./daemon.ts";
-import { letter, tagIn } from "./letters.ts";
-import { openPlace, type Place, type PlaceOptions, startWorld, type World } from "./world.ts";
+import { bridgehead } from "../support/machine/command.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
+import { adminOf, type Daemon, startDaemon } from "../support/process/daemon.ts";
+import { letter, tagIn } from "../support/process/mail/letters.ts";
+import {
+  openPlace,
+  type Place,
+  type PlaceOptions,
+  startWorld,
+  type World,
+} from "../support/process/mail/servers.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 const timeout = 240_000;

@@ -1,11 +1,11 @@
 // The matrix of texts can fail.
 
 import { afterAll, beforeAll, describe } from "vitest";
-import { catchesAll } from "./catching.ts";
-import { type LinesWorld, openPlace, startLinesWorld } from "./lines-world.ts";
-import { textCaseNamed } from "./text-cases.ts";
-import { textDefects } from "./text-defects.ts";
-import { tellTexts } from "./text-story.ts";
+import { catchesAll } from "../support/process/catching.ts";
+import { textCaseNamed } from "../support/process/sms/cases.ts";
+import { textDefects } from "../support/process/sms/defects.ts";
+import { tellTexts } from "../support/process/sms/scenario.ts";
+import { type LinesWorld, openPlace, startLinesWorld } from "../support/process/sms/servers.ts";
 
 describe("planted defects of texts", () => {
   let world: LinesWorld;

@@ -2,7 +2,7 @@
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { root } from "../commands/process.ts";
+import { root } from "../support/machine/command.ts";
 
 export interface LogMessage {
   readonly message: string;

@@ -10,7 +10,7 @@ import { defineAlarmGauges } from "../../src/escalation/alarm/stage.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { createMetrics, type Described } from "../../src/ops/metrics.ts";
 import { Statistics } from "../../src/ops/statistics.ts";
-import { root } from "../commands/process.ts";
+import { root } from "../support/machine/command.ts";
 import { type LogMessage, logMessages } from "./log-calls.ts";
 
 interface Text {

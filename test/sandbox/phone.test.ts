@@ -7,8 +7,8 @@ import { expect, it, type TestContext } from "vitest";
 import { type WebSocket, WebSocketServer } from "ws";
 import { readTwiml } from "../../src/sandbox/call-flow.ts";
 import { type PhoneOptions, startPhone } from "../../src/sandbox/phone.ts";
-import { closeServer, listen } from "../agent/fault-server.ts";
-import { eventually } from "../app/eventually.ts";
+import { closeServer, listen } from "../support/client/fault-server.ts";
+import { eventually } from "../support/time/eventually.ts";
 
 type Finished = TestContext["onTestFinished"];
 type Form = Record<string, string>;

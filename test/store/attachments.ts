@@ -12,7 +12,7 @@ import {
 import type { Database } from "../../src/store/driver.ts";
 import { LeaseLost } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import { fresh, type NewPlace, storeEvent } from "./rig.ts";
+import { fresh, type NewPlace, storeEvent } from "../support/store/databases.ts";
 
 const elsewhere = (name: string) => ({
   name,

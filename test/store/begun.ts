@@ -39,7 +39,7 @@ import {
   type NewPlace,
   storeEvent,
   turn,
-} from "./rig.ts";
+} from "../support/store/databases.ts";
 
 const person = "a@example.org";
 const lease = (q: Query, direction: "in" | "out") => leaseLanes(q, direction, "c", "n", 60_000, 9);

@@ -8,7 +8,7 @@ import { channelsWithDueLanes } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { countHeld, holdOpenWork, releaseHeld } from "../../src/store/restored.ts";
 import { readSecret, writeSecret } from "../../src/store/secrets.ts";
-import { conversation, draft, fresh, type NewPlace, storeEvent, turn } from "./rig.ts";
+import { conversation, draft, fresh, type NewPlace, storeEvent, turn } from "../support/store/databases.ts";
 
 const states = async (q: Query, table: "events" | "turns" | "replies" | "drafts"): Promise<string[]> =>
   (await q.all<{ state: string }>(`SELECT state FROM ${table} ORDER BY id`)).map(({ state }) => state);

@@ -19,7 +19,7 @@ import {
   put,
   storeEvent,
   turn,
-} from "./rig.ts";
+} from "../support/store/databases.ts";
 
 const minute = 60_000;
 

@@ -1,6 +1,7 @@
 // What every store must do, whichever database is under it: one suite, run against both.
 
 import { describe } from "vitest";
+import type { NewPlace } from "../support/store/databases.ts";
 import { describeAttachments } from "./attachments.ts";
 import { describeBegun } from "./begun.ts";
 import { describeBehind } from "./behind.ts";
@@ -17,7 +18,6 @@ import { describeOutbound } from "./outbound.ts";
 import { describePlatformTold } from "./platform-told.ts";
 import { describeRates } from "./rates.ts";
 import { describeRepair } from "./repair.ts";
-import type { NewPlace } from "./rig.ts";
 import { describeRouteFacts } from "./route-facts.ts";
 import { describeScans } from "./scans.ts";
 import { describeSchema } from "./schema.ts";

@@ -41,9 +41,9 @@ import {
   targetByLink,
   targetsOf,
 } from "../../src/store/tables/responders.ts";
-import { clock, listen } from "../pipeline/rig.ts";
-import { addNotification, addTrigger, insertEscalation } from "./escalation-rows.ts";
-import { conversation, draft, fresh, type NewPlace } from "./rig.ts";
+import { clock, listen } from "../support/pipeline/stage.ts";
+import { conversation, draft, fresh, type NewPlace } from "../support/store/databases.ts";
+import { addNotification, addTrigger, insertEscalation } from "../support/store/escalation-rows.ts";
 
 const minute = 60_000;
 

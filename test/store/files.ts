@@ -16,7 +16,7 @@ import {
   type NewPlace,
   stateOf,
   storeEvent,
-} from "./rig.ts";
+} from "../support/store/databases.ts";
 
 const day = 86_400_000;
 const blob = (id: string) => ({ id, bytes: Buffer.from(`bytes of ${id}`) });

@@ -11,8 +11,6 @@ import { closeEscalation, escalationByNumber, isTriggered } from "../../src/stor
 import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
 import { schedulePoll } from "../../src/store/tables/polls.ts";
 import { giveLinks } from "../../src/store/tables/responders.ts";
-import { addTrigger } from "./escalation-rows.ts";
-import { contact, notice, opens } from "./escalations.ts";
 import {
   addParticipant,
   concludeDraft,
@@ -23,7 +21,9 @@ import {
   type NewPlace,
   storeEvent,
   turn,
-} from "./rig.ts";
+} from "../support/store/databases.ts";
+import { addTrigger } from "../support/store/escalation-rows.ts";
+import { contact, notice, opens } from "./escalations.ts";
 
 const day = 86_400_000;
 const clean = (db: Database) => db.tx((q) => forget(q, { rawMs: day, eventsMs: 2 * day }));

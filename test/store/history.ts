@@ -13,9 +13,18 @@ import { bindPlatform, cite } from "../../src/store/tables/conversations.ts";
 import { readDraft } from "../../src/store/tables/drafts.ts";
 import { settleEvent } from "../../src/store/tables/events.ts";
 import { changeTurn, endAttempt, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
-import { addTrigger } from "./escalation-rows.ts";
+import {
+  concludeDraft,
+  conversation,
+  draft,
+  fresh,
+  type NewPlace,
+  put,
+  storeEvent,
+  turn,
+} from "../support/store/databases.ts";
+import { addTrigger } from "../support/store/escalation-rows.ts";
 import { contact, notice, opens } from "./escalations.ts";
-import { concludeDraft, conversation, draft, fresh, type NewPlace, put, storeEvent, turn } from "./rig.ts";
 
 const body = (text: string) => JSON.stringify({ kind: "message", from: { name: "Anna" }, text });
 

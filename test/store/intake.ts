@@ -35,7 +35,7 @@ import {
   participantsOf,
   stateOf,
   storeEvent,
-} from "./rig.ts";
+} from "../support/store/databases.ts";
 
 const bytes = (text: string) => ({ id: `sha-${text}`, bytes: Buffer.from(text) });
 

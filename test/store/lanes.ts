@@ -24,7 +24,15 @@ import {
   readTurn,
   recordAsking,
 } from "../../src/store/tables/turns.ts";
-import { concludeTurn, conversation, fresh, headTurn, leaseLanes, type NewPlace, turn } from "./rig.ts";
+import {
+  concludeTurn,
+  conversation,
+  fresh,
+  headTurn,
+  leaseLanes,
+  type NewPlace,
+  turn,
+} from "../support/store/databases.ts";
 
 const minute = 60_000;
 const lease = (db: Database, node = "n", ms = minute, limit = 10): Promise<Lease[]> =>

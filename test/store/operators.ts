@@ -29,7 +29,7 @@ import {
   stateOf,
   storeEvent,
   turn,
-} from "./rig.ts";
+} from "../support/store/databases.ts";
 
 const day = 86_400_000;
 const blob = (id: string) => ({ id, bytes: Buffer.from(id) });

@@ -32,7 +32,7 @@ import {
   leaseLanes,
   type NewPlace,
   turn,
-} from "./rig.ts";
+} from "../support/store/databases.ts";
 
 const hour = 3_600_000;
 const must = async (db: Database, id: string) => {

@@ -17,8 +17,8 @@ import {
 } from "../../src/escalation/platform-webhook/rows.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { addTargets } from "../../src/store/tables/responders.ts";
-import { addNotification, insertEscalation } from "./escalation-rows.ts";
-import { conversation, draft, fresh, type NewPlace } from "./rig.ts";
+import { conversation, draft, fresh, type NewPlace } from "../support/store/databases.ts";
+import { addNotification, insertEscalation } from "../support/store/escalation-rows.ts";
 
 const told = { agent: "agent", id: "msg_1", kind: "escalation", body: "{}" } as const;
 

@@ -11,11 +11,11 @@ import { openPostgres } from "../../src/store/postgres.ts";
 import { countHeld } from "../../src/store/restored.ts";
 import { readSettings, writeSettings } from "../../src/store/tables/agents.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
-import { describeReal } from "../real/debian.ts";
-import { needPostgres, type Postgres, startPostgres } from "../real/postgres.ts";
-import { startTcpProxy } from "../real/tcp-proxy.ts";
+import { describeReal } from "../support/machine/debian.ts";
+import { startTcpProxy } from "../support/machine/tcp-proxy.ts";
+import { fresh, postgresPlace, storeEvent } from "../support/store/databases.ts";
+import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
 import { describeStore } from "./conformance.ts";
-import { fresh, postgresPlace, storeEvent } from "./rig.ts";
 
 describeReal("the store on PostgreSQL", await needPostgres(), () => {
   let server: Postgres;
@@ -298,7 +298,7 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     const store = await place();
     const db = await store.open();
     await migrate(db);
-    const script = fileURLToPath(new URL("stopped.ts", import.meta.url));
+    const script = fileURLToPath(new URL("../support/store/stopped-process.ts", import.meta.url));
     const child = spawn(
       process.execPath,
       ["--conditions=source", script, server.url, store.schema ?? "", "1500"],

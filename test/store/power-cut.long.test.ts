@@ -5,12 +5,12 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { describeReal, need } from "../real/debian.ts";
-import { type FileOperation, traceFiles } from "./power-cut/file-trace.ts";
-import { type Findings, replay, storeName } from "./power-cut/replay.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
+import { type FileOperation, traceFiles } from "../support/store/power-cut/file-trace.ts";
+import { type Findings, replay, storeName } from "../support/store/power-cut/replay.ts";
 
 const missing = await need("strace", "/usr/bin/strace");
-const writer = new URL("power-cut/writer.ts", import.meta.url).pathname;
+const writer = new URL("../support/store/power-cut/writer.ts", import.meta.url).pathname;
 
 function folder(parent: string): string {
   const made = mkdtempSync(join(parent, "bridgehead-power-"));

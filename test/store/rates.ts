@@ -7,8 +7,8 @@ import { systemClock } from "../../src/ops/clock.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { penalise, type Rate, rateOf, takeRate } from "../../src/store/rates.ts";
-import { listen } from "../pipeline/rig.ts";
-import { fresh, type NewPlace } from "./rig.ts";
+import { listen } from "../support/pipeline/stage.ts";
+import { fresh, type NewPlace } from "../support/store/databases.ts";
 
 /** The same rate under a clock of our own: now_ms() in the SQL becomes a number. */
 function at(q: Query, now: () => number): Query {

@@ -5,7 +5,15 @@ import type { Database } from "../../src/store/driver.ts";
 import { dropDraft } from "../../src/store/operators/outbox.ts";
 import { previewRepair, type Repair, repair, type Selection } from "../../src/store/operators/repair.ts";
 import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
-import { conversation, draft, fresh, type NewPlace, put, storeEvent, turn } from "./rig.ts";
+import {
+  conversation,
+  draft,
+  fresh,
+  type NewPlace,
+  put,
+  storeEvent,
+  turn,
+} from "../support/store/databases.ts";
 
 const operator = { actor: "op", reason: "tidying up" };
 

@@ -9,8 +9,8 @@ import { loadConversations, loadFacts } from "../../src/pipeline/route/rows.ts";
 import type { Query } from "../../src/store/driver.ts";
 import { citeAll } from "../../src/store/tables/conversations.ts";
 import { capUse } from "../../src/store/tables/turns.ts";
-import { eventRow, lineOf } from "../pipeline/rig.ts";
-import { addParticipant, conversation, fresh, type NewPlace, turn } from "./rig.ts";
+import { eventRow, lineOf } from "../support/pipeline/stage.ts";
+import { addParticipant, conversation, fresh, type NewPlace, turn } from "../support/store/databases.ts";
 
 const minute = 60_000;
 

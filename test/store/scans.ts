@@ -39,10 +39,18 @@ import * as contacts from "../../src/store/tables/responders.ts";
 import { giveLinks } from "../../src/store/tables/responders.ts";
 import { acquaintancesOf, transcriptsOf } from "../../src/store/tables/transcript.ts";
 import { leaseTurns } from "../../src/store/tables/turns.ts";
-import { eventRow, lineOf } from "../pipeline/rig.ts";
-import { addTrigger } from "./escalation-rows.ts";
+import { eventRow, lineOf } from "../support/pipeline/stage.ts";
+import {
+  addParticipant,
+  conversation,
+  draft,
+  fresh,
+  type NewPlace,
+  storeEvent,
+  turn,
+} from "../support/store/databases.ts";
+import { addTrigger } from "../support/store/escalation-rows.ts";
 import { contact, notice, opens } from "./escalations.ts";
-import { addParticipant, conversation, draft, fresh, type NewPlace, storeEvent, turn } from "./rig.ts";
 
 const rows = 2000;
 const large = [

@@ -5,8 +5,8 @@ import { machines } from "../../src/domain/states.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate, migrations, NewerSchema, schemaVersion } from "../../src/store/migrate.ts";
 import { insertConversation } from "../../src/store/tables/conversations.ts";
-import { insertEscalation } from "./escalation-rows.ts";
-import type { NewPlace } from "./rig.ts";
+import type { NewPlace } from "../support/store/databases.ts";
+import { insertEscalation } from "../support/store/escalation-rows.ts";
 
 /** The schema as the database itself tells it. */
 async function dump(db: Database): Promise<unknown> {

@@ -25,7 +25,15 @@ import { endLeases, takeLease } from "../../src/store/leases.ts";
 import { overview } from "../../src/store/operators/overview.ts";
 import { forget } from "../../src/store/retention.ts";
 import { readSession, type SessionRow } from "../../src/store/tables/sessions.ts";
-import { conversation, draft, fresh, leaseLanes, type NewPlace, stateOf, turn } from "./rig.ts";
+import {
+  conversation,
+  draft,
+  fresh,
+  leaseLanes,
+  type NewPlace,
+  stateOf,
+  turn,
+} from "../support/store/databases.ts";
 
 const minute = 60_000;
 const day = 1440 * minute;

@@ -7,9 +7,9 @@ import { expect, it, onTestFinished } from "vitest";
 import type { Query } from "../../src/store/driver.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { readSettings, writeSettings } from "../../src/store/tables/agents.ts";
+import { fresh, sqlitePlace } from "../support/store/databases.ts";
 import { describeBeside } from "./behind.ts";
 import { describeStore } from "./conformance.ts";
-import { fresh, sqlitePlace } from "./rig.ts";
 
 describeStore("sqlite", sqlitePlace);
 describeBeside(sqlitePlace);

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { Query } from "../../src/store/driver.ts";
 import { readSettings, writeSettings } from "../../src/store/tables/agents.ts";
 import { readCursor } from "../../src/store/tables/events.ts";
-import { fresh, type NewPlace } from "./rig.ts";
+import { fresh, type NewPlace } from "../support/store/databases.ts";
 
 const names = async (q: Query) =>
   (await q.all<{ id: string }>("SELECT id FROM agents ORDER BY id")).map((row) => row.id);

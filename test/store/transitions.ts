@@ -8,8 +8,17 @@ import { changeDraft, changeReply } from "../../src/store/tables/drafts.ts";
 import { settleEvent, settleEventsOf } from "../../src/store/tables/events.ts";
 import { changeTurn } from "../../src/store/tables/turns.ts";
 import { moves, movesToAny, stateWhere, type Table, TransitionRefused } from "../../src/store/transitions.ts";
-import { insertEscalation } from "./escalation-rows.ts";
-import { conversation, draft, event, fresh, type NewPlace, put, storeEvent, turn } from "./rig.ts";
+import {
+  conversation,
+  draft,
+  event,
+  fresh,
+  type NewPlace,
+  put,
+  storeEvent,
+  turn,
+} from "../support/store/databases.ts";
+import { insertEscalation } from "../support/store/escalation-rows.ts";
 
 const tables = Object.keys(machines) as Table[];
 

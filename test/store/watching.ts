@@ -19,7 +19,6 @@ import { schedulePoll } from "../../src/store/tables/polls.ts";
 import { dropWaitingAnswers, namePlatformId } from "../../src/store/tables/takeover.ts";
 import { transcriptsOf } from "../../src/store/tables/transcript.ts";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";
-import { opens } from "./escalations.ts";
 import {
   concludeDraft,
   concludeTurn,
@@ -29,7 +28,8 @@ import {
   type NewPlace,
   stateOf,
   turn,
-} from "./rig.ts";
+} from "../support/store/databases.ts";
+import { opens } from "./escalations.ts";
 
 const minute = 60_000;
 

@@ -11,7 +11,15 @@ import {
   listReplies,
   listWaiting,
 } from "../../src/store/operators/worklists.ts";
-import { conversation, draft, fresh, type NewPlace, put, storeEvent, turn } from "./rig.ts";
+import {
+  conversation,
+  draft,
+  fresh,
+  type NewPlace,
+  put,
+  storeEvent,
+  turn,
+} from "../support/store/databases.ts";
 
 const hour = 3_600_000;
 const byName = (a: readonly unknown[], b: readonly unknown[]): number =>

@@ -22,7 +22,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
-import { launcher, root, start } from "../commands/process.ts";
+import { launcher, root, start } from "../support/machine/command.ts";
 
 const unit = readFileSync(`${root}systemd/bridgehead.service`, "utf8");
 const readme = readFileSync(`${root}README.md`, "utf8");

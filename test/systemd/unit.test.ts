@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
-import { describeReal, need } from "../real/debian.ts";
+import { describeReal, need } from "../support/machine/debian.ts";
 
 const path = (name: string): string => fileURLToPath(new URL(`../../systemd/${name}`, import.meta.url));
 const unit = readFileSync(path("bridgehead.service"), "utf8");

@@ -5,8 +5,8 @@ import { afterAll, describe, expect, it } from "vitest";
 import { understand } from "../../../adapters/email/events.ts";
 import type { SenderAuth } from "../../../adapters/email/parse/mail.ts";
 import { identity, isSameOrganization } from "../../../adapters/email/parties.ts";
-import { type Settings, settingsFor } from "./core.ts";
-import { type Fields, mail, multipart, reader } from "./parse/mails.ts";
+import { type Settings, settingsFor } from "../../support/email/adapter.ts";
+import { type Fields, mail, multipart, reader } from "../../support/email/mails.ts";
 
 const { parser, read } = reader();
 afterAll(() => parser.close());

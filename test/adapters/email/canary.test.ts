@@ -2,9 +2,9 @@
 
 import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { describeReal, need } from "../../real/debian.ts";
-import { type SmtpPeer, startSmtpPeer } from "../../real/smtp-peer.ts";
-import { type Mailboxes, ready, startMailboxes } from "./mailboxes.ts";
+import { type Mailboxes, ready, startMailboxes } from "../../support/email/mailboxes.ts";
+import { type SmtpPeer, startSmtpPeer } from "../../support/email/smtp-server.ts";
+import { describeReal, need } from "../../support/machine/debian.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 describeReal("the canary", missing, () => {

@@ -5,11 +5,11 @@ import { describeAdapter, type Fault, type Harness, type Peer } from "bridgehead
 import PostalMime from "postal-mime";
 import { afterAll, beforeAll } from "vitest";
 import email from "../../../adapters/email/index.ts";
-import { describeReal, need } from "../../real/debian.ts";
-import { type Dovecot, startDovecot } from "../../real/dovecot.ts";
-import { type ReceivedMail, startSmtpPeer } from "../../real/smtp-peer.ts";
-import { startTcpProxy } from "../../real/tcp-proxy.ts";
-import { mail } from "./core.ts";
+import { mail } from "../../support/email/adapter.ts";
+import { type Dovecot, startDovecot } from "../../support/email/dovecot.ts";
+import { type ReceivedMail, startSmtpPeer } from "../../support/email/smtp-server.ts";
+import { describeReal, need } from "../../support/machine/debian.ts";
+import { startTcpProxy } from "../../support/machine/tcp-proxy.ts";
 
 const users = Array.from({ length: 60 }, (_, n) => `support${n}`);
 let dovecot: Dovecot;

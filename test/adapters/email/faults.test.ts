@@ -1,11 +1,11 @@
 // What goes wrong between us and an IMAP server: it stops, it falls silent, it refuses us, it strips encryption.
 
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { describeReal, need } from "../../real/debian.ts";
-import type { Dovecot } from "../../real/dovecot.ts";
-import { startTcpProxy } from "../../real/tcp-proxy.ts";
-import { adapterFor, mail, type Settings, settingsFor } from "./core.ts";
-import { arrived, type Mailboxes, ready, startMailboxes, subjects } from "./mailboxes.ts";
+import { adapterFor, mail, type Settings, settingsFor } from "../../support/email/adapter.ts";
+import type { Dovecot } from "../../support/email/dovecot.ts";
+import { arrived, type Mailboxes, ready, startMailboxes, subjects } from "../../support/email/mailboxes.ts";
+import { describeReal, need } from "../../support/machine/debian.ts";
+import { startTcpProxy } from "../../support/machine/tcp-proxy.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

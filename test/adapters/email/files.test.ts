@@ -7,7 +7,7 @@ import { expect, it } from "vitest";
 import { config as schema } from "../../../adapters/email/config.ts";
 import { identity } from "../../../adapters/email/parties.ts";
 import { compose, type EmailDraft, messageBytes, readDraft } from "../../../adapters/email/smtp/compose.ts";
-import { replyTo } from "./core.ts";
+import { replyTo } from "../../support/email/adapter.ts";
 
 const server = { host: "127.0.0.1", tls: "none" } as const;
 const settings = schema.parse({

@@ -7,11 +7,18 @@ import { reader } from "../../../adapters/email/imap/reader.ts";
 import { sentFolder } from "../../../adapters/email/imap/sent.ts";
 import { marker } from "../../../adapters/email/imap/traces.ts";
 import { identity } from "../../../adapters/email/parties.ts";
-import { describeReal, need } from "../../real/debian.ts";
-import type { Dovecot } from "../../real/dovecot.ts";
-import { freePort } from "../../real/ports.ts";
-import { mail, type Settings, settingsFor, supervise } from "./core.ts";
-import { arrived, before, type Mailboxes, ready, startMailboxes, subjects } from "./mailboxes.ts";
+import { mail, type Settings, settingsFor, supervise } from "../../support/email/adapter.ts";
+import type { Dovecot } from "../../support/email/dovecot.ts";
+import {
+  arrived,
+  before,
+  type Mailboxes,
+  ready,
+  startMailboxes,
+  subjects,
+} from "../../support/email/mailboxes.ts";
+import { describeReal, need } from "../../support/machine/debian.ts";
+import { freePort } from "../../support/machine/ports.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

@@ -3,10 +3,17 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { describeReal, need } from "../../real/debian.ts";
-import type { Dovecot } from "../../real/dovecot.ts";
-import { mail } from "./core.ts";
-import { arrived, before, type Mailboxes, ready, startMailboxes, subjects } from "./mailboxes.ts";
+import { mail } from "../../support/email/adapter.ts";
+import type { Dovecot } from "../../support/email/dovecot.ts";
+import {
+  arrived,
+  before,
+  type Mailboxes,
+  ready,
+  startMailboxes,
+  subjects,
+} from "../../support/email/mailboxes.ts";
+import { describeReal, need } from "../../support/machine/debian.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

@@ -16,9 +16,9 @@ import {
 import { marker } from "../../../adapters/email/imap/traces.ts";
 import { readTree } from "../../../adapters/email/parse/mime.ts";
 import { brief, statusOf } from "../../../adapters/email/status.ts";
-import { describeReal, need } from "../../real/debian.ts";
-import { type Dovecot, startDovecot } from "../../real/dovecot.ts";
-import { mail, type Settings, settingsFor } from "./core.ts";
+import { mail, type Settings, settingsFor } from "../../support/email/adapter.ts";
+import { type Dovecot, startDovecot } from "../../support/email/dovecot.ts";
+import { describeReal, need } from "../../support/machine/debian.ts";
 
 const file = (path: string) =>
   JSON.parse(readFileSync(new URL(`../../../${path}`, import.meta.url), "utf8")) as {

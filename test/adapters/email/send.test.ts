@@ -3,11 +3,11 @@
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { type SendOutcome, sendKey } from "bridgehead/contract";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { certificate } from "../../real/certificate.ts";
-import { freePort } from "../../real/ports.ts";
-import { type Fault, type SmtpPeer, type Stage, startSmtpPeer } from "../../real/smtp-peer.ts";
-import { startTcpProxy } from "../../real/tcp-proxy.ts";
-import { adapterFor, attempt, replyTo, type Settings, settingsFor } from "./core.ts";
+import { adapterFor, attempt, replyTo, type Settings, settingsFor } from "../../support/email/adapter.ts";
+import { type Fault, type SmtpPeer, type Stage, startSmtpPeer } from "../../support/email/smtp-server.ts";
+import { certificate } from "../../support/machine/certificate.ts";
+import { freePort } from "../../support/machine/ports.ts";
+import { startTcpProxy } from "../../support/machine/tcp-proxy.ts";
 
 let peer: SmtpPeer;
 beforeAll(async () => {

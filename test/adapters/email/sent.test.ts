@@ -3,11 +3,11 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { type PastAttempt, sendKey } from "bridgehead/contract";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { describeReal, need } from "../../real/debian.ts";
-import { type Dovecot, startDovecot } from "../../real/dovecot.ts";
-import { type SmtpPeer, startSmtpPeer } from "../../real/smtp-peer.ts";
-import { startTcpProxy } from "../../real/tcp-proxy.ts";
-import { adapterFor, attempt, replyTo, type Settings, settingsFor } from "./core.ts";
+import { adapterFor, attempt, replyTo, type Settings, settingsFor } from "../../support/email/adapter.ts";
+import { type Dovecot, startDovecot } from "../../support/email/dovecot.ts";
+import { type SmtpPeer, startSmtpPeer } from "../../support/email/smtp-server.ts";
+import { describeReal, need } from "../../support/machine/debian.ts";
+import { startTcpProxy } from "../../support/machine/tcp-proxy.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

@@ -14,7 +14,7 @@ import {
   statusForm,
   textForm,
   token,
-} from "./desk.ts";
+} from "../../support/sms/twilio.ts";
 
 const signingKey = "PSK_signing_key";
 const stops: (() => Promise<unknown>)[] = [];

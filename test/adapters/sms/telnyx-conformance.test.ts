@@ -10,8 +10,8 @@ import {
   type RequestSample,
 } from "bridgehead/contract/testing";
 import sms from "../../../adapters/sms/index.ts";
-import { describeReal, need } from "../../real/debian.ts";
-import { apiKey, finalized, publicKey, received, startTelnyx, webhook } from "./telnyx-peer.ts";
+import { describeReal, need } from "../../support/machine/debian.ts";
+import { apiKey, finalized, publicKey, received, startTelnyx, webhook } from "../../support/sms/telnyx.ts";
 
 const idOf = (text: string) => createHash("md5").update(text).digest("hex");
 

@@ -10,8 +10,7 @@ import * as fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import sms from "../../../adapters/sms/index.ts";
 import { publicKey as keyOf } from "../../../adapters/sms/telnyx/index.ts";
-import { describeReal, need } from "../../real/debian.ts";
-import { replyTo } from "./desk.ts";
+import { describeReal, need } from "../../support/machine/debian.ts";
 import {
   apiKey,
   event,
@@ -21,7 +20,8 @@ import {
   startTelnyx,
   type TelnyxFault,
   webhook,
-} from "./telnyx-peer.ts";
+} from "../../support/sms/telnyx.ts";
+import { replyTo } from "../../support/sms/twilio.ts";
 
 const other = generateKeyPairSync("ed25519");
 const otherPublic = other.publicKey.export({ format: "der", type: "spki" }).subarray(-32).toString("base64");

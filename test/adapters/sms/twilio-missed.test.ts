@@ -4,7 +4,16 @@ import { type Cursor, cursor } from "bridgehead/contract";
 import { type RecordingChannel, recordingChannel, wallClock } from "bridgehead/contract/testing";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { SmsApi } from "../../../src/sandbox/sms-api.ts";
-import { desk, ours, person, type Settings, sendText, signed, startApi, textForm } from "./desk.ts";
+import {
+  desk,
+  ours,
+  person,
+  type Settings,
+  sendText,
+  signed,
+  startApi,
+  textForm,
+} from "../../support/sms/twilio.ts";
 
 let api: SmsApi;
 beforeEach(async () => {

@@ -15,7 +15,7 @@ import {
   signed,
   startApi,
   statusForm,
-} from "./desk.ts";
+} from "../../support/sms/twilio.ts";
 
 let api: SmsApi;
 beforeAll(async () => {

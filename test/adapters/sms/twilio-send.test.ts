@@ -6,7 +6,17 @@ import { sendKey } from "bridgehead/contract";
 import { noFiles, recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { SmsApi } from "../../../src/sandbox/sms-api.ts";
-import { attempt, desk, ours, person, replyTo, type Settings, sendText, startApi, token } from "./desk.ts";
+import {
+  attempt,
+  desk,
+  ours,
+  person,
+  replyTo,
+  type Settings,
+  sendText,
+  startApi,
+  token,
+} from "../../support/sms/twilio.ts";
 
 let api: SmsApi;
 beforeAll(async () => {

@@ -2,9 +2,9 @@
 // caller heard, and the end.
 
 import { describe, expect, it } from "vitest";
-import { jambonzCall } from "./jambonz-peer.ts";
-import { openRig } from "./rig.ts";
-import { type Frame, type Line, type Switchboard, story, switchboard } from "./switchboard.ts";
+import { openRig } from "../../support/voice/callers.ts";
+import { jambonzCall } from "../../support/voice/jambonz.ts";
+import { type Frame, type Line, type Switchboard, story, switchboard } from "../../support/voice/provider.ts";
 
 const offer = "There is more to say about it. Shall I go on?";
 const long = "One is first. Two is second. Three is third.";

@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
-import { openRig } from "./rig.ts";
+import { openRig } from "../../support/voice/callers.ts";
 
 const said = (call: PhoneCall): string[] =>
   call.frames

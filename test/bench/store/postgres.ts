@@ -5,7 +5,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { Client } from "pg";
-import { type Postgres, startPostgres } from "../../real/postgres.ts";
+import { type Postgres, startPostgres } from "../../support/store/postgres.ts";
 import { clock, noTally, sleep, sum, type Tally } from "../clock.ts";
 import { mail, mailId } from "../mail/mails.ts";
 import type { MailServers } from "../mail/servers.ts";

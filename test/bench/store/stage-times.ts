@@ -21,7 +21,7 @@ import { routeStage } from "../../../src/pipeline/route/stage.ts";
 import { sendStage } from "../../../src/pipeline/send/stage.ts";
 import type { Database } from "../../../src/store/driver.ts";
 import { rateOf } from "../../../src/store/rates.ts";
-import { clock, lineOf, listen, reserveOf } from "../../pipeline/rig.ts";
+import { clock, lineOf, listen, reserveOf } from "../../support/pipeline/stage.ts";
 import { observeStatements } from "../statement-hook.ts";
 
 /** The drafts are composed in the transition of `ask`. `commit` is the write of all changed pages to the log. */

@@ -9,9 +9,9 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
-import { conversation, draft, storeEvent, turn } from "../../store/rig.ts";
-import { bridgehead } from "../process.ts";
-import { fixture, rest } from "./fixture.ts";
+import { fixture, rest } from "../../support/commands/doctor.ts";
+import { bridgehead } from "../../support/machine/command.ts";
+import { conversation, draft, storeEvent, turn } from "../../support/store/databases.ts";
 
 /** Planted in configuration, environment and store. */
 const canaries = {

@@ -3,7 +3,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { catalogue, diagnosis } from "../../../src/commands/doctor/catalogue.ts";
-import { root } from "../process.ts";
+import { root } from "../../support/machine/command.ts";
 
 const ids = Object.keys(catalogue);
 const page = readFileSync(`${root}docs/doctor.md`, "utf8");

@@ -7,10 +7,10 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { insertEvents } from "../../../src/pipeline/accept/rows.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
-import { startDaemon } from "../../process/daemon.ts";
-import { freePort } from "../../real/ports.ts";
-import { conversation, event } from "../../store/rig.ts";
-import { env, fixture } from "./fixture.ts";
+import { env, fixture } from "../../support/commands/doctor.ts";
+import { freePort } from "../../support/machine/ports.ts";
+import { startDaemon } from "../../support/process/daemon.ts";
+import { conversation, event } from "../../support/store/databases.ts";
 
 const adapter = `
 import * as z from ${JSON.stringify(import.meta.resolve("zod"))};

@@ -8,9 +8,9 @@ import { exitCodes } from "../../../src/commands/io.ts";
 import { insertEvents } from "../../../src/pipeline/accept/rows.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { pauseChannel } from "../../../src/store/tables/pauses.ts";
-import { conversation, draft, event } from "../../store/rig.ts";
-import { bridgehead } from "../process.ts";
-import { env, type Fixture, fixture, rest } from "./fixture.ts";
+import { env, type Fixture, fixture, rest } from "../../support/commands/doctor.ts";
+import { bridgehead } from "../../support/machine/command.ts";
+import { conversation, draft, event } from "../../support/store/databases.ts";
 
 const base = `platform: { url: "https://127.0.0.1:1" }
 agents: { support: { key: "\${env:KEY}" } }

@@ -4,11 +4,11 @@ import { existsSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { countInFile } from "../../../src/store/person/mentions.ts";
-import { platformReader } from "../../app/platform-file.ts";
-import { saying } from "../../platform/model-stub.ts";
-import { type Daemon, startDaemon } from "../../process/daemon.ts";
-import { bridgehead } from "../process.ts";
-import { answers, startMailbox } from "./mailbox.ts";
+import { platformReader } from "../../support/daemon/platform-file.ts";
+import { answers, startMailbox } from "../../support/email/demo-mailbox.ts";
+import { bridgehead } from "../../support/machine/command.ts";
+import { saying } from "../../support/platform/model.ts";
+import { type Daemon, startDaemon } from "../../support/process/daemon.ts";
 
 const customer = "ann@customer.test";
 

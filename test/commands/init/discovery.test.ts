@@ -12,7 +12,7 @@ import {
   readServer,
   systemLookup,
 } from "../../../src/commands/init/discovery.ts";
-import { listen } from "../../agent/fault-server.ts";
+import { listen } from "../../support/client/fault-server.ts";
 
 interface Records {
   readonly [name: string]:

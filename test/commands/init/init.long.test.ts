@@ -3,10 +3,10 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { startDaemon } from "../../process/daemon.ts";
-import { root, start } from "../process.ts";
-import { address, modelKey, type Servers, startServers } from "./servers.ts";
-import { openTerminal } from "./terminal.ts";
+import { address, modelKey, type Servers, startServers } from "../../support/email/delivering-servers.ts";
+import { root, start } from "../../support/machine/command.ts";
+import { openTerminal } from "../../support/machine/terminal.ts";
+import { startDaemon } from "../../support/process/daemon.ts";
 
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8);
 

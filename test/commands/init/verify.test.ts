@@ -7,11 +7,11 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { isPlatform, verifyMailbox, verifyModel, verifyPlatform } from "../../../src/commands/init/verify.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../../src/platform/index.ts";
-import { startTokenIssuer } from "../../adapters/email/token-issuer.ts";
-import { listen } from "../../agent/fault-server.ts";
-import { startDovecot } from "../../real/dovecot.ts";
-import { freePort } from "../../real/ports.ts";
-import { startSmtpPeer } from "../../real/smtp-peer.ts";
+import { listen } from "../../support/client/fault-server.ts";
+import { startDovecot } from "../../support/email/dovecot.ts";
+import { startSmtpPeer } from "../../support/email/smtp-server.ts";
+import { startTokenIssuer } from "../../support/email/token-issuer.ts";
+import { freePort } from "../../support/machine/ports.ts";
 
 const { signal } = new AbortController();
 const address = "support@bridge.test";

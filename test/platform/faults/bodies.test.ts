@@ -11,8 +11,14 @@ import {
   operationNames,
   operations,
   pathOf,
-} from "./operations.ts";
-import { credential, formProblem, furnish, type Grounds, startGrounds } from "./tenants.ts";
+} from "../../support/platform/operations.ts";
+import {
+  credential,
+  formProblem,
+  furnish,
+  type Grounds,
+  startGrounds,
+} from "../../support/platform/tenants.ts";
 
 const taking = operationNames.filter(hasBody);
 

@@ -14,8 +14,14 @@ import {
   operationNames,
   operations,
   pathOf,
-} from "./operations.ts";
-import { furnish, type Grounds, keys, organizationKeys, startGrounds } from "./tenants.ts";
+} from "../../support/platform/operations.ts";
+import {
+  furnish,
+  type Grounds,
+  keys,
+  organizationKeys,
+  startGrounds,
+} from "../../support/platform/tenants.ts";
 
 const forbidden = { status: 403, name: "FORBIDDEN_ERROR", message: "INVALID_CREDENTIALS", details: [] };
 type Headers = { readonly [name: string]: string | string[] };

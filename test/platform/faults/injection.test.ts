@@ -2,9 +2,23 @@
 
 import { describe, expect, test } from "vitest";
 import { readAgents } from "../../../src/platform/index.ts";
-import { rawConnection } from "./connection.ts";
-import { bodies, namedBy, operationNames, operations, pathOf, type Things } from "./operations.ts";
-import { credential, formProblem, furnish, type Grounds, keys, startGrounds } from "./tenants.ts";
+import { rawConnection } from "../../support/platform/connection.ts";
+import {
+  bodies,
+  namedBy,
+  operationNames,
+  operations,
+  pathOf,
+  type Things,
+} from "../../support/platform/operations.ts";
+import {
+  credential,
+  formProblem,
+  furnish,
+  type Grounds,
+  keys,
+  startGrounds,
+} from "../../support/platform/tenants.ts";
 
 const headers = credential("agent", "own");
 

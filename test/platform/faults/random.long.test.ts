@@ -2,9 +2,15 @@
 
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { operationNames, operations } from "./operations.ts";
-import { type Plan, plans, requestOf } from "./requests.ts";
-import { formProblem, furnish, keys, organizationKeys, startGrounds } from "./tenants.ts";
+import { operationNames, operations } from "../../support/platform/operations.ts";
+import { type Plan, plans, requestOf } from "../../support/platform/random-requests.ts";
+import {
+  formProblem,
+  furnish,
+  keys,
+  organizationKeys,
+  startGrounds,
+} from "../../support/platform/tenants.ts";
 
 /** Each is 1,000 requests to a platform of its own: a failure names its seed and the request, shrunk. */
 const seeds = [11, 22, 33, 44, 55, 66, 77, 88, 99, 110];

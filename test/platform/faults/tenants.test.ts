@@ -10,8 +10,15 @@ import {
   operations,
   pathOf,
   type Things,
-} from "./operations.ts";
-import { credential, formProblem, furnish, type Grounds, startGrounds, type Tenant } from "./tenants.ts";
+} from "../../support/platform/operations.ts";
+import {
+  credential,
+  formProblem,
+  furnish,
+  type Grounds,
+  startGrounds,
+  type Tenant,
+} from "../../support/platform/tenants.ts";
 
 const notFound = {
   status: 404,

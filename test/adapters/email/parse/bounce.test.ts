@@ -5,7 +5,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { deliveries } from "../../../../adapters/email/parse/machine/bounce.ts";
 import { classify, type OwnIdentity } from "../../../../adapters/email/parse/machine/classify.ts";
 import { identity } from "../../../../adapters/email/parties.ts";
-import { bounce, mail, multipart, reader } from "./mails.ts";
+import { bounce, mail, multipart, reader } from "../../../support/email/mails.ts";
 
 const own: OwnIdentity = {
   addresses: ["support@example.com"],

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { classify, type OwnIdentity } from "../../../../adapters/email/parse/machine/classify.ts";
-import { bounce, type Fields, html, mail, multipart, reader } from "./mails.ts";
+import { bounce, type Fields, html, mail, multipart, reader } from "../../../support/email/mails.ts";
 
 const own: OwnIdentity = {
   addresses: ["support@example.com", "hilfe@example.de"],

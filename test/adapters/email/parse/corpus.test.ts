@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Parser } from "../../../../adapters/email/parse/parser.ts";
 import { systemClock } from "../../../../src/ops/clock.ts";
-import { mail, parts } from "./mails.ts";
+import { mail, parts } from "../../../support/email/mails.ts";
 
 const folder = fileURLToPath(new URL("../../../fixtures/trimming/", import.meta.url));
 const parser = new Parser({ clock: systemClock, maxMilliseconds: 20_000 });

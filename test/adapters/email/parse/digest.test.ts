@@ -1,7 +1,7 @@
 // The fingerprint: one for every copy of a message, another for every other message.
 
 import { afterAll, describe, expect, it } from "vitest";
-import { type Fields, html, mail, multipart, reader } from "./mails.ts";
+import { type Fields, html, mail, multipart, reader } from "../../../support/email/mails.ts";
 
 const { parser, read } = reader();
 afterAll(() => parser.close());

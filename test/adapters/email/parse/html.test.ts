@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from "vitest";
-import { answering, html, mail, multipart, reader } from "./mails.ts";
+import { answering, html, mail, multipart, reader } from "../../../support/email/mails.ts";
 
 const { parser, read } = reader();
 afterAll(() => parser.close());

@@ -4,7 +4,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import type { SenderAuth, SenderAuthSettings } from "../../../../adapters/email/parse/mail.ts";
 import { Parser } from "../../../../adapters/email/parse/parser.ts";
 import { systemClock } from "../../../../src/ops/clock.ts";
-import { type Fields, mail } from "./mails.ts";
+import { type Fields, mail } from "../../../support/email/mails.ts";
 
 const parser = new Parser({ clock: systemClock });
 afterAll(() => parser.close());

@@ -1,0 +1,68 @@
+// Words that may be on the platform twice reach the customer once; a clock that is put back keeps no notice.
+
+import { expect, it } from "vitest";
+import type { PlatformMessage } from "../../src/agent/calls.ts";
+import { planPoll } from "../../src/escalation/poll/decide.ts";
+import { loadPollFacts } from "../../src/escalation/poll/rows.ts";
+import { openFor } from "../../src/pipeline/route/notices.ts";
+import { bindPlatform } from "../../src/store/tables/conversations.ts";
+import { addTargets, dueNotifications } from "../../src/store/tables/responders.ts";
+import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
+import { openHouse } from "../support/pipeline/pipeline.ts";
+import { lineOf } from "../support/pipeline/stage.ts";
+import { concludeTurn } from "../support/store/databases.ts";
+import { addNotification, insertEscalation } from "../support/store/escalation-rows.ts";
+
+const human = (id: string, text: string): PlatformMessage => ({ id, role: "human", text, answers: null });
+
+it.each([
+  ["refused", 1],
+  ["deferred", 2],
+])(
+  "words put again after an attempt that was %s are delivered from elsewhere %d times",
+  async (outcome, count) => {
+    const house = await openHouse();
+    const line = lineOf();
+    const texts = await house.db.tx(async (q) => {
+      const whom = { channel: "c", agent: "agent", person: "anna@customer.example", subject: null };
+      const conversation = await openFor(q, whom, house.clock);
+      await bindPlatform(q, conversation, "p");
+      const turn = { id: "t", conversation, channel: "c", person: whom.person, kind: "relayed" } as const;
+      const words = { event: null, question: "On its  way.", context: null, address: "{}", receivedAt: 0 };
+      await enqueueTurn(q, { ...turn, ...words });
+      for (const end of [outcome, "sent"]) {
+        await recordAsking(q, await readTurn(q, "t"), "node", 1);
+        await endAttempt(q, "t", end, null);
+      }
+      await concludeTurn(q, "t", { state: "answered", open: 0, questionId: "known" });
+      const watch = { conversation, channel: "c", mode: "manual", mark: null, position: 0, looks: 0 };
+      const said = [
+        human("known", "On its way."),
+        human("first", "On its way."),
+        human("other", "Another word"),
+      ];
+      const read = { messages: said, start: 0, end: 3, skipped: 0, failure: null };
+      const facts = await loadPollFacts(q, conversation, "p");
+      return planPoll(watch, { mode: "manual", read, until: 0 }, facts, line).deliver;
+    });
+    expect(texts).toHaveLength(count);
+    expect(texts).toContainEqual(human("other", "Another word"));
+  },
+);
+
+it("what was to be said an hour later is due when the clock is put back a day", async () => {
+  const house = await openHouse();
+  const due = () => house.db.tx((q) => dueNotifications(q, 10, 60_000));
+  await house.db.tx(async (q) => {
+    const row = { id: "e", about: "channel:c:held", conversation: null, channel: "c", agent: "a" };
+    await insertEscalation(q, { ...row, cause: "held", topic: null, reason: "r" });
+    const person = { person: "dora", name: "Dora", way: "email", address: "d@people.example" } as const;
+    await addTargets(q, [{ id: "k", escalation: "e", channel: "c", ...person }]);
+    await addNotification(q, { id: "n", contact: "k", kind: "opened", subject: "", text: null }, 3_600_000);
+  });
+  expect(await due()).toEqual([]);
+  await house.db.tx((q) =>
+    q.run("UPDATE notices SET made_at = made_at + 86400000, due_at = due_at + 86400000"),
+  );
+  expect(await due()).toMatchObject([{ id: "n" }]);
+});

@@ -1,0 +1,355 @@
+// A whole world of texts and calls for one test: a phone account with people behind it, the embedded platform with a front
+// that may fail, and between them the daemon: its composition root and its real listener.
+
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Clock, LogFields } from "bridgehead/contract";
+import { expect } from "vitest";
+import { type App, startApp } from "../../../src/app.ts";
+import { loadAdapter } from "../../../src/channels/loader.ts";
+import { type ChannelReport, reportChannels } from "../../../src/channels/readiness.ts";
+import { type Config, loadConfig } from "../../../src/config/index.ts";
+import { startListener } from "../../../src/http/listener.ts";
+import { systemClock } from "../../../src/ops/clock.ts";
+import { readAgents, startPlatform } from "../../../src/platform/index.ts";
+import { type Dialing, type PhoneCall, type PhoneOptions, startPhone } from "../../../src/sandbox/phone.ts";
+import {
+  type PersonText,
+  type ReceivedText,
+  type SmsApi,
+  startSmsApi,
+} from "../../../src/sandbox/sms-api.ts";
+import type { SmsMessage } from "../../../src/sandbox/sms-records.ts";
+import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
+import { eventually } from "../time/eventually.ts";
+import { type Echo, startEcho } from "./echo-model.ts";
+import type { Finished, Logged, Row } from "./mail-daemon.ts";
+import { platformReader, type Question } from "./platform-file.ts";
+import { type Front, startFront } from "./platform-proxy.ts";
+
+type Block = { readonly [key: string]: unknown };
+
+export interface LinesOptions {
+  /** Keys of the channels' blocks, over the defaults below. */
+  readonly sms?: Block;
+  readonly voice?: Block;
+  /** Further channels, whole. */
+  readonly channels?: { readonly [id: string]: Block };
+  /** Of the agent's skills. */
+  readonly smsSkill?: Block;
+  readonly emailSkill?: Block;
+  /** Its other skills, as the platform's file has them. */
+  readonly skills?: Block;
+  /** Without it nobody is told of anything. */
+  readonly escalation?: Block;
+  readonly platform?: Block;
+  readonly clock?: Clock;
+  readonly phone?: Partial<PhoneOptions>;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Not started by itself. */
+  readonly stopped?: boolean;
+  /** As the configuration has it. Default: a file of its own. */
+  readonly store?: string;
+}
+
+/** A running daemon. */
+export interface LinesNode {
+  readonly app: App;
+  /** Where it listens. */
+  readonly url: string;
+  stop(drainMs?: number): Promise<void>;
+}
+
+export interface LinesWorld {
+  readonly api: SmsApi;
+  readonly front: Front;
+  readonly model: Echo;
+  readonly log: readonly Logged[];
+  /** The configuration file, and what it refers to. */
+  readonly file: string;
+  readonly env: Readonly<Record<string, string>>;
+  config(): Promise<Config>;
+  app(): App;
+  start(): Promise<void>;
+  /** Calls have as long to end what is being said. */
+  stop(drainMs?: number): Promise<void>;
+  /** One more daemon on the same store, which the other need not wait for; stopped with the world. */
+  another(clock?: Clock): Promise<LinesNode>;
+  /** The one that was started first. */
+  node(): LinesNode;
+  /** There the provider's webhooks arrive from now on. */
+  aim(node: Pick<LinesNode, "url">): void;
+  /** What a kill leaves: sockets cut, nothing said to anybody, then the next start finds the store. */
+  restart(drainMs?: number): Promise<void>;
+  /** A person texts our number. Resolves when the webhook is answered. */
+  text(body: string, more?: Partial<PersonText>): Promise<ReceivedText>;
+  /** The webhook of that text, signed with another token; the status it is answered with. */
+  forge(message: SmsMessage): Promise<number | null>;
+  /** A channel's health. */
+  channel(id: string): ChannelReport;
+  /** Bodies of all texts to that person that the provider took, in its order. */
+  textsTo(person?: string): string[];
+  dial(more?: Partial<Dialing>): Promise<PhoneCall>;
+  rows<T = Row>(sql: string, ...values: (string | number)[]): Promise<T[]>;
+  questions(): Question[];
+  /** Nothing is on its way any more. */
+  idle(withinMs?: number): Promise<void>;
+}
+
+const agentKey = "11111111-2222-4333-8444-555555555555";
+const account = "AC0123456789abcdef0123456789abcdef";
+export const ourNumber = "+12025550100";
+export const anna = "+12025550123";
+const publicUrl = "https://bridge.example.com";
+const token = "auth-token";
+
+export async function openLines(finished: Finished, options: LinesOptions = {}): Promise<LinesWorld> {
+  const { clock = systemClock } = options;
+  const folder = await mkdtemp(join(tmpdir(), "bridgehead-lines-"));
+  const file = join(folder, "bridgehead.yaml");
+  const env = { AGENT_KEY: agentKey, TWILIO_TOKEN: token, ...options.env };
+  const platformFile = join(folder, "platform.db");
+  const log: Logged[] = [];
+  const note = (level: Logged["level"]) => (fields: LogFields, message: string) =>
+    void log.push({ level, message, fields });
+  const logger = { debug: () => undefined, info: note("info"), warn: note("warn"), error: note("error") };
+
+  const model = await startEcho();
+  const platform = await startPlatform({
+    file: platformFile,
+    listen: { host: "127.0.0.1", port: 0 },
+    agents: readAgents(agentsFile(model.url, options), "agents.yaml"),
+    clock: systemClock,
+    log: logger,
+    rate: { requests: 100_000, perSeconds: 60 },
+    durability: "normal",
+  });
+  const front = await startFront(() => platform.url);
+  let node: LinesNode | null = null;
+  const others: LinesNode[] = [];
+  /** Where the daemon listens, or listened last: then nobody is there. */
+  let at = "http://127.0.0.1:1";
+  const api = await startSmsApi({
+    accountSid: account,
+    authToken: token,
+    number: ourNumber,
+    clock,
+    webhooks: {
+      inbound: `${publicUrl}/channels/sms/inbound#rc=3&rp=all`,
+      get via() {
+        return at;
+      },
+    },
+  });
+  const phone = startPhone({
+    accountSid: account,
+    authToken: token,
+    pace: 0.01,
+    patience: 60_000,
+    ...options.phone,
+    get via() {
+      return at;
+    },
+  });
+  const read = platformReader(() => platformFile);
+
+  async function config(): Promise<Config> {
+    await writeFile(file, configFile(front.url, api.url, options));
+    const loaded = await loadConfig(file, { env, adapters: loadAdapter });
+    if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems, null, 1));
+    return loaded.config;
+  }
+
+  async function open(own: Clock): Promise<LinesNode> {
+    const given = await config();
+    let app: App | null = null;
+    const running = (): App => {
+      if (app === null) throw new Error("the daemon does not run");
+      return app;
+    };
+    const listener = await startListener({
+      listen: { host: "127.0.0.1", port: 0 },
+      publicUrl,
+      clock: own,
+      log: logger,
+      routes: (id) => app?.host.running().find((one) => one.config.id === id)?.adapter.routes ?? null,
+      serving: () => app !== null,
+      platform: (request) => running().web.platform(request),
+      escalations: (request) => running().web.escalations(request),
+      ready: async () => ({ ready: true }),
+      metrics: async () => ({ contentType: "text/plain", body: "" }),
+    });
+    const opened = await startApp({
+      config: given,
+      platformUrl: front.url,
+      clock: own,
+      log: logger,
+      publicUrl: () => publicUrl,
+      retire: (routes) => listener.retire(routes),
+    }).catch(async (error: unknown) => {
+      await listener.close(0);
+      throw error;
+    });
+    app = opened;
+    let stopped: Promise<void> | null = null;
+    const end = async (drainMs: number) => {
+      // As `run` does it: calls end first, and ask how they go on.
+      if (drainMs > 0) await listener.drain(drainMs);
+      else await listener.close(0);
+      app = null;
+      await opened.stop(drainMs);
+      await listener.close(0);
+    };
+    return {
+      app: opened,
+      url: listener.url,
+      stop: (drainMs = 20_000) => (stopped ??= end(drainMs)),
+    };
+  }
+
+  const said = ({ app }: LinesNode) => reportChannels(app.host, app.agents);
+
+  async function start(): Promise<void> {
+    const opened = await open(clock);
+    node = opened;
+    const state = () => said(opened).map((one) => [one.state, one.not_asking]);
+    await eventually(() => expect(new Set(state().flat())).toEqual(new Set(["ready", null])));
+    at = opened.url;
+  }
+
+  async function stop(drainMs = 20_000): Promise<void> {
+    await node?.stop(drainMs);
+    node = null;
+  }
+
+  finished(async () => {
+    model.release();
+    await phone.close();
+    await Promise.all([stop(1000), ...others.map((one) => one.stop(1000))]);
+    await Promise.all([front.close(), api.close(), model.close()]);
+    await platform.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+  const current = (): LinesNode => {
+    const found = node ?? others[0];
+    if (found === undefined) throw new Error("the daemon does not run");
+    return found;
+  };
+  const running = () => current().app;
+  const rows = <T = Row>(sql: string, ...values: (string | number)[]) =>
+    running().db.read((q) => q.all<T>(sql, ...values));
+
+  if (!options.stopped) await start();
+  return {
+    api,
+    front,
+    model,
+    log,
+    file,
+    env,
+    config,
+    app: running,
+    start,
+    stop,
+    async another(own = clock) {
+      const opened = await open(own);
+      others.push(opened);
+      await eventually(() => expect(said(opened).find((one) => one.not_asking !== null)).toBe(undefined));
+      return opened;
+    },
+    node: current,
+    aim: ({ url }) => void (at = url),
+    async restart(drainMs = 0) {
+      await stop(drainMs);
+      await start();
+    },
+    text: (body, more) => api.receive({ from: anna, body, ...more }),
+    async forge(message) {
+      const form = {
+        MessageSid: message.sid,
+        AccountSid: account,
+        From: anna,
+        To: ourNumber,
+        Body: message.body,
+      };
+      const url = `${publicUrl}/channels/sms/inbound`;
+      return (await postSigned({ url, via: at, form, token: "another-token" })).status;
+    },
+    channel(id) {
+      const found = reportChannels(running().host, running().agents).find((one) => one.id === id);
+      if (!found) throw new Error("the channel does not run");
+      return found;
+    },
+    textsTo: (person = anna) => api.sent.filter((one) => one.to === person).map((one) => one.body),
+    dial: (more) =>
+      phone.dial({ url: `${publicUrl}/channels/voice/call`, from: anna, to: ourNumber, ...more }),
+    rows,
+    questions: () => read.questions(),
+    async idle(withinMs = 60_000) {
+      const open =
+        "SELECT id, state, reason FROM turns WHERE open = 1 UNION ALL SELECT id, state, reason FROM drafts WHERE open = 1 UNION ALL SELECT CAST(id AS TEXT) AS id, state, reason FROM events WHERE state = 'stored'";
+      await eventually(async () => expect(await rows(open)).toEqual([]), withinMs);
+    },
+  };
+}
+
+function configFile(platformUrl: string, apiUrl: string, options: LinesOptions): string {
+  const phoneAccount = { account_sid: account, auth_tokens: ["${env:TWILIO_TOKEN}"], api_url: apiUrl };
+  // JSON is YAML.
+  return JSON.stringify({
+    platform: {
+      url: platformUrl,
+      timeout: "20s",
+      absent_after: "1s",
+      rate: { requests: 100_000, per: "60s" },
+      ...options.platform,
+    },
+    agents: { support: { key: "${env:AGENT_KEY}", refresh: "1s" } },
+    channels: {
+      sms: {
+        adapter: "sms",
+        agent: "support",
+        provider: "twilio",
+        ...phoneAccount,
+        number: ourNumber,
+        debounce: "0s",
+        caps: { sender: [], conversation: [], channel: [] },
+        backfill: { every: "500ms", overlap: "10m", after: "1s" },
+        ...options.sms,
+      },
+      voice: {
+        adapter: "voice",
+        agent: "support",
+        dialect: "twilio",
+        ...phoneAccount,
+        number: ourNumber,
+        greeting: "Hello, how can I help?",
+        ...options.voice,
+      },
+      ...options.channels,
+    },
+    ...(options.escalation === undefined ? {} : { escalation: options.escalation }),
+    http: { listen: "127.0.0.1:0", public_url: publicUrl },
+    store: options.store ?? "sqlite:bridgehead.db",
+  });
+}
+
+function agentsFile(model: string, { smsSkill, emailSkill, skills }: LinesOptions): string {
+  return JSON.stringify({
+    organization: { name: "World", key: "world-organization-key" },
+    agents: [
+      {
+        name: "support",
+        key: agentKey,
+        skills: {
+          sms: { phoneNumber: ourNumber, responseDelaySeconds: 0, ...smsSkill },
+          voice: {},
+          ...(emailSkill === undefined ? {} : { email: emailSkill }),
+          ...skills,
+        },
+        model: { url: model, name: "echo" },
+      },
+    ],
+  });
+}

@@ -1,0 +1,162 @@
+// Stands between the daemon and the embedded platform: hands requests on, keeps a log, and fails as told: before the
+// platform has seen the request, or after it has answered.
+
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { forbidden, notFound, tooManyRequests } from "../../../src/wire/record.ts";
+import { closeServer } from "../client/fault-server.ts";
+import { freePort } from "../machine/ports.ts";
+
+export interface FrontFault {
+  /** `before`: the platform never sees the request. `after`: it has done what was asked. */
+  readonly at: "before" | "after";
+  readonly how:
+    | {
+        readonly status: number;
+        readonly headers?: { readonly [name: string]: string };
+        /** In the words of some proxy, not of the platform. */
+        readonly foreign?: true;
+      }
+    /** hang: no answer; reset: the line; truncated: an answer cut off; html, shape: an answer nobody can read. */
+    | "hang"
+    | "reset"
+    | "truncated"
+    | "html"
+    | "shape";
+}
+
+export interface FrontCall {
+  readonly method: string;
+  readonly path: string;
+  /** What the daemon was answered; null for nothing. */
+  status: number | null;
+  readonly at: number;
+  readonly faulty: boolean;
+}
+
+export interface Front {
+  readonly url: string;
+  /** Every request of the daemon. Only grows. */
+  readonly calls: readonly FrontCall[];
+  /** Fails the next `times` requests like `POST /messages`: a method and a regular expression for the path. */
+  fail(call: `${"GET" | "POST"} ${string}`, fault: FrontFault, times?: number): void;
+  heal(): void;
+  /** Changes the agent's record on its way to the daemon. */
+  settings(change: (agent: AgentRecord) => void): void;
+  /** Nobody listens any more, until `up`. */
+  down(): Promise<void>;
+  up(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface AgentRecord {
+  status: string;
+  skills: { systemName: string; status: string; [field: string]: unknown }[];
+}
+
+interface Rule {
+  readonly method: string;
+  readonly path: RegExp;
+  readonly fault: FrontFault;
+  left: number;
+}
+
+/** Listens on a free port of 127.0.0.1. `target`: where the platform is now. */
+export async function startFront(target: () => string): Promise<Front> {
+  const calls: FrontCall[] = [];
+  let rules: Rule[] = [];
+  let change: (agent: AgentRecord) => void = () => undefined;
+
+  function due(method: string, path: string): FrontFault | null {
+    const rule = rules.find((one) => one.method === method && one.path.test(path));
+    if (rule === undefined) return null;
+    rule.left -= 1;
+    if (rule.left <= 0) rules = rules.filter((one) => one !== rule);
+    return rule.fault;
+  }
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = "", url = "" } = request;
+    const body = await bytesOf(request);
+    const fault = due(method, url);
+    const call: FrontCall = { method, path: url, status: null, at: Date.now(), faulty: fault !== null };
+    calls.push(call);
+    if (fault?.at === "before") return misbehave(fault.how, "", call, request, response);
+    const answer = await fetch(target() + url, {
+      method,
+      headers: forwarded(request),
+      ...(method === "GET" ? {} : { body }),
+    });
+    let text = await answer.text();
+    if (fault) return misbehave(fault.how, text, call, request, response);
+    if (url.endsWith("/by-api-key") && answer.ok) {
+      const agent = JSON.parse(text) as AgentRecord;
+      change(agent);
+      text = JSON.stringify(agent);
+    }
+    call.status = answer.status;
+    const retry = answer.headers.get("retry-after");
+    response
+      .writeHead(answer.status, {
+        "content-type": "application/json",
+        ...(retry === null ? {} : { "retry-after": retry }),
+      })
+      .end(text);
+  }
+
+  const server = createServer((request, response) => {
+    serve(request, response).catch(() => request.socket.destroy());
+  });
+  server.keepAliveTimeout = 60_000;
+  const port = await freePort();
+  const up = () => new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  await up();
+  return {
+    url: `http://127.0.0.1:${port}`,
+    calls,
+    fail(call, fault, times = Number.POSITIVE_INFINITY) {
+      const [method = "", path = ""] = call.split(" ");
+      rules.push({ method, path: new RegExp(path), fault, left: times });
+    },
+    heal: () => void (rules = []),
+    settings: (next) => void (change = next),
+    down: () => closeServer(server),
+    up,
+    close: async () => {
+      if (server.listening) await closeServer(server);
+    },
+  };
+}
+
+function misbehave(
+  how: FrontFault["how"],
+  text: string,
+  call: FrontCall,
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
+  const type = { "content-type": "application/json" };
+  if (typeof how === "object") {
+    call.status = how.status;
+    const own = [forbidden, notFound, tooManyRequests].find((failure) => failure.status === how.status);
+    const body = own ?? { status: how.status, name: "FAULT", message: "made by the test", details: [] };
+    const said = how.foreign ? "<html>not here</html>" : JSON.stringify(body);
+    response.writeHead(how.status, { ...type, ...how.headers }).end(said);
+  } else if (how === "reset") request.socket.resetAndDestroy();
+  else if (how === "html") response.writeHead(200, { "content-type": "text/html" }).end("<html>Hello</html>");
+  else if (how === "shape") response.writeHead(200, type).end('{"message":{"not":"a text"}}');
+  else if (how === "truncated") {
+    response.writeHead(200, { ...type, "content-length": String(text.length + 100) });
+    response.write(text || '{"id":"', () => request.socket.destroy());
+  }
+}
+
+async function bytesOf(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}
+
+const forwarded = ({ headers }: IncomingMessage): Record<string, string> => ({
+  "agent-secret-key": String(headers["agent-secret-key"] ?? ""),
+  ...(headers["content-type"] === undefined ? {} : { "content-type": headers["content-type"] }),
+});

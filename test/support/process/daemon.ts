@@ -1,0 +1,131 @@
+// The real daemon as a child process: started, killed, stopped and started again on the same store.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("../../../", import.meta.url));
+const killing = new URL("./kill-at.ts", import.meta.url).href;
+const saying = new URL("./say-port.ts", import.meta.url).href;
+const planting = new URL("./plant.ts", import.meta.url).href;
+const running = new Set<ChildProcess>();
+/** Plants that have changed what a daemon of this test file does. */
+export const acted = new Set<string>();
+process.once("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+
+export interface LogLine {
+  readonly level: string;
+  readonly message: string;
+  readonly [field: string]: unknown;
+}
+
+export interface End {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export interface Daemon {
+  /** Everything it logged; only grows. */
+  readonly lines: readonly LogLine[];
+  /** What it wrote to stderr that is no log line. */
+  readonly complaints: readonly string[];
+  /** True when it says that it is ready, false when it ended before. */
+  readonly ready: Promise<boolean>;
+  readonly ended: Promise<End>;
+  readonly pid: number;
+  send(signal: NodeJS.Signals): void;
+  /** SIGTERM, and its end. */
+  stop(): Promise<End>;
+}
+
+export interface DaemonOptions {
+  /** The configuration file. */
+  readonly config: string;
+  readonly env?: Readonly<Record<string, string>>;
+  /** `<point>:<before|after>:<n>`, see kill-at.ts. */
+  readonly killAt?: string;
+  /** It logs a line "listening" with its `port`. */
+  readonly saysPort?: boolean;
+  /** Defects and circumstances to plant, see plants.ts. */
+  readonly plant?: readonly string[];
+}
+
+/** Resolves nothing by itself: wait for `ready` or `ended`. */
+export function startDaemon({
+  config,
+  env = {},
+  killAt,
+  saysPort = false,
+  plant = [],
+}: DaemonOptions): Daemon {
+  const preloads = [
+    ...(killAt === undefined ? [] : ["--import", killing]),
+    ...(saysPort ? ["--import", saying] : []),
+    ...(plant.length === 0 ? [] : ["--import", planting]),
+  ];
+  const child = spawn(
+    process.execPath,
+    ["--conditions=source", ...preloads, "src/main.ts", "run", "--config", config],
+    {
+      cwd: root,
+      stdio: ["ignore", "ignore", "pipe"],
+      env: {
+        PATH: process.env["PATH"] ?? "",
+        NODE_NO_WARNINGS: "1",
+        // Hundreds of starts: compiling the sources anew would be most of the work.
+        NODE_COMPILE_CACHE: join(tmpdir(), "bridgehead-compile-cache"),
+        ...env,
+        ...(killAt === undefined ? {} : { KILL_AT: killAt }),
+        ...(plant.length === 0 ? {} : { PLANT: plant.join() }),
+      },
+    },
+  );
+  running.add(child);
+  const lines: LogLine[] = [];
+  const complaints: string[] = [];
+  const ended = new Promise<End>((resolve) => {
+    child.once("close", (code, signal) => {
+      running.delete(child);
+      resolve({ code, signal });
+    });
+  });
+  const ready = new Promise<boolean>((resolve) => {
+    void ended.then(() => resolve(false));
+    createInterface({ input: child.stderr }).on("line", (text) => {
+      const line = parsed(text);
+      if (line === null) complaints.push(text);
+      else lines.push(line);
+      if (line?.message === "planted") acted.add(String(line["plant"]));
+      if (line?.message === "ready") resolve(true);
+    });
+  });
+  return {
+    lines,
+    complaints,
+    ready,
+    ended,
+    pid: child.pid ?? 0,
+    send: (signal) => void child.kill(signal),
+    stop: () => {
+      child.kill("SIGTERM");
+      return ended;
+    },
+  };
+}
+
+/** Where a ready daemon serves reasons and metrics. */
+export function adminOf({ lines }: Pick<Daemon, "lines">): string {
+  return String(lines.find(({ message }) => message === "listening for http")?.["admin_url"]);
+}
+
+function parsed(text: string): LogLine | null {
+  try {
+    return JSON.parse(text) as LogLine;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,310 @@
+// The world around a daemon that must find a human: a platform whose agent hands over, a phone account, a mailbox with its
+// relay, a pager, and the people behind them. It lives in the test's own process and survives every death of the daemon.
+
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import PostalMime from "postal-mime";
+import { systemClock } from "../../../../src/ops/clock.ts";
+import { readAgents, startPlatform } from "../../../../src/platform/index.ts";
+import { startMailServer } from "../../../../src/sandbox/mail-server.ts";
+import { type SmsApi, startSmsApi } from "../../../../src/sandbox/sms-api.ts";
+import { type ReceivedMail, type SmtpPeer, startSmtpPeer } from "../../email/smtp-server.ts";
+import { adminOf, type Daemon, type DaemonOptions, startDaemon } from "../daemon.ts";
+import { until } from "../mail/scenario.ts";
+import { startModel } from "../mail/servers.ts";
+import { type Pager, startPager } from "./pager.ts";
+
+export const office = "support@bridge.test";
+/** What the agent says when it hands over. */
+export const handing = "A colleague will get back to you.";
+export const dora = { name: "Dora Dahl", sms: "+12025550191" };
+export const emil = { name: "Emil Ek", email: "emil@people.test" };
+/** Behind a pager. */
+export const ida = { name: "Ida Ito" };
+/** Told when nobody else takes it. */
+export const nora = { name: "Nora Nord", sms: "+12025550192", email: "nora@people.test" };
+export const chief = { name: "Cleo Chief", sms: "+12025550193", email: "cleo@people.test" };
+
+const agentKey = "prompt-key-1";
+const ourNumber = "+12025550100";
+const publicUrl = "https://bridge.example.com";
+const token = "auth-token";
+const account = "AC0123456789abcdef0123456789abcdef";
+const password = "secret";
+/** Where nobody listens. */
+const nowhere = "http://127.0.0.1:1";
+/** Of the platform's webhooks to us. */
+export const webhookKey = "platform-webhook-key";
+
+export interface EscalationWorld {
+  readonly platformUrl: string;
+  /** A store whose daemon has begun to look for missed texts: what comes from now on is answered. */
+  readonly begun: string;
+  close(): Promise<void>;
+}
+
+export async function startEscalationWorld(): Promise<EscalationWorld> {
+  const folder = mkdtempSync(join(tmpdir(), "bridgehead-escalations-"));
+  const model = await startModel();
+  const quiet = () => undefined;
+  const agents = `
+organization: { name: Acme }
+agents:
+  - name: prompt
+    key: ${agentKey}
+    model: { url: "${model.url}/v1", name: echo }
+    skills:
+      sms: { phoneNumber: "${ourNumber}", responseDelaySeconds: 0 }
+      email: { email: ${office}, emailSignature: The Bridge, responseDelaySeconds: 0 }
+      escalation:
+        escalations:
+          - { topic: refund, escalationPrompt: "", autoChangeConversationMode: true, response: "${handing}", recipients: [] }
+`;
+  const platform = await startPlatform({
+    file: join(folder, "platform.db"),
+    listen: { host: "127.0.0.1", port: 0 },
+    agents: readAgents(agents, "agents.yaml"),
+    clock: systemClock,
+    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+    rate: { requests: 1_000_000, perSeconds: 60 },
+    durability: "normal",
+  });
+  const world = {
+    platformUrl: platform.url,
+    begun: join(folder, "begun.db"),
+    async close() {
+      await platform.close();
+      await model.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+  const place = await openPlace(world, { fresh: true });
+  const daemon = await place.start();
+  await until("the first looks", () => reads(daemon));
+  await daemon.stop();
+  // It was closed in order: the file is the whole store.
+  copyFileSync(place.store, world.begun);
+  await place.close();
+  return world;
+}
+
+/** Every channel has looked for what it missed: what comes from now on comes by itself. */
+export const reads = ({ lines }: Daemon): boolean =>
+  ["sms", "mail"].every((id) =>
+    lines.some(
+      ({ message, channel, state }) =>
+        channel === id && state === "ready" && message.startsWith("channel connect"),
+    ),
+  );
+
+export interface PlaceOptions {
+  /** Default: a store that a daemon has used before. */
+  readonly fresh?: boolean;
+  /** How soon people are told again, and the next tier is told. Default: not while a test lasts. */
+  readonly repeat?: string;
+  readonly next?: string;
+  /** How long the relay may say nothing. Default: 2m. */
+  readonly relayTimeout?: string;
+  /** How long a mail that may have gone out is looked for, before it is sent again. Default: 300ms. */
+  readonly unknownWindow?: string;
+  /** What becomes of such a mail then. Default: resend. */
+  readonly onUnknown?: "hold" | "resend";
+}
+
+export interface Mail {
+  readonly id: string;
+  readonly to: string;
+  readonly subject: string;
+  readonly text: string;
+}
+
+/** One phone account and mailbox with their people, and the folder of the daemon that serves them. */
+export interface EscalationPlace {
+  readonly world: EscalationWorld;
+  readonly api: SmsApi;
+  readonly peer: SmtpPeer;
+  readonly pager: Pager;
+  readonly store: string;
+  /** Where the daemon listens; nowhere while it is dead. */
+  via(): string;
+  /** Where the running daemon serves reasons and metrics. */
+  admin(): string;
+  /** Its next life, as soon as it is ready or has ended. */
+  start(more?: Pick<DaemonOptions, "killAt" | "plant">): Promise<Daemon>;
+  /** Bodies of the texts to that person that the provider took, in its order. */
+  texts(person: string): string[];
+  /** What was mailed to that person, each once however often the relay got it, oldest first. */
+  mails(person: string): Promise<Mail[]>;
+  /** Puts a mail into our mailbox. */
+  write(mail: { readonly from: string; readonly text: string; readonly answers?: Mail }): void;
+  /** Reads or writes at the platform as the agent: `GET conversations/...`. */
+  platform(method: string, path: string, body?: object): Promise<unknown>;
+  close(): Promise<void>;
+}
+
+export async function openPlace(
+  world: Pick<EscalationWorld, "platformUrl" | "begun">,
+  options: PlaceOptions = {},
+): Promise<EscalationPlace> {
+  const folder = mkdtempSync(join(tmpdir(), "bridgehead-place-"));
+  let via = nowhere;
+  let admin = nowhere;
+  const api = await startSmsApi({
+    accountSid: account,
+    authToken: token,
+    number: ourNumber,
+    progress: [],
+    webhooks: {
+      inbound: `${publicUrl}/channels/sms/inbound#rc=2&rp=all`,
+      get via() {
+        return via;
+      },
+    },
+  });
+  const mailbox = await startMailServer({ address: office, password, others: () => undefined });
+  const peer = await startSmtpPeer();
+  const pager = await startPager();
+  const config = join(folder, "bridgehead.yaml");
+  const given = { platform: world.platformUrl, api: api.url, imap: mailbox.imapPort, smtp: peer.port };
+  writeFileSync(config, configFile({ ...given, pager: pager.url }, options));
+  const store = join(folder, "bridgehead.db");
+  if (!options.fresh) copyFileSync(world.begun, store);
+  let written = 0;
+  const read = new Map<string, Promise<Mail>>();
+  return {
+    world: { ...world, close: async () => undefined },
+    api,
+    peer,
+    pager,
+    store,
+    via: () => via,
+    admin: () => admin,
+    async start(more = {}) {
+      via = nowhere;
+      const env = {
+        AGENT_KEY: agentKey,
+        TWILIO_TOKEN: token,
+        MAIL_PASSWORD: password,
+        WEBHOOK_KEY: webhookKey,
+      };
+      const daemon = startDaemon({ config, env, saysPort: true, ...more });
+      void daemon.ended.then(() => (via = nowhere));
+      if (await daemon.ready) [via, admin] = [portOf(daemon), adminOf(daemon)];
+      return daemon;
+    },
+    texts: (person) => api.sent.filter(({ to }) => to === person).map(({ body }) => body),
+    async mails(person) {
+      const own = peer.accepted.filter(({ to }) => to.includes(person));
+      for (const mail of own) if (!read.has(mail.messageId)) read.set(mail.messageId, readMail(mail));
+      const mails = await Promise.all(read.values());
+      return mails.filter(({ to }) => to === person);
+    },
+    write({ from, text, answers }) {
+      written += 1;
+      mailbox.deliver(letterOf({ from, text, answers, id: `<letter-${peer.port}-${written}@people.test>` }));
+    },
+    async platform(method, path, body) {
+      const response = await fetch(`${world.platformUrl}/external/${path}`, {
+        method,
+        headers: { "agent-secret-key": agentKey, "content-type": "application/json" },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
+      return response.json();
+    },
+    async close() {
+      await Promise.all([api.close(), mailbox.close(), peer.close(), pager.close()]);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function readMail({ messageId, raw, to }: ReceivedMail): Promise<Mail> {
+  const { subject = "", text = "" } = await PostalMime.parse(Buffer.from(raw, "latin1"));
+  return { id: messageId, to: to[0] ?? "", subject, text };
+}
+
+function portOf({ lines }: Daemon): string {
+  const line = lines.find(({ message }) => message === "listening");
+  return `http://127.0.0.1:${Number(line?.["port"])}`;
+}
+
+function letterOf(mail: {
+  readonly id: string;
+  readonly from: string;
+  readonly text: string;
+  readonly answers: Mail | undefined;
+}): string {
+  const { id, from, text, answers } = mail;
+  return [
+    `From: ${from}`,
+    `To: ${office}`,
+    `Subject: ${answers ? `Re: ${answers.subject}` : "A question"}`,
+    `Message-ID: ${id}`,
+    `Date: ${new Date().toUTCString().replace("GMT", "+0000")}`,
+    ...(answers ? [`In-Reply-To: ${answers.id}`, `References: ${answers.id}`] : []),
+    "MIME-Version: 1.0",
+    "Content-Type: text/plain; charset=utf-8",
+    "",
+    text,
+    "",
+  ].join("\r\n");
+}
+
+interface Addresses {
+  readonly platform: string;
+  readonly api: string;
+  readonly imap: number;
+  readonly smtp: number;
+  readonly pager: string;
+}
+
+function configFile(at: Addresses, options: PlaceOptions): string {
+  const {
+    repeat = "6h",
+    next = "12h",
+    relayTimeout = "2m",
+    unknownWindow = "300ms",
+    onUnknown = "resend",
+  } = options;
+  const login = `host: 127.0.0.1, tls: none, user: ${office}, password: "\${env:MAIL_PASSWORD}"`;
+  const phone = `account_sid: ${account}, auth_tokens: ["\${env:TWILIO_TOKEN}"], api_url: "${at.api}", number: "${ourNumber}"`;
+  const caps = "caps: { sender: [], conversation: [], channel: [] }";
+  return `
+platform: { url: "${at.platform}", timeout: 20s, absent_after: 500ms, rate: { requests: 100000, per: 60s } }
+agents: { support: { key: "\${env:AGENT_KEY}" } }
+channels:
+  sms: { adapter: sms, agent: support, provider: twilio, ${phone}, debounce: 0s, ${caps}, backfill: { every: 1h, overlap: 1h, after: 1ms } }
+  mail:
+    adapter: email
+    agent: support
+    address: ${office}
+    imap: { ${login}, port: ${at.imap}, sweep: 1s }
+    smtp: { ${login}, port: ${at.smtp}, login: false, timeout: ${relayTimeout} }
+    first_start: { history: 1h }
+    sent_folder: none
+    on_unknown: ${onUnknown}
+    unknown_window: ${unknownWindow}
+    ${caps}
+escalation:
+  responders:
+    dora: { name: ${dora.name}, sms: "${dora.sms}" }
+    emil: { name: ${emil.name}, email: ${emil.email} }
+    ida: { name: ${ida.name}, webhook: { url: "${at.pager}" } }
+    nora: { name: ${nora.name}, sms: "${nora.sms}", email: ${nora.email} }
+    chief: { name: ${chief.name}, sms: "${chief.sms}", email: ${chief.email} }
+  tiers:
+    - { notify: [dora, emil, ida], repeat: ${repeat}, next: ${next} }
+    - { notify: [nora], repeat: ${repeat}, next: ${next} }
+  fallback: { notify: [chief], repeat: ${repeat} }
+  group: 0s
+  poll: 12h
+  poll_open: 12h
+  allow_private: ["127.0.0.1"]
+  platform_webhook: { key: "\${env:WEBHOOK_KEY}", register: false }
+http: { listen: "127.0.0.1:0", public_url: "${publicUrl}" }
+store: sqlite:bridgehead.db
+log: { level: debug, format: json }
+`;
+}

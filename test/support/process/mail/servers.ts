@@ -1,0 +1,270 @@
+// The world around the daemon: a mail store, a mail relay, a platform and its model. It lives in the test's own
+// process and survives every death of the daemon, so its logs can be held against the daemon's store.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { systemClock } from "../../../../src/ops/clock.ts";
+import { type Platform, readAgents, startPlatform } from "../../../../src/platform/index.ts";
+import { type Dovecot, startDovecot } from "../../email/dovecot.ts";
+import { type ReceivedMail, type SmtpPeer, startSmtpPeer } from "../../email/smtp-server.ts";
+import { anyTag, type Letter, rawBounce, rawLetter, tagIn } from "./letters.ts";
+
+export const agentKeys = { prompt: "prompt-key-1", late: "late-key-2" };
+export interface World {
+  /** What the agent `late` waits before its answers go out. */
+  readonly lateSeconds: number;
+  readonly dovecot: Dovecot;
+  readonly platform: Platform;
+  /** GET below /external/, under an agent's key. */
+  read(agent: Agent, path: string): Promise<{ readonly status: number; readonly body: unknown }>;
+  close(): Promise<void>;
+}
+export type Agent = keyof typeof agentKeys;
+
+/** One mail store and one platform for many places. */
+export async function startWorld(users: readonly string[], lateSeconds = 25): Promise<World> {
+  const dovecot = await startDovecot({ users });
+  const model = await startModel();
+  const agent = (name: Agent, delay: number) => `
+  - name: ${name}
+    key: ${agentKeys[name]}
+    model: { url: "${model.url}/v1", name: echo }
+    skills:
+      email: { email: support@bridge.test, emailSignature: The Bridge, responseDelaySeconds: ${delay} }`;
+  const quiet = () => undefined;
+  const platform = await startPlatform({
+    file: ":memory:",
+    listen: { host: "127.0.0.1", port: 0 },
+    agents: readAgents(
+      `organization: { name: Acme }\nagents:${agent("prompt", 0)}${agent("late", lateSeconds)}\n`,
+      "agents.yaml",
+    ),
+    clock: systemClock,
+    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+    rate: { requests: 1_000_000, perSeconds: 60 },
+  });
+  return {
+    lateSeconds,
+    dovecot,
+    platform,
+    async read(agent_, path) {
+      const response = await fetch(`${platform.url}/external/${path}`, {
+        headers: { "agent-secret-key": agentKeys[agent_] },
+      });
+      return { status: response.status, body: await response.json() };
+    },
+    async close() {
+      await platform.close();
+      await model.close();
+      await dovecot.dispose();
+    },
+  };
+}
+
+/** Answers every question with the tags it finds in it; at length where one of them is `long`. */
+export async function startModel(): Promise<Served> {
+  const server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (chunk) => (body += String(chunk)));
+    request.on("end", () => {
+      const { messages } = JSON.parse(body) as { messages: { content: string }[] };
+      const question = messages.at(-1)?.content ?? "";
+      const tags = question.match(anyTag) ?? [tagIn(question)];
+      const sentence = `This is the answer to ${tags.join(" and ")}.`;
+      const content = tags.some((tag) => tag?.includes("long")) ? `${sentence} `.repeat(12) : sentence;
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(JSON.stringify({ choices: [{ message: { role: "assistant", content } }] }));
+    });
+  });
+  return serve(server);
+}
+
+/** Stands before the platform and keeps the answers to questions back until they are let go, then and later. */
+async function startDetour(to: string): Promise<Served & { underway(): number; release(): void }> {
+  let underway = 0;
+  const gate = Promise.withResolvers<void>();
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => void forward(Buffer.concat(chunks)));
+    async function forward(body: Buffer): Promise<void> {
+      const { method = "GET", url = "/", headers } = request;
+      const key = String(headers["agent-secret-key"]);
+      const asked = method === "POST" && url.endsWith("/messages");
+      if (asked) underway += 1;
+      const answer = await fetch(`${to}${url}`, {
+        method,
+        headers: { "agent-secret-key": key, "content-type": "application/json" },
+        ...(method === "POST" ? { body: body.toString() } : {}),
+      });
+      const text = await answer.text();
+      if (asked) await gate.promise;
+      response.writeHead(answer.status, { "content-type": "application/json" }).end(text);
+      if (asked) underway -= 1;
+    }
+  });
+  return { ...(await serve(server)), underway: () => underway, release: () => gate.resolve() };
+}
+
+export interface Served {
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+async function serve(server: Server): Promise<Served> {
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.closeAllConnections();
+        server.close(() => resolve());
+      }),
+  };
+}
+
+export interface PlaceOptions {
+  readonly user: string;
+  readonly agent?: Agent;
+  readonly onUnknown?: "hold" | "resend";
+  readonly opening?: "start" | "create";
+  /** Marks by moving to Archive instead of by keyword. */
+  readonly move?: boolean;
+  /** `none`: no marks at all. Default: as `move` says. */
+  readonly mark?: "none" | "usual";
+  /** Mail to people whose name begins with `bert` bounces. */
+  readonly bounces?: boolean;
+  /** Keeps copies in Sent, where a later look finds them. */
+  readonly copies?: boolean;
+  /** The relay resets the line after this many final dots. */
+  readonly resets?: number;
+  /** The platform's answers to questions are on the way until the place lets them go. */
+  readonly slow?: boolean;
+  /** How long a call may take. */
+  readonly timeout?: string;
+  /** URL of a PostgreSQL schema for the store; by default it is a SQLite file. */
+  readonly postgres?: string | null;
+}
+
+/** One mailbox with its relay, its people, and the folder of the daemon that serves it. */
+export interface Place {
+  readonly world: World;
+  readonly options: Required<PlaceOptions>;
+  readonly peer: SmtpPeer;
+  readonly config: string;
+  /** SQLite file, or URL of the PostgreSQL schema. */
+  readonly store: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** What was put into the mailbox, in this order. Only grows. */
+  readonly letters: readonly (Letter & { readonly at: number })[];
+  /** Whether that mail reaches nobody, so that a bounce comes back. */
+  bouncing(mail: ReceivedMail): boolean;
+  /** Bounces put into the mailbox so far. */
+  bounced(): number;
+  /** Questions whose answer is still on its way to the daemon; always 0 unless `slow`. */
+  underway(): number;
+  /** Lets those answers go, and all later ones. */
+  letGo(): void;
+  /** How often the relay fell silent after a final dot. */
+  faults(): number;
+  deliver(...letters: Letter[]): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function openPlace(world: World, given: PlaceOptions): Promise<Place> {
+  const options: Required<PlaceOptions> = {
+    agent: "prompt",
+    onUnknown: "resend",
+    opening: "start",
+    move: false,
+    mark: "usual",
+    bounces: true,
+    copies: true,
+    resets: 0,
+    slow: false,
+    timeout: "20s",
+    postgres: null,
+    ...given,
+  };
+  const { user } = options;
+  const folder = mkdtempSync(join(tmpdir(), "bridgehead-place-"));
+  const letters: (Letter & { at: number })[] = [];
+  let bounced = 0;
+  const bouncing = (mail: ReceivedMail) =>
+    options.bounces && mail.to.some((address) => address.startsWith("bert"));
+  const peer = await startSmtpPeer({
+    deliver: async (mail) => {
+      if (!bouncing(mail)) return;
+      bounced += 1;
+      await world.dovecot.deliver(user, rawBounce(mail, bounced));
+    },
+  });
+  if (options.resets > 0) peer.fail("dot", { kind: "reset" }, options.resets);
+  if (options.move) {
+    const client = await world.dovecot.connect(user);
+    await client.mailboxCreate("Archive");
+    await client.logout();
+  }
+  const detour = options.slow ? await startDetour(world.platform.url) : null;
+  const config = join(folder, "bridgehead.yaml");
+  writeFileSync(config, configFile(detour?.url ?? world.platform.url, world.dovecot, peer, options));
+  return {
+    world,
+    options,
+    peer,
+    config,
+    store: options.postgres ?? join(folder, "bridgehead.db"),
+    env: { AGENT_KEY: agentKeys[options.agent], MAIL_PASSWORD: world.dovecot.password },
+    letters,
+    bouncing,
+    bounced: () => bounced,
+    underway: () => detour?.underway() ?? 0,
+    letGo: () => detour?.release(),
+    faults: () => Math.min(options.resets, peer.arrived.length),
+    async deliver(...added) {
+      for (const one of added) {
+        letters.push({ ...one, at: Date.now() });
+        await world.dovecot.deliver(user, rawLetter(one));
+      }
+    },
+    async close() {
+      await peer.close();
+      await detour?.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function configFile(
+  platform: string,
+  dovecot: Dovecot,
+  peer: SmtpPeer,
+  options: Required<PlaceOptions>,
+): string {
+  const usual = options.move ? "mark: { with: move, folder: Archive }" : "mark: { with: keyword }";
+  const mark = options.mark === "none" ? "mark: { with: none }" : usual;
+  return `
+platform: { url: "${platform}", timeout: ${options.timeout}, absent_after: 1s, rate: { requests: 100000, per: 60s } }
+agents: { support: { key: "\${env:AGENT_KEY}" } }
+channels:
+  mail:
+    adapter: email
+    agent: support
+    address: support@bridge.test
+    imap: { host: 127.0.0.1, port: ${dovecot.port}, tls: none, user: ${options.user}, password: "\${env:MAIL_PASSWORD}", sweep: 10s }
+    smtp: { host: 127.0.0.1, port: ${peer.port}, tls: none, login: false }
+    first_start: { history: 1h }
+    sent_folder: ${options.copies ? "auto" : "none"}
+    opening: ${options.opening}
+    on_unknown: ${options.onUnknown}
+    unknown_window: 300ms
+    caps: { sender: [], conversation: [], channel: [] }
+    ${mark}
+http: { listen: "127.0.0.1:0" }
+store: ${options.postgres === null ? "sqlite:bridgehead.db" : JSON.stringify(options.postgres)}
+log: { level: debug, format: json }
+`;
+}

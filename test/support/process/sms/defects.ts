@@ -1,0 +1,138 @@
+// Defects of texts to plant, as in defects.ts: each must be caught by a case of the matrix of texts.
+
+import { externalId } from "bridgehead/contract";
+import { methods } from "../../contract/flaws.ts";
+import { atStart, type Defects, type Modules, type Plant } from "../planting.ts";
+import type { TextInvariant } from "./invariants.ts";
+
+type Sender = ReturnType<Modules["adapters/sms/twilio/send.ts"]["sender"]>;
+
+/** The sender of texts, with other functions in place of some. */
+const sending =
+  (change: (real: Sender, altered: () => void) => Partial<Sender>): Plant =>
+  (altered) => ({
+    "adapters/sms/twilio/send.ts": {
+      sender:
+        (make) =>
+        (...args) => {
+          const real = make(...args);
+          return { ...real, ...change(real, altered) };
+        },
+    },
+  });
+
+export const textDefects: Defects<TextInvariant> = {
+  "answered-first": {
+    what: "a webhook is answered before its text is committed",
+    caught: "event.commit before 2",
+    by: ["acknowledged"],
+    plant: (altered) => ({
+      "adapters/sms/index.ts": {
+        default: (real) => ({
+          ...real,
+          create(channel, config) {
+            const hasty: typeof channel = {
+              ...methods(channel),
+              accept(events, cursor) {
+                if (cursor !== undefined) return channel.accept(events, cursor);
+                altered();
+                setTimeout(() => void channel.accept(events), 50);
+                return Promise.resolve(events.map(({ id }) => ({ id, duplicate: false })));
+              },
+            };
+            return real.create(hasty, config);
+          },
+        }),
+      },
+    }),
+  },
+  "missed-for-ever": {
+    what: "what came in while nobody listened is not looked for",
+    caught: "event.commit before 2",
+    by: ["lost"],
+    endless: true,
+    plant: (altered) => ({
+      "adapters/sms/twilio/backfill.ts": {
+        backfill:
+          (real) =>
+          ({ channel, hear }, ...more) =>
+            real(
+              {
+                channel,
+                hear(heard, cursor) {
+                  if (heard.texts.length > 0) altered();
+                  return hear({ ...heard, texts: [] }, cursor);
+                },
+              },
+              ...more,
+            ),
+      },
+    }),
+  },
+  "found-again": {
+    what: "a text that was found by listing has another id than the one that was told of",
+    caught: "event.commit after 2",
+    by: ["asked-twice"],
+    plant: (altered) => ({
+      "adapters/sms/events.ts": {
+        eventOfText: (real) => (config, text) => {
+          altered();
+          return { ...real(config, text), id: externalId(`${text.id}/${Math.random()}`) };
+        },
+      },
+    }),
+  },
+  "sent-blindly-again": {
+    what: "a text of unknown outcome is sent again without looking for it",
+    caught: "send.cross after 1",
+    by: ["sent-twice"],
+    plant: sending((_real, altered) => ({
+      reconcile() {
+        altered();
+        return Promise.resolve({ kind: "not-sent" });
+      },
+    })),
+  },
+  "unanswered-is-no": {
+    what: "a request that was not answered is taken for one that was not made",
+    caught: "unanswered",
+    by: ["sent-twice", "phantom"],
+    plant: sending((real, altered) => ({
+      async send(text, attempt) {
+        const outcome = await real.send(text, attempt);
+        if (outcome.kind !== "unknown") return outcome;
+        altered();
+        return { kind: "deferred", reason: outcome.reason, scope: "channel", cause: "unreachable" };
+      },
+    })),
+  },
+  "fetched-by-nobody": {
+    what: "a claimed attachment is not due again when its holder has died",
+    caught: "fetch.commit before 1 picture",
+    by: ["unsettled"],
+    plant: atStart("UPDATE attachments SET holder = NULL, due_at = NULL WHERE holder IS NOT NULL"),
+  },
+  "suppressed-too-early": {
+    what: "who said STOP is only heeded when a reply is made, not when it is sent",
+    caught: "stop during the delay",
+    by: ["unwanted"],
+    plant: (altered) => ({
+      "src/pipeline/send/rows.ts": {
+        leaseDrafts:
+          (real) =>
+          async (q, ...more) =>
+            (await real(q, ...more)).map(({ lease, head }) => {
+              if (head === null || head.suppressed === null) return { lease, head };
+              altered();
+              return { lease, head: { ...head, suppressed: null } };
+            }),
+        recordSending:
+          (real) =>
+          async (q, draft, ...more) => {
+            await q.run("UPDATE drafts SET forced = 1 WHERE id = $1", draft.id);
+            return real(q, draft, ...more);
+          },
+      },
+    }),
+  },
+};

@@ -1,0 +1,137 @@
+// How a life of texts is told: start, texts, death at a point, start again, wait until all is settled, look.
+
+import type { SmsFault } from "../../../../src/sandbox/sms-faults.ts";
+import { type Daemon, startDaemon } from "../daemon.ts";
+import { lastWords, until, within } from "../mail/scenario.ts";
+import { read, type Text, type TextViolation, textViolations, unkept } from "./invariants.ts";
+import type { LinesPlace } from "./servers.ts";
+
+export interface TextStory {
+  /** The points at which the first lives end, in order: `<point>:<before|after>:<n>`. */
+  readonly deaths: readonly string[];
+  /** `stop`: a person takes back what was asked while the answer waits for its delay. `picture`: the first text has one.
+   *  Default: two texts of one person and one of another, whose answer is long. */
+  readonly plot?: "stop" | "picture";
+  /** Meets the first text we send; nothing is told of it later. */
+  readonly fault?: SmsFault;
+  /** Planted into every life. */
+  readonly plant?: readonly string[];
+  /** Milliseconds until everything must be settled. */
+  readonly patience?: number;
+}
+
+/** The people of a place, whom no other place knows. */
+const people = (index: number) => ({
+  anna: `+120255${60_000 + 2 * index}`,
+  bert: `+120255${60_001 + 2 * index}`,
+});
+
+function textsOf(story: TextStory, index: number): Text[] {
+  const { anna, bert } = people(index);
+  const about = (person: string, tag: string): Text => ({ person, body: `Tell me about ${tag} today.`, tag });
+  const first = { ...about(anna, `tag-anna${index}-0`), picture: story.plot === "picture" };
+  if (story.plot === "stop") return [first, { person: anna, body: "STOP", tag: null }];
+  return [first, about(bert, `tag-long${index}-0`), about(anna, `tag-anna${index}-1`)];
+}
+
+/** Tells the story and answers what is wrong at its end. Rejects when a death did not happen as told. */
+export async function tellTexts(
+  place: LinesPlace,
+  index: number,
+  story: TextStory,
+): Promise<TextViolation[]> {
+  const { deaths, patience = 90_000 } = story;
+  // A look at the provider's list would wait for half a minute.
+  const plant = ["quick-looks", ...(story.plant ?? [])];
+  const texts = textsOf(story, index);
+  const live = (killAt?: string) =>
+    startDaemon({ config: place.config, env: place.env, plant, ...(killAt === undefined ? {} : { killAt }) });
+  if (story.fault !== undefined) {
+    place.api.fault(story.fault, { times: 1 });
+    place.api.progress([]);
+  }
+  const found: TextViolation[] = [];
+  let writing: Promise<string[]> | null = null;
+  for (const killAt of deaths) {
+    const daemon = live(killAt);
+    await daemon.ready;
+    writing ??= write(place, texts, daemon);
+    const end = await within(daemon.ended, 90_000);
+    if (end?.signal !== "SIGKILL") {
+      daemon.send("SIGKILL");
+      throw new Error(`${killAt} was not reached: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
+    }
+    found.push(...unkept(place, await writing));
+  }
+  const daemon = live();
+  await daemon.ready;
+  writing ??= write(place, texts, daemon);
+  const inTime = await settled(place, texts.length, patience);
+  await writing;
+  const end = await within(daemon.stop(), 60_000);
+  if (end?.code !== 0) {
+    daemon.send("SIGKILL");
+    throw new Error(`the daemon did not end well: ${JSON.stringify(end)}\n${lastWords(daemon)}`);
+  }
+  found.push(...textViolations(place, texts));
+  if (found.length > 0 && process.env["STORY_LOG"]) process.stderr.write(`${lastWords(daemon)}\n`);
+  if (!inTime && found.length === 0) found.push({ invariant: "unsettled", detail: "not in time" });
+  return found;
+}
+
+const jpeg = {
+  type: "image/jpeg",
+  bytes: Buffer.concat([Buffer.from([0xff, 0xd8, 0xff]), Buffer.alloc(100_000)]),
+};
+
+/** People text, one after the other; the sids of what was answered with yes. */
+async function write(place: LinesPlace, texts: readonly Text[], daemon: Daemon): Promise<string[]> {
+  const acknowledged: string[] = [];
+  let dead = false;
+  void daemon.ended.then(() => (dead = true));
+  // By webhook: the first look at the provider's list would find those that come while it goes on.
+  await until("the first look", () => dead || looked(daemon));
+  for (const { person, body, picture } of texts) {
+    // Where no answer comes to wait, the story's end tells.
+    if (body === "STOP") await until("an answer waits", () => dead || waits(place)).catch(() => null);
+    const { message, tries } = await place.api.receive({ from: person, body, media: picture ? [jpeg] : [] });
+    if (tries.some(({ status }) => status === 200)) acknowledged.push(message.sid);
+  }
+  return acknowledged;
+}
+
+const looked = ({ lines }: Daemon): boolean =>
+  lines.some(
+    ({ message, channel, state }) =>
+      channel === "sms" && state === "ready" && message.startsWith("channel connect"),
+  );
+
+const waits = (place: LinesPlace): boolean =>
+  read(place, (db) => db.prepare("SELECT id FROM drafts WHERE state = 'queued'").all().length > 0);
+
+/** Looks into the store until nothing is under way and every text is there, and stays so for a moment. */
+async function settled(place: LinesPlace, texts: number, ms: number): Promise<boolean> {
+  const end = Date.now() + ms;
+  for (let since = Date.now(); Date.now() < end; ) {
+    if (!isSettled(place, texts)) since = Date.now();
+    else if (Date.now() - since > 100) return true;
+    await new Promise((resolve) => setTimeout(resolve, 40));
+  }
+  return false;
+}
+
+function isSettled(place: LinesPlace, texts: number): boolean {
+  return read(place, (db) => {
+    const row = db
+      .prepare(
+        `SELECT (SELECT COUNT(*) FROM events WHERE kind = 'message' AND state <> 'stored') AS texts,
+           (SELECT COUNT(*) FROM events WHERE state = 'stored')
+             + (SELECT COUNT(*) FROM turns WHERE state IN ('waiting', 'asking', 'unknown'))
+             + (SELECT COUNT(*) FROM replies WHERE state = 'ready')
+             + (SELECT COUNT(*) FROM drafts WHERE state IN ('queued', 'sending', 'unknown'))
+             + (SELECT COUNT(*) FROM attachments WHERE due_at IS NOT NULL) AS busy`,
+      )
+      .get() as { texts: number; busy: number };
+    return row.texts >= texts && row.busy === 0;
+  });
+}

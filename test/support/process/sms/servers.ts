@@ -1,0 +1,144 @@
+// The world around a daemon of texts and calls: a platform with its model, and for each place a phone account of its own.
+// It lives in the test's own process and survives every death of the daemon.
+
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { systemClock } from "../../../../src/ops/clock.ts";
+import { readAgents, startPlatform } from "../../../../src/platform/index.ts";
+import { type Phone, startPhone } from "../../../../src/sandbox/phone.ts";
+import { type SmsApi, startSmsApi } from "../../../../src/sandbox/sms-api.ts";
+import { type PlatformReader, platformReader } from "../../daemon/platform-file.ts";
+import { freePort } from "../../machine/ports.ts";
+import { startDaemon } from "../daemon.ts";
+import { type Served, startModel } from "../mail/servers.ts";
+
+export interface LinesWorld {
+  readonly platformUrl: string;
+  readonly asked: PlatformReader;
+  /** A store whose daemon has begun to look for missed texts: what comes from now on is answered. */
+  readonly begun: string;
+  close(): Promise<void>;
+}
+
+const agentKeys = { prompt: "prompt-key-1", late: "late-key-2" };
+type Agent = keyof typeof agentKeys;
+/** What the agent `late` waits before its answers go out: a STOP must come sooner, on a slow machine too. */
+const lateSeconds = 15;
+const account = "AC0123456789abcdef0123456789abcdef";
+export const ourNumber = "+12025550100";
+export const publicUrl = "https://bridge.example.com";
+const token = "auth-token";
+
+export async function startLinesWorld(): Promise<LinesWorld> {
+  const folder = mkdtempSync(join(tmpdir(), "bridgehead-lines-"));
+  const model = await startModel();
+  const quiet = () => undefined;
+  const platformFile = join(folder, "platform.db");
+  const platform = await startPlatform({
+    file: platformFile,
+    listen: { host: "127.0.0.1", port: 0 },
+    agents: readAgents(agentsFile(model), "agents.yaml"),
+    clock: systemClock,
+    log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+    rate: { requests: 1_000_000, perSeconds: 60 },
+    durability: "normal",
+  });
+  const world = {
+    platformUrl: platform.url,
+    asked: platformReader(() => platformFile),
+    begun: join(folder, "begun.db"),
+    async close() {
+      await platform.close();
+      await model.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+  const place = await openPlace(world, { fresh: true });
+  const daemon = startDaemon({ config: place.config, env: place.env });
+  if (!(await daemon.ready)) throw new Error(`the daemon did not start\n${daemon.complaints.join("\n")}`);
+  await daemon.stop();
+  // It was closed in order: the file is the whole store.
+  copyFileSync(place.store, world.begun);
+  await place.close();
+  return world;
+}
+
+export interface PlaceOptions {
+  readonly agent?: Agent;
+  /** Default: a store that a daemon has used before. */
+  readonly fresh?: boolean;
+  /** Default: none. */
+  readonly debounce?: string;
+}
+
+/** One phone account with its people, and the folder of the daemon that serves it. */
+export interface LinesPlace {
+  readonly world: LinesWorld;
+  readonly api: SmsApi;
+  readonly phone: Phone;
+  /** Whether texts in quick succession are one question. */
+  readonly joined: boolean;
+  readonly config: string;
+  readonly store: string;
+  readonly env: Readonly<Record<string, string>>;
+  close(): Promise<void>;
+}
+
+export async function openPlace(world: LinesWorld, options: PlaceOptions = {}): Promise<LinesPlace> {
+  const folder = mkdtempSync(join(tmpdir(), "bridgehead-place-"));
+  // Every life of the daemon listens at the same address.
+  const port = await freePort();
+  const via = `http://127.0.0.1:${port}`;
+  const api = await startSmsApi({
+    accountSid: account,
+    authToken: token,
+    number: ourNumber,
+    webhooks: { inbound: `${publicUrl}/channels/sms/inbound#rc=2&rp=all`, via },
+  });
+  const phone = startPhone({ accountSid: account, authToken: token, via, pace: 0.01, patience: 30_000 });
+  const config = join(folder, "bridgehead.yaml");
+  writeFileSync(config, configFile(world.platformUrl, api.url, port, options));
+  const store = join(folder, "bridgehead.db");
+  if (!options.fresh) copyFileSync(world.begun, store);
+  return {
+    world,
+    api,
+    phone,
+    joined: options.debounce !== undefined,
+    config,
+    store,
+    env: { AGENT_KEY: agentKeys[options.agent ?? "prompt"], TWILIO_TOKEN: token },
+    async close() {
+      await phone.close();
+      await api.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function agentsFile(model: Served): string {
+  const agent = (name: Agent, delay: number) => `
+  - name: ${name}
+    key: ${agentKeys[name]}
+    model: { url: "${model.url}/v1", name: echo }
+    skills:
+      sms: { phoneNumber: "${ourNumber}", responseDelaySeconds: ${delay} }
+      voice: { status: active }`;
+  return `organization: { name: Acme }\nagents:${agent("prompt", 0)}${agent("late", lateSeconds)}\n`;
+}
+
+function configFile(platform: string, api: string, port: number, options: PlaceOptions): string {
+  const phoneAccount = `account_sid: ${account}, auth_tokens: ["\${env:TWILIO_TOKEN}"], api_url: "${api}", number: "${ourNumber}"`;
+  return `
+platform: { url: "${platform}", timeout: 20s, absent_after: 1s, rate: { requests: 100000, per: 60s } }
+agents: { support: { key: "\${env:AGENT_KEY}" } }
+channels:
+  sms: { adapter: sms, agent: support, provider: twilio, ${phoneAccount}, debounce: ${options.debounce ?? "0s"}, caps: { sender: [], conversation: [], channel: [] }, backfill: { every: 1h, overlap: 1h, after: 1ms } }
+  voice: { adapter: voice, agent: support, dialect: twilio, ${phoneAccount}, collect: 50ms, speaking_rate: 40, greeting: Hello, fillers: { first: 60s, second: 70s } }
+http: { listen: "127.0.0.1:${port}", admin_listen: "127.0.0.1:0", public_url: "${publicUrl}" }
+console: { enabled: false }
+store: sqlite:bridgehead.db
+log: { level: debug, format: json }
+`;
+}

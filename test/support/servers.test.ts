@@ -1,0 +1,82 @@
+// The real servers of this folder do what the tests that stand on them believe.
+
+import { connect } from "node:net";
+import { createTransport } from "nodemailer";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type Dovecot, startDovecot } from "./email/dovecot.ts";
+import { startSmtpPeer } from "./email/smtp-server.ts";
+import { describeReal, need } from "./machine/debian.ts";
+import { startTcpProxy } from "./machine/tcp-proxy.ts";
+
+const mail = { from: "a@example.org", to: "b@example.org", subject: "hi", text: "hello" };
+
+it("lets a mail in, and fails at each stage as told", async () => {
+  const peer = await startSmtpPeer({ users: { a: "secret" } });
+  const send = () =>
+    createTransport({ host: "127.0.0.1", port: peer.port, auth: { user: "a", pass: "secret" } }).sendMail(
+      mail,
+    );
+  await send();
+  expect(peer.accepted.map((m) => [m.from, ...m.to, m.user])).toEqual([
+    ["a@example.org", "b@example.org", "a"],
+  ]);
+  expect(peer.stages).toEqual(["connect", "ehlo", "auth", "mail", "rcpt", "data", "dot"]);
+  for (const stage of ["ehlo", "auth", "mail", "rcpt", "data", "dot"] as const) {
+    peer.fail(stage, { kind: "reply", code: 451, text: `4.3.0 ${stage}` });
+    await expect(send(), stage).rejects.toThrow();
+    peer.heal();
+    peer.fail(stage, { kind: "reset" }, 1);
+    await expect(send(), stage).rejects.toThrow();
+  }
+  expect(peer.accepted).toHaveLength(1);
+  expect(peer.arrived).toHaveLength(3);
+  await send();
+  expect(peer.accepted).toHaveLength(2);
+  await peer.close();
+});
+
+it("cuts and swallows lines", async () => {
+  const peer = await startSmtpPeer();
+  const proxy = await startTcpProxy(peer.port);
+  const socket = connect(proxy.port, "127.0.0.1");
+  const closed = new Promise((resolve) => socket.on("close", resolve));
+  socket.on("error", () => {});
+  await new Promise((resolve) => socket.once("data", resolve));
+  proxy.swallow();
+  socket.write("EHLO x\r\n");
+  proxy.resume();
+  expect(peer.stages).toEqual(["connect"]);
+  proxy.cut();
+  await closed;
+  await proxy.close();
+  await peer.close();
+});
+
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+describeReal("Dovecot itself", missing, () => {
+  let dovecot: Dovecot;
+  beforeAll(async () => {
+    dovecot = await startDovecot({ users: ["a"] });
+  });
+  afterAll(() => dovecot?.dispose());
+
+  it("keeps what is delivered, over a restart", async () => {
+    await dovecot.deliver("a", "From: x@example.org\nSubject: one\n\nhello\n");
+    await dovecot.restart();
+    const listed = await dovecot.list("a");
+    expect(listed.map((m) => m.raw)).toEqual(["From: x@example.org\r\nSubject: one\r\n\r\nhello\r\n"]);
+  });
+
+  it("changes its UIDVALIDITY", async () => {
+    const validity = async () => {
+      const client = await dovecot.connect("a");
+      const status = await client.status("INBOX", { uidValidity: true });
+      await client.logout();
+      return status !== false ? status.uidValidity : undefined;
+    };
+    const before = await validity();
+    await dovecot.changeUidValidity("a");
+    expect(await validity()).not.toBe(before);
+    expect(await dovecot.list("a")).toHaveLength(1);
+  });
+});

@@ -1,0 +1,182 @@
+// A message centre for tests: npm's `smpp` server on a real socket, which delivers what it has until it is answered, and
+// misbehaves on demand.
+
+import smpp, { type PDU, type Server, type Session } from "smpp";
+import { freePort } from "../machine/ports.ts";
+
+export interface Taken {
+  readonly pdu: PDU;
+  /** As npm's `smpp` reads it. */
+  readonly text: string;
+}
+
+export type SmscFault =
+  | { readonly status: number; readonly from?: number }
+  | "cut-bind"
+  | "silent"
+  | "cut-submit"
+  | "hang-submit"
+  | "none";
+
+export interface Smsc {
+  readonly port: number;
+  /** Every submit_sm that was not refused, in order. */
+  readonly taken: readonly Taken[];
+  /** Every submit_sm. */
+  readonly asked: readonly Taken[];
+  /** Names of the binds so far. */
+  readonly binds: readonly string[];
+  /** The fields of deliver_sm; they come again over the next line until they are answered. */
+  deliver(fields: object): void;
+  /** Fields of deliveries that were answered, in order. */
+  readonly answered: readonly object[];
+  /** The statuses of answers to deliveries other than 0. */
+  readonly refusals: readonly number[];
+  /** How often something was delivered. */
+  deliveries(): number;
+  /** What becomes of the next lines and texts. Answering a status `from` the n-th text on. */
+  fault(fault: SmscFault): void;
+  /** True: what we answer to deliveries is lost. */
+  deaf(on: boolean): void;
+  cut(): void;
+  /** Asks the client whether it is there. */
+  enquire(): Promise<PDU>;
+  /** Takes leave of the client. */
+  unbind(): Promise<PDU>;
+  refuse(): Promise<void>;
+  listen(): Promise<void>;
+  close(): Promise<void>;
+}
+
+interface Waiting {
+  readonly fields: object;
+  sent: Session | null;
+}
+
+export async function startSmsc(
+  options: {
+    readonly password?: string;
+    readonly key?: string;
+    readonly cert?: string;
+    readonly idOf?: (n: number) => string;
+  } = {},
+): Promise<Smsc> {
+  const { password = "secret", key, cert, idOf = (n: number) => `m${n}` } = options;
+  const [taken, asked, binds, answered]: [Taken[], Taken[], string[], object[]] = [[], [], [], []];
+  const refusals: number[] = [];
+  const sessions = new Set<Session>();
+  let receiver: Session | null = null;
+  let waiting: Waiting[] = [];
+  let fault: SmscFault = "none";
+  let count = 0;
+  let deaf = false;
+
+  const push = () => {
+    const session = receiver;
+    if (session === null) return;
+    for (const one of waiting.filter(({ sent }) => sent !== session)) {
+      one.sent = session;
+      count += 1;
+      session.deliver_sm(one.fields, (answer) => {
+        if (answer.command_status !== 0) refusals.push(answer.command_status);
+        if (answer.command_status !== 0 || deaf) return;
+        waiting = waiting.filter((other) => other !== one);
+        answered.push(one.fields);
+      });
+    }
+  };
+
+  const bind = (session: Session, pdu: PDU) => {
+    if (fault === "silent") return;
+    if (pdu["password"] !== password) return void session.send(pdu.response({ command_status: 0x0e }));
+    binds.push(pdu.command);
+    session.send(pdu.response({ system_id: "centre" }));
+    if (pdu.command !== "bind_transceiver") return;
+    receiver = session;
+    push();
+  };
+
+  const submit = (session: Session, pdu: PDU) => {
+    const text = String(pdu.short_message.message);
+    asked.push({ pdu, text });
+    if (fault === "silent") return;
+    if (typeof fault === "object" && asked.length >= (fault.from ?? 1))
+      return void session.send(pdu.response({ command_status: fault.status }));
+    taken.push({ pdu, text });
+    if (fault === "cut-submit") session.destroy();
+    else if (fault !== "hang-submit") session.send(pdu.response({ message_id: idOf(taken.length) }));
+  };
+
+  const server: Server = smpp.createServer(key && cert ? { key, cert } : {}, (session) => {
+    sessions.add(session);
+    session.on("error", () => {});
+    // Let in just before the end, and told of just after it: nobody else would end this one.
+    if (!server.listening) return session.destroy();
+    session.on("close", () => {
+      sessions.delete(session);
+      if (receiver === session) receiver = null;
+    });
+    if (fault === "cut-bind") return session.destroy();
+    for (const name of ["bind_transceiver", "bind_transmitter"])
+      session.on(name, (pdu) => bind(session, pdu));
+    session.on("submit_sm", (pdu) => submit(session, pdu));
+    session.on("enquire_link", (pdu) => fault !== "silent" && !deaf && session.send(pdu.response()));
+    session.on("unbind", (pdu) => {
+      session.send(pdu.response());
+      session.close();
+    });
+  });
+  server.on("tlsClientError", () => {});
+  const port = await freePort();
+  const listen = () => new Promise<void>((done) => server.listen(port, "127.0.0.1", done));
+  await listen();
+  const cut = () => {
+    for (const session of sessions) session.destroy();
+  };
+  const stop = () => {
+    const closed = new Promise<void>((done) => server.close(() => done()));
+    cut();
+    return closed;
+  };
+  const current = (): Session => {
+    if (receiver === null) throw new Error("no client is bound");
+    return receiver;
+  };
+
+  return {
+    port,
+    taken,
+    asked,
+    binds,
+    answered,
+    refusals,
+    deliver(fields) {
+      waiting.push({ fields, sent: null });
+      push();
+    },
+    deliveries: () => count,
+    fault: (next) => void (fault = next),
+    deaf: (on) => void (deaf = on),
+    cut,
+    enquire: () => new Promise((done) => void current().enquire_link(done)),
+    unbind: () => new Promise((done) => void current().unbind(done)),
+    refuse: () => (server.listening ? stop() : Promise.resolve()),
+    listen: () => (server.listening ? Promise.resolve() : listen()),
+    close: () => (server.listening ? stop() : Promise.resolve()),
+  };
+}
+
+/** The fields of a person's text in the default alphabet. */
+export function spoken(text: string, more: object = {}): object {
+  return {
+    source_addr: "15550177",
+    source_addr_ton: 1,
+    source_addr_npi: 1,
+    destination_addr: "15550100",
+    dest_addr_ton: 1,
+    dest_addr_npi: 1,
+    data_coding: 0,
+    short_message: Buffer.from(text, "latin1"),
+    ...more,
+  };
+}

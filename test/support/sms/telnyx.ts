@@ -1,0 +1,158 @@
+// Telnyx for tests: its interface over real HTTPS, and webhooks signed with a real Ed25519 key, repeated until they are
+// taken.
+
+import { generateKeyPairSync, randomUUID, sign } from "node:crypto";
+import { once } from "node:events";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer } from "node:https";
+import type { AddressInfo, Socket } from "node:net";
+import { setTimeout as pass } from "node:timers/promises";
+import { certificate } from "../machine/certificate.ts";
+import { startTcpProxy } from "../machine/tcp-proxy.ts";
+
+export const apiKey = "KEY-of-the-desk";
+
+export interface Posted {
+  readonly id: string;
+  readonly from?: string;
+  readonly to: string;
+  readonly text: string;
+  readonly webhook_url: string;
+  readonly [field: string]: unknown;
+}
+
+export type TelnyxFault =
+  | { readonly status: number; readonly body?: unknown; readonly headers?: Record<string, string> }
+  | "cut-taken"
+  | "hang-taken"
+  | "none";
+
+const pair = generateKeyPairSync("ed25519");
+/** As the portal shows it. */
+export const publicKey = pair.publicKey
+  .export({ format: "der", type: "spki" })
+  .subarray(-32)
+  .toString("base64");
+
+/** One of Telnyx's requests to us. `at`: seconds of its time stamp. */
+export function webhook(
+  url: URL,
+  body: string,
+  options: { at?: number; key?: typeof pair.privateKey } = {},
+): Request {
+  const at = String(options.at ?? Math.floor(Date.now() / 1000));
+  const signature = sign(null, Buffer.from(`${at}|${body}`), options.key ?? pair.privateKey).toString(
+    "base64",
+  );
+  const headers = {
+    "content-type": "application/json",
+    "telnyx-timestamp": at,
+    "telnyx-signature-ed25519": signature,
+  };
+  return new Request(url, { method: "POST", headers, body });
+}
+
+export function event(type: string, payload: object): string {
+  const data = {
+    event_type: type,
+    id: randomUUID(),
+    occurred_at: "2026-11-21T12:00:00.000Z",
+    record_type: "event",
+    payload,
+  };
+  return JSON.stringify({ data, meta: { attempt: 1 } });
+}
+
+export function received(id: string, text: string, more: object = {}): string {
+  return event("message.received", {
+    id,
+    direction: "inbound",
+    type: "SMS",
+    from: { phone_number: "+15550177", carrier: "", line_type: "" },
+    to: [{ phone_number: "+15550100", status: "webhook_delivered" }],
+    text,
+    media: [],
+    errors: [],
+    received_at: "2026-11-21T12:00:00.000+00:00",
+    ...more,
+  });
+}
+
+export function finalized(id: string, status: string, more: object = {}): string {
+  return event(status === "sent" ? "message.sent" : "message.finalized", {
+    id,
+    direction: "outbound",
+    to: [{ phone_number: "+15550177", status }],
+    from: { phone_number: "+15550100" },
+    errors: [],
+    ...more,
+  });
+}
+
+export async function startTelnyx() {
+  const { key, cert } = certificate();
+  const posted: Posted[] = [];
+  const headers: IncomingMessage["headers"][] = [];
+  let fault: TelnyxFault = "none";
+
+  const answer = (
+    response: ServerResponse,
+    status: number,
+    body: unknown,
+    more: Record<string, string> = {},
+  ) =>
+    void response
+      .writeHead(status, { "content-type": "application/json", ...more })
+      .end(JSON.stringify(body));
+
+  const server = createServer({ key, cert }, (request, response) => void serve(request, response));
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    headers.push(request.headers);
+    if (request.headers.authorization !== `Bearer ${apiKey}`)
+      return answer(response, 401, { errors: [{ code: "10009", title: "Authentication failed" }] });
+    if (request.method === "GET") return answer(response, 200, { data: [] });
+    if (typeof fault === "object") return answer(response, fault.status, fault.body ?? {}, fault.headers);
+    const message: Posted = { ...(JSON.parse(Buffer.concat(chunks).toString()) as Posted), id: randomUUID() };
+    posted.push(message);
+    if (fault === "cut-taken") return void request.socket.destroy();
+    if (fault === "hang-taken") return;
+    const { webhook_url: url, to } = message;
+    answer(response, 200, {
+      data: { id: message.id, to: [{ phone_number: to, status: "queued" }], webhook_url: url },
+    });
+  }
+  // Those whose handshake never ended too; the server itself does not know them yet.
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket: Socket) =>
+    sockets.add(socket.once("close", () => sockets.delete(socket))),
+  );
+  server.on("tlsClientError", () => {});
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const line = await startTcpProxy((server.address() as AddressInfo).port);
+  const stopped = new AbortController();
+
+  return {
+    url: `https://127.0.0.1:${line.port}`,
+    ca: cert,
+    line,
+    posted,
+    headers,
+    fault: (next: TelnyxFault) => void (fault = next),
+    /** Posts until it is taken, as the real one does (though not for ever). */
+    async deliver(post: () => Promise<number>): Promise<void> {
+      while (!stopped.signal.aborted && (await post()) >= 300)
+        await pass(20, undefined, { signal: stopped.signal }).catch(() => undefined);
+    },
+    async close(): Promise<void> {
+      stopped.abort();
+      await line.close();
+      const closed = once(server, "close");
+      server.close();
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+  };
+}

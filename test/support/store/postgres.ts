@@ -1,0 +1,137 @@
+// Debian's PostgreSQL on a private directory and port. One server a test file, a schema a test.
+
+import { execFile, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { Client } from "pg";
+import { need } from "../machine/debian.ts";
+import { freePort } from "../machine/ports.ts";
+
+const run = promisify(execFile);
+const versions = "/usr/lib/postgresql";
+
+export interface Postgres {
+  readonly url: string;
+  /** Process id of the server; its backends are its children. */
+  readonly pid: number;
+  /** Makes a schema of its own and returns its name (lower case). */
+  schema(): Promise<string>;
+  /** Removes it; a failed test's schema may be kept and its name printed. */
+  dropSchema(name: string): Promise<void>;
+  /** Dumps the schema, removes it and restores it from the dump. No connection may use it meanwhile. */
+  restoreSchema(name: string): Promise<void>;
+  /** Ends every connection but the one that does it, as a restart of the server would. */
+  cut(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Null, or why there is no server. The probe is a directory, because the version is in the path. */
+export async function needPostgres(): Promise<string | null> {
+  return need("postgresql", versions);
+}
+
+/** PostgreSQL refuses to run as root: then it runs as the user that Debian made for it. It dies with this process, even
+ *  when that is killed. */
+function asServer(program: string, args: readonly string[]): [string, string[]] {
+  const user = ["--reuid=postgres", "--regid=postgres", "--clear-groups"];
+  const root = process.getuid?.() === 0;
+  return ["setpriv", [...(root ? user : []), "--pdeathsig=KILL", "--", program, ...args]];
+}
+
+function binaries(): string {
+  const newest = readdirSync(versions)
+    .filter((version) => existsSync(join(versions, version, "bin", "postgres")))
+    .sort((a, b) => Number(b) - Number(a))[0];
+  if (newest === undefined) throw new Error(`starting PostgreSQL: no server in ${versions}`);
+  return join(versions, newest, "bin");
+}
+
+/** Resolves when it answers a query. Without fsync: the machine does not lose power during a test. `durable` is for
+ *  measurements: with fsync, and statements are counted (pg_stat_statements). */
+export async function startPostgres({ durable = false } = {}): Promise<Postgres> {
+  const bin = binaries();
+  const home = mkdtempSync(join(tmpdir(), "bridgehead-pg-"));
+  if (process.getuid?.() === 0) await run("chown", ["postgres:postgres", home]);
+  const data = join(home, "data");
+  await run(
+    ...asServer(join(bin, "initdb"), [
+      "-D",
+      data,
+      "-U",
+      "test",
+      "-A",
+      "trust",
+      "-N",
+      "-E",
+      "UTF8",
+      "--locale=C",
+    ]),
+    {
+      cwd: home,
+    },
+  );
+  const port = await freePort();
+  const flags = [
+    "listen_addresses=127.0.0.1",
+    `port=${port}`,
+    "unix_socket_directories=",
+    ...(durable ? ["shared_preload_libraries=pg_stat_statements"] : ["fsync=off"]),
+    "max_connections=100",
+  ];
+  const [program, args] = asServer(join(bin, "postgres"), [
+    "-D",
+    data,
+    ...flags.flatMap((flag) => ["-c", flag]),
+  ]);
+  const server = spawn(program, args, { cwd: home, stdio: ["ignore", "ignore", "pipe"] });
+  const killed = () => void server.kill("SIGKILL");
+  process.once("exit", killed);
+  let said = "";
+  const ended = new Promise<void>((resolve) => server.once("exit", () => resolve()));
+  await new Promise<void>((resolve, reject) => {
+    server.stderr.on("data", (chunk: Buffer) => {
+      if (said.length < 10_000) said += chunk.toString();
+      if (said.includes("ready to accept connections")) resolve();
+    });
+    server.once("exit", () => reject(new Error(`starting PostgreSQL: it ended: ${said}`)));
+  });
+
+  const url = `postgres://test@127.0.0.1:${port}/postgres`;
+  const admin = new Client({ connectionString: url });
+  admin.on("error", () => undefined);
+  await admin.connect();
+  if (durable) await admin.query("CREATE EXTENSION pg_stat_statements");
+  let schemas = 0;
+  return {
+    url,
+    pid: server.pid ?? 0,
+    async schema() {
+      const name = `test_${++schemas}`;
+      await admin.query(`CREATE SCHEMA ${name}`);
+      return name;
+    },
+    async dropSchema(name) {
+      await admin.query(`DROP SCHEMA ${name} CASCADE`);
+    },
+    async restoreSchema(name) {
+      const dump = join(home, `${name}.dump`);
+      await run(join(bin, "pg_dump"), ["--format=custom", `--schema=${name}`, `--file=${dump}`, url]);
+      await admin.query(`DROP SCHEMA ${name} CASCADE`);
+      await run(join(bin, "pg_restore"), [`--dbname=${url}`, dump]);
+    },
+    async cut() {
+      await admin.query(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'postgres'",
+      );
+    },
+    async stop() {
+      await admin.end();
+      server.kill("SIGINT"); // "fast": ends open sessions
+      await ended;
+      process.removeListener("exit", killed);
+      rmSync(home, { recursive: true, force: true });
+    },
+  };
+}
