@@ -13,6 +13,7 @@ export default defineConfig({
       { extends: true, test: { name: "short", include: ["test/**/*.test.ts"], exclude: [long] } },
       { extends: true, test: { name: "long", include: [long] } },
     ],
+    globalSetup: ["./test/support/run-servers.ts"],
     reporters: ["default", "./test/support/closing-line.ts"],
     pool: "forks",
     maxWorkers: 2,

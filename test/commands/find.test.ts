@@ -8,7 +8,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { exitCodes, type Io } from "../../src/commands/io.ts";
 import { runProgram } from "../../src/commands/program.ts";
 import { listing, readSince, relative, span } from "../../src/commands/text.ts";
-import { withConversation } from "../store/history.ts";
+import { withConversation } from "../support/store/conversation-history.ts";
 import { sqlitePlace } from "../support/store/databases.ts";
 
 const dirty = "\u001b[31mred\u001b[0m\r\n\u009b2J\u202egnp.exe\u0007";

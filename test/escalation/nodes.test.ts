@@ -20,12 +20,11 @@ import { type EscalationRow, readEscalation } from "../../src/store/tables/escal
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { schedulePoll } from "../../src/store/tables/polls.ts";
 import { addTargets } from "../../src/store/tables/responders.ts";
-import { opens } from "../store/escalations.ts";
 import { policyOf } from "../support/escalation/policy.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { clock, lineOf, listen, reserveOf } from "../support/pipeline/stage.ts";
 import { conversation, draft, storeEvent } from "../support/store/databases.ts";
-import { addNotification } from "../support/store/escalation-rows.ts";
+import { addNotification, opens } from "../support/store/escalation-rows.ts";
 import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
 
 const number = "+12025550191";

@@ -18,11 +18,10 @@ import type { EventRow } from "../../src/store/tables/events.ts";
 import { schedulePoll } from "../../src/store/tables/polls.ts";
 import { addTargets } from "../../src/store/tables/responders.ts";
 import { readTurn } from "../../src/store/tables/turns.ts";
-import { opens } from "../store/escalations.ts";
 import { policyOf } from "../support/escalation/policy.ts";
 import { clock, lineOf, listen } from "../support/pipeline/stage.ts";
 import { conversation, draft, fresh, sqlitePlace, storeEvent, turn } from "../support/store/databases.ts";
-import { addNotification } from "../support/store/escalation-rows.ts";
+import { addNotification, opens } from "../support/store/escalation-rows.ts";
 
 const { log } = listen();
 const responders = [1, 2].map((n) => ({

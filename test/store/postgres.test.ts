@@ -15,7 +15,6 @@ import { describeReal } from "../support/machine/debian.ts";
 import { startTcpProxy } from "../support/machine/tcp-proxy.ts";
 import { fresh, postgresPlace, storeEvent } from "../support/store/databases.ts";
 import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
-import { describeStore } from "./conformance.ts";
 
 describeReal("the store on PostgreSQL", await needPostgres(), () => {
   let server: Postgres;
@@ -24,8 +23,6 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
   });
   afterAll(() => server?.stop());
   const place = () => postgresPlace(server);
-
-  describeStore("postgres", place);
 
   it("recognizes a store that pg_restore has created, and holds its open work (review 8)", async () => {
     const store = await place();

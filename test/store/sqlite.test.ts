@@ -8,11 +8,6 @@ import type { Query } from "../../src/store/driver.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { readSettings, writeSettings } from "../../src/store/tables/agents.ts";
 import { fresh, sqlitePlace } from "../support/store/databases.ts";
-import { describeBeside } from "./behind.ts";
-import { describeStore } from "./conformance.ts";
-
-describeStore("sqlite", sqlitePlace);
-describeBeside(sqlitePlace);
 
 const count = async (q: Query) => Number((await q.one<{ n: number }>("SELECT COUNT(*) AS n FROM agents"))?.n);
 

@@ -27,7 +27,7 @@ import {
   type TurnRow,
 } from "../../../src/store/tables/turns.ts";
 import type { Table } from "../../../src/store/transitions.ts";
-import type { Postgres } from "./postgres.ts";
+import type { SharedPostgres } from "./postgres.ts";
 
 export interface Place {
   /** The file of an SQLite store. */
@@ -69,7 +69,7 @@ export async function sqlitePlace(now: () => number = Date.now): Promise<Place> 
   return { file, ...keeping(folder, remove, async () => openSqlite(file, now)) };
 }
 
-export async function postgresPlace(server: Postgres): Promise<Place> {
+export async function postgresPlace(server: SharedPostgres): Promise<Place> {
   const schema = await server.schema();
   const open = () => openPostgres(server.url, { schema, connections: 4 });
   return { schema, ...keeping(schema, () => server.dropSchema(schema), open) };

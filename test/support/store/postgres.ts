@@ -1,6 +1,7 @@
-// Debian's PostgreSQL on a private directory and port. One server a test file, a schema a test.
+// Debian's PostgreSQL on a private directory and port. One server for all test files, a schema for each test.
 
 import { execFile, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +9,7 @@ import { promisify } from "node:util";
 import { Client } from "pg";
 import { need } from "../machine/debian.ts";
 import { freePort } from "../machine/ports.ts";
+import { serverOfRun } from "../run-servers.ts";
 
 const run = promisify(execFile);
 const versions = "/usr/lib/postgresql";
@@ -78,7 +80,7 @@ export async function startPostgres({ durable = false } = {}): Promise<Postgres>
     `port=${port}`,
     "unix_socket_directories=",
     ...(durable ? ["shared_preload_libraries=pg_stat_statements"] : ["fsync=off"]),
-    "max_connections=100",
+    "max_connections=400",
   ];
   const [program, args] = asServer(join(bin, "postgres"), [
     "-D",
@@ -99,22 +101,12 @@ export async function startPostgres({ durable = false } = {}): Promise<Postgres>
   });
 
   const url = `postgres://test@127.0.0.1:${port}/postgres`;
-  const admin = new Client({ connectionString: url });
-  admin.on("error", () => undefined);
-  await admin.connect();
+  const admin = await connectTo(url);
   if (durable) await admin.query("CREATE EXTENSION pg_stat_statements");
-  let schemas = 0;
   return {
     url,
     pid: server.pid ?? 0,
-    async schema() {
-      const name = `test_${++schemas}`;
-      await admin.query(`CREATE SCHEMA ${name}`);
-      return name;
-    },
-    async dropSchema(name) {
-      await admin.query(`DROP SCHEMA ${name} CASCADE`);
-    },
+    ...schemasOf(admin),
     async restoreSchema(name) {
       const dump = join(home, `${name}.dump`);
       await run(join(bin, "pg_dump"), ["--format=custom", `--schema=${name}`, `--file=${dump}`, url]);
@@ -134,4 +126,41 @@ export async function startPostgres({ durable = false } = {}): Promise<Postgres>
       rmSync(home, { recursive: true, force: true });
     },
   };
+}
+
+async function connectTo(url: string): Promise<Client> {
+  const admin = new Client({ connectionString: url });
+  admin.on("error", () => undefined);
+  await admin.connect();
+  return admin;
+}
+
+/** Test processes that share a server make schemas of different names. */
+function schemasOf(admin: Client): Pick<Postgres, "schema" | "dropSchema"> {
+  const prefix = `test_${randomBytes(4).toString("hex")}`;
+  let schemas = 0;
+  return {
+    async schema() {
+      const name = `${prefix}_${++schemas}`;
+      await admin.query(`CREATE SCHEMA ${name}`);
+      return name;
+    },
+    async dropSchema(name) {
+      await admin.query(`DROP SCHEMA ${name} CASCADE`);
+    },
+  };
+}
+
+/** What tests may do with the server of the run: it is neither stopped nor cut. */
+export type SharedPostgres = Pick<Postgres, "url" | "schema" | "dropSchema">;
+
+let shared: Promise<SharedPostgres> | undefined;
+
+/** The server of the run, which starts with its first use (run-servers.ts). */
+export function sharedPostgres(): Promise<SharedPostgres> {
+  shared ??= serverOfRun("postgres").then(async (url) => {
+    const admin = await connectTo(url);
+    return { url, ...schemasOf(admin) };
+  });
+  return shared;
 }

@@ -18,6 +18,7 @@ import {
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 import { insertEscalation } from "../support/store/escalation-rows.ts";
 
 const tables = Object.keys(machines) as Table[];
@@ -41,7 +42,7 @@ async function withRows(place: NewPlace): Promise<{ db: Database; ids: Record<Ta
 const stateIn = async (q: Query, table: Table, id: string): Promise<string | undefined> =>
   (await q.one<{ state: string }>(`SELECT state FROM ${table} WHERE id = $1`, id))?.state;
 
-export function describeTransitions(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("transitions", () => {
     it.each(tables)("of %s are written when they are listed, and only then", async (table) => {
       const { db, ids } = await withRows(place);
@@ -125,4 +126,4 @@ export function describeTransitions(place: NewPlace): void {
       );
     });
   });
-}
+});

@@ -5,13 +5,8 @@ import type { Database } from "../../src/store/driver.ts";
 import { type Lease, LeaseLost, releaseLane } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { endAttempt, recordAsking, type TurnRow } from "../../src/store/tables/turns.ts";
-import {
-  concludeTurn,
-  conversation,
-  headTurn,
-  leaseLanes,
-  type NewPlace,
-} from "../support/store/databases.ts";
+import { concludeTurn, conversation, headTurn, leaseLanes } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 
 const [jobs, lanes, workers] = [10_000, 500, 4];
 const room = 50;
@@ -101,7 +96,7 @@ async function work(db: Database, node: string, ledger: Ledger, dieAfter: number
   }
 }
 
-export function describeDrain(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("drain", () => {
     it("does every job once and in order with four workers, two of which die holding leases", {
       timeout: 120_000,
@@ -124,4 +119,4 @@ export function describeDrain(place: NewPlace): void {
       expect(rows).toEqual([{ state: "answered", count: jobs }]);
     });
   });
-}
+});

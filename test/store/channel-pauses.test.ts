@@ -20,6 +20,7 @@ import {
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 
 const minute = 60_000;
 
@@ -73,7 +74,7 @@ async function given(db: Database): Promise<string[]> {
 
 const all = ["k/in", "k/out", "o/in", "o/out"];
 
-export function describeChannelPauses(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("paused channels", () => {
     it("give out no question and no reply, and all of them again after resume", async () => {
       const db = await withWork(place);
@@ -201,4 +202,4 @@ export function describeChannelPauses(place: NewPlace): void {
       expect(await counted()).toEqual([1, 0]);
     });
   });
-}
+});

@@ -8,7 +8,8 @@ import { channelsWithDueLanes } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { countHeld, holdOpenWork, releaseHeld } from "../../src/store/restored.ts";
 import { readSecret, writeSecret } from "../../src/store/secrets.ts";
-import { conversation, draft, fresh, type NewPlace, storeEvent, turn } from "../support/store/databases.ts";
+import { conversation, draft, fresh, sqlitePlace, storeEvent, turn } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 
 const states = async (q: Query, table: "events" | "turns" | "replies" | "drafts"): Promise<string[]> =>
   (await q.all<{ state: string }>(`SELECT state FROM ${table} ORDER BY id`)).map(({ state }) => state);
@@ -19,7 +20,7 @@ const all = (db: Database) =>
     drafts: await states(q, "drafts"),
   }));
 
-export function describeBehind(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("a store that is behind (review 8)", () => {
     it("is new once, and the same at every later start", async () => {
       const here = await place();
@@ -71,10 +72,11 @@ export function describeBehind(place: NewPlace): void {
       expect(await db.read((q) => readSecret(q, "email/a"))).toBe("two");
     });
   });
-}
+});
 
 /** What the file beside an SQLite store tells. */
-export function describeBeside(place: NewPlace): void {
+describe("sqlite only", () => {
+  const place = sqlitePlace;
   describe("the file beside the store (review 8)", () => {
     async function started(): Promise<{ file: string; open: () => Promise<Database> }> {
       const here = await place();
@@ -139,4 +141,4 @@ export function describeBeside(place: NewPlace): void {
       expect(await identify(here)).toMatchObject({ id, changed: false });
     });
   });
-}
+});

@@ -33,6 +33,7 @@ import {
   type NewPlace,
   turn,
 } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 
 const minute = 60_000;
 const lease = (db: Database, node = "n", ms = minute, limit = 10): Promise<Lease[]> =>
@@ -67,7 +68,7 @@ async function withTurns(place: NewPlace, ids: readonly string[]): Promise<Datab
   return db;
 }
 
-export function describeLanes(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("lanes", () => {
     it("numbers what is put in, in order", async () => {
       const db = await withTurns(place, []);
@@ -275,4 +276,4 @@ export function describeLanes(place: NewPlace): void {
       await expect(db.read((q) => readTurn(q, "nope"))).rejects.toThrow("there is none");
     });
   });
-}
+});

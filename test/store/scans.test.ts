@@ -49,8 +49,8 @@ import {
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
-import { addTrigger } from "../support/store/escalation-rows.ts";
-import { contact, notice, opens } from "./escalations.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
+import { addTrigger, contact, notice, opens } from "../support/store/escalation-rows.ts";
 
 const rows = 2000;
 const large = [
@@ -249,7 +249,7 @@ const messageCiting = (id: string, row: number): Incoming =>
     thread: { answers: [id], tokens: [`token${row}`] },
   } as unknown as Incoming["event"]);
 
-export function describeScans(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("scans", () => {
     it("are none, over a history, in what is asked at every commit, scrape and clean-up", async () => {
       const db = await withHistory(place);
@@ -455,4 +455,4 @@ export function describeScans(place: NewPlace): void {
       expect(await scans(db, channelsToCompose)).toEqual([]);
     });
   });
-}
+});

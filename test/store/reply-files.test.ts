@@ -17,6 +17,7 @@ import {
   stateOf,
   storeEvent,
 } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 
 const day = 86_400_000;
 const blob = (id: string) => ({ id, bytes: Buffer.from(`bytes of ${id}`) });
@@ -73,7 +74,7 @@ const read = async (db: Database, reply: string, ref: string) => {
   return bytes === null ? null : Buffer.from(bytes).toString();
 };
 
-export function describeFiles(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("files of answers", () => {
     it("are those that were meant, with why one is not there", async () => {
       const db = await answered(place);
@@ -154,4 +155,4 @@ export function describeFiles(place: NewPlace): void {
       ]);
     });
   });
-}
+});

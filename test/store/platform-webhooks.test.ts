@@ -17,12 +17,13 @@ import {
 } from "../../src/escalation/platform-webhook/rows.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { addTargets } from "../../src/store/tables/responders.ts";
-import { conversation, draft, fresh, type NewPlace } from "../support/store/databases.ts";
+import { conversation, draft, fresh } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 import { addNotification, insertEscalation } from "../support/store/escalation-rows.ts";
 
 const told = { agent: "agent", id: "msg_1", kind: "escalation", body: "{}" } as const;
 
-export function describePlatformTold(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("what the platform has told", () => {
     it("is stored once by its id, and again only when it may come again", async () => {
       const db = await fresh(place);
@@ -118,4 +119,4 @@ export function describePlatformTold(place: NewPlace): void {
     expect(oldest).toBeGreaterThanOrEqual(0);
     expect(numbers).toEqual([1, 2]);
   });
-}
+});

@@ -11,21 +11,14 @@ import {
   listReplies,
   listWaiting,
 } from "../../src/store/operators/worklists.ts";
-import {
-  conversation,
-  draft,
-  fresh,
-  type NewPlace,
-  put,
-  storeEvent,
-  turn,
-} from "../support/store/databases.ts";
+import { conversation, draft, fresh, put, storeEvent, turn } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 
 const hour = 3_600_000;
 const byName = (a: readonly unknown[], b: readonly unknown[]): number =>
   String(a[0]).localeCompare(String(b[0]));
 
-export function describeWorklists(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("worklists", () => {
     it("list refused messages by page, code, channel, and a part of the sender or subject", async () => {
       const db = await fresh(place);
@@ -153,4 +146,4 @@ export function describeWorklists(place: NewPlace): void {
       expect(await db.read(lastQuestions)).toEqual(new Map([["c", from + 7]]));
     });
   });
-}
+});

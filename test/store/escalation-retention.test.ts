@@ -22,8 +22,8 @@ import {
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
-import { addTrigger } from "../support/store/escalation-rows.ts";
-import { contact, notice, opens } from "./escalations.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
+import { addTrigger, contact, notice, opens } from "../support/store/escalation-rows.ts";
 
 const day = 86_400_000;
 const clean = (db: Database) => db.tx((q) => forget(q, { rawMs: day, eventsMs: 2 * day }));
@@ -85,7 +85,7 @@ const words = (db: Database): Promise<string> =>
   );
 const names = /Anna|Dora|Dahl|Name|example\.org|hash-|"person":"(dora|emil)"/;
 
-export function describeForgetting(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("escalations are forgotten", () => {
     it("erases by the age of the channel, notices to responders by the strictest, and nothing unfinished", async () => {
       const db = await fresh(place);
@@ -274,4 +274,4 @@ export function describeForgetting(place: NewPlace): void {
       ]);
     });
   });
-}
+});

@@ -34,6 +34,7 @@ import {
   stateOf,
   turn,
 } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 
 const minute = 60_000;
 const day = 1440 * minute;
@@ -77,7 +78,7 @@ async function open(db: Database, node: string): Promise<number> {
   return count;
 }
 
-export function describeSessions(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("sessions", () => {
     it("pins the lanes to the node of an open session, and to nobody otherwise", async () => {
       const db = await withCall(place);
@@ -268,4 +269,4 @@ export function describeSessions(place: NewPlace): void {
       expect(await counted()).toEqual({});
     });
   });
-}
+});

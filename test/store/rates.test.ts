@@ -8,7 +8,8 @@ import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { penalise, type Rate, rateOf, takeRate } from "../../src/store/rates.ts";
 import { listen } from "../support/pipeline/stage.ts";
-import { fresh, type NewPlace } from "../support/store/databases.ts";
+import { fresh } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 
 /** The same rate under a clock of our own: now_ms() in the SQL becomes a number. */
 function at(q: Query, now: () => number): Query {
@@ -101,7 +102,7 @@ async function playNodes(
 
 const nodeStep = fc.tuple(step(4), fc.integer({ min: 0, max: 3 })).map(([one, node]) => ({ ...one, node }));
 
-export function describeRates(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("rates", () => {
     it("never passes the limit in any window, for any limit and any crowd", async () => {
       const db = await fresh(place);
@@ -291,4 +292,4 @@ export function describeRates(place: NewPlace): void {
       expect(turns.filter((turn) => turn.taken)).toHaveLength(4);
     });
   });
-}
+});

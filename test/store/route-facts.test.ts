@@ -10,7 +10,8 @@ import type { Query } from "../../src/store/driver.ts";
 import { citeAll } from "../../src/store/tables/conversations.ts";
 import { capUse } from "../../src/store/tables/turns.ts";
 import { eventRow, lineOf } from "../support/pipeline/stage.ts";
-import { addParticipant, conversation, fresh, type NewPlace, turn } from "../support/store/databases.ts";
+import { addParticipant, conversation, fresh, turn } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 
 const minute = 60_000;
 
@@ -36,7 +37,7 @@ async function factsOf(q: Query, message: Incoming, line: ChannelRuntime = lineO
   return facts;
 }
 
-export function describeRouteFacts(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("facts of route", () => {
     it.each([
       ["opens a conversation when nothing is cited", {}, null],
@@ -96,4 +97,4 @@ export function describeRouteFacts(place: NewPlace): void {
       expect(used).toEqual([3, 0]);
     });
   });
-}
+});

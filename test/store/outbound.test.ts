@@ -30,9 +30,9 @@ import {
   draft,
   fresh,
   leaseLanes,
-  type NewPlace,
   turn,
 } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 
 const hour = 3_600_000;
 const must = async (db: Database, id: string) => {
@@ -41,7 +41,7 @@ const must = async (db: Database, id: string) => {
   return found;
 };
 
-export function describeOutbound(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("outbound", () => {
     it("hands replies to compose, oldest first", async () => {
       const db = await fresh(place);
@@ -294,4 +294,4 @@ export function describeOutbound(place: NewPlace): void {
       expect([await why("c"), await why("d")]).toEqual(["bounced", null]);
     });
   });
-}
+});

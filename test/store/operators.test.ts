@@ -30,6 +30,7 @@ import {
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 
 const day = 86_400_000;
 const blob = (id: string) => ({ id, bytes: Buffer.from(id) });
@@ -43,7 +44,7 @@ async function withDrafts(place: NewPlace, ids: readonly string[]): Promise<Data
   return db;
 }
 
-export function describeOperators(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("operators", () => {
     it("counts what is held on a channel, up to a limit and within a time (review 11)", async () => {
       const db = await fresh(place);
@@ -451,4 +452,4 @@ export function describeOperators(place: NewPlace): void {
       ]);
     });
   });
-}
+});

@@ -14,6 +14,7 @@ import {
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 
 const operator = { actor: "op", reason: "tidying up" };
 
@@ -44,7 +45,7 @@ const states = async (db: Database) => (await drafts(db)).map(({ state }) => sta
 const outbox = (db: Database, action: Repair, selection: Selection) =>
   repair(db, "outbox", action, selection, operator);
 
-export function describeRepair(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("repair", () => {
     it("counts what it would change, and changes nothing", async () => {
       const db = await withDrafts(place, ["shadow", "shadow", "too-old"]);
@@ -204,4 +205,4 @@ export function describeRepair(place: NewPlace): void {
       expect(lane?.due_at).not.toBeNull();
     });
   });
-}
+});

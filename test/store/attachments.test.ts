@@ -12,7 +12,8 @@ import {
 import type { Database } from "../../src/store/driver.ts";
 import { LeaseLost } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import { fresh, type NewPlace, storeEvent } from "../support/store/databases.ts";
+import { fresh, storeEvent } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 
 const elsewhere = (name: string) => ({
   name,
@@ -34,7 +35,7 @@ const claim = (db: Database, holder: string, limit = 10, leaseMs = 60_000) =>
   db.tx((q) => claimFetches(q, "c", holder, leaseMs, limit));
 const due = (db: Database) => db.read(channelsToFetch);
 
-export function describeAttachments(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("attachments elsewhere", () => {
     it("are found where there are any, and claimed once", async () => {
       const db = await fresh(place);
@@ -98,4 +99,4 @@ export function describeAttachments(place: NewPlace): void {
       expect(await claim(db, "b")).toEqual([{ ...fetch, attempts: 3 }]);
     });
   });
-}
+});

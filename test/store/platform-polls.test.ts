@@ -29,7 +29,8 @@ import {
   stateOf,
   turn,
 } from "../support/store/databases.ts";
-import { opens } from "./escalations.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
+import { opens } from "../support/store/escalation-rows.ts";
 
 const minute = 60_000;
 
@@ -56,7 +57,7 @@ async function says(q: Query, id: string, kind: Kind, text: string, dueInMs = mi
   });
 }
 
-export function describeWatching(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("looks", () => {
     it("is due when it was wanted soonest", async () => {
       const db = await withConversation(place);
@@ -276,4 +277,4 @@ export function describeWatching(place: NewPlace): void {
       expect(await db.read((q) => loadSubjects(q, [trigger]))).toMatchObject([{ asked: asked?.seq }]);
     });
   });
-}
+});

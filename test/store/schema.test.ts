@@ -5,7 +5,7 @@ import { machines } from "../../src/domain/states.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate, migrations, NewerSchema, schemaVersion } from "../../src/store/migrate.ts";
 import { insertConversation } from "../../src/store/tables/conversations.ts";
-import type { NewPlace } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 import { insertEscalation } from "../support/store/escalation-rows.ts";
 
 /** The schema as the database itself tells it. */
@@ -47,7 +47,7 @@ const conversation = {
   token: "t",
 };
 
-export function describeSchema(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("schema", () => {
     it("is empty, then current, then left alone; fresh equals upgraded step by step", async () => {
       const db = await (await place()).open();
@@ -157,4 +157,4 @@ export function describeSchema(place: NewPlace): void {
       }
     });
   });
-}
+});

@@ -4,12 +4,13 @@ import { describe, expect, it } from "vitest";
 import type { Query } from "../../src/store/driver.ts";
 import { readSettings, writeSettings } from "../../src/store/tables/agents.ts";
 import { readCursor } from "../../src/store/tables/events.ts";
-import { fresh, type NewPlace } from "../support/store/databases.ts";
+import { fresh } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 
 const names = async (q: Query) =>
   (await q.all<{ id: string }>("SELECT id FROM agents ORDER BY id")).map((row) => row.id);
 
-export function describeTransactions(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("transactions", () => {
     it("commits what work wrote, and only then shows it to readers", async () => {
       const db = await fresh(place);
@@ -277,4 +278,4 @@ export function describeTransactions(place: NewPlace): void {
       expect(await (await store.open()).read(names)).toEqual(["one"]);
     });
   });
-}
+});

@@ -36,10 +36,10 @@ import {
   headTurn,
   insertEvent,
   leaseLanes,
-  type NewPlace,
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 
 const person = "a@example.org";
 const lease = (q: Query, direction: "in" | "out") => leaseLanes(q, direction, "c", "n", 60_000, 9);
@@ -50,7 +50,7 @@ async function notice(q: Query, id: string): Promise<void> {
   await insertReply(q, { ...reply, kind, address: '{"to":[]}' });
 }
 
-export function describeBegun(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("joined messages", () => {
     it("find the last turn of the person that nobody has asked", async () => {
       const db = await fresh(place);
@@ -406,4 +406,4 @@ export function describeBegun(place: NewPlace): void {
       await expect(outcome(db, "none")).rejects.toThrow("there is none");
     });
   });
-}
+});

@@ -31,15 +31,15 @@ import {
   event,
   fresh,
   insertEvent,
-  type NewPlace,
   participantsOf,
   stateOf,
   storeEvent,
 } from "../support/store/databases.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
 
 const bytes = (text: string) => ({ id: `sha-${text}`, bytes: Buffer.from(text) });
 
-export function describeIntake(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("intake", () => {
     it("stores an id once in its channel, for ever", async () => {
       const db = await fresh(place);
@@ -233,4 +233,4 @@ export function describeIntake(place: NewPlace): void {
       await expect(db.read((q) => readConversation(q, "nope"))).rejects.toThrow("there is none");
     });
   });
-}
+});

@@ -14,14 +14,13 @@ import {
   targetsNotifiedBy,
 } from "../../src/escalation/reply/rows.ts";
 import { openEscalations } from "../../src/escalation/trigger/stage.ts";
-import type { Database, Query } from "../../src/store/driver.ts";
+import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
 import { changeDraft } from "../../src/store/tables/drafts.ts";
 import {
   closeEscalation,
   dueEscalations,
-  type EscalationRow,
   hastenEscalations,
   isTriggered,
   listEscalations,
@@ -32,7 +31,6 @@ import {
 } from "../../src/store/tables/escalations.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import {
-  addTargets,
   dueNotifications,
   giveLinks,
   notificationStatesOf,
@@ -43,35 +41,10 @@ import {
 } from "../../src/store/tables/responders.ts";
 import { clock, listen } from "../support/pipeline/stage.ts";
 import { conversation, draft, fresh, type NewPlace } from "../support/store/databases.ts";
-import { addNotification, addTrigger, insertEscalation } from "../support/store/escalation-rows.ts";
+import { onEachDatabase } from "../support/store/each-database.ts";
+import { addTrigger, contact, notice, opens } from "../support/store/escalation-rows.ts";
 
 const minute = 60_000;
-
-/** Opens one about channel `c`, or whatever is said; null when there is one. */
-export const opens = (q: Query, id: string, over: Partial<EscalationRow> = {}) =>
-  insertEscalation(q, {
-    id,
-    about: "channel:c:cap",
-    conversation: null,
-    channel: "c",
-    agent: "agent",
-    cause: "cap",
-    topic: null,
-    reason: "a cap",
-    ...over,
-  });
-
-/** The contact `id` of escalation `escalation`. */
-export const contact = (q: Query, id: string, escalation: string, address = `${id}@example.org`) =>
-  addTargets(q, [{ id, escalation, person: id, name: `Name ${id}`, way: "email", address, channel: "c" }]);
-
-export const notice = (
-  q: Query,
-  id: string,
-  of: string,
-  kind: "opened" | "again" | "said" = "opened",
-  inMs = 0,
-) => addNotification(q, { id, contact: of, kind, subject: "", text: null }, inMs);
 
 /** Two nodes; SQLite has one. */
 async function nodes(place: NewPlace): Promise<readonly [Database, Database]> {
@@ -92,7 +65,7 @@ async function withContact(place: NewPlace): Promise<Database> {
   return db;
 }
 
-export function describeEscalations(place: NewPlace): void {
+onEachDatabase((place) => {
   describe("escalations", () => {
     it("is one for each trouble, however many open it at once", async () => {
       const [one, two] = await nodes(place);
@@ -344,4 +317,4 @@ export function describeEscalations(place: NewPlace): void {
       ]);
     });
   });
-}
+});
