@@ -1,6 +1,7 @@
 // Output of the list and show commands: tables, times and states as text for a terminal, and JSON. Everything that a
 // customer, an agent or a server wrote passes `clean` before it is printed.
 
+import { durationText } from "../ops/duration-text.ts";
 import type { Io } from "./io.ts";
 
 /** Characters that change the terminal or the reading direction: C0 and C1 controls, DEL, bidirectional and invisible
@@ -31,24 +32,10 @@ export const jsonText = (value: unknown, indent = 0): string =>
 /** Formats epoch milliseconds in UTC: `2026-11-20 10:00:00`. */
 export const when = (ms: number): string => new Date(ms).toISOString().slice(0, 19).replace("T", " ");
 
-const steps = [
-  ["d", 86_400_000],
-  ["h", 3_600_000],
-  ["min", 60_000],
-  ["s", 1000],
-] as const;
-
-/** Formats a duration in milliseconds with its largest unit: `350 ms`, `1.2 s`, `5 min`, `3 h`, `12 d`. */
-export function span(ms: number): string {
-  const [unit, size] = steps.find(([, one]) => Math.abs(ms) >= one) ?? ["ms", 1];
-  const amount = ms / size;
-  return `${unit === "s" && Math.abs(amount) < 10 ? amount.toFixed(1) : Math.round(amount)} ${unit}`;
-}
-
 /** Formats a time relative to now: `5 min ago`, `in 3 h`, `now`. */
 export function relative(ms: number, now: number): string {
   if (Math.abs(now - ms) < 1000) return "now";
-  return ms < now ? `${span(now - ms)} ago` : `in ${span(ms - now)}`;
+  return ms < now ? `${durationText(now - ms)} ago` : `in ${durationText(ms - now)}`;
 }
 
 /** Formats a time for a table: absolute in UTC, then relative. */

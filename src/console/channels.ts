@@ -3,11 +3,12 @@
 import type { Context } from "hono";
 import { html } from "hono/html";
 import type { ChannelReport } from "../channels/readiness.ts";
+import { minutesText } from "../ops/duration-text.ts";
 import type { ChannelOverview } from "../store/operators/overview.ts";
 import { type ChannelPause, everyChannel } from "../store/tables/pauses.ts";
 import type { ActivityReport } from "./activity.ts";
 import type { ConsoleContext, ConsoleEnv } from "./context.ts";
-import { count, form, type Markup, span, when } from "./page.ts";
+import { count, form, type Markup, when } from "./page.ts";
 
 type RowLevel = "bad" | "warn" | "off" | "good";
 
@@ -165,10 +166,10 @@ function channelRow(c: Context<ConsoleEnv>, row: ChannelRow, now: number): Marku
       ${reasons.map((reason) => html`<span class="reason wrap">${reason}</span>`)}</div></td>
     <td data-label="Since" class="nowrap">${report === null ? "" : when(Date.parse(report.since))}</td>
     <td data-label="Next attempt" class="nowrap">${nextAt === null ? "" : when(nextAt)}</td>
-    <td data-label="Last message" class="nowrap">${last === null ? html`<span>none</span>` : html`<span>${span(now - last)} ago</span>`}</td>
+    <td data-label="Last message" class="nowrap">${last === null ? html`<span>none</span>` : html`<span>${minutesText(now - last)} ago</span>`}</td>
     <td data-label="Waiting" class="number">${linked(`/waiting?${query}`, waiting)}</td>
     <td data-label="Held" class="number">${linked(`/held?${query}`, held)}</td>
-    <td data-label="Oldest" class="number nowrap">${oldest === null ? "" : span(oldest)}</td>
+    <td data-label="Oldest" class="number nowrap">${oldest === null ? "" : minutesText(oldest)}</td>
     <td class="act">${report === null || report.notices_only ? "" : pause?.channel === id ? resumeForm(c, id, id) : pause === null ? pauseForm(c, id, id) : ""}</td>
   </tr>`;
 }

@@ -155,15 +155,6 @@ export const when = (ms: number): Markup => {
   return html`<time datetime="${iso}" title="${iso}">${iso.slice(0, 16).replace("T", " ")} UTC</time>`;
 };
 
-/** A duration in its largest unit: `3 min`, `2 h`. Shorter than a minute: `< 1 min`, so that a page does not change
- *  every second. */
-export function span(ms: number): string {
-  const [minutes, hours, days] = [ms / 60_000, ms / 3_600_000, ms / 86_400_000].map(Math.floor);
-  if (days) return `${days} d`;
-  if (hours) return `${hours} h`;
-  return minutes ? `${minutes} min` : "< 1 min";
-}
-
 /** Number with thousands separators. */
 export const count = (value: number): string => value.toLocaleString("en");
 

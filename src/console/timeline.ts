@@ -2,6 +2,7 @@
 // time axis of its part.
 
 import { html } from "hono/html";
+import { durationText } from "../ops/duration-text.ts";
 import type { History } from "../store/operators/history.ts";
 import { type TimelineEntry, timelineOf } from "../store/operators/timeline.ts";
 import { type Markup, when } from "./page.ts";
@@ -71,7 +72,7 @@ function step(entry: TimelineEntry, part: Part): Markup {
   const { at, duration, state, title, detail, text, ids, raw, kind } = entry;
   const folded = text !== null && kind === "question";
   return html`<li>
-    <div class="at">${when(at)}${duration === null ? "" : html`<span class="muted">${took(duration)}</span>`}</div>
+    <div class="at">${when(at)}${duration === null ? "" : html`<span class="muted">${durationText(duration)}</span>`}</div>
     <div class="what">
       <p><span class="badge ${levelOf(state)}">${names[state] ?? state}</span> <strong class="wrap">${title}</strong></p>
       ${bar(entry, part)}
@@ -103,12 +104,4 @@ function bar({ at, duration, state }: TimelineEntry, { from, until }: Part): Mar
   const width = Math.min(barWidth, Math.max(3, (duration ?? 0) * scale));
   const left = Math.max(0, Math.min((at - from) * scale, barWidth - width));
   return html`<svg class="hop" viewBox="0 0 ${barWidth} 8" preserveAspectRatio="none" aria-hidden="true"><rect class="axis" width="${barWidth}" height="8" rx="2"></rect><rect class="${levelOf(state)}" x="${left.toFixed(1)}" width="${width.toFixed(1)}" height="8" rx="2"></rect></svg>`;
-}
-
-/** A duration with its largest unit, exact to a tenth of a second: `350 ms`, `1.2 s`, `5 min`. */
-function took(ms: number): string {
-  const [seconds, minutes, hours] = [ms / 1000, ms / 60_000, ms / 3_600_000];
-  if (seconds < 1) return `${ms} ms`;
-  if (minutes < 1) return `${seconds.toFixed(1)} s`;
-  return hours < 1 ? `${Math.round(minutes)} min` : `${hours.toFixed(1)} h`;
 }

@@ -7,7 +7,8 @@ import { CommanderError } from "commander";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes, type Io } from "../../src/commands/io.ts";
 import { runProgram } from "../../src/commands/program.ts";
-import { listing, readSince, relative, span } from "../../src/commands/text.ts";
+import { listing, readSince, relative } from "../../src/commands/text.ts";
+import { durationText } from "../../src/ops/duration-text.ts";
 import { withConversation } from "../support/store/conversation-history.ts";
 import { sqlitePlace } from "../support/store/databases.ts";
 
@@ -190,10 +191,10 @@ it("times are durations before now, or dates with or without an offset", () => {
     "2026-11-20T12:01",
   ])
     expect([text, at(text)]).toEqual([text, null]);
-  expect([span(350), span(1234), span(59_999), span(3_600_000), span(200_000_000)]).toEqual([
+  expect([350, 1234, 59_999, 3_600_000, 200_000_000].map(durationText)).toEqual([
     "350 ms",
     "1.2 s",
-    "60 s",
+    "59 s",
     "1 h",
     "2 d",
   ]);

@@ -2,6 +2,7 @@
 // parallel to the daemon, which reads a change at its next sweep.
 
 import { systemClock as clock } from "../../ops/clock.ts";
+import { durationText } from "../../ops/duration-text.ts";
 import type { Database } from "../../store/driver.ts";
 import { listDrafts, showDraft } from "../../store/operators/outbox.ts";
 import type { Repair } from "../../store/operators/repair.ts";
@@ -16,7 +17,6 @@ import {
   type ListColumn,
   listing,
   relative,
-  span,
   stamp,
   textWidth,
   when,
@@ -120,7 +120,9 @@ async function show(db: Database, id: string, options: OutboxOptions, io: Io): P
           [
             when(attempt.started_at),
             attempt.outcome ?? "no outcome yet",
-            ...(attempt.ended_at === null ? [] : [`after ${span(attempt.ended_at - attempt.started_at)}`]),
+            ...(attempt.ended_at === null
+              ? []
+              : [`after ${durationText(attempt.ended_at - attempt.started_at)}`]),
             ...(attempt.detail === null ? [] : [`(${attempt.detail})`]),
           ].join(" "),
         ]),

@@ -1,9 +1,10 @@
 // Prints a timeline for a terminal of 80 columns or more.
 
+import { durationText } from "../../ops/duration-text.ts";
 import type { History } from "../../store/operators/history.ts";
 import { type TimelineEntry, timelineOf } from "../../store/operators/timeline.ts";
 import type { Io } from "../io.ts";
-import { clean, cleanLines, colored, span, stateText, textWidth, when, wrapped } from "../text.ts";
+import { clean, cleanLines, colored, stateText, textWidth, when, wrapped } from "../text.ts";
 
 /** Text of a message is cut after this many lines; `--json` and `--full` print all of it. */
 const mostLines = 6;
@@ -27,7 +28,7 @@ export function timelineText(history: History, io: Io, full: boolean): string {
 
 function entryLines(entry: TimelineEntry, time: string, io: Io, full: boolean): string[] {
   const width = textWidth(io) - indent;
-  const took = entry.duration === null ? "" : span(entry.duration);
+  const took = entry.duration === null ? "" : durationText(entry.duration);
   const head = `${time}  ${took.padStart(8)}  `;
   const [first = "", ...rest] = wrapped(clean(entry.title), width);
   const space = " ".repeat(indent);

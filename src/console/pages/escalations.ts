@@ -9,6 +9,7 @@ import { type ActionOutcome, act } from "../../escalation/act.ts";
 import { deliveryText, type EscalationCase, loadCase, triggersAndNotes } from "../../escalation/case.ts";
 import { headlinesOf } from "../../escalation/notify/rows.ts";
 import type { Details } from "../../escalation/notify/text.ts";
+import { minutesText } from "../../ops/duration-text.ts";
 import type { Query } from "../../store/driver.ts";
 import { type SendAttempt, sendAttemptsOf } from "../../store/operators/stages.ts";
 import {
@@ -19,17 +20,7 @@ import {
 } from "../../store/tables/escalations.ts";
 import type { NotificationStateRow } from "../../store/tables/responders.ts";
 import type { ConsoleContext, ConsoleEnv } from "../context.ts";
-import {
-  done,
-  form,
-  type Markup,
-  type PageRequest,
-  page,
-  span,
-  textField,
-  when,
-  withQuery,
-} from "../page.ts";
+import { done, form, type Markup, type PageRequest, page, textField, when, withQuery } from "../page.ts";
 
 const path = "/escalations";
 const states = ["open", "acknowledged", "closed"] as const;
@@ -91,7 +82,7 @@ function listRow(row: EscalationRow, details: Details | undefined, now: number):
     <td data-label="Customer" class="wrap">${person ? (person.name ?? person.address) : ""}</td>
     <td data-label="Channel">${row.channel}</td>
     <td data-label="Opened">${when(row.opened_at)}${
-      row.state === "open" ? html`<span class="muted">for ${span(now - row.opened_at)}</span>` : ""
+      row.state === "open" ? html`<span class="muted">for ${minutesText(now - row.opened_at)}</span>` : ""
     }</td>
   </tr>`;
 }
