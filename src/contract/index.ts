@@ -5,6 +5,7 @@ export * from "./contract.ts";
 export * from "./define.ts";
 export * from "./events.ts";
 export * from "./ids.ts";
+export * from "./markdown.ts";
 export * from "./outcomes.ts";
 export * from "./routes.ts";
 export * from "./units.ts";

@@ -6,7 +6,7 @@
 
 import { createRequire } from "node:module";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
-import type { Clock, Json } from "bridgehead/contract";
+import { type Clock, type Json, type MarkdownStyle, markdownText } from "bridgehead/contract";
 import type MarkdownIt from "markdown-it";
 import type { Token } from "markdown-it";
 
@@ -112,9 +112,21 @@ export function toHtml(markdown: string): string {
 /** Returns readable text: emphasis signs are removed, the address follows its link, lists and code keep
  *  their layout. */
 export function toText(markdown: string): string {
-  const lines = blocks(treeOf(markdownIt().parse(markdown, {})));
-  return lines.replace(/\n{3,}/g, "\n\n").trim();
+  return markdownText(markdownIt().parse(markdown, {}), style);
 }
+
+const style: MarkdownStyle = {
+  rule: "* * *\n\n",
+  code: (content) => `${indent(content.replace(/\n$/, ""), "    ")}\n\n`,
+  quote: (text) => indent(text, "| "),
+  item: (sign, text) => sign + indent(text, " ".repeat(sign.length)).trimStart(),
+  table: (rows) => rows.map((cells) => `${cells.join(" | ")}\n`).join(""),
+  link: (label, href) => {
+    const bare = href.replace(/^mailto:/i, "");
+    return label === href || label === bare ? label : `${label} (${bare})`;
+  },
+  html: (source) => source,
+};
 
 /** Escapes text for HTML elements and quoted attributes. */
 export function escapeHtml(text: string): string {
@@ -126,84 +138,6 @@ export function escapeHtml(text: string): string {
     "'": "&#39;",
   };
   return text.replace(/[&<>"']/g, (sign) => names[sign] ?? sign);
-}
-
-interface MarkdownBlock {
-  readonly token: Token;
-  readonly inside: readonly MarkdownBlock[];
-}
-
-/** markdown-it limits the depth of blocks (`maxNesting`), so recursion over them is safe. */
-function treeOf(tokens: readonly Token[]): readonly MarkdownBlock[] {
-  const root: MarkdownBlock[] = [];
-  const open = [root];
-  for (const token of tokens) {
-    const inside: MarkdownBlock[] = [];
-    if (token.nesting >= 0) open.at(-1)?.push({ token, inside });
-    if (token.nesting > 0) open.push(inside);
-    if (token.nesting < 0) open.pop();
-  }
-  return root;
-}
-
-function blocks(all: readonly MarkdownBlock[]): string {
-  return all.map(block).join("");
-}
-
-function block({ token, inside }: MarkdownBlock): string {
-  switch (token.type) {
-    case "heading_open":
-    case "paragraph_open":
-      return `${blocks(inside)}\n\n`;
-    case "inline":
-      return inline(token.children ?? []);
-    case "fence":
-    case "code_block":
-      return `${indent(token.content.replace(/\n$/, ""), "    ")}\n\n`;
-    case "blockquote_open":
-      return `${indent(blocks(inside).trim(), "| ")}\n\n`;
-    case "bullet_list_open":
-    case "ordered_list_open":
-      return `${list(token, inside)}\n`;
-    case "table_open":
-      return `${blocks(inside)}\n`;
-    case "tr_open":
-      return `${inside.map((cell) => blocks(cell.inside)).join(" | ")}\n`;
-    case "hr":
-      return "* * *\n\n";
-    default:
-      return inside.length > 0 ? blocks(inside) : token.content;
-  }
-}
-
-function list(token: Token, items: readonly MarkdownBlock[]): string {
-  const first = Number(token.attrGet("start") ?? 1);
-  const ordered = token.type === "ordered_list_open";
-  return items
-    .map((item, index) => {
-      const sign = ordered ? `${first + index}. ` : "- ";
-      const body = blocks(item.inside)
-        .trim()
-        .replace(/\n{2,}/g, "\n");
-      return `${sign}${indent(body, " ".repeat(sign.length)).trimStart()}\n`;
-    })
-    .join("");
-}
-
-/** Spans may nest without a limit, so this is a loop without recursion. */
-function inline(spans: readonly Token[]): string {
-  const said: string[] = [];
-  let link = { at: 0, href: "" };
-  for (const token of spans) {
-    if (token.type === "link_open") link = { at: said.length, href: String(token.attrGet("href") ?? "") };
-    else if (token.type === "softbreak" || token.type === "hardbreak") said.push("\n");
-    else if (token.type === "link_close") {
-      const label = said.splice(link.at).join("");
-      const bare = link.href.replace(/^mailto:/i, "");
-      said.push(label === link.href || label === bare ? label : `${label} (${bare})`);
-    } else said.push(token.content);
-  }
-  return said.join("");
 }
 
 function indent(text: string, by: string): string {
@@ -218,6 +152,8 @@ const timeLimitMs = 5000;
 const heapLimitMb = 64;
 
 const entry = new URL(import.meta.url);
+/** A worker does not inherit the condition under which the contract resolves to its source. */
+const execArgv = entry.pathname.endsWith(".ts") ? ["--conditions=source"] : [];
 
 if (!isMainThread && isRenderJob(workerData))
   parentPort?.postMessage(renderMarkdown(workerData.markdown), []);
@@ -240,7 +176,7 @@ export async function prepare(
   if (text.length <= shortLimit || text.length > markdownLimit || signal.aborted) return null;
   const worker = new Worker(limits.source, {
     name: "markdown",
-    execArgv: [],
+    execArgv,
     env: {},
     workerData: { markdown: text },
     resourceLimits: { maxOldGenerationSizeMb: heapLimitMb, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 },

@@ -1,7 +1,7 @@
 // Converts the agent's Markdown to plain text as a person types it on a phone: no markup, links followed by
 // their URL.
 
-import type { Token } from "markdown-it";
+import { type MarkdownStyle, markdownText } from "bridgehead/contract";
 import MarkdownIt from "markdown-it";
 
 /** Markdown longer than this many characters is sent unchanged. This bounds the work inside the
@@ -18,101 +18,28 @@ markdownIt.validateLink = () => true;
 export function toPlain(markdown: string): string {
   if (markdown.length > markdownLimit) return markdown;
   try {
-    return blocks(treeOf(markdownIt.parse(markdown, {})))
-      .replace(/\n{3,}/g, "\n\n")
-      .trim();
+    return markdownText(markdownIt.parse(markdown, {}), style);
   } catch {
     return markdown;
   }
 }
 
-interface PlainBlock {
-  readonly token: Token;
-  readonly inside: readonly PlainBlock[];
-}
-
-/** Returns the tree of blocks. markdown-it limits its depth (`maxNesting`), so recursion over it is
- *  safe. */
-function treeOf(tokens: readonly Token[]): readonly PlainBlock[] {
-  const root: PlainBlock[] = [];
-  const open = [root];
-  for (const token of tokens) {
-    const inside: PlainBlock[] = [];
-    if (token.nesting >= 0) open.at(-1)?.push({ token, inside });
-    if (token.nesting > 0) open.push(inside);
-    if (token.nesting < 0) open.pop();
-  }
-  return root;
-}
-
-const blocks = (all: readonly PlainBlock[]): string => all.map(block).join("");
-
-function block({ token, inside }: PlainBlock): string {
-  switch (token.type) {
-    case "hr":
-      return "\n";
-    case "fence":
-    case "code_block":
-      return `${token.content}\n`;
-    case "blockquote_open":
-      return `${blocks(inside).trim()}\n\n`;
-    case "bullet_list_open":
-    case "ordered_list_open":
-      return `${list(token, inside)}\n`;
-    case "table_open":
-      return `${table(inside)}\n`;
-    case "heading_open":
-    case "paragraph_open":
-      return `${blocks(inside)}\n\n`;
-    case "inline":
-      return inline(token.children ?? []);
-    case "html_block":
-      return visible(token.content);
-    default:
-      return inside.length > 0 ? blocks(inside) : token.content;
-  }
-}
-
-function list(token: Token, items: readonly PlainBlock[]): string {
-  const first = Number(token.attrGet("start") ?? 1);
-  const ordered = token.type === "ordered_list_open";
-  return items
-    .map((item, index) => {
-      const body = blocks(item.inside)
-        .trim()
-        .replace(/\n{2,}/g, "\n");
-      return `${ordered ? `${first + index}. ` : "- "}${body}\n`;
-    })
-    .join("");
-}
-
-/** A row of two columns becomes "name: value". The cells of wider rows are separated by commas. */
-function table(sections: readonly PlainBlock[]): string {
-  const [header, ...rows] = sections.flatMap(({ inside }) => inside.map(cellsOf));
-  if (header?.length === 2) return rows.map((cells) => `${cells.join(": ")}\n`).join("");
-  return [header ?? [], ...rows].map((cells) => `${cells.join(", ")}\n`).join("");
-}
-
-const cellsOf = ({ inside }: PlainBlock): readonly string[] => inside.map((cell) => blocks(cell.inside));
-
-/** Renders inline tokens in one loop, without recursion, because their nesting has no limit. */
-function inline(spans: readonly Token[]): string {
-  const said: string[] = [];
-  let link = { at: 0, href: "" };
-  for (const token of spans) {
-    if (token.type === "link_open") link = { at: said.length, href: String(token.attrGet("href") ?? "") };
-    else if (token.type === "softbreak" || token.type === "hardbreak") said.push("\n");
-    else if (token.type === "html_inline") said.push(visible(token.content));
-    else if (token.type === "link_close") said.push(linked(said.splice(link.at).join(""), link.href));
-    else said.push(token.content);
-  }
-  return said.join("").replaceAll("\u00a0", " ");
-}
-
-function linked(label: string, href: string): string {
-  const bare = href.replace(/^(mailto|tel):/i, "");
-  return !allowedLink.test(href) || label === href || label === bare ? label : `${label} (${bare})`;
-}
+const style: MarkdownStyle = {
+  rule: "\n",
+  code: (content) => `${content}\n`,
+  quote: (text) => text,
+  item: (sign, text) => sign + text,
+  /** A row of two columns becomes "name: value". The cells of wider rows are separated by commas. */
+  table: ([header = [], ...rows]) =>
+    header.length === 2
+      ? rows.map((cells) => `${cells.join(": ")}\n`).join("")
+      : [header, ...rows].map((cells) => `${cells.join(", ")}\n`).join(""),
+  link: (label, href) => {
+    const bare = href.replace(/^(mailto|tel):/i, "");
+    return !allowedLink.test(href) || label === href || label === bare ? label : `${label} (${bare})`;
+  },
+  html: visible,
+};
 
 /** Returns the text of HTML: `<br>` becomes a line break, other tags are removed. */
 function visible(html: string): string {

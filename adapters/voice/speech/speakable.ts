@@ -1,6 +1,6 @@
 // Splits a reply into sentences for speech, and limits how many are spoken at once.
 
-import type { Token } from "markdown-it";
+import { type MarkdownBlock, type MarkdownToken, markdownBlocks } from "bridgehead/contract";
 import MarkdownIt from "markdown-it";
 import { type Phrases, primary } from "./phrases.ts";
 import { allAbbreviations, allClosings, numbered, type SpeechWords, wordsOf } from "./words.ts";
@@ -222,11 +222,6 @@ export type Passage = string;
 const markdownIt = new MarkdownIt({ html: true });
 markdownIt.validateLink = () => true;
 
-interface SpokenBlock {
-  readonly token: Token;
-  readonly inside: readonly SpokenBlock[];
-}
-
 /** Returns the passages of a Markdown text. Omitted: code blocks, pictures, rules, HTML tags, struck-out text. A
  *  text that fails to parse is returned as one passage. The caller of this function bounds the length. */
 function passages(markdown: string): readonly Passage[] {
@@ -235,26 +230,13 @@ function passages(markdown: string): readonly Passage[] {
 
 function passagesOf(markdown: string): readonly Passage[] {
   try {
-    return treeOf(markdownIt.parse(markdown, {})).flatMap(ofBlock);
+    return markdownBlocks(markdownIt.parse(markdown, {})).flatMap(ofBlock);
   } catch {
     return [markdown];
   }
 }
 
-/** Builds the block tree. markdown-it bounds its depth (`maxNesting`), so that recursion over blocks is safe. */
-function treeOf(tokens: readonly Token[]): readonly SpokenBlock[] {
-  const root: SpokenBlock[] = [];
-  const open = [root];
-  for (const token of tokens) {
-    const inside: SpokenBlock[] = [];
-    if (token.nesting >= 0) open.at(-1)?.push({ token, inside });
-    if (token.nesting > 0) open.push(inside);
-    if (token.nesting < 0) open.pop();
-  }
-  return root;
-}
-
-function ofBlock({ token, inside }: SpokenBlock): readonly Passage[] {
+function ofBlock({ token, inside }: MarkdownBlock): readonly Passage[] {
   switch (token.type) {
     case "inline":
       return [inline(token.children ?? [])];
@@ -274,7 +256,7 @@ function ofBlock({ token, inside }: SpokenBlock): readonly Passage[] {
 }
 
 /** Short items become one comma-separated enumeration. Long items become separate sentences. */
-function ofList(token: Token, list: readonly SpokenBlock[]): readonly Passage[] {
+function ofList(token: MarkdownToken, list: readonly MarkdownBlock[]): readonly Passage[] {
   const items = list.map((item) => item.inside.flatMap(ofBlock).filter((part) => part.trim() !== ""));
   const brief = items.every((parts) => parts.length === 1 && isBrief(parts[0] ?? ""));
   if (brief && items.length > 1) return [items.map(([part]) => (part ?? "").trim()).join(", ")];
@@ -286,7 +268,7 @@ function ofList(token: Token, list: readonly SpokenBlock[]): readonly Passage[] 
 const isBrief = (part: string): boolean => !/[.!?:;]/.test(part) && part.trim().split(/\s+/).length <= 8;
 
 /** Returns each row with its column names: `Monday: open 9 to 5, closed for lunch 12 to 1`. */
-function ofTable(sections: readonly SpokenBlock[]): readonly Passage[] {
+function ofTable(sections: readonly MarkdownBlock[]): readonly Passage[] {
   const [heads = [], ...rows] = sections.flatMap((section) =>
     section.inside.map((row) => row.inside.map((cell) => cell.inside.flatMap(ofBlock).join("").trim())),
   );
@@ -300,7 +282,7 @@ function ofTable(sections: readonly SpokenBlock[]): readonly Passage[] {
 
 /** Returns the text of inline spans. A link keeps its text without its URL; a bare URL is plain text. Spans may be
  *  nested without limit, so this is one loop without recursion. */
-function inline(spans: readonly Token[]): string {
+function inline(spans: readonly MarkdownToken[]): string {
   const said: string[] = [];
   let struck = 0;
   for (const { type, content } of spans) {

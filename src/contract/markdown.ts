@@ -1,0 +1,110 @@
+// Converts the Markdown of a reply, parsed by markdown-it, for channels that have no markup of their own. The package
+// does not depend on markdown-it: an adapter passes the tokens of its own parser.
+
+/** A token of markdown-it, as far as it is used here. */
+export interface MarkdownToken {
+  readonly type: string;
+  /** 1 opens a block, -1 closes it, 0 is complete. */
+  readonly nesting: number;
+  readonly content: string;
+  readonly children: readonly MarkdownToken[] | null;
+  attrGet(name: string): string | number | null;
+}
+
+/** A block and the blocks inside it. */
+export interface MarkdownBlock<Token extends MarkdownToken = MarkdownToken> {
+  readonly token: Token;
+  readonly inside: readonly MarkdownBlock<Token>[];
+}
+
+/** Returns the tree of blocks. markdown-it limits its depth (`maxNesting`), so recursion over it is safe. The spans
+ *  inside a block (`children`) may nest without a limit: read them in a loop. */
+export function markdownBlocks<Token extends MarkdownToken>(
+  tokens: readonly Token[],
+): readonly MarkdownBlock<Token>[] {
+  const root: MarkdownBlock<Token>[] = [];
+  const open = [root];
+  for (const token of tokens) {
+    const inside: MarkdownBlock<Token>[] = [];
+    if (token.nesting >= 0) open.at(-1)?.push({ token, inside });
+    if (token.nesting > 0) open.push(inside);
+    if (token.nesting < 0) open.pop();
+  }
+  return root;
+}
+
+/** How `markdownText` renders what channels show differently. */
+export interface MarkdownStyle {
+  /** A horizontal rule. */
+  readonly rule: string;
+  code(content: string): string;
+  quote(text: string): string;
+  /** `sign`: `- ` or `2. `. */
+  item(sign: string, text: string): string;
+  /** `rows`: the cells of each row, the header first. */
+  table(rows: readonly (readonly string[])[]): string;
+  link(label: string, href: string): string;
+  /** Raw HTML, for a parser with `html: true`. */
+  html(source: string): string;
+}
+
+/** Returns readable text. Markup of headings and emphasis is removed; lists keep dashes and numbers. */
+export function markdownText(tokens: readonly MarkdownToken[], style: MarkdownStyle): string {
+  const blocks = (all: readonly MarkdownBlock[]): string => all.map(block).join("");
+
+  function block({ token, inside }: MarkdownBlock): string {
+    switch (token.type) {
+      case "heading_open":
+      case "paragraph_open":
+        return `${blocks(inside)}\n\n`;
+      case "inline":
+        return inline(token.children ?? [], style);
+      case "fence":
+      case "code_block":
+        return style.code(token.content);
+      case "blockquote_open":
+        return `${style.quote(blocks(inside).trim())}\n\n`;
+      case "bullet_list_open":
+      case "ordered_list_open":
+        return `${list(token, inside)}\n`;
+      case "table_open":
+        return `${style.table(inside.flatMap((section) => section.inside.map(cellsOf)))}\n`;
+      case "html_block":
+        return style.html(token.content);
+      case "hr":
+        return style.rule;
+      default:
+        return inside.length > 0 ? blocks(inside) : token.content;
+    }
+  }
+
+  const cellsOf = ({ inside }: MarkdownBlock): readonly string[] => inside.map((cell) => blocks(cell.inside));
+
+  function list(token: MarkdownToken, items: readonly MarkdownBlock[]): string {
+    const first = Number(token.attrGet("start") ?? 1);
+    const ordered = token.type === "ordered_list_open";
+    const text = ({ inside }: MarkdownBlock) =>
+      blocks(inside)
+        .trim()
+        .replace(/\n{2,}/g, "\n");
+    return items
+      .map((item, at) => `${style.item(ordered ? `${first + at}. ` : "- ", text(item))}\n`)
+      .join("");
+  }
+
+  return blocks(markdownBlocks(tokens))
+    .replace(/\n{3,}/g, "\n\n")
+    .trim();
+}
+
+function inline(spans: readonly MarkdownToken[], style: MarkdownStyle): string {
+  const shown: string[] = [];
+  let link = { at: 0, href: "" };
+  for (const token of spans) {
+    if (token.type === "link_open") link = { at: shown.length, href: String(token.attrGet("href") ?? "") };
+    else if (token.type === "link_close") shown.push(style.link(shown.splice(link.at).join(""), link.href));
+    else if (token.type === "softbreak" || token.type === "hardbreak") shown.push("\n");
+    else shown.push(token.type === "html_inline" ? style.html(token.content) : token.content);
+  }
+  return shown.join("");
+}
