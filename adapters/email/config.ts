@@ -95,7 +95,7 @@ const imap = z
     idle: duration
       .prefault("4m")
       .describe("How often is IDLE renewed? Some providers close idle connections early."),
-    sweep: duration
+    poll: duration
       .prefault("60s")
       .describe("How often is the mailbox polled for mail that IDLE did not announce?"),
     ca,
@@ -266,7 +266,7 @@ export const config = z
       ),
     attachments,
     sender_auth: senderAuth,
-    robots: z
+    automatic_senders: z
       .array(addressOrDomain)
       .prefault([])
       .describe("Which automatic senders are answered? Addresses, or @domain."),

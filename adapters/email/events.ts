@@ -23,7 +23,7 @@ import { type Author, authorOf, type Identity, identity } from "./parties.ts";
 /** The keys of the configuration that decide about a message. */
 export type EventConfig = Pick<
   EmailConfig,
-  "accept_lists" | "attachments" | "bcc" | "contact_forms" | "robots" | "sender_auth"
+  "accept_lists" | "attachments" | "bcc" | "contact_forms" | "automatic_senders" | "sender_auth"
 >;
 
 export interface EventContext {
@@ -90,7 +90,7 @@ export function understand(reading: EventContext, arrival: Arrival, parsed: Pars
     {
       addresses: self.addresses,
       isOurs: (messageId) => self.keyOf(messageId) !== null,
-      robots: config.robots,
+      automaticSenders: config.automatic_senders,
       lists: config.accept_lists,
       bccAllowed: config.bcc === "answer",
       ...(author.via === "direct"

@@ -57,7 +57,7 @@ export async function examine(
 
 function capabilities(client: ImapFlow, { imap, mark }: EmailConfig): ChannelFinding[] {
   const wanted = [
-    ["IDLE", `new mail is found by polling every ${imap.sweep / 1000} s only`],
+    ["IDLE", `new mail is found by polling every ${imap.poll / 1000} s only`],
     ...(mark.with === "move" ? [["MOVE", "moved mail is copied and deleted"] as const] : []),
     ["UIDPLUS", "copies of sent mail are found by a search"],
   ] as const;

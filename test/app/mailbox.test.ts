@@ -120,7 +120,7 @@ describeReal("the mailbox and the line to it", missing, () => {
   it.concurrent("answers nothing twice and loses nothing when the mailbox counts anew", async ({
     onTestFinished,
   }) => {
-    const channel = { imap: { sweep: "2s" } };
+    const channel = { imap: { poll: "2s" } };
     const world = await openWorld(onTestFinished, { dovecot, user: "validity", channel });
     const letters = [await world.write(), await world.write({ from: "ben@customer.example" })];
     await world.settled(letters);
@@ -141,7 +141,7 @@ describeReal("the mailbox and the line to it", missing, () => {
   }) => {
     const proxy = await startTcpProxy(dovecot.port);
     onTestFinished(() => proxy.close());
-    const channel = { imap: { port: proxy.port, sweep: "2s" } };
+    const channel = { imap: { port: proxy.port, poll: "2s" } };
     const world = await openWorld(onTestFinished, { dovecot, user: "halfopen", channel });
     const first = await world.write();
     await world.settled([first]);

@@ -211,7 +211,7 @@ describe("check (review 28)", () => {
   });
 
   it("takes the same durations and sizes in every block", async () => {
-    const written = `${mail.replace("password:", "idle: 1.5m, sweep: 0.5m, password:")}    max_age: 1.5d
+    const written = `${mail.replace("password:", "idle: 1.5m, poll: 0.5m, password:")}    max_age: 1.5d
     debounce: 1.5s
     max_size: 1.5MB
 ${sms}    validity: 1.5h

@@ -68,7 +68,7 @@ it(
           adapter: "email",
           agent: "support",
           address: office,
-          imap: { ...login, port: server.imapPort, sweep: "1s" },
+          imap: { ...login, port: server.imapPort, poll: "1s" },
           smtp: { ...login, port: server.smtpPort, login: false },
           sent_folder: "none",
         },

@@ -39,7 +39,12 @@ const personal = (text: string) => ({
 const server = { host: "127.0.0.1", tls: "none" } as const;
 const email = emailConfig.parse({ imap: { ...server, user: "a@example.com", password: "x" }, smtp: server });
 const self = identity("a@example.com", []);
-const own = { addresses: ["a@example.com"], isOurs: () => false, robots: ["b@c.d"], bccAllowed: true };
+const own = {
+  addresses: ["a@example.com"],
+  isOurs: () => false,
+  automaticSenders: ["b@c.d"],
+  bccAllowed: true,
+};
 const [draft] = compose(email, self, replyWith("a@b.c"));
 
 export const emailCases: Cases = {

@@ -71,7 +71,7 @@ async function attempt(
     maxIdleTime: imap.idle,
     connectionTimeout: 30_000,
     greetingTimeout: 16_000,
-    socketTimeout: Math.max(60_000, imap.sweep * 3),
+    socketTimeout: Math.max(60_000, imap.poll * 3),
     maxLineLength: framing,
     maxLiteralSize: maxSource + framing,
     maxResponseSize: maxSource + 2 * framing,

@@ -268,8 +268,8 @@ interface Unread {
 
 /** Copies what the worker needs of the configuration, so that no secret is sent to it. */
 function eventConfigOf(config: EmailConfig): EventRequest["config"] {
-  const { accept_lists, attachments, bcc, contact_forms, robots, sender_auth } = config;
-  return { accept_lists, attachments, bcc, contact_forms, robots, sender_auth };
+  const { accept_lists, attachments, automatic_senders, bcc, contact_forms, sender_auth } = config;
+  return { accept_lists, attachments, automatic_senders, bcc, contact_forms, sender_auth };
 }
 
 /** Returns the event of a message that was not read: too large, not available, or not parsable. `raw` is

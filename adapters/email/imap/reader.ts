@@ -78,7 +78,7 @@ async function oneConnection(
   const within = AbortSignal.any([signal, ending.signal]);
   const connection = await openConnection(options.connection, signal);
   const { client } = connection;
-  const interval = Math.min(options.connection.imap.sweep, options.connection.imap.idle, options.idleLimit);
+  const interval = Math.min(options.connection.imap.poll, options.connection.imap.idle, options.idleLimit);
   const dog = watchdog(channel.clock, interval, within, () => client.close());
   const reading = readOn({
     ...options,

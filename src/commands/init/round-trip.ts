@@ -25,7 +25,7 @@ export async function roundTrip(
   const quiet = {
     mark: { with: "none" },
     sent_folder: "none",
-    imap: { ...block.imap, sweep: `${initLookup}ms` },
+    imap: { ...block.imap, poll: `${initLookup}ms` },
   };
   const adapter = await createMailAdapter(
     { ...block, ...quiet },

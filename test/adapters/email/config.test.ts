@@ -12,7 +12,7 @@ const problems = (block: unknown) =>
 describe("the block of an e-mail channel", () => {
   it("needs no more than servers and a login", () => {
     expect(config.parse({ imap, smtp })).toMatchObject({
-      imap: { port: 993, tls: "implicit", mailbox: "INBOX", idle: 240_000, sweep: 60_000 },
+      imap: { port: 993, tls: "implicit", mailbox: "INBOX", idle: 240_000, poll: 60_000 },
       smtp: { port: 465, tls: "implicit", connections: 5, timeout: 120_000 },
       reply: "sender",
       mark: { with: "keyword", keyword: "$Bridgehead" },
@@ -36,13 +36,13 @@ describe("the block of an e-mail channel", () => {
     [{ imap: { ...imap, user: "support" }, smtp }, /address: .*address must be given/],
     [{ imap: { ...imap, user: "support" }, smtp, address: "support@example.com" }, null],
     [{ imap, smtp, sender_auth: { mode: "require", by: "header" } }, /sender_auth\.server/],
-    [{ imap: { ...imap, sweep: "soon" }, smtp }, /imap\.sweep: .*"30s"/],
+    [{ imap: { ...imap, poll: "soon" }, smtp }, /imap\.poll: .*"30s"/],
     [{ imap, smtp, max_size: "large" }, /max_size: .*"25MB"/],
     [{ imap, smtp, surprise: 1 }, /surprise/],
     [{ imap: { ...imap, passwort: 1 }, smtp }, /passwort/],
     [{ imap, smtp, aliases: ["no address"] }, /aliases\.0/],
     [{ imap, smtp, mark: { with: "keyword", keyword: "a) b" } }, /mark\.keyword/],
-    [{ imap, smtp, robots: ["@github.com", "bot@example.com"] }, null],
+    [{ imap, smtp, automatic_senders: ["@github.com", "bot@example.com"] }, null],
   ])("%j", (block, expected) => {
     const found = problems(block).join("\n");
     if (expected === null) expect(found).toBe("");

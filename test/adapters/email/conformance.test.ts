@@ -38,7 +38,7 @@ async function start(): Promise<Peer> {
       const server = { host: "127.0.0.1", tls: "none", user, password };
       return {
         address: "support@example.com",
-        imap: { ...server, port: imapLine.port, sweep: "60s" },
+        imap: { ...server, port: imapLine.port, poll: "60s" },
         smtp: { ...server, port: smtpLine.port, timeout: "30s" },
         provider_files_sent: true,
         body_marker: false,

@@ -47,7 +47,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
 
   it("notices a line that is open at one end only", async () => {
     const proxy = await startTcpProxy(dovecot.port);
-    const { channel, box, supervised } = boxes.open({}, { port: proxy.port, sweep: "2s" });
+    const { channel, box, supervised } = boxes.open({}, { port: proxy.port, poll: "2s" });
     await ready(channel);
     proxy.swallow();
     await dovecot.deliver(box, mail(1));
@@ -61,7 +61,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
   });
 
   it("does not read on over a hanging commit for ever", async () => {
-    const { channel, box, supervised } = boxes.open({}, { sweep: "1s" });
+    const { channel, box, supervised } = boxes.open({}, { poll: "1s" });
     await ready(channel);
     channel.hold();
     await dovecot.deliver(box, mail(1));

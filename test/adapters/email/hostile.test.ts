@@ -123,7 +123,7 @@ describeReal("hostile mail", missing, () => {
     // The cursor stays before the mail that could not be read; a new start does not bring the other one again.
     expect(channel.cursor).toContain('"uid":0');
     await supervised.stop();
-    const again = boxes.open({}, { sweep: "1s" }, channel, box);
+    const again = boxes.open({}, { poll: "1s" }, channel, box);
     await arrived(channel, 2);
     await again.supervised.stop();
     expect(channel.messages[1]).toMatchObject({
@@ -238,7 +238,7 @@ describeReal("hostile mail", missing, () => {
 
   it("waits for a name server that does not answer, but not for ever", async () => {
     const dns = [`127.0.0.1:${await freePort()}`];
-    const { channel, box } = boxes.open({ sender_auth: { mode: "require", dns } }, { sweep: "1s" });
+    const { channel, box } = boxes.open({ sender_auth: { mode: "require", dns } }, { poll: "1s" });
     await ready(channel);
     await dovecot.deliver(box, mail("x"));
     await channel.until("settled", (c) => c.messages.length > 0);

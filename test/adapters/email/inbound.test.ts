@@ -231,7 +231,7 @@ describeReal("reading a mailbox", missing, () => {
   });
 
   it("looks by itself for mail that was never announced", async () => {
-    const { channel, box } = open({}, { sweep: "1s" });
+    const { channel, box } = open({}, { poll: "1s" });
     await ready(channel);
     const client = await dovecot.connect(box);
     await client.append("INBOX", Buffer.from(mail(1).replaceAll("\n", "\r\n")));

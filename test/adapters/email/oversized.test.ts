@@ -156,7 +156,7 @@ describeReal("messages larger than max_size (review 17)", missing, () => {
   it("are settled when the sender's domain can never be checked, and keep no other mail waiting", async () => {
     const { channel, box } = boxes.open(
       { max_size: "200KB", sender_auth: { mode: "require", by: "header", server: "mx.example.com" } },
-      { sweep: "300ms" },
+      { poll: "300ms" },
     );
     await ready(channel);
     const results = (verdict: string) => ({

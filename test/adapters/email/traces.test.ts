@@ -162,7 +162,7 @@ describeReal("traces in a mailbox", missing, () => {
       for (const n of ["one", "two"]) await dovecot.deliver(box, mail(n));
       const silent = await startSilentSent(dovecot.port);
       try {
-        const server = { port: silent.port, sweep: "1s" } as Settings["imap"];
+        const server = { port: silent.port, poll: "1s" } as Settings["imap"];
         const { channel } = boxes.open({ mark: { with: "none" } }, server, behind(), box);
         await arrived(channel, 2, 15_000);
         await ready(channel);
@@ -186,9 +186,9 @@ describeReal("traces in a mailbox", missing, () => {
   describe("of another daemon on the mailbox (review 7)", () => {
     it("are reported on both sides", async () => {
       const box = boxes.fresh();
-      const sweep = { sweep: "1s" } as Partial<Settings["imap"]>;
-      const one = boxes.open({}, sweep, recordingChannel({ mark: "daemonone0" }), box).channel;
-      const two = boxes.open({}, sweep, recordingChannel({ mark: "daemontwo0" }), box).channel;
+      const often = { poll: "1s" } as Partial<Settings["imap"]>;
+      const one = boxes.open({}, often, recordingChannel({ mark: "daemonone0" }), box).channel;
+      const two = boxes.open({}, often, recordingChannel({ mark: "daemontwo0" }), box).channel;
       await Promise.all([ready(one), ready(two)]);
       expect([one.warnings.has(other), two.warnings.has(other)]).toEqual([false, false]);
       for (let n = 0; n < 4; n++) await dovecot.deliver(box, mail(n));
@@ -199,8 +199,8 @@ describeReal("traces in a mailbox", missing, () => {
 
     it("are no alarm after a restore: marks from before count for nothing", async () => {
       const box = boxes.fresh();
-      const sweep = { sweep: "1s" } as Partial<Settings["imap"]>;
-      const before = boxes.open({}, sweep, recordingChannel({ mark: "earlier000" }), box);
+      const often = { poll: "1s" } as Partial<Settings["imap"]>;
+      const before = boxes.open({}, often, recordingChannel({ mark: "earlier000" }), box);
       await ready(before.channel);
       const { cursor } = before.channel;
       for (let n = 0; n < 4; n++) await dovecot.deliver(box, mail(n));
@@ -210,7 +210,7 @@ describeReal("traces in a mailbox", missing, () => {
         .toBe(4);
       await before.supervised.stop();
       const restored = recordingChannel({ mark: "current000", ownerOf: () => "earlier", cursor });
-      boxes.open({}, sweep, restored, box);
+      boxes.open({}, often, restored, box);
       await arrived(restored, 4);
       await dovecot.deliver(box, mail("new"));
       await arrived(restored, 5);
@@ -231,11 +231,11 @@ describeReal("traces in a mailbox", missing, () => {
 
     it("are reported when the former daemon still runs after the restore", async () => {
       const box = boxes.fresh();
-      const sweep = { sweep: "1s" } as Partial<Settings["imap"]>;
+      const often = { poll: "1s" } as Partial<Settings["imap"]>;
       const restored = recordingChannel({ mark: "current000", ownerOf: () => "earlier" });
-      boxes.open({}, sweep, restored, box);
+      boxes.open({}, often, restored, box);
       await ready(restored);
-      const former = boxes.open({}, sweep, recordingChannel({ mark: "earlier000" }), box).channel;
+      const former = boxes.open({}, often, recordingChannel({ mark: "earlier000" }), box).channel;
       await ready(former);
       for (let n = 0; n < 4; n++) await dovecot.deliver(box, mail(n));
       await Promise.all([arrived(restored, 4), arrived(former, 4)]);

@@ -150,7 +150,7 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
     adapter: "email",
     agent: "support",
     address: office,
-    imap: { ...login, user: mailbox.user, port: mailbox.imap, sweep: "20s" },
+    imap: { ...login, user: mailbox.user, port: mailbox.imap, poll: "20s" },
     smtp: { ...login, user: mailbox.user, port: mailbox.smtp, login: false },
     sent_folder: "none",
     caps: { sender: [], conversation: [], channel: [] },

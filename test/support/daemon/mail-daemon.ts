@@ -166,7 +166,7 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
             port: dovecot.port,
             user,
             password: "${env:MAIL_PASSWORD}",
-            sweep: "10s",
+            poll: "10s",
             ...imap,
           },
           smtp: { ...server, port: smtp.port, login: false, ...out },

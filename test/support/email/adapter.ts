@@ -23,7 +23,7 @@ export function settingsFor(imapPort: number, smtpPort: number, more: Partial<Se
     address: "support@example.com",
     sent_folder: "none",
     ...more,
-    imap: { ...server, port: imapPort, user: "support", password: "secret", sweep: "30s", ...more.imap },
+    imap: { ...server, port: imapPort, user: "support", password: "secret", poll: "30s", ...more.imap },
     smtp: { ...server, port: smtpPort, timeout: "5s", ...more.smtp },
   });
 }

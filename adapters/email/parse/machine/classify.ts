@@ -13,7 +13,7 @@ export interface OwnIdentity {
   /** True when we created this Message-ID. */
   isOurs(messageId: string): boolean;
   /** Automatic senders that are answered like people: addresses, or `@domain`. */
-  readonly robots: readonly string[];
+  readonly automaticSenders: readonly string[];
   /** Groups, lists and forwarders whose messages are answered (`accept_lists`): addresses. */
   readonly lists?: readonly string[];
   /** Set when From is not the author's address but that of a contact form or an accepted list (`Author`). */
@@ -36,14 +36,14 @@ type Refused = Extract<MachineFinding, { kind: "refused" }>;
 
 /** Returns a person's message, a refusal, or a delivery report about one of our messages. */
 export function classify(mail: Mail, own: OwnIdentity): MachineFinding {
-  const robot = mail.from.length === 1 && isListed(mail.from[0]?.address ?? "", own.robots);
+  const isExpected = mail.from.length === 1 && isListed(mail.from[0]?.address ?? "", own.automaticSenders);
   return (
     ownMail(mail, own) ??
     (mail.report && reportedBounce(mail)) ??
     report(mail) ??
     guessedBounce(mail, (id) => own.isOurs(id)) ??
     forged(mail) ??
-    (robot ? null : machine(mail, own)) ??
+    (isExpected ? null : machine(mail, own)) ??
     unaddressed(mail, own) ??
     held(mail) ?? { kind: "person" }
   );

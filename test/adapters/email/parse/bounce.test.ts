@@ -10,7 +10,7 @@ import { bounce, mail, multipart, reader } from "../../../support/email/mails.ts
 const own: OwnIdentity = {
   addresses: ["support@example.com"],
   isOurs: (id) => id.includes(".bridgehead@example.com"),
-  robots: [],
+  automaticSenders: [],
   bccAllowed: false,
 };
 const { parser, read } = reader();

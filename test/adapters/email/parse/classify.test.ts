@@ -5,7 +5,7 @@ import { bounce, type Fields, html, mail, multipart, reader } from "../../../sup
 const own: OwnIdentity = {
   addresses: ["support@example.com", "hilfe@example.de"],
   isOurs: (id) => id.includes(".bridgehead@example.com"),
-  robots: ["bot@github.example", "@partner.example"],
+  automaticSenders: ["bot@github.example", "@partner.example"],
   bccAllowed: false,
 };
 const { parser, read } = reader();
@@ -367,7 +367,7 @@ describe("mail of people", () => {
     });
   });
   it("a robot's pass does not cover own mail and forgeries", async () => {
-    const generous = { ...own, robots: ["@example.com", "@example.org"] };
+    const generous = { ...own, automaticSenders: ["@example.com", "@example.org"] };
     expect(await finding(mail({ From: "support@example.com" }), generous)).toMatchObject({ code: "own" });
     expect(await finding(mail({ From: ["a@example.org", "b@example.org"] }), generous)).toMatchObject({
       code: "forged-from",

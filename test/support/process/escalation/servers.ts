@@ -280,7 +280,7 @@ channels:
     adapter: email
     agent: support
     address: ${office}
-    imap: { ${login}, port: ${at.imap}, sweep: 1s }
+    imap: { ${login}, port: ${at.imap}, poll: 1s }
     smtp: { ${login}, port: ${at.smtp}, login: false, timeout: ${relayTimeout} }
     first_start: { history: 1h }
     sent_folder: none

@@ -254,7 +254,7 @@ channels:
     adapter: email
     agent: support
     address: support@bridge.test
-    imap: { host: 127.0.0.1, port: ${dovecot.port}, tls: none, user: ${options.user}, password: "\${env:MAIL_PASSWORD}", sweep: 10s }
+    imap: { host: 127.0.0.1, port: ${dovecot.port}, tls: none, user: ${options.user}, password: "\${env:MAIL_PASSWORD}", poll: 10s }
     smtp: { host: 127.0.0.1, port: ${peer.port}, tls: none, login: false }
     first_start: { history: 1h }
     sent_folder: ${options.copies ? "auto" : "none"}
