@@ -1,38 +1,28 @@
 // bridgehead console: prints a link that logs a browser in to the web console, once. Writes the link's hash to the store,
 // which the running daemon reads.
 
-import { resolve } from "node:path";
 import { loadConsole } from "../config/index.ts";
 import { createLoginLink } from "../console/session.ts";
 import { askHealth } from "../http/health.ts";
 import { standardTiming } from "../ops/timing.ts";
-import type { Io } from "./io.ts";
-import { exitCodes, problemLine } from "./io.ts";
-import { useStore } from "./store/open.ts";
+import { exitCodes, fail, type Io } from "./io.ts";
+import { load, useStore } from "./store/open.ts";
 
 export interface ConsoleCommandOptions {
   readonly config: string;
   readonly json?: boolean;
 }
 
-export async function run(options: ConsoleCommandOptions, io: Io): Promise<number> {
-  const loaded = await loadConsole(resolve(io.cwd, options.config), { env: io.env });
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) io.err(problemLine(problem));
-    return exitCodes.config;
-  }
+export async function printLoginLink(options: ConsoleCommandOptions, io: Io): Promise<number> {
+  const loaded = await load(loadConsole, options, io);
   const { enabled, listen, public_url: publicUrl } = loaded.console;
-  if (!enabled) {
-    io.err(`the console is disabled: remove console.enabled from ${loaded.file} and restart the daemon`);
-    return exitCodes.failed;
-  }
-  if (listen.port === 0) {
-    io.err(`the console's port is only known to the daemon's log: set console.listen in ${loaded.file}`);
-    return exitCodes.failed;
-  }
+  if (!enabled)
+    fail(`the console is disabled: remove console.enabled from ${loaded.file} and restart the daemon`);
+  if (listen.port === 0)
+    fail(`the console's port is only known to the daemon's log: set console.listen in ${loaded.file}`);
   const host = listen.host.includes(":") ? `[${listen.host}]` : listen.host;
   const local = `http://${host}:${listen.port}`;
-  return useStore(loaded, io, async (db) => {
+  return useStore(loaded, async (db) => {
     const token = await db.tx((q) => createLoginLink(q, standardTiming.console));
     const url = `${publicUrl ?? local}/login/${token}`;
     const minutes = standardTiming.console.link / 60_000;

@@ -29,7 +29,7 @@ import { advanceGeneration, type Installation, installationWarning } from "../st
 import { overview } from "../store/operators/overview.ts";
 import { answeredBefore, countHeld } from "../store/restored.ts";
 import { forget, type RetentionRules } from "../store/retention.ts";
-import { type Io, problemLine } from "./io.ts";
+import { aborted, type Io, problemLine } from "./io.ts";
 import { type ReloadOutcome, recordReload } from "./reload.ts";
 import { beat } from "./running/heartbeat.ts";
 import { LogLevels } from "./running/log-level.ts";
@@ -68,10 +68,6 @@ export class Daemon {
   async run(): Promise<void> {
     const { notifier, log, io, timing } = this.#options;
     const tasks = taskGroup(io.signal, { clock, log, timing: timing.health });
-    const ended = new Promise<void>((done) => {
-      if (io.signal.aborted) done();
-      io.signal.addEventListener("abort", () => done(), { once: true });
-    });
     let reloading = Promise.resolve();
     io.onHangup(() => {
       reloading = reloading.then(() => this.#reload());
@@ -85,7 +81,7 @@ export class Daemon {
       await notifier.ready(statusText(channels, 0));
       this.#noteReload({ result: "applied", lines: [] });
       this.#startTasks(tasks);
-      await ended;
+      await aborted(io.signal);
     } finally {
       await reloading;
       await tasks.stop();

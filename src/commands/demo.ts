@@ -30,8 +30,7 @@ import {
 import { Playground, type PlaygroundMessage } from "../sandbox/playground.ts";
 import type { Database } from "../store/driver.ts";
 import { stagesOf } from "../store/operators/stages.ts";
-import type { Io } from "./io.ts";
-import { exitCodes } from "./io.ts";
+import { aborted, exitCodes, type Io } from "./io.ts";
 import { consoleContext } from "./run.ts";
 
 export interface DemoOptions {
@@ -42,7 +41,7 @@ export interface DemoOptions {
 }
 
 /** Runs until interrupted; with `once` until the first reply. */
-export async function run({ once = false, open = true }: DemoOptions, io: Io): Promise<number> {
+export async function runDemo({ once = false, open = true }: DemoOptions, io: Io): Promise<number> {
   const password = newToken();
   const onMessage = (message: PlaygroundMessage): void => io.out(messageText(message));
   const playground = await Playground.start({ password, onMessage });
@@ -195,9 +194,3 @@ function openBrowser(url: string): void {
   child.on("error", () => undefined);
   child.unref();
 }
-
-const aborted = (signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener("abort", () => resolve(), { once: true });
-  });

@@ -1,9 +1,7 @@
 // bridgehead escalation: lists escalations and acts on them as the operator. Runs in parallel to the
 // daemon, which sends the enqueued messages.
 
-import { resolve } from "node:path";
 import type { Log } from "bridgehead/contract";
-import { loadAdapter } from "../channels/loader.ts";
 import { loadPolicy } from "../config/index.ts";
 import type { ActionName } from "../domain/policy.ts";
 import { act } from "../escalation/act.ts";
@@ -13,20 +11,24 @@ import { systemClock as clock } from "../ops/clock.ts";
 import { failpoint } from "../ops/failpoints.ts";
 import { standardTiming } from "../ops/timing.ts";
 import type { Database } from "../store/driver.ts";
-import { escalationByNumber, listEscalations, lockEscalations } from "../store/tables/escalations.ts";
-import type { Io } from "./io.ts";
-import { exitCodes, problemLine } from "./io.ts";
-import { useStore } from "./store/open.ts";
+import {
+  type EscalationRow,
+  escalationByNumber,
+  listEscalations,
+  lockEscalations,
+} from "../store/tables/escalations.ts";
+import { exitCodes, fail, type Io } from "./io.ts";
+import { load, useStore } from "./store/open.ts";
 import {
   cleanLines,
   details as detailsText,
   jsonText,
   type ListColumn,
-  listing,
-  relative,
+  printList,
   stamp,
   stateText,
   textWidth,
+  timeColumns,
   when,
   wrapped,
 } from "./text.ts";
@@ -51,20 +53,19 @@ export interface EscalationOptions {
 /** Deduplication window for an identical text. An operator repeats a command whose result is unclear. */
 const { sameText } = standardTiming.commands;
 
-export async function run(options: EscalationOptions, io: Io): Promise<number> {
-  const file = resolve(io.cwd, options.config);
-  const loaded = await loadPolicy(file, { env: io.env, adapters: loadAdapter });
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) io.err(problemLine(problem));
-    return exitCodes.config;
-  }
-  return useStore(loaded, io, async (db) => {
-    if (options.action === "list") return list(db, options, io);
-    const number = Number(options.number);
-    if (!Number.isSafeInteger(number) || number < 1) {
-      io.err(`escalation ${options.action} needs an escalation's number (see escalation list)`);
-      return exitCodes.usage;
+export async function escalation(options: EscalationOptions, io: Io): Promise<number> {
+  const loaded = await load(loadPolicy, options, io);
+  return useStore(loaded, async (db) => {
+    if (options.action === "list") {
+      printList(await db.read((q) => listEscalations(q, options)), columns, options, io);
+      return exitCodes.ok;
     }
+    const number = Number(options.number);
+    if (!Number.isSafeInteger(number) || number < 1)
+      fail(
+        `escalation ${options.action} needs an escalation's number (see escalation list)`,
+        exitCodes.usage,
+      );
     if (options.action === "show") return show(db, number, options, io);
     const kindOf = (channel: string) =>
       loaded.channels.find(({ id, enabled }) => id === channel && enabled)?.platform ?? null;
@@ -72,53 +73,27 @@ export async function run(options: EscalationOptions, io: Io): Promise<number> {
   });
 }
 
-const columns: readonly ListColumn[] = [
-  { head: "NUMBER", right: true },
-  { head: "OPENED (UTC)" },
-  { head: "AGO", right: true },
-  { head: "STATE", state: true },
-  { head: "BY", flexible: true },
-  { head: "CHANNEL" },
-  { head: "CAUSE" },
-  { head: "TOPIC", flexible: true },
-  { head: "REASON", flexible: true },
+const columns: readonly ListColumn<EscalationRow>[] = [
+  { head: "NUMBER", right: true, cell: ({ number }) => number },
+  ...timeColumns<EscalationRow>("OPENED", ({ opened_at }) => opened_at),
+  { head: "STATE", state: true, cell: ({ state }) => state },
+  {
+    head: "BY",
+    flexible: true,
+    cell: ({ state, closed_by, acknowledged_by }) => (state === "closed" ? closed_by : acknowledged_by),
+  },
+  { head: "CHANNEL", cell: ({ channel }) => channel },
+  { head: "CAUSE", cell: ({ cause }) => cause },
+  { head: "TOPIC", flexible: true, cell: ({ topic }) => topic },
+  { head: "REASON", flexible: true, cell: ({ reason }) => reason },
 ];
-
-async function list(db: Database, options: EscalationOptions, io: Io): Promise<number> {
-  const { state, channel, since, limit } = options;
-  const filter = {
-    limit,
-    ...(state === undefined ? {} : { state }),
-    ...(channel === undefined ? {} : { channel }),
-    ...(since === undefined ? {} : { since }),
-  };
-  const rows = await db.read((q) => listEscalations(q, filter));
-  if (options.json) io.out(jsonText(rows));
-  else if (rows.length === 0) io.out("nothing");
-  else {
-    const now = clock.now();
-    const cells = rows.map((row) => [
-      String(row.number),
-      when(row.opened_at),
-      relative(row.opened_at, now).replace(" ago", ""),
-      row.state,
-      (row.state === "closed" ? row.closed_by : row.acknowledged_by) ?? "",
-      row.channel,
-      row.cause,
-      row.topic ?? "",
-      row.reason,
-    ]);
-    io.out(listing(columns, cells, io));
-  }
-  return exitCodes.ok;
-}
 
 async function show(db: Database, number: number, options: EscalationOptions, io: Io): Promise<number> {
   const found = await db.read(async (q) => {
     const row = await escalationByNumber(q, number);
     return row && loadCase(q, row, "whole");
   });
-  if (!found) return unknown(number, io);
+  if (!found) return unknown(number);
   const { details, notifications } = found;
   const { row, person, subject, sources, said } = details;
   if (options.json) {
@@ -185,10 +160,8 @@ async function execute(
   { by, text = "", again = false }: EscalationOptions,
   io: Io,
 ): Promise<number> {
-  if ((action === "note" || action === "reply") && text.trim() === "") {
-    io.err(`escalation ${action} needs --text`);
-    return exitCodes.usage;
-  }
+  if ((action === "note" || action === "reply") && text.trim() === "")
+    fail(`escalation ${action} needs --text`, exitCodes.usage);
   const outcome = await db.tx(async (q) => {
     const found = await escalationByNumber(q, number);
     // The lock prevents concurrent changes.
@@ -201,16 +174,13 @@ async function execute(
     return done;
   });
   failpoint("take.commit", "after", { number });
-  if (outcome === null) return unknown(number, io);
+  if (outcome === null) return unknown(number);
   const once = outcome.repeated ? "; --again repeats it" : "";
   (outcome.done ? io.out : io.err)(`${number}: ${outcome.says}${once}`);
   return outcome.done ? exitCodes.ok : exitCodes.failed;
 }
 
-function unknown(number: number, io: Io): number {
-  io.err(`there is no escalation ${number} (see escalation list)`);
-  return exitCodes.failed;
-}
+const unknown = (number: number): never => fail(`there is no escalation ${number} (see escalation list)`);
 
 /** Discards log records: the output of the command contains the result. */
 const quiet: Log = {

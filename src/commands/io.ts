@@ -41,12 +41,46 @@ export function packageVersion(): string {
   return (JSON.parse(text) as { version: string }).version;
 }
 
-/** Every command file in src/commands exports this interface. */
-export interface Command<Options> {
-  /** Resolves to the exit code. An error that it throws is printed as one line, and `exitCodeOf` maps it
-   *  to a code. */
-  run(options: Options, io: Io): Promise<number>;
+/** A command of the command line. Resolves to the exit code. An error that it throws is printed as one line, and
+ *  `exitCodeOf` maps it to a code. */
+export type Command<Options> = (options: Options, io: Io) => Promise<number>;
+
+/** Ends a command with an exit code. Every line of the message is printed to standard error, without a prefix. */
+export class CommandFailure extends Error {
+  readonly exitCode: number;
+
+  constructor(message: string, exitCode: number) {
+    super(message);
+    this.exitCode = exitCode;
+  }
 }
+
+/** Throws a `CommandFailure`. The code is `failed` unless another is given. */
+export function fail(message: string, exitCode: number = exitCodes.failed): never {
+  throw new CommandFailure(message, exitCode);
+}
+
+/** Runs a command, prints its failure and returns its exit code. */
+export async function runCommand<Options>(
+  command: Command<Options>,
+  options: Options,
+  io: Io,
+): Promise<number> {
+  try {
+    return await command(options, io);
+  } catch (error) {
+    if (!(error instanceof CommandFailure)) throw error;
+    for (const line of error.message.split("\n")) io.err(line);
+    return error.exitCode;
+  }
+}
+
+/** Resolves when the signal aborts. */
+export const aborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
 
 /** Formats text for standard error: with journal priorities when the stream belongs to the journal. */
 export const forStandardError = (text: string, env: Io["env"]): string =>

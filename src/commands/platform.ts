@@ -7,10 +7,9 @@ import { resolve } from "node:path";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
 import { isJournal } from "../ops/systemd.ts";
-import type { Administration, AgentDefinition, AgentFields } from "../platform/index.ts";
-import type { Io } from "./io.ts";
-import { exitCodes } from "./io.ts";
-import { listing } from "./text.ts";
+import type { Administration, AgentFields } from "../platform/index.ts";
+import { aborted, exitCodes, fail, type Io } from "./io.ts";
+import { type ListColumn, printList } from "./text.ts";
 
 export interface PlatformCommandOptions extends AgentOptions {
   readonly what?: "agent";
@@ -20,31 +19,21 @@ export interface PlatformCommandOptions extends AgentOptions {
   readonly allowPrivateWebhooks?: boolean;
 }
 
-export async function run(options: PlatformCommandOptions, io: Io): Promise<number> {
+export async function platform(options: PlatformCommandOptions, io: Io): Promise<number> {
   const { newerFile } = await import("../platform/index.ts");
   try {
     return await (options.what === "agent" ? administer(options, io) : serve(options, io));
   } catch (error) {
     if ((error as { readonly code?: string }).code !== newerFile) throw error;
-    io.err((error as Error).message);
-    return exitCodes.newerSchema;
+    return fail((error as Error).message, exitCodes.newerSchema);
   }
 }
 
 async function serve(options: PlatformCommandOptions, io: Io): Promise<number> {
-  if (options.config === undefined) {
-    io.err("platform needs --config, a file of agents");
-    return exitCodes.usage;
-  }
+  const { config } = options;
+  if (config === undefined) return fail("platform needs --config, a file of agents", exitCodes.usage);
   const { readAgents, startPlatform } = await import("../platform/index.ts");
-  const file = resolve(io.cwd, options.config);
-  let agents: readonly AgentDefinition[];
-  try {
-    agents = readAgents(await readAgentFile(file), options.config);
-  } catch (error) {
-    io.err(error instanceof Error ? error.message : String(error));
-    return exitCodes.config;
-  }
+  const agents = await readable(async () => readAgents(await readAgentFile(resolve(io.cwd, config)), config));
   const log = createLog({
     level: "info",
     format: "auto",
@@ -53,7 +42,7 @@ async function serve(options: PlatformCommandOptions, io: Io): Promise<number> {
     journal: isJournal(io.env["JOURNAL_STREAM"], 2),
   });
   io.onCrash((error) => log.error({ err: error }, "uncaught exception"));
-  const platform = await startPlatform({
+  const running = await startPlatform({
     file: resolve(io.cwd, options.database),
     listen: options.listen,
     agents,
@@ -62,12 +51,9 @@ async function serve(options: PlatformCommandOptions, io: Io): Promise<number> {
     ...(options.publicUrl === undefined ? {} : { publicUrl: options.publicUrl }),
     allowPrivateWebhooks: options.allowPrivateWebhooks ?? false,
   });
-  log.info({ url: platform.url }, "platform listening");
-  await new Promise<void>((stop) => {
-    if (io.signal.aborted) stop();
-    io.signal.addEventListener("abort", () => stop(), { once: true });
-  });
-  await platform.close();
+  log.info({ url: running.url }, "platform listening");
+  await aborted(io.signal);
+  await running.close();
   log.info({}, "stopped");
   return exitCodes.ok;
 }
@@ -84,29 +70,19 @@ export interface AgentOptions {
   readonly json?: boolean;
 }
 
-export async function administer(options: AgentOptions, io: Io): Promise<number> {
+async function administer(options: AgentOptions, io: Io): Promise<number> {
   const { action, agent } = options;
-  if (action === undefined || (agent === undefined && action !== "list")) {
-    io.err("platform agent needs create, update or rotate-key and an agent, or list");
-    return exitCodes.usage;
-  }
+  if (action === undefined || (agent === undefined && action !== "list"))
+    fail("platform agent needs create, update or rotate-key and an agent, or list", exitCodes.usage);
   const { openAdministration } = await import("../platform/index.ts");
-  let fields: AgentFields;
-  try {
-    fields = await fieldsOf(options, io);
-  } catch (error) {
-    io.err(error instanceof Error ? error.message : String(error));
-    return exitCodes.config;
-  }
+  const fields = await readable(() => fieldsOf(options, io));
   const database = resolve(io.cwd, options.database);
   // Opening creates the file. Every action except `create` requires an existing one.
-  if (action !== "create" && !existsSync(database)) {
-    io.err(`there is no platform's file ${database} (name it with --database)`);
-    return exitCodes.failed;
-  }
+  if (action !== "create" && !existsSync(database))
+    fail(`there is no platform's file ${database} (name it with --database)`);
   const administration = openAdministration(database, clock);
   try {
-    if (agent === undefined || action === "list") list(administration, options, io);
+    if (agent === undefined || action === "list") printList(administration.list(), columns, options, io);
     else if (action === "update") tell(administration.update(agent, fields), options, io);
     else if (action === "rotate-key") tell(administration.rotateKey(agent), options, io);
     else tell(administration.create({ ...fields, name: agent }), options, io);
@@ -114,6 +90,15 @@ export async function administer(options: AgentOptions, io: Io): Promise<number>
     administration.close();
   }
   return exitCodes.ok;
+}
+
+/** Fails when a file of agents, or its content, is wrong. */
+async function readable<T>(read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    return fail(error instanceof Error ? error.message : String(error), exitCodes.config);
+  }
 }
 
 /** Reads a YAML file of agents. Rejects with the file's name and a fix when it cannot be read. */
@@ -151,11 +136,9 @@ function tell(done: { readonly id: string; readonly key?: string }, { json }: Ag
   if (done.key !== undefined) io.out(done.key);
 }
 
-function list(administration: Administration, { json }: AgentOptions, io: Io): void {
-  const agents = administration.list();
-  if (json) return io.out(JSON.stringify(agents));
-  if (agents.length === 0) return io.out("nothing");
-  const rows = agents.map(({ id, name, from, key }) => [id, name, from, key]);
-  const columns = [{ head: "ID" }, { head: "NAME" }, { head: "FROM" }, { head: "KEY" }];
-  io.out(listing(columns, rows, io));
-}
+const columns: readonly ListColumn<ReturnType<Administration["list"]>[number]>[] = [
+  { head: "ID", cell: ({ id }) => id },
+  { head: "NAME", cell: ({ name }) => name },
+  { head: "FROM", cell: ({ from }) => from },
+  { head: "KEY", cell: ({ key }) => key },
+];

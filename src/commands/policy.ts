@@ -1,18 +1,15 @@
 // bridgehead policy test: shows which responders an unacknowledged escalation would notify, when, and on
 // which channels. Sends nothing.
 
-import { resolve } from "node:path";
 import type { AgentSettings } from "../agent/calls.ts";
-import { loadAdapter } from "../channels/loader.ts";
 import { loadPolicy } from "../config/index.ts";
 import type { About, Cause, Contact, Policy, Way } from "../domain/policy.ts";
 import { forecast, type PolicyStep, type Spared } from "../domain/policy.ts";
 import { escalationsFor } from "../escalation/webhook/recipients.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { readSettings } from "../store/tables/agents.ts";
-import type { Io } from "./io.ts";
-import { exitCodes, problemLine } from "./io.ts";
-import { useStore } from "./store/open.ts";
+import { CommandFailure, exitCodes, fail, type Io } from "./io.ts";
+import { load, useStore } from "./store/open.ts";
 import { when } from "./text.ts";
 
 export interface PolicyOptions {
@@ -28,34 +25,24 @@ export interface PolicyOptions {
 
 type ReadPolicy = Extract<Awaited<ReturnType<typeof loadPolicy>>, { ok: true }>;
 
-export async function run(options: PolicyOptions, io: Io): Promise<number> {
+export async function testPolicy(options: PolicyOptions, io: Io): Promise<number> {
   const at = options.at === undefined ? clock.now() : instant(options.at);
-  if (at === null) {
-    io.err(`--at ${options.at}: must be a time with its offset, such as 2026-12-24T23:30:00+01:00`);
-    return exitCodes.usage;
-  }
-  const loaded = await loadPolicy(resolve(io.cwd, options.config), { env: io.env, adapters: loadAdapter });
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) io.err(problemLine(problem));
-    return exitCodes.config;
-  }
+  if (at === null)
+    fail(
+      `--at ${options.at}: must be a time with its offset, such as 2026-12-24T23:30:00+01:00`,
+      exitCodes.usage,
+    );
+  const loaded = await load(loadPolicy, options, io);
   const about = aboutOf(options, loaded);
-  if (typeof about === "string") {
-    io.err(about);
-    return exitCodes.usage;
-  }
   const { policy } = loaded;
-  const nobody =
-    policy === null ? `there is no key escalation in ${loaded.file}` : notEscalated(policy, about);
-  if (policy === null || nobody !== null) {
-    io.err(`no responder is notified: ${nobody}`);
-    return exitCodes.failed;
-  }
+  if (policy === null) fail(`no responder is notified: there is no key escalation in ${loaded.file}`);
+  if (!policy.causes.includes(about.cause))
+    fail(`no responder is notified: the cause ${about.cause} is not among escalation.causes`);
   const forecasted = {
     about,
     at,
     policy,
-    recipients: await recipientsOf(loaded, policy, about, io),
+    recipients: await recipientsOf(loaded, policy, about),
     ...forecast(policy, about, at),
   };
   io.out(options.json === true ? JSON.stringify(forecastJson(forecasted)) : forecastText(forecasted));
@@ -68,49 +55,44 @@ function instant(text: string): number | null {
   return Number.isNaN(at) ? null : at;
 }
 
-/** Fills missing options from the configuration: the first channel, and its agent. Returns the reason
- *  when that is impossible. */
-function aboutOf(
-  { topic, agent, channel, cause }: PolicyOptions,
-  { agents, channels }: ReadPolicy,
-): About | string {
+/** Fills missing options from the configuration: the first channel, and its agent. */
+function aboutOf({ topic, agent, channel, cause }: PolicyOptions, { agents, channels }: ReadPolicy): About {
   if (agent !== undefined && !agents.includes(agent))
-    return `there is no agent ${agent}: the file has ${agents.join(", ") || "none"}`;
+    fail(`there is no agent ${agent}: the file has ${agents.join(", ") || "none"}`, exitCodes.usage);
   const fitting = channels.filter((one) => agent === undefined || one.agent === agent);
   const found =
     channels.find(({ id }) => id === channel) ?? fitting.find(({ enabled }) => enabled) ?? fitting[0];
   if (channel !== undefined && found?.id !== channel)
-    return `there is no channel ${channel}: the file has ${channels.map(({ id }) => id).join(", ") || "none"}`;
-  if (!found) return agent === undefined ? "the file has no channel" : `agent ${agent} has no channel`;
+    fail(
+      `there is no channel ${channel}: the file has ${channels.map(({ id }) => id).join(", ") || "none"}`,
+      exitCodes.usage,
+    );
+  if (!found)
+    fail(agent === undefined ? "the file has no channel" : `agent ${agent} has no channel`, exitCodes.usage);
   return { topic: topic ?? null, agent: agent ?? found.agent, channel: found.id, cause };
 }
 
-function notEscalated({ causes }: Policy, { cause }: About): string | null {
-  return causes.includes(cause) ? null : `the cause ${cause} is not among escalation.causes`;
-}
-
 /** Returns the recipients of the agent's own ESCALATION skill, as the daemon last read them. */
-async function recipientsOf(loaded: ReadPolicy, policy: Policy, about: About, io: Io): Promise<Recipients> {
+async function recipientsOf(
+  loaded: ReadPolicy,
+  policy: Policy,
+  { agent, topic }: About,
+): Promise<Recipients> {
   if (!policy.agentRecipients) return { known: true, list: [] };
-  const reasons: string[] = [];
-  let settings: AgentSettings | null = null;
-  const quiet: Io = { ...io, err: (text) => void reasons.push(text) };
   try {
-    await useStore(loaded, quiet, async (db) => {
-      const row = await db.read((q) => readSettings(q, about.agent));
-      if (row) settings = JSON.parse(row.settings) as AgentSettings;
-      else reasons.push(`the settings of agent ${about.agent} were never read: does the daemon run?`);
-      return exitCodes.ok;
-    });
+    const row = await useStore(loaded, (db) => db.read((q) => readSettings(q, agent)));
+    if (!row) fail(`the settings of agent ${agent} were never read: does the daemon run?`);
+    const { escalations: own } = JSON.parse(row.settings) as AgentSettings;
+    if (!own) fail("the daemon has not read them yet");
+    const list = escalationsFor(topic, own).flatMap((one) =>
+      one.recipients.map(({ channel, value }) => ({ topic: one.topic, way: channel, address: value })),
+    );
+    return { known: true, list };
   } catch (error) {
-    reasons.push(`the store cannot be reached: ${(error as Error).message}`);
+    const { message } = error as Error;
+    const reason = error instanceof CommandFailure ? message : `the store cannot be reached: ${message}`;
+    return { known: false, reason };
   }
-  const own = (settings as AgentSettings | null)?.escalations;
-  if (!own) return { known: false, reason: reasons[0] ?? "the daemon has not read them yet" };
-  const list = escalationsFor(about.topic, own).flatMap(({ topic, recipients }) =>
-    recipients.map(({ channel, value }) => ({ topic, way: channel, address: value })),
-  );
-  return { known: true, list };
 }
 
 /** The recipients of the agent's own ESCALATION skill. */

@@ -6,8 +6,7 @@ import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock as clock, newToken } from "../ops/clock.ts";
 import { standardTiming } from "../ops/timing.ts";
-import type { Io } from "./io.ts";
-import { exitCodes } from "./io.ts";
+import { exitCodes, fail, type Io } from "./io.ts";
 
 /** Result of a reload for the operator. */
 export interface ReloadOutcome {
@@ -42,34 +41,25 @@ export function recordReload(env: Io["env"], outcome: ReloadOutcome): void {
   renameSync(`${file}.new`, file);
 }
 
-export async function run(_options: object, io: Io): Promise<number> {
+export async function reloadDaemon(_options: object, io: Io): Promise<number> {
   const file = outcomeFile(io.env);
   const pid = Number(io.env["MAINPID"]);
-  if (file === null || !Number.isSafeInteger(pid) || pid <= 1) {
-    io.err("reload is run by the systemd unit, with MAINPID and RUNTIME_DIRECTORY: use systemctl reload");
-    return exitCodes.usage;
-  }
+  if (file === null || !Number.isSafeInteger(pid) || pid <= 1)
+    fail(
+      "reload is run by the systemd unit, with MAINPID and RUNTIME_DIRECTORY: use systemctl reload",
+      exitCodes.usage,
+    );
   const before = read(file);
-  if (before === null) {
-    io.err(`the daemon has not reported to ${file} yet: it is still starting`);
-    return exitCodes.failed;
-  }
-  if (!signalled(pid, "SIGHUP")) {
-    io.err(`there is no process ${pid} to reload`);
-    return exitCodes.failed;
-  }
+  if (before === null) fail(`the daemon has not reported to ${file} yet: it is still starting`);
+  if (!signalled(pid, "SIGHUP")) fail(`there is no process ${pid} to reload`);
   const began = clock.monotonic();
   while (clock.monotonic() - began < waitMs && !io.signal.aborted) {
     const now = read(file);
     if (now !== null && now.id !== before.id) return report(now, io);
-    if (!signalled(pid, 0)) {
-      io.err("the daemon ended before it had reloaded its configuration");
-      return exitCodes.failed;
-    }
+    if (!signalled(pid, 0)) fail("the daemon ended before it had reloaded its configuration");
     await clock.sleep(reloadCheck, io.signal);
   }
-  io.err("the daemon did not report in time whether it has reloaded its configuration; see its log");
-  return exitCodes.failed;
+  return fail("the daemon did not report in time whether it has reloaded its configuration; see its log");
 }
 
 function report({ result, lines }: Recorded, io: Io): number {

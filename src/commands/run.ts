@@ -14,7 +14,7 @@ import { defineAlarmGauges } from "../escalation/alarm/stage.ts";
 import { kindOf } from "../escalation/reply/decide.ts";
 import { type Listener, startListener } from "../http/listener.ts";
 import { systemClock as clock, jitter } from "../ops/clock.ts";
-import { createLog } from "../ops/log.ts";
+import { createLog, type RunningLog } from "../ops/log.ts";
 import type { Metrics } from "../ops/metrics.ts";
 import { Statistics } from "../ops/statistics.ts";
 import { createNotifier, isJournal, type Notifier } from "../ops/systemd.ts";
@@ -24,23 +24,39 @@ import type { AgentDefinition, InlineAgent, Platform } from "../platform/index.t
 import { migrations } from "../store/migrate.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
 import { alarmed, Daemon, freeBytesOf, readiness, storeState } from "./daemon.ts";
-import { exitCodes, type Io, packageVersion, problemLine } from "./io.ts";
+import { aborted, exitCodes, fail, type Io, packageVersion } from "./io.ts";
+import { load } from "./store/open.ts";
+
+/** What is needed to start the parts of the daemon. */
+interface Service {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: RunningLog;
+  readonly timing: Timing;
+  readonly statistics: Statistics;
+  readonly notifier: Notifier;
+  readonly io: Io;
+  readonly load: () => ReturnType<typeof loadConfig>;
+}
+
+/** The parts of the daemon that have been started. */
+interface RunningParts {
+  readonly platform: Platform | null;
+  listener: Listener | null;
+  traces: TraceExport | null;
+  app: App | null;
+  webConsole: WebConsole | null;
+}
 
 /** Runs the daemon until `io.signal` aborts. Returns the exit code. Tests pass other durations. */
-export async function run(
+export async function runDaemon(
   options: { readonly config: string },
   io: Io,
   timing: Timing = standardTiming,
 ): Promise<number> {
   const path = resolve(io.cwd, options.config);
-  const load = () => loadConfig(path, { env: io.env, adapters: loadAdapter });
-  const loaded = await load();
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) io.err(problemLine(problem));
-    return exitCodes.config;
-  }
-  const { config } = loaded;
-  const statistics = new Statistics();
+  const loadAgain = () => loadConfig(path, { env: io.env, adapters: loadAdapter });
+  const { config, warnings } = await load(loadAgain, options, io);
   const log = createLog({
     level: config.log.level,
     format: config.log.format,
@@ -50,105 +66,99 @@ export async function run(
   });
   log.setSecrets(secretValues(config));
   io.onCrash((error) => log.error({ err: error }, "uncaught exception"));
-  for (const warning of loaded.warnings)
-    log.warn(
-      { key: warning.key, line: warning.line, reason: warning.message, fix: warning.fix },
-      "configuration warning",
-    );
-
+  for (const { key, line, message, fix } of warnings)
+    log.warn({ key, line, reason: message, fix }, "configuration warning");
   const notifier = createNotifier(io.env, log, timing.health);
-  let platform: Platform | null;
+  const statistics = new Statistics();
+  const service: Service = { config, clock, log, timing, statistics, notifier, io, load: loadAgain };
+  const platform = await embeddedPlatform(config, clock, log);
+  const parts: RunningParts = { platform, listener: null, traces: null, app: null, webConsole: null };
   try {
-    platform = await embeddedPlatform(config, clock, log);
-  } catch (error) {
-    const { agentProblems } = error as { readonly agentProblems?: readonly string[] };
-    if (agentProblems === undefined) throw error;
-    for (const problem of agentProblems) io.err(problem);
-    return exitCodes.config;
-  }
-  let app: App | null = null;
-  let listener: Listener | null = null;
-  let webConsole: WebConsole | null = null;
-  let traces: TraceExport | null = null;
-  try {
-    listener = await startListener({
-      listen: config.http.listen,
-      adminListen: config.http.admin_listen,
-      clock,
-      log,
-      timing: timing.http,
-      publicUrl: config.http.public_url,
-      routes: (channel) =>
-        app?.host.running().find((running) => running.config.id === channel)?.adapter.routes ?? null,
-      serving: () => app !== null,
-      platform: (request) => webOf(app).platform(request),
-      escalations: (request) => webOf(app).escalations(request),
-      ready: async () => readiness(app, config, timing),
-      metrics: scraper(
-        { statistics, config },
-        () => app,
-        () => listener,
-      ),
-    });
-    const { publicUrl, url } = listener;
-    log.info({ url, admin_url: listener.adminUrl }, "listening for http");
-    // Without a listener SIGHUP would end the process, and the wait for the store may take long.
-    io.onHangup(() => {
-      if (!app) log.warn({}, "configuration reload rejected: the daemon is still starting");
-    });
-    const store = await reachStore(config, { clock, log, timing, notifier, signal: io.signal });
-    if (!store) return exitCodes.ok;
-    traces = await tracesOf(config, store.installation.id, log, timing);
-    app = await startApp({
-      config,
-      store,
-      platformUrl: platform?.url ?? config.platform.url,
-      clock,
-      log,
-      timing,
-      publicUrl: () => publicUrl,
-      statistics,
-      ...(traces && { onHop: (hop) => traces?.hop(hop) }),
-      retire: async (routes) => listener?.retire(routes),
-    });
-    webConsole = await serveConsole(app, config, log, timing);
-    const redefine = async (next: Config) => platform?.redefine(await embeddedAgents(next));
-    await new Daemon(app, { config, url, load, redefine, notifier, log, io, timing, statistics }).run();
-    await notifier.stopping();
+    await serve(service, parts);
     return exitCodes.ok;
   } finally {
-    const began = clock.monotonic();
-    await webConsole?.close();
-    // Calls end first: their last utterances are still answered and stored.
-    await listener?.drain();
-    await app?.stop(Math.max(0, timing.shutdown.drain - (clock.monotonic() - began)));
-    await listener?.close();
-    await platform?.close();
-    await traces?.close();
-    log.info({}, "stopped");
+    await stop(service, parts);
   }
+}
+
+/** Starts all parts, and runs the daemon until the service is asked to stop. */
+async function serve(service: Service, parts: RunningParts): Promise<void> {
+  const { config, log, timing, notifier, io, statistics } = service;
+  const listener = await listen(service, parts);
+  parts.listener = listener;
+  log.info({ url: listener.url, admin_url: listener.adminUrl }, "listening for http");
+  // Without a listener SIGHUP would end the process, and the wait for the store may take long.
+  io.onHangup(() => {
+    if (!parts.app) log.warn({}, "configuration reload rejected: the daemon is still starting");
+  });
+  const store = await reachStore(config, { clock, log, timing, notifier, signal: io.signal });
+  if (!store) return;
+  const traces = await tracesOf(config, store.installation.id, log, timing);
+  parts.traces = traces;
+  const app = await startApp({
+    config,
+    store,
+    platformUrl: parts.platform?.url ?? config.platform.url,
+    clock,
+    log,
+    timing,
+    publicUrl: () => listener.publicUrl,
+    statistics,
+    ...(traces && { onHop: (hop) => traces.hop(hop) }),
+    retire: async (routes) => listener.retire(routes),
+  });
+  parts.app = app;
+  parts.webConsole = await serveConsole(app, config, log, timing);
+  const redefine = async (next: Config) => parts.platform?.redefine(await embeddedAgents(next));
+  await new Daemon(app, { ...service, url: listener.url, redefine }).run();
+  await notifier.stopping();
+}
+
+const listen = (service: Service, parts: RunningParts): Promise<Listener> =>
+  startListener({
+    listen: service.config.http.listen,
+    adminListen: service.config.http.admin_listen,
+    clock,
+    log: service.log,
+    timing: service.timing.http,
+    publicUrl: service.config.http.public_url,
+    routes: (channel) =>
+      parts.app?.host.running().find((running) => running.config.id === channel)?.adapter.routes ?? null,
+    serving: () => parts.app !== null,
+    platform: (request) => webOf(parts.app).platform(request),
+    escalations: (request) => webOf(parts.app).escalations(request),
+    ready: async () => readiness(parts.app, service.config, service.timing),
+    metrics: scraper(service, parts),
+  });
+
+async function stop({ timing, log }: Service, parts: RunningParts): Promise<void> {
+  const began = clock.monotonic();
+  await parts.webConsole?.close();
+  // Calls end first: their last utterances are still answered and stored.
+  await parts.listener?.drain();
+  await parts.app?.stop(Math.max(0, timing.shutdown.drain - (clock.monotonic() - began)));
+  await parts.listener?.close();
+  await parts.platform?.close();
+  await parts.traces?.close();
+  log.info({}, "stopped");
 }
 
 /** Returns the handler of a scrape. The first one creates the metrics, so that a daemon without scrapes does not load
  *  their packages. Before the app has started, only the process is measured. */
-function scraper(
-  { statistics, config }: { readonly statistics: Statistics; readonly config: Config },
-  running: () => App | null,
-  listener: () => Listener | null,
-): () => ReturnType<Metrics["expose"]> {
+function scraper({ statistics, config }: Service, parts: RunningParts): () => ReturnType<Metrics["expose"]> {
   let creating: Promise<Metrics> | undefined;
   let defined = false;
   return async () => {
     creating ??= import("../ops/metrics.ts").then(({ createMetrics }) => createMetrics(statistics));
     const metrics = await creating;
-    const [app, listening] = [running(), listener()];
-    if (app && listening && !defined) {
+    const { app, listener } = parts;
+    if (app && listener && !defined) {
       defined = true;
       const versions = { version: packageVersion(), node: process.versions.node };
       const build = { ...versions, store: app.db.kind, schema: String(migrations.length) };
       defineGauges(metrics, app, clock, build, freeBytesOf(config.store));
       defineAlarmGauges(metrics, alarmed(app));
-      defineSocketGauge(metrics, listening);
+      defineSocketGauge(metrics, listener);
     }
     return metrics.expose();
   };
@@ -240,8 +250,8 @@ async function embeddedPlatform(config: Config, clock: Clock, log: Log): Promise
   return platform;
 }
 
-/** Returns the agents of the embedded platform: of its file, or of this configuration. Throws an Error with
- *  `agentProblems`, one line for each. */
+/** Returns the agents of the embedded platform: of its file, or of this configuration. Fails with
+ *  one line for each problem. */
 export async function embeddedAgents(config: Config): Promise<readonly AgentDefinition[]> {
   const { inlineAgents, readAgents } = await import("../platform/index.ts");
   const { model } = config;
@@ -253,8 +263,7 @@ export async function embeddedAgents(config: Config): Promise<readonly AgentDefi
     return inlineAgents(inlineBlocks(config), { ...model, ...seconds }, config.file);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    const text = code === undefined ? message : `${file}: cannot be read (${code})`;
-    throw Object.assign(new Error(text, { cause: error }), { agentProblems: text.split("\n") });
+    return fail(code === undefined ? message : `${file}: cannot be read (${code})`, exitCodes.config);
   }
 }
 
@@ -300,10 +309,7 @@ export async function reachStore(
 ): Promise<OpenedStore | null> {
   const { clock, log, timing, notifier, signal } = service;
   const { storeRetry, storeRetryLongest, storeAttempt } = timing.startup;
-  const ended = new Promise<null>((resolve) => {
-    if (signal.aborted) resolve(null);
-    signal.addEventListener("abort", () => resolve(null), { once: true });
-  });
+  const ended = aborted(signal).then(() => null);
   for (let pause = storeRetry; !signal.aborted; pause = Math.min(pause * 2, storeRetryLongest)) {
     const opening = openStore(config, clock, log, migrations, timing);
     // At shutdown a running attempt is abandoned.

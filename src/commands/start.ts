@@ -2,13 +2,11 @@
 // daemon opens the platform's conversation and sends the introduction. Reads only the store and the
 // channel's block of the file.
 
-import { resolve } from "node:path";
 import { type AdapterDefinition, channelId } from "bridgehead/contract";
 import type { AgentSettings } from "../agent/calls.ts";
-import { loadAdapter } from "../channels/loader.ts";
 import { loadChannel } from "../config/index.ts";
-import { duration } from "../config/schema/values.ts";
 import { systemClock as clock } from "../ops/clock.ts";
+import { durationText } from "../ops/duration-text.ts";
 import { standardTiming } from "../ops/timing.ts";
 import { skillNamed, startable } from "../pipeline/channel-runtime.ts";
 import { type Begun, begin, begunBefore, type Repeated } from "../pipeline/outbound.ts";
@@ -17,9 +15,8 @@ import { readSettings } from "../store/tables/agents.ts";
 import { type OpeningOutcome, openingOutcome } from "../store/tables/conversations.ts";
 import { ensureChannel } from "../store/tables/events.ts";
 import { suppressionOrHash } from "../store/tables/suppressions.ts";
-import type { Io } from "./io.ts";
-import { exitCodes, problemLine } from "./io.ts";
-import { useStore } from "./store/open.ts";
+import { exitCodes, fail, type Io } from "./io.ts";
+import { load, useStore } from "./store/open.ts";
 
 export interface StartOptions {
   readonly config: string;
@@ -31,55 +28,34 @@ export interface StartOptions {
   readonly context?: string;
   /** Repeats a text that was already enqueued for that person within the last ten minutes. */
   readonly again?: boolean;
-  /** A duration in the syntax of the configuration. */
-  readonly wait?: string;
+  /** Milliseconds. */
+  readonly wait?: number;
   readonly json?: boolean;
 }
 
-export async function run(options: StartOptions, io: Io): Promise<number> {
-  const wait = duration.optional().safeParse(options.wait);
-  if (!wait.success) {
-    io.err(`--wait ${options.wait}: ${wait.error.issues[0]?.message}`);
-    return exitCodes.usage;
-  }
-  const file = resolve(io.cwd, options.config);
-  const loaded = await loadChannel(file, options.channel, { env: io.env, adapters: loadAdapter });
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) io.err(problemLine(problem));
-    return exitCodes.config;
-  }
+export async function startConversation(options: StartOptions, io: Io): Promise<number> {
+  const { channel: id, to, wait } = options;
+  const loaded = await load((path, given) => loadChannel(path, id, given), options, io);
   const { channel, ids } = loaded;
-  if (!channel) {
-    io.err(`there is no channel ${options.channel} in ${loaded.file}: it has ${ids.join(", ") || "none"}`);
-    return exitCodes.usage;
-  }
-  const address = addressFor(channel.adapter, options.to);
-  if (address === null) {
-    io.err(`channel ${options.channel} cannot reach ${options.to}: give ${wantedForm(channel.adapter)}`);
-    return exitCodes.usage;
-  }
-  if (!channel.enabled) {
-    io.err(`channel ${options.channel} is not enabled: nothing is sent there`);
-    return exitCodes.failed;
-  }
+  if (!channel)
+    return fail(
+      `there is no channel ${id} in ${loaded.file}: it has ${ids.join(", ") || "none"}`,
+      exitCodes.usage,
+    );
+  const address = addressFor(channel.adapter, to);
+  if (address === null)
+    return fail(`channel ${id} cannot reach ${to}: give ${wantedForm(channel.adapter)}`, exitCodes.usage);
+  if (!channel.enabled) fail(`channel ${id} is not enabled: nothing is sent there`);
   const { platform } = channel.adapter.traits;
-  if (platform === null) {
-    io.err(`channel ${options.channel} carries notices only: no agent speaks there`);
-    return exitCodes.usage;
-  }
-  return useStore(loaded, io, async (db) => {
+  if (platform === null)
+    return fail(`channel ${id} carries notices only: no agent speaks there`, exitCodes.usage);
+  return useStore(loaded, async (db) => {
     const wanted = { ...options, address, agent: channel.agent };
     const refusal = await whyNot(db, wanted, platform);
-    if (refusal !== null) {
-      io.err(refusal);
-      return exitCodes.failed;
-    }
+    if (refusal !== null) fail(refusal);
     const begun = await write(db, wanted, platform);
-    if ("ago" in begun) {
-      io.err(repeated(begun, address));
-      return exitCodes.failed;
-    }
-    const outcome = wait.data === undefined ? null : await watch(db, begun, wait.data, io.signal);
+    if ("ago" in begun) return fail(repeated(begun, address));
+    const outcome = wait === undefined ? null : await watch(db, begun, wait, io.signal);
     return tell(begun, outcome, wanted, io);
   });
 }
@@ -160,8 +136,7 @@ async function ownWords(q: Query, agent: string, platform: string) {
 }
 
 function repeated({ conversation, ago, state }: Repeated, address: string): string {
-  const when = `${Math.max(0, Math.round(ago / 1000))} s ago`;
-  return `not sent again: the same words were left for ${address} ${when} (conversation ${conversation}: ${words[state]}); --again sends them once more`;
+  return `not sent again: the same words were left for ${address} ${durationText(Math.max(0, ago))} ago (conversation ${conversation}: ${words[state]}); --again sends them once more`;
 }
 
 async function watch(db: Database, begun: Begun, ms: number, signal: AbortSignal): Promise<OpeningOutcome> {

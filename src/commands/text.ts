@@ -1,6 +1,7 @@
 // Output of the list and show commands: tables, times and states as text for a terminal, and JSON. Everything that a
 // customer, an agent or a server wrote passes `clean` before it is printed.
 
+import { systemClock } from "../ops/clock.ts";
 import { durationText } from "../ops/duration-text.ts";
 import type { Io } from "./io.ts";
 
@@ -151,25 +152,46 @@ export function wrapped(text: string, most: number): string[] {
   return lines;
 }
 
-/** A column of a table. `flexible` columns are cut when the table is wider than the terminal. `state` columns are
+/** A column of a list. `flexible` columns are cut when the table is wider than the terminal. `state` columns are
  *  coloured by their value. */
-export interface ListColumn {
+export interface ListColumn<Row> {
   readonly head: string;
+  /** The text of a row; `now` in epoch milliseconds. */
+  readonly cell: (row: Row, now: number) => string | number | null;
   readonly flexible?: true;
   readonly state?: true;
   readonly right?: true;
+}
+
+/** The columns of a time: absolute, and how long ago. */
+export const timeColumns = <Row>(head: string, at: (row: Row) => number): readonly ListColumn<Row>[] => [
+  { head: `${head} (UTC)`, cell: (row) => when(at(row)) },
+  { head: "AGO", right: true, cell: (row, now) => relative(at(row), now).replace(" ago", "") },
+];
+
+/** Prints the result of a list command: a table, or all properties of the rows as JSON. */
+export function printList<Row>(
+  rows: readonly Row[],
+  columns: readonly ListColumn<Row>[],
+  { json }: { readonly json?: boolean },
+  io: Io,
+): void {
+  if (json) io.out(jsonText(rows));
+  else io.out(rows.length === 0 ? "nothing" : listing(columns, rows, io));
 }
 
 const narrowest = 8;
 
 /** Formats a table. Each column has the width of its widest cell, with two spaces between columns. On a terminal the
  *  flexible columns are cut so that a row is one line; redirected output is complete. */
-export function listing(
-  columns: readonly ListColumn[],
-  rows: readonly (readonly string[])[],
+export function listing<Row>(
+  columns: readonly ListColumn<Row>[],
+  rows: readonly Row[],
   io: Pick<Io, "screen">,
 ): string {
-  const cells = [columns.map(({ head }) => head), ...rows.map((row) => row.map(clean))];
+  const now = systemClock.now();
+  const texts = rows.map((row) => columns.map(({ cell }) => clean(String(cell(row, now) ?? ""))));
+  const cells = [columns.map(({ head }) => head), ...texts];
   const widths = columns.map((_, at) => Math.max(...cells.map((row) => columnsOf(row[at] ?? ""))));
   let excess = widths.reduce((sum, one) => sum + one + 2, -2) - (io.screen?.columns ?? Infinity);
   // The widest flexible column is cut first, down to the next one, and so on.
@@ -182,22 +204,16 @@ export function listing(
     widths[widest] = (widths[widest] ?? 0) - 1;
     excess -= 1;
   }
-  return cells
-    .map((row, line) =>
-      row
-        .map((cell, at) => {
-          const column = columns[at];
-          const shown = column?.flexible ? cut(cell, widths[at] ?? 0) : cell;
-          const space = " ".repeat(Math.max(0, (widths[at] ?? 0) - columnsOf(shown)));
-          const text = column?.state && line > 0 ? stateText(io, cell, shown) : shown;
-          if (line === 0)
-            return colored(io, "bold", column?.right ? space + text : text) + (column?.right ? "" : space);
-          return column?.right ? space + text : text + space;
-        })
-        .join("  ")
-        .trimEnd(),
-    )
-    .join("\n");
+  const lines = cells.map((row, line) =>
+    columns.map(({ flexible, state, right }, at) => {
+      const [cell, width] = [row[at] ?? "", widths[at] ?? 0];
+      const shown = flexible ? cut(cell, width) : cell;
+      const text = line === 0 ? colored(io, "bold", shown) : state ? stateText(io, cell, shown) : shown;
+      const space = " ".repeat(Math.max(0, width - columnsOf(shown)));
+      return right ? space + text : text + space;
+    }),
+  );
+  return lines.map((line) => line.join("  ").trimEnd()).join("\n");
 }
 
 /** Formats names with their values below each other: `state    held`. Values are wrapped; null values are left out. */
@@ -228,6 +244,13 @@ const milliseconds: Readonly<Record<string, number>> = {
   d: 86_400_000,
 };
 
+/** Parses a duration in the grammar of the configuration (contract/units.ts), without loading its schema library.
+ *  Returns milliseconds, or null. */
+export function readDuration(text: string): number | null {
+  const [, amount, unit = ""] = /^(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h|d)$/.exec(text) ?? [];
+  return amount === undefined ? null : Math.round(Number(amount) * (milliseconds[unit] ?? 0));
+}
+
 /** The forms that `readSince` accepts, for help and errors. */
 export const sinceForms =
   'a duration such as "30m", "2h" or "3d", or a date in UTC such as "2026-11-20" or "2026-11-20T18:30", or with its offset "2026-11-20T18:30+01:00"';
@@ -235,9 +258,8 @@ export const sinceForms =
 /** Parses the value of `--since`: a duration before `now`, or a date. Returns epoch milliseconds; null when it is
  *  neither, or in the future. */
 export function readSince(text: string, now: number): number | null {
-  // The grammar of durations in the configuration (contract/units.ts), without loading its schema library.
-  const [, amount, unit = ""] = /^(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h|d)$/.exec(text) ?? [];
-  if (amount !== undefined) return Math.max(0, now - Math.round(Number(amount) * (milliseconds[unit] ?? 0)));
+  const age = readDuration(text);
+  if (age !== null) return Math.max(0, now - age);
   const [, day, time = "00:00", offset = "Z"] =
     /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?))?(Z|[+-]\d\d:\d\d)?$/.exec(text) ?? [];
   if (day === undefined) return null;

@@ -7,9 +7,9 @@ import type { Policy } from "../domain/policy.ts";
 import type { coreChannel } from "./schema/channel.ts";
 import type { File } from "./schema/file.ts";
 
-export { parseStore } from "./document.ts";
+export { type LoadOptions, parseStore } from "./document.ts";
 export { jsonSchema } from "./json-schema.ts";
-export { type Loaded, loadConfig } from "./load.ts";
+export { type Loaded, loadConfig, type Rejected } from "./load.ts";
 export { maskSecrets, secretValues } from "./mask.ts";
 export {
   type ChannelSummary,

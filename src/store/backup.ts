@@ -39,17 +39,24 @@ export interface StoreSummary {
 const counted = ["channels", "conversations", "events", "turns", "replies", "drafts", "escalations", "blobs"];
 const most = 10;
 
+/** Called with the name of the part that begins, and the share of the work that is done (0 to 1). */
+export type ReportShare = (part: string, share: number) => void;
+
+/** The names under which a copy is written before it is complete. */
+export const partialCopy = (target: string): string => `${target}.partial`;
+export const partialRestore = (target: string): string => `${target}.restoring`;
+
 /** Copies one consistent state of the store at `file` to `destination`; a daemon may write to the store
  *  at the same time. Throws when `destination` exists, when the disk is full, and when either file is
  *  damaged. Blocks the thread. */
-export function copyStore(file: string, destination: string): StoreSummary {
+export function copyStore(file: string, destination: string, report: ReportShare = () => {}): StoreSummary {
   const target = resolve(destination);
   if (existsSync(target))
     throw new Error(`copying the store to ${target}: the file exists; name another one`);
-  const partial = `${target}.partial`;
+  const partial = partialCopy(target);
   vacuumInto(file, partial);
   failpoint("backup.copy", "after", { partial });
-  const summary = verifyStore(partial);
+  const summary = verifyStore(partial, (part, share) => report(part, (1 + share) / 2));
   if (summary.problems.length > 0) {
     rmSync(partial, { force: true });
     throw damaged(file, summary.problems.join("; "));
@@ -61,17 +68,20 @@ export function copyStore(file: string, destination: string): StoreSummary {
 
 /** Verifies the whole file: pages, references between rows, digests of stored bytes. Changes nothing.
  *  Throws when the file is not an SQLite database or cannot be opened. Blocks the thread. */
-export function verifyStore(file: string): StoreSummary {
+export function verifyStore(file: string, report: ReportShare = () => {}): StoreSummary {
   const size = statSync(file).size;
   if (size === 0) throw damaged(file, "the file is empty");
   let open: Sqlite.Database | null = null;
   try {
     const db = new Sqlite(file, { readonly: true, fileMustExist: true });
     open = db;
-    const problems = [...pageProblems(db), ...referenceProblems(db)];
+    report("checking pages", 0);
+    const problems = pageProblems(db);
+    report("checking references", 1 / 3);
+    problems.push(...referenceProblems(db));
     const schema = metaOf(db, "schema");
     if (schema === 0) problems.push("it holds no store of Bridgehead");
-    else problems.push(...digestProblems(db));
+    else problems.push(...digestProblems(db, (share) => report("checking digests", (2 + share) / 3)));
     const tables = new Set(namesOf(db));
     const counts = counted
       .filter((name) => tables.has(name))
@@ -96,7 +106,7 @@ export function verifyStore(file: string): StoreSummary {
  *  crash one of the two stores is in place. */
 export function replaceStore(source: string, file: string, stamp: string): string | null {
   const target = existsSync(file) ? resolve(file) : file;
-  const partial = `${target}.restoring`;
+  const partial = partialRestore(target);
   vacuumInto(source, partial);
   const aside = existsSync(target) ? `${target}.before-restore-${stamp}` : null;
   if (aside !== null) {
@@ -223,10 +233,13 @@ function referenceProblems(db: Sqlite.Database): string[] {
 
 /** SQLite has no checksums of its own. The digest under which stored bytes are filed detects a flipped
  *  bit in them. */
-function digestProblems(db: Sqlite.Database): string[] {
+function digestProblems(db: Sqlite.Database, report: (share: number) => void): string[] {
   const wrong: string[] = [];
+  const total = countOf(db, "blobs");
+  let read = 0;
   const rows = db.prepare<[], { id: string; bytes: Buffer }>("SELECT id, bytes FROM blobs").iterate();
   for (const { id, bytes } of rows) {
+    if (read++ % 1000 === 0) report(read / total);
     if (!/^[0-9a-f]{64}$/.test(id) || createHash("sha256").update(bytes).digest("hex") === id) continue;
     wrong.push(`the stored bytes ${id.slice(0, 12)} do not match their digest`);
     if (wrong.length >= most) break;

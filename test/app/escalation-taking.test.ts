@@ -2,11 +2,11 @@
 // becomes of a call that a person answers by mail.
 
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo } from "node:net";
 import { expect, it } from "vitest";
-import { run as escalationCommand } from "../../src/commands/escalation.ts";
-import type { Io } from "../../src/commands/io.ts";
-import { run as outboxCommand } from "../../src/commands/messages/outbox.ts";
+import { escalation as escalationCommand } from "../../src/commands/escalation.ts";
+import { type Io } from "../../src/commands/io.ts";
+import { outbox as outboxCommand } from "../../src/commands/messages/outbox.ts";
 import { closeServer, listen } from "../support/client/fault-server.ts";
 import { chief, type Desk, dora, emil, openDesk, policy } from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";

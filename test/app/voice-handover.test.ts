@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import type { Io } from "../../src/commands/io.ts";
-import { run as startCommand } from "../../src/commands/start.ts";
+import { startConversation as startCommand } from "../../src/commands/start.ts";
 import { type ReplyMail, readReply, startMailServer } from "../../src/sandbox/mail-server.ts";
 import { echoed } from "../support/daemon/echo-model.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
@@ -127,7 +127,7 @@ async function begin(world: LinesWorld, options: Omit<Parameters<typeof startCom
     onHangup: () => undefined,
     onCrash: () => undefined,
   };
-  return { code: await startCommand({ config: world.file, wait: "20s", ...options }, io), said };
+  return { code: await startCommand({ config: world.file, wait: 20_000, ...options }, io), said };
 }
 
 it.concurrent("we text a person first, and the answer goes on there", async ({ onTestFinished }) => {

@@ -52,7 +52,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   "@hono/node-server": ["src/http/", "src/platform/"],
   undici: ["src/client/", "src/platform/brain/", "src/platform/webhooks/", "adapters/"],
   yaml: ["src/config/", "src/platform/"],
-  commander: ["src/commands/program.ts", "src/commands/reference/"],
+  commander: ["src/commands/program.ts", "src/commands/command-line.ts", "src/commands/reference/"],
   "@clack/prompts": ["src/commands/init/"],
   oauth4webapi: ["src/commands/init/"],
   "p-queue": ["src/client/", "src/platform/webhooks/", "adapters/email/"],

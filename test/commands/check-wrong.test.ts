@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { run } from "../../src/commands/doctor/check.ts";
+import { checkConfig } from "../../src/commands/doctor/check.ts";
 import type { Io } from "../../src/commands/io.ts";
 import { exitCodes } from "../../src/commands/io.ts";
 
@@ -30,7 +30,7 @@ async function check(text: string): Promise<{ code: number; out: string[] }> {
     onHangup: () => {},
     onCrash: () => {},
   };
-  return { code: await run({ config: name }, io), out };
+  return { code: await checkConfig({ config: name }, io), out };
 }
 
 const mail = `  mail:

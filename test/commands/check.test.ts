@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { type CheckOptions, run, schema } from "../../src/commands/doctor/check.ts";
+import { type CheckOptions, checkConfig, printSchema } from "../../src/commands/doctor/check.ts";
 import type { Io } from "../../src/commands/io.ts";
 import { exitCodes } from "../../src/commands/io.ts";
 
@@ -44,7 +44,7 @@ async function check(text: string, options: Partial<CheckOptions> = {}): Promise
     onHangup: () => {},
     onCrash: () => {},
   };
-  return { code: await run({ config: name, ...options }, io), out };
+  return { code: await checkConfig({ config: name, ...options }, io), out };
 }
 
 const file = (url: string, says: readonly string[] = ["ready"], more = ""): string => `
@@ -129,7 +129,7 @@ describe("schema", () => {
   it("prints a JSON Schema with the built-in adapters", async () => {
     const out: string[] = [];
     const io = { out: (text: string) => void out.push(text), cwd: folder } as unknown as Io;
-    expect(await schema.run({}, io)).toBe(exitCodes.ok);
+    expect(await printSchema({}, io)).toBe(exitCodes.ok);
     const printed = JSON.parse(out.join("")) as { $schema: string };
     expect(printed.$schema).toBe("https://json-schema.org/draft/2020-12/schema");
     for (const name of ["email", "sms", "voice"])

@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { run } from "../../src/commands/console.ts";
-import { exitCodes, type Io } from "../../src/commands/io.ts";
+import { printLoginLink } from "../../src/commands/console.ts";
+import { exitCodes, type Io, runCommand } from "../../src/commands/io.ts";
 import { loadConsole } from "../../src/config/index.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
@@ -52,7 +52,7 @@ async function command(file: string, json = false): Promise<{ code: number; out:
     onHangup: () => undefined,
     onCrash: () => undefined,
   };
-  const code = await run({ config: file, json }, io);
+  const code = await runCommand(printLoginLink, { config: file, json }, io);
   return { code, out: (out ?? []).join("\n"), err: (err ?? []).join("\n") };
 }
 

@@ -207,7 +207,10 @@ it("times are durations before now, or dates with or without an offset", () => {
 
 it("tables keep wide characters in their columns", () => {
   const table = listing(
-    [{ head: "A", flexible: true }, { head: "B" }],
+    [
+      { head: "A", flexible: true, cell: ([first = ""]) => first },
+      { head: "B", cell: ([, second = ""]) => second },
+    ],
     [
       ["注文の件について至急", "x"],
       ["order", "x"],

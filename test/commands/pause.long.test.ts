@@ -148,7 +148,7 @@ it("reports what a command cannot do, and what stays paused", async () => {
     err: expect.stringContaining("it has texts"),
   });
   expect(await place.command("pause", "--for", "soon")).toMatchObject({ code: exitCodes.usage });
-  expect((await place.command("pause", "--for", "2h")).out).toContain("all channels: paused for 2h");
+  expect((await place.command("pause", "--for", "2h")).out).toContain("all channels: paused for 2 h");
   const resumed = await place.command("resume", "texts");
   expect(resumed.code).toBe(exitCodes.failed);
   expect(resumed.err).toContain("all channels are paused since");

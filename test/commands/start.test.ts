@@ -7,9 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
-import type { Io } from "../../src/commands/io.ts";
-import { exitCodes } from "../../src/commands/io.ts";
-import { run, type StartOptions } from "../../src/commands/start.ts";
+import { exitCodes, type Io, runCommand } from "../../src/commands/io.ts";
+import { type StartOptions, startConversation } from "../../src/commands/start.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
 import { bridgehead } from "../support/machine/command.ts";
@@ -158,7 +157,7 @@ it("sends one text when it is run twice at the same time, and once more only wit
   ]).toEqual([1, 2]);
   for (const { err } of runs.filter(({ code }) => code === exitCodes.failed))
     expect(err).toMatch(
-      /^not sent again: the same words were left for \+15550111 \d+ s ago \(conversation \w+: .+\); --again sends them once more\n$/,
+      /^not sent again: the same words were left for \+15550111 [\d.]+ \w+ ago \(conversation \w+: .+\); --again sends them once more\n$/,
     );
   await place.daemon();
   await expect.poll(() => place.texts.length, { timeout: 30_000 }).toBe(1);
@@ -216,7 +215,11 @@ it("refuses what cannot be, and says why", async () => {
       cwd: "/",
       signal: new AbortController().signal,
     } as unknown as Io;
-    const code = await run({ config: place.file, channel: "texts", to: "+15550111", ...over }, io);
+    const code = await runCommand(
+      startConversation,
+      { config: place.file, channel: "texts", to: "+15550111", ...over },
+      io,
+    );
     return `${code} ${said.join()}`;
   };
 
@@ -226,7 +229,6 @@ it("refuses what cannot be, and says why", async () => {
   expect(await told({ to: "0111" })).toContain(
     "2 channel texts cannot reach 0111: give a number with its country",
   );
-  expect(await told({ wait: "soon" })).toContain("2 --wait soon: must be a duration");
   expect(await told({ channel: "quiet" })).toContain("1 channel quiet is not enabled");
   expect(await told()).toContain(
     "1 agent phone has no introduction: give --introduction, or set defaultSmsIntroduction",
@@ -243,6 +245,11 @@ it("refuses what cannot be, and says why", async () => {
   await settings(`json_set(settings, '$.status', 'draft')`);
   expect(await told(other)).toBe("1 agent phone is draft");
   await db.close();
+  const soon = ["--to", "+15550111", "--wait", "soon"];
+  expect(await bridgehead(["start", "--config", place.file, "--channel", "texts", ...soon])).toMatchObject({
+    code: exitCodes.usage,
+    err: expect.stringContaining("'soon' is invalid. It must be a duration"),
+  });
   expect(await bridgehead(["start", "--config", place.file, "--channel", "texts"])).toMatchObject({
     code: exitCodes.usage,
     err: expect.stringContaining("--to"),

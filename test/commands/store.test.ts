@@ -4,8 +4,8 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { exitCodes } from "../../src/commands/io.ts";
-import { run } from "../../src/commands/messages/inbox.ts";
+import { exitCodes, runCommand } from "../../src/commands/io.ts";
+import { inbox } from "../../src/commands/messages/inbox.ts";
 import { insertEvents } from "../../src/pipeline/accept/rows.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
@@ -148,9 +148,9 @@ describe("outbox, inbox and migrate", () => {
       onCrash: () => undefined,
     };
     const show = { config: file, action: "show", limit: 1, raw: true } as const;
-    expect(await run({ ...show, ids: ["1"] }, io)).toBe(exitCodes.ok);
+    expect(await runCommand(inbox, { ...show, ids: ["1"] }, io)).toBe(exitCodes.ok);
     expect([Buffer.concat(said.bytes), said.out, said.err]).toEqual([bytes, [], []]);
-    expect(await run({ ...show, ids: ["2"] }, io)).toBe(exitCodes.failed);
+    expect(await runCommand(inbox, { ...show, ids: ["2"] }, io)).toBe(exitCodes.failed);
     expect(said.err[0]).toContain("was not kept");
   });
 });

@@ -1,7 +1,7 @@
 // bridgehead support-bundle: what a maintainer needs to help, in one file, without secrets, addresses and texts of
 // messages. Everything that enters the file passes `Redactor`; free texts of servers are reduced to their codes.
 
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, openSync, writeSync } from "node:fs";
 import { arch, cpus, platform, release, totalmem } from "node:os";
 import { resolve } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -10,7 +10,7 @@ import { type Config, loadConfig, maskSecrets, secretValues } from "../../config
 import { systemClock } from "../../ops/clock.ts";
 import type { Query } from "../../store/driver.ts";
 import { migrations } from "../../store/migrate.ts";
-import { exitCodes, type Io } from "../io.ts";
+import { exitCodes, fail, type Io, packageVersion } from "../io.ts";
 import { get } from "./connections.ts";
 import { adminUrl } from "./daemon.ts";
 import { diagnose } from "./run.ts";
@@ -28,13 +28,10 @@ interface BundleEntry {
   readonly text: string;
 }
 
-export async function run(options: BundleOptions, io: Io): Promise<number> {
+export async function supportBundle(options: BundleOptions, io: Io): Promise<number> {
   const stamp = new Date(systemClock.now()).toISOString().slice(0, 19).replace(/[-:]/g, "");
   const file = resolve(io.cwd, options.file ?? `bridgehead-support-${stamp}.tar.gz`);
-  if (existsSync(file)) {
-    io.err(`${file} exists; name another file`);
-    return exitCodes.failed;
-  }
+  if (existsSync(file)) fail(`${file} exists; name another file`);
   const loaded = await loadConfig(resolve(io.cwd, options.config), { env: io.env, adapters: loadAdapter });
   const config = loaded.ok ? loaded.config : null;
   const redactor = new Redactor(config, io.env);
@@ -109,13 +106,6 @@ function parsed(text: string): unknown {
   } catch {
     return "[not JSON]";
   }
-}
-
-/** This file is at src/commands/doctor in a checkout and at dist/src/commands/doctor in a package. */
-function packageVersion(): string {
-  const root = import.meta.url.endsWith(".ts") ? "../../.." : "../../../..";
-  const text = readFileSync(new URL(`${root}/package.json`, import.meta.url), "utf8");
-  return (JSON.parse(text) as { version: string }).version;
 }
 
 const versions = () => ({

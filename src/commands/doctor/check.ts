@@ -6,7 +6,7 @@ import { resolve } from "node:path";
 import { builtIn, loadAdapter } from "../../channels/loader.ts";
 import { type Config, jsonSchema, loadConfig, maskSecrets, type Problem } from "../../config/index.ts";
 import { onlyPath } from "../../escalation/alarm/decide.ts";
-import { type Command, exitCodes, type Io, problemLine } from "../io.ts";
+import { CommandFailure, exitCodes, type Io, problemLine } from "../io.ts";
 import { embeddedAgents } from "../run.ts";
 
 export interface CheckOptions {
@@ -14,7 +14,7 @@ export interface CheckOptions {
   readonly json?: boolean;
 }
 
-export async function run(options: CheckOptions, io: Io): Promise<number> {
+export async function checkConfig(options: CheckOptions, io: Io): Promise<number> {
   const loaded = await loadConfig(resolve(io.cwd, options.config), {
     env: io.env,
     adapters: loadAdapter,
@@ -83,17 +83,15 @@ export async function agentsProblems(config: Config): Promise<readonly string[]>
     if (config.platform.embedded !== undefined) await embeddedAgents(config);
     return [];
   } catch (error) {
-    return (error as { readonly agentProblems?: readonly string[] }).agentProblems ?? [String(error)];
+    return error instanceof CommandFailure ? error.message.split("\n") : [String(error)];
   }
 }
 
 /** Prints the configuration's JSON Schema. */
-export const schema: Command<object> = {
-  async run(_options, io) {
-    const adapters = await Promise.all(
-      builtIn.map(async (name) => [name, await loadAdapter(name, io.cwd)] as const),
-    );
-    io.out(JSON.stringify(jsonSchema(Object.fromEntries(adapters)), null, 2));
-    return exitCodes.ok;
-  },
-};
+export async function printSchema(_options: object, io: Io): Promise<number> {
+  const adapters = await Promise.all(
+    builtIn.map(async (name) => [name, await loadAdapter(name, io.cwd)] as const),
+  );
+  io.out(JSON.stringify(jsonSchema(Object.fromEntries(adapters)), null, 2));
+  return exitCodes.ok;
+}

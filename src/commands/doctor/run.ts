@@ -14,7 +14,7 @@ import {
 } from "../../config/index.ts";
 import { systemClock } from "../../ops/clock.ts";
 import { exitCodes, type Io } from "../io.ts";
-import { startProgress } from "../store/progress.ts";
+import { withProgress } from "../store/progress.ts";
 import { type Diagnosis, diagnosis, type Severity } from "./catalogue.ts";
 import { agentsProblems, withoutResponders } from "./check.ts";
 import { daemonProblems, readDaemon } from "./daemon.ts";
@@ -31,7 +31,7 @@ export interface DoctorOptions {
   readonly only?: string;
 }
 
-export async function run(options: DoctorOptions, io: Io): Promise<number> {
+export async function doctor(options: DoctorOptions, io: Io): Promise<number> {
   const found = await diagnose(options, io);
   const listed = found.filter(({ id }) => options.only === undefined || id === options.only);
   const changes = listed.flatMap(({ change }) => (change === undefined ? [] : [change]));
@@ -125,23 +125,18 @@ async function machineProblems(path: string, loaded: Loaded, io: Io): Promise<Di
   return [...fileProblems(path, secrets, store), ...(folder === null ? [] : await diskProblems(folder))];
 }
 
-async function systemProblems(config: Config, options: DoctorOptions, io: Io): Promise<Diagnosis[]> {
-  const total = 2 + (options.online === true ? onlineCount(config) : 0);
-  const progress = startProgress(io, "checking", total);
-  try {
-    const store = await storeProblems(config);
+const systemProblems = (config: Config, { online = false }: DoctorOptions, io: Io): Promise<Diagnosis[]> =>
+  withProgress(io, "checking", 2 + (online ? onlineCount(config) : 0), async (progress) => {
+    const store = await storeProblems(config, { part: (name) => progress.part(name) });
+    progress.part("");
     progress.add(1);
     const unusable = store.some(({ severity }) => severity === "error");
     const daemon = daemonProblems(config, await readDaemon(config, io.signal));
     progress.add(1);
     const content = unusable ? [] : await contentProblems(config);
-    const online =
-      options.online === true ? await onlineProblems(config, io.signal, () => progress.add(1)) : [];
-    return [...store, ...daemon, ...content, ...online];
-  } finally {
-    progress.end();
-  }
-}
+    const connected = online ? await onlineProblems(config, io.signal, () => progress.add(1)) : [];
+    return [...store, ...daemon, ...content, ...connected];
+  });
 
 /** Texts of servers may contain control characters, which a terminal would interpret. */
 const oneLine = (text: string): string =>

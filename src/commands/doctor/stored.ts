@@ -6,12 +6,13 @@ import { dirname } from "node:path";
 import { openDatabase } from "../../app.ts";
 import type { ChannelConfig, Config } from "../../config/index.ts";
 import { systemClock } from "../../ops/clock.ts";
-import { verifyStore } from "../../store/backup.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { migrations, schemaVersion } from "../../store/migrate.ts";
 import { isUnreachable } from "../../store/postgres/unreachable.ts";
 import { isDamagedStore } from "../../store/sqlite/damaged.ts";
 import { channelPauses, everyChannel } from "../../store/tables/pauses.ts";
+import type { ProgressBar } from "../store/progress.ts";
+import { inThread } from "../store/thread.ts";
 import { type Diagnosis, diagnosis } from "./catalogue.ts";
 
 /** Runs `work` on the store when it exists and has this version's schema; else returns null. Rejects when it cannot be
@@ -31,8 +32,11 @@ export async function useStored<T>(
 }
 
 /** Checks that the store can be opened and written, its pages, references and digests (SQLite), and its schema. Reads
- *  the whole SQLite file and blocks the thread meanwhile. */
-export async function storeProblems(config: Config): Promise<Diagnosis[]> {
+ *  the whole SQLite file. */
+export async function storeProblems(
+  config: Config,
+  progress: Pick<ProgressBar, "part">,
+): Promise<Diagnosis[]> {
   const { store } = config;
   const place = store.kind === "sqlite" ? store.file : "store";
   try {
@@ -43,7 +47,7 @@ export async function storeProblems(config: Config): Promise<Diagnosis[]> {
         return [];
       }
       await access(store.file, constants.R_OK | constants.W_OK);
-      const { problems } = verifyStore(store.file);
+      const { problems } = await inThread("verifyStore", [store.file], progress);
       if (problems.length > 0) return [damaged(place, problems.join("; "), config.file)];
     }
     const db = await openDatabase(config, systemClock);

@@ -75,7 +75,7 @@ export interface InitDialogue {
 
 const realNetwork: InitNetwork = { lookup: systemLookup, endpoints: signInEndpoints };
 
-export async function run(options: InitOptions, io: Io, network = realNetwork): Promise<number> {
+export async function init(options: InitOptions, io: Io, network = realNetwork): Promise<number> {
   const path = resolve(io.cwd, options.config ?? defaultPath());
   const prompter = await createPrompter(io, io.interactive && options.yes !== true);
   try {

@@ -12,10 +12,9 @@ import {
 } from "../../store/operators/find.ts";
 import { conversationHistory, eventHistory, type History } from "../../store/operators/history.ts";
 import { type EventSummary, readEvents } from "../../store/operators/inbox.ts";
-import type { Io } from "../io.ts";
-import { exitCodes } from "../io.ts";
+import { exitCodes, fail, type Io } from "../io.ts";
 import { withStore } from "../store/open.ts";
-import { details, jsonText, type ListColumn, listing, relative, stamp, when } from "../text.ts";
+import { details, jsonText, type ListColumn, printList, stamp, timeColumns } from "../text.ts";
 import { timelineText } from "./timeline.ts";
 
 interface SearchOptions {
@@ -44,10 +43,8 @@ interface FoundMatch extends Found {
   readonly message: EventSummary | null;
 }
 
-const narrowed = ({ since, limit }: SearchOptions) => ({ limit, ...(since === undefined ? {} : { since }) });
-
 async function matchesOf(q: Query, query: string, options: SearchOptions): Promise<FoundMatch[]> {
-  const found = await findIn(q, query, narrowed(options));
+  const found = await findIn(q, query, options);
   const summaries = await summariesOf(
     q,
     found.flatMap(({ conversation }) => conversation ?? []),
@@ -63,108 +60,107 @@ async function matchesOf(q: Query, query: string, options: SearchOptions): Promi
   }));
 }
 
-const columns: readonly ListColumn[] = [
-  { head: "TIME (UTC)" },
-  { head: "AGO", right: true },
-  { head: "STATE", state: true },
-  { head: "CHANNEL" },
-  { head: "PERSON", flexible: true },
-  { head: "SUBJECT", flexible: true },
-  { head: "REASON", flexible: true },
-  { head: "SHOW" },
-];
-
-function matchRow({ summary, message, at }: FoundMatch, now: number): string[] {
-  if (summary !== null) return summaryRow(summary, now, at, message?.subject ?? null);
-  const reason = [message?.code, message?.reason].filter(Boolean).join(": ");
-  return [
-    when(at),
-    relative(at, now).replace(" ago", ""),
-    message?.state ?? "",
-    message?.channel ?? "",
-    message?.sender ?? "",
-    message?.subject ?? "",
-    reason,
-    `inbox show ${message?.id ?? ""}`,
-  ];
-}
-
-function summaryRow(
-  summary: ConversationSummary,
-  now: number,
-  at = summary.at,
-  subject: string | null = null,
-): string[] {
-  const { person, person_name, escalation, reason } = summary;
-  const escalated = escalation === null ? null : `escalation ${escalation}`;
-  return [
-    when(at),
-    relative(at, now).replace(" ago", ""),
-    summary.state,
-    summary.channel,
-    person_name === null ? person : `${person} (${person_name})`,
-    subject ?? summary.subject ?? "",
-    [escalated, reason].filter((part) => part !== null).join("; "),
-    `conversation show ${summary.id}`,
-  ];
-}
-
-/** bridgehead find. */
-export const find = {
-  run(options: FindOptions, io: Io): Promise<number> {
-    const query = options.query.join(" ");
-    return withStore(options, io, async (db) => {
-      const matches = await db.read((q) => matchesOf(q, query, options));
-      if (options.json) io.out(jsonText(matches));
-      else if (matches.length === 0) io.err(`find: nothing matches ${JSON.stringify(query)}`);
-      else {
-        const now = clock.now();
-        io.out(
-          listing(
-            columns,
-            matches.map((match) => matchRow(match, now)),
-            io,
-          ),
-        );
-        if (matches.length === options.limit) io.out(`the newest ${options.limit}; --limit shows more`);
-      }
-      return matches.length === 0 ? exitCodes.failed : exitCodes.ok;
-    });
-  },
-};
-
-/** bridgehead conversation. */
-export function run(options: ConversationOptions, io: Io): Promise<number> {
-  const query = options.query.join(" ");
-  if (options.action === "list") return withStore(options, io, (db) => list(db, options, io));
-  if (query === "") {
-    io.err("conversation show needs an id: of a conversation, message, draft or question (see find)");
-    return Promise.resolve(exitCodes.usage);
-  }
-  return withStore(options, io, (db) => show(db, query, options, io));
-}
-
-async function list(db: Database, options: ConversationOptions, io: Io): Promise<number> {
-  const { state, channel } = options;
-  const filter = {
-    ...narrowed(options),
-    ...(state === undefined ? {} : { state }),
-    ...(channel === undefined ? {} : { channel }),
-  };
-  const found = await db.read((q) => listConversations(q, filter));
-  if (options.json) io.out(jsonText(found));
-  else if (found.length === 0) io.out("nothing");
-  else {
-    const now = clock.now();
-    io.out(
-      listing(
-        columns,
-        found.map((one) => summaryRow(one, now)),
-        io,
+/** The columns of both commands: a conversation, or a message without one. */
+function columns<Row>(of: (row: Row) => Partial<FoundMatch> & { readonly at: number }) {
+  const cell =
+    (
+      ofSummary: (summary: ConversationSummary, message: EventSummary | null) => string | null,
+      ofMessage: (message: EventSummary) => string | null,
+    ) =>
+    (row: Row): string | null => {
+      const { summary = null, message = null } = of(row);
+      return summary === null ? message && ofMessage(message) : ofSummary(summary, message);
+    };
+  const list: readonly ListColumn<Row>[] = [
+    ...timeColumns<Row>("TIME", (row) => of(row).at),
+    {
+      head: "STATE",
+      state: true,
+      cell: cell(
+        ({ state }) => state,
+        ({ state }) => state,
       ),
+    },
+    {
+      head: "CHANNEL",
+      cell: cell(
+        ({ channel }) => channel,
+        ({ channel }) => channel,
+      ),
+    },
+    {
+      head: "PERSON",
+      flexible: true,
+      cell: cell(
+        ({ person, person_name: name }) => (name === null ? person : `${person} (${name})`),
+        ({ sender }) => sender,
+      ),
+    },
+    {
+      head: "SUBJECT",
+      flexible: true,
+      cell: cell(
+        (summary, message) => message?.subject ?? summary.subject,
+        ({ subject }) => subject,
+      ),
+    },
+    {
+      head: "REASON",
+      flexible: true,
+      cell: cell(
+        ({ escalation, reason }) =>
+          [escalation === null ? null : `escalation ${escalation}`, reason]
+            .filter((part) => part !== null)
+            .join("; "),
+        ({ code, reason }) => [code, reason].filter(Boolean).join(": "),
+      ),
+    },
+    {
+      head: "SHOW",
+      cell: cell(
+        ({ id }) => `conversation show ${id}`,
+        ({ id }) => `inbox show ${id}`,
+      ),
+    },
+  ];
+  return list;
+}
+
+export function findMessages(options: FindOptions, io: Io): Promise<number> {
+  const query = options.query.join(" ");
+  return withStore(options, io, async (db) => {
+    const matches = await db.read((q) => matchesOf(q, query, options));
+    if (matches.length === 0 && !options.json) fail(`find: nothing matches ${JSON.stringify(query)}`);
+    printList(
+      matches,
+      columns((match) => match),
+      options,
+      io,
     );
-  }
-  return exitCodes.ok;
+    if (matches.length === options.limit && !options.json)
+      io.out(`the newest ${options.limit}; --limit shows more`);
+    return matches.length === 0 ? exitCodes.failed : exitCodes.ok;
+  });
+}
+
+export async function conversation(options: ConversationOptions, io: Io): Promise<number> {
+  const query = options.query.join(" ");
+  if (options.action === "show" && query === "")
+    fail(
+      "conversation show needs an id: of a conversation, message, draft or question (see find)",
+      exitCodes.usage,
+    );
+  return withStore(options, io, async (db) => {
+    if (options.action === "show") return show(db, query, options, io);
+    const found = await db.read((q) => listConversations(q, options));
+    printList(
+      found,
+      columns((summary) => ({ summary, at: summary.at })),
+      options,
+      io,
+    );
+    return exitCodes.ok;
+  });
 }
 
 async function show(db: Database, query: string, options: ConversationOptions, io: Io): Promise<number> {
@@ -186,10 +182,7 @@ async function show(db: Database, query: string, options: ConversationOptions, i
     const summary = id === null ? null : ((await summariesOf(q, [id])).get(id) ?? null);
     return { history, summary, others: found.length > 1 };
   });
-  if (history === null) {
-    io.err(`there is no conversation ${query} (see find)`);
-    return exitCodes.failed;
-  }
+  if (history === null) fail(`there is no conversation ${query} (see find)`);
   if (others) io.err(`several conversations match; this is the newest (see bridgehead find ${query})`);
   if (options.json) io.out(jsonText({ summary, ...history }));
   else {

@@ -13,10 +13,9 @@ import {
 } from "../../store/operators/inbox.ts";
 import type { Repair } from "../../store/operators/repair.ts";
 import { answeredBefore, releaseHeld } from "../../store/restored.ts";
-import type { Io } from "../io.ts";
-import { exitCodes } from "../io.ts";
+import { exitCodes, fail, type Io } from "../io.ts";
 import { withStore } from "../store/open.ts";
-import { details, jsonText, type ListColumn, listing, operatorOf, relative, stamp, when } from "../text.ts";
+import { details, jsonText, type ListColumn, operatorOf, printList, stamp, timeColumns } from "../text.ts";
 import { type RepairOptions, runRepair } from "./repair.ts";
 import { timelineText } from "./timeline.ts";
 
@@ -33,7 +32,7 @@ export interface InboxOptions extends RepairOptions {
 /** Number of messages released per transaction. Limits the time for which the daemon's writes wait. */
 const releaseBatch = 100;
 
-export function run(options: InboxOptions, io: Io): Promise<number> {
+export function inbox(options: InboxOptions, io: Io): Promise<number> {
   return withStore(options, io, async (db) => {
     const { action } = options;
     if (action === "list") return list(db, options, io);
@@ -44,10 +43,8 @@ export function run(options: InboxOptions, io: Io): Promise<number> {
     if (action !== "show")
       return runRepair(db, ["inbox"], action === "answer" ? "retry" : action, options, io);
     const [id, ...others] = (options.ids ?? []).map(Number);
-    if (id === undefined || !Number.isSafeInteger(id) || id < 1 || others.length > 0) {
-      io.err("inbox show needs a message's number (see inbox list)");
-      return exitCodes.usage;
-    }
+    if (id === undefined || !Number.isSafeInteger(id) || id < 1 || others.length > 0)
+      fail("inbox show needs a message's number (see inbox list)", exitCodes.usage);
     return show(db, id, options, io);
   });
 }
@@ -59,10 +56,7 @@ async function releaseAll(
   options: InboxOptions,
   io: Io,
 ): Promise<number> {
-  if ((options.ids ?? []).length > 0) {
-    io.err(`inbox ${action}: give either numbers or --all`);
-    return exitCodes.usage;
-  }
+  if ((options.ids ?? []).length > 0) fail(`inbox ${action}: give either numbers or --all`, exitCodes.usage);
   const { channel = null } = options;
   let done = 0;
   for (;;) {
@@ -77,52 +71,28 @@ async function releaseAll(
 /** Those that need an operator come first. */
 const unanswered = ["held", "failed", "ignored"] as const;
 
-const columns: readonly ListColumn[] = [
-  { head: "NUMBER", right: true },
-  { head: "ARRIVED (UTC)" },
-  { head: "AGO", right: true },
-  { head: "STATE", state: true },
-  { head: "CHANNEL" },
-  { head: "FROM", flexible: true },
-  { head: "SUBJECT", flexible: true },
-  { head: "CODE" },
-  { head: "REASON", flexible: true },
-];
-
 async function list(db: Database, options: InboxOptions, io: Io): Promise<number> {
-  const { state, code, channel, since, limit } = options;
-  const states: readonly ListedState[] = state === undefined ? unanswered : [state];
-  const narrowed = {
-    limit,
-    kind: "message",
-    ...(code === undefined ? {} : { code }),
-    ...(channel === undefined ? {} : { channel }),
-    ...(since === undefined ? {} : { since }),
-  } as const;
+  const { state, limit } = options;
   const events = await db.read(async (q) => {
     const found: EventSummary[] = [];
-    for (const one of states)
-      if (found.length < limit)
-        found.push(...(await listEvents(q, { ...narrowed, state: one, limit: limit - found.length })));
+    for (const one of state === undefined ? unanswered : [state]) {
+      const left = limit - found.length;
+      if (left > 0)
+        found.push(...(await listEvents(q, { ...options, kind: "message", state: one, limit: left })));
+    }
     return found;
   });
-  if (options.json) io.out(jsonText(events));
-  else if (events.length === 0) io.out("nothing");
-  else {
-    const now = clock.now();
-    const rows = events.map((event) => [
-      String(event.id),
-      when(event.received_at),
-      relative(event.received_at, now).replace(" ago", ""),
-      shownState(event, state),
-      event.channel,
-      event.sender ?? "",
-      event.subject ?? "",
-      event.code ?? "",
-      event.reason ?? "",
-    ]);
-    io.out(listing(columns, rows, io));
-  }
+  const columns: readonly ListColumn<EventSummary>[] = [
+    { head: "NUMBER", right: true, cell: ({ id }) => id },
+    ...timeColumns<EventSummary>("ARRIVED", ({ received_at }) => received_at),
+    { head: "STATE", state: true, cell: (event) => shownState(event, state) },
+    { head: "CHANNEL", cell: ({ channel }) => channel },
+    { head: "FROM", flexible: true, cell: ({ sender }) => sender },
+    { head: "SUBJECT", flexible: true, cell: ({ subject }) => subject },
+    { head: "CODE", cell: ({ code }) => code },
+    { head: "REASON", flexible: true, cell: ({ reason }) => reason },
+  ];
+  printList(events, columns, options, io);
   return exitCodes.ok;
 }
 
@@ -132,16 +102,10 @@ const shownState = ({ state }: EventSummary, listed: ListedState | undefined): s
 
 async function show(db: Database, id: number, options: InboxOptions, io: Io): Promise<number> {
   const event = await db.read((q) => showEvent(q, id));
-  if (!event) {
-    io.err(`there is no message ${id} (see inbox list)`);
-    return exitCodes.failed;
-  }
+  if (!event) fail(`there is no message ${id} (see inbox list)`);
   if (options.raw) {
     const bytes = await db.read((q) => readRaw(q, id));
-    if (!bytes) {
-      io.err(`message ${id} as it arrived was not kept, or no longer is`);
-      return exitCodes.failed;
-    }
+    if (!bytes) fail(`message ${id} as it arrived was not kept, or no longer is`);
     io.write(bytes);
     return exitCodes.ok;
   }

@@ -4,18 +4,17 @@
 import { systemClock as clock } from "../../ops/clock.ts";
 import { durationText } from "../../ops/duration-text.ts";
 import type { Database } from "../../store/driver.ts";
-import { listDrafts, showDraft } from "../../store/operators/outbox.ts";
+import { type DraftSummary, listDrafts, showDraft } from "../../store/operators/outbox.ts";
 import type { Repair } from "../../store/operators/repair.ts";
 import { shownAddress } from "../../store/operators/timeline.ts";
-import type { Io } from "../io.ts";
-import { exitCodes } from "../io.ts";
+import { exitCodes, fail, type Io } from "../io.ts";
 import { withStore } from "../store/open.ts";
 import {
   cleanLines,
   details,
   jsonText,
   type ListColumn,
-  listing,
+  printList,
   relative,
   stamp,
   textWidth,
@@ -34,69 +33,37 @@ export interface OutboxOptions extends RepairOptions {
   readonly limit: number;
 }
 
-export function run(options: OutboxOptions, io: Io): Promise<number> {
+export function outbox(options: OutboxOptions, io: Io): Promise<number> {
   return withStore(options, io, async (db) => {
-    if (options.action === "list") return list(db, options, io);
     const { action, ids = [] } = options;
+    if (action === "list") {
+      printList(await db.read((q) => listDrafts(q, options)), columns, options, io);
+      return exitCodes.ok;
+    }
     if (action !== "show")
       return runRepair(db, ["outbox"], action === "resend" ? "retry" : action, options, io);
     const [id, ...others] = ids;
-    if (id === undefined || others.length > 0) {
-      io.err("outbox show needs a draft's id (see outbox list)");
-      return exitCodes.usage;
-    }
+    if (id === undefined || others.length > 0)
+      fail("outbox show needs a draft's id (see outbox list)", exitCodes.usage);
     return show(db, id, options, io);
   });
 }
 
-const columns: readonly ListColumn[] = [
-  { head: "DRAFT" },
-  { head: "STATE", state: true },
-  { head: "CHANNEL" },
-  { head: "TO", flexible: true },
-  { head: "TRIES", right: true },
-  { head: "CREATED (UTC)" },
-  { head: "DUE" },
-  { head: "CODE" },
-  { head: "REASON", flexible: true },
+const columns: readonly ListColumn<DraftSummary>[] = [
+  { head: "DRAFT", cell: ({ id }) => id },
+  { head: "STATE", state: true, cell: ({ state }) => state },
+  { head: "CHANNEL", cell: ({ channel }) => channel },
+  { head: "TO", flexible: true, cell: ({ recipient }) => shownAddress(recipient) },
+  { head: "TRIES", right: true, cell: ({ attempts }) => attempts },
+  { head: "CREATED (UTC)", cell: ({ created_at }) => when(created_at) },
+  { head: "DUE", cell: ({ due_at }, now) => relative(due_at, now) },
+  { head: "CODE", cell: ({ code }) => code },
+  { head: "REASON", flexible: true, cell: ({ reason }) => reason },
 ];
-
-async function list(db: Database, options: OutboxOptions, io: Io): Promise<number> {
-  const { state, channel, code, since, limit } = options;
-  const filter = {
-    limit,
-    ...(state === undefined ? {} : { state }),
-    ...(channel === undefined ? {} : { channel }),
-    ...(since === undefined ? {} : { since }),
-    ...(code === undefined ? {} : { code }),
-  };
-  const drafts = await db.read((q) => listDrafts(q, filter));
-  if (options.json) io.out(jsonText(drafts));
-  else if (drafts.length === 0) io.out("nothing");
-  else {
-    const now = clock.now();
-    const rows = drafts.map((draft) => [
-      draft.id,
-      draft.state,
-      draft.channel,
-      shownAddress(draft.recipient),
-      String(draft.attempts),
-      when(draft.created_at),
-      relative(draft.due_at, now),
-      draft.code ?? "",
-      draft.reason ?? "",
-    ]);
-    io.out(listing(columns, rows, io));
-  }
-  return exitCodes.ok;
-}
 
 async function show(db: Database, id: string, options: OutboxOptions, io: Io): Promise<number> {
   const found = await db.read((q) => showDraft(q, id));
-  if (!found) {
-    io.err(`there is no draft ${id} (see outbox list)`);
-    return exitCodes.failed;
-  }
+  if (!found) fail(`there is no draft ${id} (see outbox list)`);
   const { tries, body, ...draft } = found;
   const content = body === "" ? null : (JSON.parse(body) as unknown);
   if (options.json) {

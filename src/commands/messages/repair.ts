@@ -11,8 +11,7 @@ import {
   repair,
   type Selection,
 } from "../../store/operators/repair.ts";
-import type { Command, Io } from "../io.ts";
-import { exitCodes } from "../io.ts";
+import { exitCodes, fail, type Io } from "../io.ts";
 import { withStore } from "../store/open.ts";
 import { jsonText, type ListColumn, listing, operatorOf } from "../text.ts";
 
@@ -27,15 +26,12 @@ export interface RepairOptions {
   readonly json?: boolean;
 }
 
-/** The actions of inbox and outbox that this file implements. */
-export const repairs = ["retry", "release", "drop"] as const;
-export const isRepair = (action: string): action is Repair => repairs.some((one) => one === action);
-
 /** bridgehead retry: both the inbox and the outbox. */
-export const retry: Command<RepairOptions & { readonly config: string }> = {
-  run: (options, io) =>
-    withStore(options, io, (db) => runRepair(db, ["inbox", "outbox"], "retry", options, io)),
-};
+export const retryMessages = (
+  options: RepairOptions & { readonly config: string },
+  io: Io,
+): Promise<number> =>
+  withStore(options, io, (db) => runRepair(db, ["inbox", "outbox"], "retry", options, io));
 
 /** Repairs the selection in the boxes. Returns the exit code: `failed` when an item could not be changed. */
 export async function runRepair(
@@ -47,10 +43,8 @@ export async function runRepair(
 ): Promise<number> {
   const [box = "inbox"] = boxes;
   const selection = selectionOf(box, action, options);
-  if (typeof selection === "string") {
-    io.err(`${boxes.length > 1 ? "" : `${box} `}${action}: ${selection}`);
-    return exitCodes.usage;
-  }
+  if (typeof selection === "string")
+    fail(`${boxes.length > 1 ? "" : `${box} `}${action}: ${selection}`, exitCodes.usage);
   if (options.dryRun) {
     const groups = [];
     for (const one of boxes)
@@ -96,27 +90,18 @@ function selectionOf(
   return { code: wanted, ...(channel === undefined ? {} : { channel }) };
 }
 
-const columns: readonly ListColumn[] = [
-  { head: "IN" },
-  { head: "CHANNEL" },
-  { head: "STATE", state: true },
-  { head: "CODE" },
-  { head: "COUNT", right: true },
+type PreviewRow = RepairGroup & { readonly box: Box };
+
+const columns: readonly ListColumn<PreviewRow>[] = [
+  { head: "IN", cell: ({ box }) => box },
+  { head: "CHANNEL", cell: ({ channel }) => channel },
+  { head: "STATE", state: true, cell: ({ state }) => state },
+  { head: "CODE", cell: ({ code }) => code },
+  { head: "COUNT", right: true, cell: ({ count }) => count },
 ];
 
-function previewText(
-  action: Repair,
-  groups: readonly (RepairGroup & { readonly box: Box })[],
-  io: Io,
-): string {
+function previewText(action: Repair, groups: readonly PreviewRow[], io: Io): string {
   const total = groups.reduce((sum, { count }) => sum + count, 0);
-  const rows = groups.map(({ box, channel, state, code, count }) => [
-    box,
-    channel,
-    state,
-    code ?? "",
-    String(count),
-  ]);
   const summary = `${action} would change ${total}; nothing was changed (--dry-run)`;
-  return rows.length === 0 ? summary : `${listing(columns, rows, io)}\n${summary}`;
+  return groups.length === 0 ? summary : `${listing(columns, groups, io)}\n${summary}`;
 }

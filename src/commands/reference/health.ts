@@ -2,10 +2,10 @@
 // and for monitors without an HTTP client.
 
 import { request } from "node:http";
-import { resolve } from "node:path";
 import { loadAdminListener } from "../../config/index.ts";
 import { standardTiming } from "../../ops/timing.ts";
-import { exitCodes, type Io, problemLine } from "../io.ts";
+import { exitCodes, type Io } from "../io.ts";
+import { load } from "../store/open.ts";
 
 interface HealthQuery {
   readonly config: string;
@@ -21,13 +21,8 @@ interface ReadyBody {
 
 /** Resolves to 0 when the daemon is ready, to 1 when it is not, and to 69 when it does not answer. Reads only the
  *  key `http`, so it needs no secrets. */
-export async function run(options: HealthQuery, io: Io): Promise<number> {
-  const loaded = await loadAdminListener(resolve(io.cwd, options.config), { env: io.env });
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) io.err(problemLine(problem));
-    return exitCodes.config;
-  }
-  const { host, port } = loaded.listen;
+export async function health(options: HealthQuery, io: Io): Promise<number> {
+  const { host, port } = (await load(loadAdminListener, options, io)).listen;
   const url = `http://${reachable(host)}:${port}${options.live === true ? "/healthz" : "/readyz"}`;
   try {
     const { status, body } = await get(url, io.signal);

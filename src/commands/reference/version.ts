@@ -5,7 +5,7 @@ import { sqliteVersion } from "../../store/sqlite.ts";
 import { exitCodes, type Io } from "../io.ts";
 
 /** Prints the versions of the package, of the Node.js that runs it, of SQLite and of the store's schema. */
-export async function run(
+export async function printVersions(
   { version, json }: { readonly version: string; readonly json: boolean },
   io: Io,
 ): Promise<number> {

@@ -1,7 +1,6 @@
 // bridgehead log-level: shows or changes the log level of the running daemon, optionally for a limited time. The command and
 // the daemon exchange a request and its answer through the store.
 
-import { duration } from "../../config/schema/values.ts";
 import { systemClock as clock } from "../../ops/clock.ts";
 import type { Level, RunningLog } from "../../ops/log.ts";
 import { standardTiming, type Timing } from "../../ops/timing.ts";
@@ -13,8 +12,7 @@ import {
   readLogLevelRequest,
   requestLogLevel,
 } from "../../store/operators/log-level.ts";
-import type { Io } from "../io.ts";
-import { exitCodes } from "../io.ts";
+import { exitCodes, fail, type Io } from "../io.ts";
 import { withStore } from "../store/open.ts";
 import { when } from "../text.ts";
 
@@ -23,28 +21,20 @@ const levels = ["debug", "info", "warn", "error"] as const satisfies readonly Le
 export interface LogLevelOptions {
   readonly config: string;
   readonly level?: Level;
-  /** Such as "10m". Default: until the next restart or reload. */
-  readonly for?: string;
+  /** Milliseconds. Default: until the next restart or reload. */
+  readonly for?: number;
 }
 
-export async function run({ level, for: time, ...options }: LogLevelOptions, io: Io): Promise<number> {
-  if (level === undefined && time !== undefined) {
-    io.err("log-level: --for needs a level, such as: bridgehead log-level debug --for 10m");
-    return exitCodes.usage;
-  }
-  const parsed = duration.optional().safeParse(time);
-  if (!parsed.success) {
-    io.err(`--for ${time}: ${parsed.error.issues[0]?.message}`);
-    return exitCodes.usage;
-  }
+export async function logLevel(options: LogLevelOptions, io: Io): Promise<number> {
+  const { level, for: forMs = 0 } = options;
+  if (level === undefined && forMs > 0)
+    fail("log-level: --for needs a level, such as: bridgehead log-level debug --for 10m", exitCodes.usage);
   return withStore(options, io, async (db) => {
-    const wanted = { level: level === undefined ? -1 : levels.indexOf(level), forMs: parsed.data ?? 0 };
+    const wanted = { level: level === undefined ? -1 : levels.indexOf(level), forMs };
     const id = await db.tx((q) => requestLogLevel(q, wanted));
     const answer = await awaitAnswer(db, id, io.signal);
-    if (answer === null) {
-      io.err("no daemon answered: it does not run on this store, or is still starting (see its log)");
-      return exitCodes.failed;
-    }
+    if (answer === null)
+      return fail("no daemon answered: it does not run on this store, or is still starting (see its log)");
     const end = answer.until === 0 ? "" : ` until ${when(answer.until)} UTC`;
     io.out(`the daemon logs at level ${levels[answer.level] ?? "unknown"}${end}`);
     return exitCodes.ok;
@@ -52,8 +42,8 @@ export async function run({ level, for: time, ...options }: LogLevelOptions, io:
 }
 
 async function awaitAnswer(db: Database, id: number, signal: AbortSignal): Promise<LogLevelAnswer | null> {
-  const { logLevel, logLevelCheck } = standardTiming.commands;
-  for (const end = clock.monotonic() + logLevel; clock.monotonic() < end && !signal.aborted; ) {
+  const { logLevel: patience, logLevelCheck } = standardTiming.commands;
+  for (const end = clock.monotonic() + patience; clock.monotonic() < end && !signal.aborted; ) {
     const answer = await db.read(readLogLevelAnswer);
     if (answer?.id === id) return answer;
     await clock.sleep(logLevelCheck, signal);

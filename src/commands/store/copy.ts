@@ -2,19 +2,20 @@
 // continues on the copy as if it were the same store. A daemon that starts on the former store holds all open work.
 
 import { existsSync } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { dirname } from "node:path";
 import { openDatabase } from "../../app.ts";
 import { loseSessions } from "../../calls/rows.ts";
 import { loadStore, parseStore, type StoreConfig } from "../../config/index.ts";
 import { systemClock } from "../../ops/clock.ts";
-import { copyRows } from "../../store/copy.ts";
+import { type CopiedTable, copyRows } from "../../store/copy.ts";
 import type { Database } from "../../store/driver.ts";
 import { endLeases } from "../../store/leases.ts";
 import { migrate, migrations, schemaVersion } from "../../store/migrate.ts";
 import { lockStore } from "../../store/sqlite/lock.ts";
-import { exitCodes, type Io, problemLine } from "../io.ts";
-import { listing } from "../text.ts";
-import { type ProgressBar, startProgress } from "./progress.ts";
+import { exitCodes, fail, type Io } from "../io.ts";
+import { type ListColumn, listing } from "../text.ts";
+import { load } from "./open.ts";
+import { ProgressBar } from "./progress.ts";
 
 interface CopyCommand {
   readonly config: string;
@@ -22,19 +23,13 @@ interface CopyCommand {
   readonly json?: boolean;
 }
 
-export async function run(options: CopyCommand, io: Io): Promise<number> {
-  const loaded = await loadStore(resolve(io.cwd, options.config), { env: io.env });
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) io.err(problemLine(problem));
-    return exitCodes.config;
-  }
+export async function copyToOther(options: CopyCommand, io: Io): Promise<number> {
+  const { store } = await load(loadStore, options, io);
   const target = parseStore(options.to, io.cwd, io.env);
-  const problem = "problem" in target ? `--to ${target.problem}` : refusal(loaded.store, target);
-  if (problem !== null || "problem" in target) {
-    io.err(problem ?? "");
-    return exitCodes.usage;
-  }
-  return locked([loaded.store, target], () => copy(loaded.store, target, options, io));
+  if ("problem" in target) return fail(`--to ${target.problem}`, exitCodes.usage);
+  const problem = refusal(store, target);
+  if (problem !== null) fail(problem, exitCodes.usage);
+  return locked([store, target], () => copy(store, target, options, io));
 }
 
 /** Returns why the pair cannot be copied; null when it can. */
@@ -60,6 +55,12 @@ async function locked<T>(stores: readonly StoreConfig[], work: () => Promise<T>)
   }
 }
 
+const columns: readonly ListColumn<CopiedTable>[] = [
+  { head: "TABLE", cell: ({ table }) => table },
+  { head: "ROWS", right: true, cell: ({ rows }) => rows },
+  { head: "CHECKSUM", cell: ({ checksum }) => checksum },
+];
+
 async function copy(from: StoreConfig, to: StoreConfig, options: CopyCommand, io: Io): Promise<number> {
   const opened: Database[] = [];
   const open = async (store: StoreConfig) => {
@@ -71,12 +72,11 @@ async function copy(from: StoreConfig, to: StoreConfig, options: CopyCommand, io
   try {
     const source = await open(from);
     const schema = await schemaVersion(source);
-    if (schema !== migrations.length) {
-      io.err(
+    if (schema !== migrations.length)
+      fail(
         `the store has schema ${schema}, this version needs ${migrations.length}: run bridgehead migrate first`,
+        schema > migrations.length ? exitCodes.newerSchema : exitCodes.failed,
       );
-      return schema > migrations.length ? exitCodes.newerSchema : exitCodes.failed;
-    }
     const target = await open(to);
     await migrate(target);
     const tables = await copyRows({
@@ -88,27 +88,21 @@ async function copy(from: StoreConfig, to: StoreConfig, options: CopyCommand, io
         await loseSessions(q);
       },
       progress: {
-        total: (rows) => void (shows.progress = startProgress(io, "copying", rows)),
+        total: (rows) => void (shows.progress = new ProgressBar(io, "copying", rows)),
         table: (name) => shows.progress?.part(name),
         rows: (count) => shows.progress?.add(count),
       },
     });
     shows.progress?.end();
     if (options.json === true) io.out(JSON.stringify({ tables }));
-    else {
-      io.out(
-        listing(
-          [{ head: "TABLE" }, { head: "ROWS", right: true }, { head: "CHECKSUM" }],
-          tables.map((one) => [one.table, String(one.rows), one.checksum]),
-          io,
-        ),
-      );
-      io.out("all counts and checksums are the same in both stores");
-      io.out(
+    else
+      for (const line of [
+        listing(columns, tables, io),
+        "all counts and checksums are the same in both stores",
         `next: set the key store of the configuration to ${shown(to, options.to)}, and start the daemon`,
-      );
-      io.out("the former store is unchanged; a daemon that starts on it holds all open work");
-    }
+        "the former store is unchanged; a daemon that starts on it holds all open work",
+      ])
+        io.out(line);
     return exitCodes.ok;
   } finally {
     shows.progress?.end();

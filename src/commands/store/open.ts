@@ -1,51 +1,52 @@
-// Opens the store for a command that runs in parallel to the daemon: no lock, no migration, the same file
-// or server.
+// Loads the configuration and opens the store for a command.
 
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { openDatabase } from "../../app.ts";
-import { loadStore, type StoreConfig } from "../../config/index.ts";
+import { loadAdapter } from "../../channels/loader.ts";
+import { type LoadOptions, loadStore, type Rejected, type StoreConfig } from "../../config/index.ts";
 import { systemClock as clock } from "../../ops/clock.ts";
 import type { Database } from "../../store/driver.ts";
 import { migrations, schemaVersion } from "../../store/migrate.ts";
-import type { Io } from "../io.ts";
-import { exitCodes, problemLine } from "../io.ts";
+import { exitCodes, fail, type Io, problemLine } from "../io.ts";
 
-/** Opens the configured store, runs `work`, closes it. Prints a rejected configuration or schema and
- *  returns its exit code. Reads only the key `store`, so secrets that systemd gives to the service alone
- *  are not needed. */
-export async function withStore(
-  options: { readonly config: string },
+/** Loads the configuration, or a part of it. Fails with all its problems. */
+export async function load<Loaded extends { readonly ok: true } | Rejected>(
+  loader: (path: string, options: LoadOptions) => Promise<Loaded>,
+  { config }: { readonly config: string },
   io: Io,
-  work: (db: Database) => Promise<number>,
-): Promise<number> {
-  const loaded = await loadStore(resolve(io.cwd, options.config), { env: io.env });
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) io.err(problemLine(problem));
-    return exitCodes.config;
-  }
-  return useStore(loaded, io, work);
+): Promise<Extract<Loaded, { readonly ok: true }>> {
+  const loaded = await loader(resolve(io.cwd, config), { env: io.env, adapters: loadAdapter });
+  if (!loaded.ok) fail(loaded.problems.map(problemLine).join("\n"), exitCodes.config);
+  return loaded as Extract<Loaded, { readonly ok: true }>;
 }
 
-/** Opens a store whose location is known. */
-export async function useStore(
-  loaded: { readonly file: string; readonly store: StoreConfig },
+/** Opens the configured store, runs `work`, closes it. Reads only the key `store`, so secrets that systemd gives to
+ *  the service alone are not needed. */
+export const withStore = async <T>(
+  options: { readonly config: string },
   io: Io,
-  work: (db: Database) => Promise<number>,
-): Promise<number> {
-  const missing = loaded.store.kind === "sqlite" ? whyNoFile(loaded.store.file) : null;
-  if (missing !== null) {
-    io.err(`${missing} (correct the key store of ${loaded.file}, or create it with bridgehead migrate)`);
-    return exitCodes.failed;
-  }
-  const db = await openDatabase(loaded, clock);
+  work: (db: Database) => Promise<T>,
+): Promise<T> => useStore(await load(loadStore, options, io), work);
+
+/** Opens a store whose location is known, in parallel to the daemon: no lock, no migration, the same file or server.
+ *  Fails when it does not exist or has another schema. */
+export async function useStore<T>(
+  { file, store }: { readonly file: string; readonly store: StoreConfig },
+  work: (db: Database) => Promise<T>,
+): Promise<T> {
+  const missing = store.kind === "sqlite" ? whyNoFile(store.file) : null;
+  if (missing !== null)
+    fail(`${missing} (correct the key store of ${file}, or create it with bridgehead migrate)`);
+  const db = await openDatabase({ store }, clock);
   try {
     const found = await schemaVersion(db);
-    if (found === migrations.length) return await work(db);
-    io.err(
-      `the store has schema ${found}, this version needs ${migrations.length}: run bridgehead migrate, or the version that wrote it`,
-    );
-    return found > migrations.length ? exitCodes.newerSchema : exitCodes.failed;
+    if (found !== migrations.length)
+      fail(
+        `the store has schema ${found}, this version needs ${migrations.length}: run bridgehead migrate, or the version that wrote it`,
+        found > migrations.length ? exitCodes.newerSchema : exitCodes.failed,
+      );
+    return await work(db);
   } finally {
     await db.close();
   }

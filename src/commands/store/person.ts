@@ -11,14 +11,15 @@ import type { Database } from "../../store/driver.ts";
 import { countInFlight, type ErasedRows, erasePerson, erasureParts } from "../../store/person/erase.ts";
 import { exportPerson } from "../../store/person/export.ts";
 import { findPerson, type PersonRecords } from "../../store/person/find.ts";
-import { finishFile, vacuumPostgres } from "../../store/person/finish.ts";
-import { countInFile, eraseInColumns } from "../../store/person/mentions.ts";
+import { type FilesSearched, vacuumPostgres } from "../../store/person/finish.ts";
+import { eraseInColumns } from "../../store/person/mentions.ts";
 import { lockStore } from "../../store/sqlite/lock.ts";
 import { openSqlite } from "../../store/sqlite.ts";
 import { addressesOf } from "../doctor/stored.ts";
-import { type Command, exitCodes, type Io, problemLine } from "../io.ts";
-import { useStore } from "./open.ts";
-import { startProgress } from "./progress.ts";
+import { CommandFailure, exitCodes, fail, type Io } from "../io.ts";
+import { load, useStore } from "./open.ts";
+import { type ProgressBar, withProgress } from "./progress.ts";
+import { inThread } from "./thread.ts";
 
 interface PersonOptions {
   readonly config: string;
@@ -36,113 +37,107 @@ interface EraseOptions extends PersonOptions {
 
 const { inFlight, inFlightCheck } = standardTiming.commands;
 
-export const erase: Command<EraseOptions> = {
-  async run(options, io) {
-    return withPerson(options, io, async (db, records, { store, responders, own, embedded }) => {
-      const channel = records.addresses.find((address) => own.includes(address));
-      if (channel !== undefined) {
-        io.err(`${channel} is the address of a channel: name an address of the person`);
-        return exitCodes.failed;
-      }
-      const responder = records.addresses.find((address) => responders.includes(address));
-      if (responder !== undefined) {
-        io.err(
-          `${responder} is a responder: remove it from escalation.responders first, and reload the daemon`,
-        );
-        return exitCodes.failed;
-      }
-      const users =
-        options.platform === true && embedded === null ? await platformUsers(options, records, io) : null;
-      if (typeof users === "number") return users;
-      const file = store.kind === "sqlite" ? store.file : null;
-      const unlock = file === null ? null : tryLock(file);
-      try {
-        // The daemon writes the outcome of what it does now; an answer to an erased question is dropped.
-        if (unlock === null) await untilIdle(db, records, io);
-        const progress = startProgress(io, "erasing", erasureParts(records) + 1);
-        try {
-          const { rows, kept } = await erasePerson(db, records, () => progress.add(1));
-          const after = await db.read((q) => findPerson(q, records.addresses));
-          const late = after.events.length;
-          progress.part("searching the files");
-          const searched = file === null ? null : finishFile(file, records.addresses, unlock !== null, kept);
-          if (store.kind === "postgres") await vacuumPostgres(store.url);
-          const platformFile =
-            embedded === null
-              ? null
-              : await eraseEmbedded(embedded, records, unlock !== null && file !== null);
-          const backups =
-            file === null ? [] : backupsWith(file, records.addresses, kept, options.backups ?? [], io.cwd);
-          progress.end();
-          const deleted = users === null ? null : await deleteRemote(users, io);
-          const result = {
-            rows,
-            late,
-            searched,
-            backups,
-            probable: records.probable,
-            platform: deleted,
-            embedded: platformFile,
-          };
-          if (options.json === true) io.out(JSON.stringify(result));
-          else print(result, records, store.kind, io);
-          const isLeft = (searched?.remaining ?? 0) > 0 || (platformFile?.remaining ?? 0) > 0;
-          const isFailed = (isLeft && late === 0) || platformFile?.problem !== undefined;
-          return isFailed ? exitCodes.failed : exitCodes.ok;
-        } finally {
-          progress.end();
-        }
-      } finally {
-        unlock?.();
-      }
-    });
-  },
-};
+export async function erasePersonData(options: EraseOptions, io: Io): Promise<number> {
+  const found = await loadPerson(options, io);
+  return useStore(found.loaded, async (db) => {
+    const records = await db.read((q) => findPerson(q, found.addresses));
+    refuseOwn(records, found);
+    const { store, embedded } = found.loaded;
+    const users =
+      options.platform === true && embedded === null ? await platformUsers(options, records, io) : null;
+    const unlock = store.kind === "sqlite" ? tryLock(store.file) : null;
+    try {
+      // The daemon writes the outcome of what it does now; an answer to an erased question is dropped.
+      if (unlock === null) await untilIdle(db, records, io);
+      const erased = await withProgress(io, "erasing", erasureParts(records) + 1, (progress) =>
+        eraseEverywhere(
+          db,
+          records,
+          { ...options, store, embedded, isLocked: unlock !== null },
+          progress,
+          io,
+        ),
+      );
+      const platform = users === null ? null : await deleteRemote(users, io);
+      const result = { ...erased, probable: records.probable, platform };
+      if (options.json === true) io.out(JSON.stringify(result));
+      else print(result, records, store.kind, io);
+      const isLeft = (result.searched?.remaining ?? 0) > 0 || (result.embedded?.remaining ?? 0) > 0;
+      const isFailed = (isLeft && result.late === 0) || result.embedded?.problem !== undefined;
+      return isFailed ? exitCodes.failed : exitCodes.ok;
+    } finally {
+      unlock?.();
+    }
+  });
+}
 
-/** Opens the store and finds the person. Prints when there is nothing. */
-async function withPerson(
-  options: PersonOptions,
+/** Refuses to erase what the configuration names. */
+function refuseOwn({ addresses }: PersonRecords, { own, responders }: FoundPerson): void {
+  const channel = addresses.find((address) => own.includes(address));
+  if (channel !== undefined) fail(`${channel} is the address of a channel: name an address of the person`);
+  const responder = addresses.find((address) => responders.includes(address));
+  if (responder !== undefined)
+    fail(`${responder} is a responder: remove it from escalation.responders first, and reload the daemon`);
+}
+
+interface ErasedPlaces {
+  readonly store: Config["store"];
+  /** Database of the embedded platform. */
+  readonly embedded: string | null;
+  readonly backups?: readonly string[];
+  /** True when no daemon runs, so that whole files may be written again. */
+  readonly isLocked: boolean;
+}
+
+/** Erases the person from the store, its files and the embedded platform, and searches the backups. */
+async function eraseEverywhere(
+  db: Database,
+  records: PersonRecords,
+  { store, embedded, backups = [], isLocked }: ErasedPlaces,
+  progress: ProgressBar,
   io: Io,
-  work: (
-    db: Database,
-    records: PersonRecords,
-    about: {
-      readonly store: Config["store"];
-      readonly responders: readonly string[];
-      /** Addresses of the channels. */
-      readonly own: readonly string[];
-      /** Database of the embedded platform. */
-      readonly embedded: string | null;
-    },
-  ) => Promise<number>,
-): Promise<number> {
-  const loaded = await loadPolicy(resolve(io.cwd, options.config), { env: io.env, adapters: loadAdapter });
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) io.err(problemLine(problem));
-    return exitCodes.config;
-  }
+) {
+  const { addresses } = records;
+  const { rows, kept } = await erasePerson(db, records, () => progress.add(1));
+  const late = (await db.read((q) => findPerson(q, addresses))).events.length;
+  progress.part("searching the files");
+  const file = store.kind === "sqlite" ? store.file : null;
+  const searched =
+    file === null ? null : await inThread("finishFile", [file, addresses, isLocked, kept], progress);
+  if (store.kind === "postgres") await vacuumPostgres(store.url);
+  const platformFile = embedded === null ? null : await eraseEmbedded(embedded, records, isLocked, progress);
+  const found: string[] = [];
+  for (const path of file === null ? [] : backupsOf(file, backups, io.cwd))
+    if ((await inThread("countInFile", [path, addresses, kept], progress)) > 0) found.push(path);
+  return { rows, late, searched, backups: found, embedded: platformFile };
+}
+
+interface FoundPerson {
+  readonly loaded: Awaited<ReturnType<typeof load<Awaited<ReturnType<typeof loadPolicy>>>>>;
+  /** As the operator writes them, and their canonical forms. */
+  readonly addresses: readonly string[];
+  readonly responders: readonly string[];
+  /** Addresses of the channels. */
+  readonly own: readonly string[];
+}
+
+async function loadPerson(options: PersonOptions, io: Io): Promise<FoundPerson> {
+  const loaded = await load(loadPolicy, options, io);
   const adapters = await Promise.all(["email", "sms"].map((name) => loadAdapter(name, dirname(loaded.file))));
-  const canonical: string[] = [];
-  for (const one of options.person) {
+  const canonical = options.person.flatMap((one) => {
     const forms = adapters.flatMap((adapter) => adapter.address?.(one) ?? []);
     // A short code is the number of a service, and digits alone stand in many texts.
-    if (!forms.some((form) => /[@+:]/.test(form))) {
-      io.err(
+    if (!forms.some((form) => /[@+:]/.test(form)))
+      fail(
         `--person ${JSON.stringify(one)} is no complete address: write a whole email address, or a number with its country code (+15550111)`,
       );
-      return exitCodes.failed;
-    }
-    canonical.push(...forms);
-  }
-  const people = [...(loaded.policy?.responders.values() ?? [])];
-  const responders = people.flatMap(({ email, sms }) =>
+    return forms;
+  });
+  const responders = [...(loaded.policy?.responders.values() ?? [])].flatMap(({ email, sms }) =>
     [email, sms].flatMap((one) => one?.toLowerCase() ?? []),
   );
-  return useStore(loaded, io, async (db) => {
-    const records = await db.read((q) => findPerson(q, [...options.person, ...canonical]));
-    const own = loaded.written.flatMap((one) => addressesOf(one));
-    return work(db, records, { store: loaded.store, responders, own, embedded: loaded.embedded });
-  });
+  const own = loaded.written.flatMap((one) => addressesOf(one));
+  return { loaded, addresses: [...options.person, ...canonical], responders, own };
 }
 
 /** Locks an SQLite store; null when a daemon has the lock. */
@@ -163,14 +158,8 @@ async function untilIdle(db: Database, records: PersonRecords, io: Io): Promise<
   }
 }
 
-/** Returns the backups of the store that contain one of the addresses: beside the store, and in the given folders. */
-function backupsWith(
-  file: string,
-  addresses: readonly string[],
-  kept: ReadonlySet<string>,
-  folders: readonly string[],
-  cwd: string,
-): string[] {
+/** Returns the files that may be backups of the store: beside it, and in the given folders. */
+function backupsOf(file: string, folders: readonly string[], cwd: string): string[] {
   const beside = readdirSync(dirname(file))
     .filter((name) => name.startsWith(`${basename(file)}.before-`) && !name.endsWith("-shm"))
     .map((name) => join(dirname(file), name));
@@ -180,7 +169,7 @@ function backupsWith(
     .flatMap((folder) => readdirSync(folder, { withFileTypes: true, recursive: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
-  return [...new Set([...beside, ...others])].filter((path) => countInFile(path, addresses, kept) > 0).sort();
+  return [...new Set([...beside, ...others])].sort();
 }
 
 interface ErasedFile {
@@ -197,6 +186,7 @@ async function eraseEmbedded(
   file: string,
   records: PersonRecords,
   mayRewrite: boolean,
+  progress: ProgressBar,
 ): Promise<ErasedFile | null> {
   if (!existsSync(file)) return null;
   try {
@@ -210,7 +200,8 @@ async function eraseEmbedded(
     } finally {
       await db.close();
     }
-    const { remaining } = finishFile(file, records.addresses, mayRewrite, kept);
+    const given = [file, records.addresses, mayRewrite, kept] as const;
+    const { remaining } = await inThread("finishFile", [...given], progress);
     return { file, users, remaining };
   } catch (error) {
     return { file, users: 0, remaining: 0, problem: (error as Error).message };
@@ -224,19 +215,13 @@ interface PlatformUsers {
   }[];
 }
 
-/** Finds the users of the person's conversations on the platform. Returns the exit code when the configuration with its
- *  keys cannot be read. */
-async function platformUsers(
-  options: EraseOptions,
-  records: PersonRecords,
-  io: Io,
-): Promise<PlatformUsers | number> {
-  const loaded = await loadConfig(resolve(io.cwd, options.config), { env: io.env, adapters: loadAdapter });
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) io.err(problemLine(problem));
-    io.err("--platform needs the keys of the agents: run this with the service's environment");
-    return exitCodes.config;
-  }
+/** Finds the users of the person's conversations on the platform. */
+async function platformUsers(options: EraseOptions, records: PersonRecords, io: Io): Promise<PlatformUsers> {
+  const loaded = await load(loadConfig, options, io).catch((error: unknown) => {
+    if (!(error instanceof CommandFailure)) throw error;
+    const hint = "--platform needs the keys of the agents: run this with the service's environment";
+    return fail(`${error.message}\n${hint}`, error.exitCode);
+  });
   const { platform, agents } = loaded.config;
   const { url } = platform;
   const clients: { client: ReturnType<typeof createClient>; ids: string[] }[] = [];
@@ -272,7 +257,7 @@ async function deleteRemote(
 interface Erasure {
   readonly rows: ErasedRows;
   readonly late: number;
-  readonly searched: ReturnType<typeof finishFile> | null;
+  readonly searched: FilesSearched | null;
   readonly backups: readonly string[];
   readonly probable: readonly string[];
   readonly platform: { readonly deleted: number; readonly failed: readonly string[] } | null;
@@ -338,36 +323,37 @@ interface ExportOptions extends PersonOptions {
 }
 
 /** Writes `data.jsonl`, and the raw messages and files beside it, into a new folder with mode 0700. */
-const exportData: Command<ExportOptions> = {
-  async run(options, io) {
-    const folder = resolve(io.cwd, options.to);
-    if (existsSync(folder)) {
-      io.err(`${folder} exists; name a new folder`);
-      return exitCodes.failed;
-    }
-    return withPerson(options, io, async (db, records) => {
-      mkdirSync(folder, { mode: 0o700 });
-      const lines = openSync(join(folder, "data.jsonl"), "wx", 0o600);
-      let [rows, files] = [0, 0];
-      try {
+export async function exportPersonData(options: ExportOptions, io: Io): Promise<number> {
+  const folder = resolve(io.cwd, options.to);
+  if (existsSync(folder)) fail(`${folder} exists; name a new folder`);
+  const { loaded, addresses } = await loadPerson(options, io);
+  return useStore(loaded, async (db) => {
+    const records = await db.read((q) => findPerson(q, addresses));
+    mkdirSync(folder, { mode: 0o700 });
+    const lines = openSync(join(folder, "data.jsonl"), "wx", 0o600);
+    let [rows, files] = [0, 0];
+    try {
+      await withProgress(io, "exporting", records.conversations.length, async (progress) => {
         for await (const one of exportPerson((work) => db.read(work), records)) {
-          if (one.kind === "row") writeSync(lines, `${JSON.stringify({ table: one.table, ...one.row })}\n`);
-          else writeFileSync(join(folder, one.name), one.bytes, { mode: 0o600, flag: "wx" });
-          if (one.kind === "row") rows += 1;
-          else files += 1;
+          if (one.kind === "row") {
+            writeSync(lines, `${JSON.stringify({ table: one.table, ...one.row })}\n`);
+            rows += 1;
+            if (one.table === "conversations") progress.add(1);
+          } else {
+            writeFileSync(join(folder, one.name), one.bytes, { mode: 0o600, flag: "wx" });
+            files += 1;
+          }
         }
-      } finally {
-        closeSync(lines);
-      }
-      if (options.json === true) io.out(JSON.stringify({ folder, rows, files, probable: records.probable }));
-      else {
-        io.out(`exported to ${folder}: ${rows} rows in data.jsonl, ${files} files`);
-        if (records.probable.length > 0)
-          io.out(`${records.probable.length} other addresses have the same name, perhaps the same person`);
-      }
-      return exitCodes.ok;
-    });
-  },
-};
-
-export { exportData as export };
+      });
+    } finally {
+      closeSync(lines);
+    }
+    if (options.json === true) io.out(JSON.stringify({ folder, rows, files, probable: records.probable }));
+    else {
+      io.out(`exported to ${folder}: ${rows} rows in data.jsonl, ${files} files`);
+      if (records.probable.length > 0)
+        io.out(`${records.probable.length} other addresses have the same name, perhaps the same person`);
+    }
+    return exitCodes.ok;
+  });
+}

@@ -1,62 +1,89 @@
-// Progress of a long operation: a bar on a terminal, otherwise one line when it has taken a second. Written to
-// standard error, so that the output of --json stays valid.
+// Progress of a long operation: a bar on the terminal of standard error after a second. The output of a command is on
+// standard output, so that of --json stays valid; without a terminal nothing is shown.
 
 import { systemClock } from "../../ops/clock.ts";
+import { durationText } from "../../ops/duration-text.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import type { Io } from "../io.ts";
-
-export interface ProgressBar {
-  /** Adds finished units. */
-  add(units: number): void;
-  /** Sets the number of finished units. */
-  set(units: number): void;
-  /** Names the current part, such as a table. */
-  part(name: string): void;
-  /** Removes the bar. Call it before the result is printed, also after a failure. */
-  end(): void;
-}
 
 const width = 24;
 const { progress: interval, progressAfter } = standardTiming.commands;
 
-/** Starts the display after a second. `total` is in any unit; null when it is unknown. */
-export function startProgress(
-  io: Pick<Io, "err" | "terminal" | "draw">,
+export class ProgressBar {
+  readonly #io: Pick<Io, "terminal" | "draw">;
+  readonly #what: string;
+  readonly #total: number | null;
+  readonly #started = systemClock.monotonic();
+  readonly #ended = new AbortController();
+  #finished = 0;
+  #part = "";
+  #measure = () => 0;
+
+  /** Starts the display. `total` is in any unit; null when it is unknown. */
+  constructor(io: Pick<Io, "terminal" | "draw">, what: string, total: number | null = 1) {
+    this.#io = io;
+    this.#what = what;
+    this.#total = total;
+    if (io.terminal) void this.#show();
+  }
+
+  /** Adds finished units. */
+  add(units: number): void {
+    this.#finished += units;
+  }
+
+  /** Names the current part, such as a table, and sets the number of finished units when it is given. */
+  part(name: string, finished = this.#finished): void {
+    this.#part = name;
+    this.#finished = Math.max(this.#finished, finished);
+  }
+
+  /** Calls `finished` at each redraw for the number of finished units. */
+  measure(finished: () => number): void {
+    this.#measure = finished;
+  }
+
+  /** Removes the bar. Call it before the result is printed, also after a failure. */
+  end(): void {
+    if (this.#ended.signal.aborted) return;
+    this.#ended.abort();
+    if (this.#isShown) this.#io.draw?.("");
+  }
+
+  #isShown = false;
+
+  async #show(): Promise<void> {
+    const { signal } = this.#ended;
+    for (let wait = progressAfter; ; wait = interval) {
+      await systemClock.sleep(wait, signal);
+      if (signal.aborted) return;
+      this.#isShown = true;
+      this.#io.draw?.(this.#line());
+    }
+  }
+
+  #line(): string {
+    this.#finished = Math.max(this.#finished, this.#measure());
+    const took = durationText(systemClock.monotonic() - this.#started);
+    const text = `${this.#what}${this.#part === "" ? "" : ` ${this.#part}`}`;
+    if (this.#total === null || this.#total === 0) return `${text} ${took}`;
+    const share = Math.min(1, this.#finished / this.#total);
+    const filled = Math.floor(share * width);
+    return `${text} [${"#".repeat(filled)}${".".repeat(width - filled)}] ${Math.floor(share * 100)}% ${took}`;
+  }
+}
+
+/** Shows the progress of `work` until it has ended. */
+export async function withProgress<T>(
+  io: Pick<Io, "terminal" | "draw">,
   what: string,
   total: number | null,
-): ProgressBar {
-  const started = systemClock.monotonic();
-  const ends = new AbortController();
-  let [finished, name, shown] = [0, "", false];
-  const line = () => {
-    const seconds = Math.floor((systemClock.monotonic() - started) / 1000);
-    const share = total === null || total === 0 ? null : Math.min(1, finished / total);
-    const filled = Math.floor((share ?? 0) * width);
-    const bar =
-      share === null
-        ? ""
-        : ` [${"#".repeat(filled)}${".".repeat(width - filled)}] ${Math.floor(share * 100)}%`;
-    return `${what}${name === "" ? "" : ` ${name}`}${bar} ${seconds} s`;
-  };
-  const show = async () => {
-    await systemClock.sleep(progressAfter, ends.signal);
-    if (ends.signal.aborted) return;
-    if (!io.terminal) return io.err(`${what} ...`);
-    shown = true;
-    while (!ends.signal.aborted) {
-      io.draw?.(line());
-      await systemClock.sleep(interval, ends.signal);
-    }
-  };
-  void show();
-  return {
-    add: (units) => void (finished += units),
-    set: (units) => void (finished = units),
-    part: (next) => void (name = next),
-    end() {
-      ends.abort();
-      if (shown) io.draw?.("");
-      shown = false;
-    },
-  };
+  work: (progress: ProgressBar) => Promise<T>,
+): Promise<T> {
+  const progress = new ProgressBar(io, what, total);
+  try {
+    return await work(progress);
+  } finally {
+    progress.end();
+  }
 }

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { Diagnosis } from "../../../src/commands/doctor/catalogue.ts";
-import { type DoctorOptions, run } from "../../../src/commands/doctor/run.ts";
+import { type DoctorOptions, doctor } from "../../../src/commands/doctor/run.ts";
 import type { Io } from "../../../src/commands/io.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import type { Query } from "../../../src/store/driver.ts";
@@ -62,7 +62,7 @@ export function fixture(): Fixture {
   };
   const print = async (options: Partial<DoctorOptions> = {}) => {
     out.length = 0;
-    const code = await run({ config, ...options }, io);
+    const code = await doctor({ config, ...options }, io);
     return { code, text: out.join("\n") };
   };
   return {

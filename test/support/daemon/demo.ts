@@ -2,8 +2,8 @@
 
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
-import { run } from "../../../src/commands/demo.ts";
-import type { Io } from "../../../src/commands/io.ts";
+import { runDemo } from "../../../src/commands/demo.ts";
+import { type Io } from "../../../src/commands/io.ts";
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
 
@@ -24,7 +24,7 @@ export async function startDemo(onTestFinished: (after: () => Promise<void>) => 
     onHangup: () => undefined,
     onCrash: () => undefined,
   };
-  const ended = run({ open: false }, io);
+  const ended = runDemo({ open: false }, io);
   const end = async (): Promise<number> => {
     abort.abort();
     return ended;

@@ -9,7 +9,7 @@ const timed =
   (timing: TimingOverrides): Plant =>
   (altered) => ({
     "src/commands/run.ts": {
-      run: (real) => (options, io, standard) => {
+      runDaemon: (real) => (options, io, standard) => {
         altered();
         return real(options, io, timingWith(timing, standard));
       },

@@ -1,7 +1,7 @@
 // Loaded into the daemon before anything else (`node --import`): ends the process by SIGKILL at the n-th publication of
 // one point in one phase. KILL_AT="<point>[@<channel>]:<before|after>:<n>". Its last words name the drafts between crossing and
 // recorded outcome: only for those may the relay see a second copy. With `:armed` at the end nothing counts before SIGUSR2,
-// which is answered with a line "armed": what was done until then has been done in peace.
+// which is answered with a line "armed": what was done until then has been done in peace. Each thread counts for itself.
 
 import { subscribe } from "node:diagnostics_channel";
 import { writeSync } from "node:fs";
@@ -16,7 +16,7 @@ interface Told {
 const [where = "", phase = "", count = "1", armed] = (process.env["KILL_AT"] ?? "").split(":");
 const [name = "", channel] = where.split("@");
 
-if (isMainThread && name !== "") {
+if (name !== "") {
   const crossed = new Set<string>();
   subscribe("bridgehead:send.cross", (message) => {
     const { phase: now, draft } = message as Told;
@@ -28,7 +28,7 @@ if (isMainThread && name !== "") {
   });
   const say = (words: object) => writeSync(2, `${JSON.stringify(words)}\n`);
   let counts = armed === undefined;
-  if (!counts)
+  if (!counts && isMainThread)
     process.once("SIGUSR2", () => {
       counts = true;
       say({ level: "info", message: "armed" });
