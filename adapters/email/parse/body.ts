@@ -116,7 +116,7 @@ function saysTheSame(plain: string, html: string): boolean {
 
 function wordsOf(text: string): string {
   const bare = text.toLowerCase().replace(/[[<(]?\b(?:https?:\/\/|mailto:|tel:)[^\s<>[\]]{1,2000}/g, " ");
-  return (bare.match(/[\p{L}\p{M}\p{N}]+/gu) ?? []).join(" ");
+  return bare.replace(/[^\p{L}\p{M}\p{N}]+/gu, " ").trim();
 }
 
 const unquoted = (text: string) =>

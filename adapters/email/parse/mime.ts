@@ -54,6 +54,7 @@ interface Structured {
 interface Builder {
   root?: Node;
   collectNode: () => Promise<void>;
+  buildMessage: () => void;
   parse(raw: Uint8Array | ArrayBufferLike): Promise<unknown>;
 }
 
@@ -62,7 +63,9 @@ export async function readTree(raw: Uint8Array): Promise<MimePart> {
   const builder = new PostalMime(limits) as unknown as Builder;
   const { root } = builder;
   if (root === undefined) throw new Error("the MIME parser built no tree");
+  // Only the tree is used; these two would build postal-mime's own output.
   builder.collectNode = () => Promise.resolve();
+  builder.buildMessage = () => {};
   // All nodes share the prototype of the first; each worker thread has its own copy of the library.
   (Object.getPrototypeOf(root) as Node).setupContentDecoder = setUp;
   await builder.parse(raw.byteLength === raw.buffer.byteLength ? raw.buffer : raw);

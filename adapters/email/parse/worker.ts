@@ -1,7 +1,7 @@
 // The parser's worker thread. Converts raw bytes to a `Mail`, checks its sender when requested, and responds to each job
 // with the message or with its events. The check waits for DNS while other messages are parsed.
 
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { parentPort, workerData } from "node:worker_threads";
 import { eventsOf } from "../events.ts";
 import { authenticate } from "./auth/verdict.ts";
@@ -288,25 +288,30 @@ export interface Identified {
 
 /** Returns the SHA-256 digest in hex. Runs in time linear in the size of the message. */
 export function digestOf({ messageId, date, from, subject, root }: Identified): string {
-  const hash = createHash("sha256");
-  const add = (name: string, value: string | Uint8Array) => {
-    hash.update(`${name} ${value.length}\n`).update(value);
-  };
-  add("message-id", messageId ?? "");
-  add("date", String(dateOf(date) ?? date?.trim() ?? ""));
-  add("words", letters(withoutFooter(textIn(root))));
-  if (messageId !== null) return hash.digest("hex");
+  const fields: (readonly [string, string | Uint8Array])[] = [
+    ["message-id", messageId ?? ""],
+    ["date", String(dateOf(date) ?? date?.trim() ?? "")],
+    ["words", letters(withoutFooter(textIn(root)))],
+  ];
   // Without a Message-ID the digest covers every field that can distinguish two messages.
-  for (const address of from) add("from", address);
-  add("subject", subject);
-  for (const leaf of leaves(root)) if (!isText(leaf)) add("file", leaf.content);
-  return hash.digest("hex");
+  if (messageId === null) {
+    for (const address of from) fields.push(["from", address]);
+    fields.push(["subject", subject]);
+    for (const leaf of leaves(root)) if (!isText(leaf)) fields.push(["file", leaf.content]);
+  }
+  const parts = fields.flatMap(([name, value]) => [`${name} ${value.length}\n`, value]);
+  return hash(
+    "sha256",
+    Buffer.concat(parts.map((part) => (typeof part === "string" ? Buffer.from(part) : part))),
+    "hex",
+  );
 }
 
 /** Returns letters, digits and pictographs. These survive rewrapping, `>From`, other quotes and
  *  format=flowed. Of very long runs of combining marks only the first are used, because normalization
  *  sorts a run in quadratic time. */
 function letters(text: string): string {
+  if (/^[\x00-\x7f]*$/.test(text)) return text.replace(/[^0-9A-Za-z]+/g, "");
   return (
     text
       .replace(/(\p{M}{30})\p{M}+/gu, "$1")

@@ -4,8 +4,8 @@
 // and HTML alike.
 
 import { type ChildNode, type Document, DomHandler, type Element, isTag, isText, Text } from "domhandler";
-import { getOuterHTML, removeElement } from "domutils";
-import { compile } from "html-to-text";
+import { removeElement } from "domutils";
+import { compile, type DomNode, type FormatCallback } from "html-to-text";
 import { Parser } from "htmlparser2";
 import { cleanText } from "../headers.ts";
 import { scan } from "../quotes/lines.ts";
@@ -29,22 +29,27 @@ const maxDepth = 120;
 /** Parsing stops when more elements are open at once, because the parser's work is quadratic in this
  *  number. */
 const maxOpen = 1500;
-/** Characters of cleaned HTML that are converted to text. */
+/** Characters of text that are written. */
 const maxWritten = 400_000;
-/** With more elements `plainly` writes the text, because html-to-text parses the HTML again, which takes
- *  most of the CPU time. */
+/** With more elements `plainly` writes the text, because html-to-text takes several times as long. */
 const maxElements = 12_000;
+
+/** Writes the nodes that are passed as metadata, so that html-to-text does not parse the HTML a second time. Its
+ *  published types omit the metadata. */
+const tree: FormatCallback = (_, walk, builder) =>
+  walk((builder as unknown as { readonly metadata: DomNode[] }).metadata, builder);
 
 const write = compile({
   wordwrap: false,
   preserveNewlines: false,
   limits: {
-    maxInputLength: maxWritten + 1,
     maxDepth: maxDepth + 10,
     maxChildNodes: 20_000,
     maxBaseElements: 1,
   },
+  formatters: { tree },
   selectors: [
+    { selector: "tree", format: "tree" },
     { selector: "a", options: { hideLinkHrefIfSameAsText: true, ignoreHref: false, noAnchorUrl: true } },
     { selector: "img", format: "skip" },
     ..."dl dt dd center address fieldset legend figure figcaption details summary"
@@ -61,7 +66,7 @@ const write = compile({
       options: { leadingLineBreaks: 2, trailingLineBreaks: 2, trimEmptyLines: true },
     },
   ],
-});
+}) as (html: string, metadata: readonly ChildNode[]) => string;
 
 export interface HtmlText {
   /** All visible text. Quotes are marked with "> ", unless the message is a forward or has answers
@@ -106,10 +111,19 @@ function writtenAs(html: string, options: TrimOptions, colours: boolean): string
   if (options.relation !== "forward") markQuotes(document, options);
   layOut(document);
   const text =
-    elements > maxElements
-      ? plainly(document)
-      : write(getOuterHTML(document, { encodeEntities: "utf8" }).slice(0, maxWritten));
+    elements > maxElements ? plainly(document) : write("<tree>", bodyIn(document)).slice(0, maxWritten);
   return cleanText(text).replace(cellMarks, "\t").trim();
+}
+
+/** Returns the first body element, or all nodes of a document without one. */
+function bodyIn(document: Document): ChildNode[] {
+  const stack = [...document.children].reverse();
+  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
+    if (!isTag(node)) continue;
+    if (node.name === "body") return [node];
+    pushChildren(node, stack);
+  }
+  return document.children;
 }
 
 /** True when a coloured line is marked as a quote, or follows the start of an unmarked quote. */
