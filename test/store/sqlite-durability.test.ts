@@ -158,6 +158,21 @@ it("reports what it has read, and a transaction that wrote nothing, only when th
   expect(disk.syncs).toHaveLength(1);
 });
 
+it("covers a commit and the record of the work that it starts with one sync", async () => {
+  const disk = slowDisk();
+  const db = await opened(newFile(), disk);
+  let recorded: Promise<unknown> = Promise.resolve();
+  const first = db.tx((q) => q.run("INSERT INTO notes VALUES ('event')"), {
+    // The HTTP client examines an idle connection for one turn of the event loop before the attempt is recorded.
+    committed: () => void setImmediate(() => (recorded = write(db, "attempt"))),
+  });
+  await disk.count(1);
+  expect(await isPending(Promise.race([first, recorded]))).toBe(true);
+  disk.syncs[0]?.resolve();
+  await Promise.all([first, recorded]);
+  expect(disk.syncs).toHaveLength(1);
+});
+
 it("tells of a commit before it is on disk, and lets a read wait for a commit that did not ask for the disk", async () => {
   const disk = slowDisk();
   const db = await opened(newFile(), disk);
@@ -171,6 +186,7 @@ it("tells of a commit before it is on disk, and lets a read wait for a commit th
   failing.catch(() => undefined);
   expect(await atCommit(db, (q) => q.run("INSERT INTO notes VALUES ('second')"))).toBe(1);
   expect([heard, await isPending(first)]).toEqual([["first"], true]);
+  await disk.count(1);
   disk.syncs[0]?.resolve();
   await first;
   disk.syncs[1]?.resolve();

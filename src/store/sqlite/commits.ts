@@ -37,6 +37,11 @@ interface Done {
 
 /** Event loop turns for which a commit waits for further transactions. */
 const gatherTurns = 8;
+/** Event loop turns after which work that a commit started has recorded its attempt: the HTTP client checks an idle
+ *  connection for one turn. */
+const idleTurns = 2;
+/** Event loop turns for which a sync waits at most for a commit that is under way. */
+const followTurns = 16;
 const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 /** The transactions of one connection. */
@@ -76,6 +81,8 @@ export class Commits {
   #synced = 0;
   #covering = 0;
   #syncing: Promise<void> | null = null;
+  /** False while `#syncing` still waits for the commit that follows. */
+  #isSyncStarted = false;
   #nextSync: Promise<void> | null = null;
   #failure: Error | null = null;
 
@@ -126,7 +133,7 @@ export class Commits {
     if (this.#failure) return Promise.reject(this.#failure);
     if (this.#synced === this.#committed || this.#wal === null) return Promise.resolve();
     if (!this.#syncing) return this.#startSync(this.#wal.descriptor);
-    if (this.#covering === this.#committed) return this.#syncing;
+    if (!this.#isSyncStarted || this.#covering === this.#committed) return this.#syncing;
     this.#nextSync ??= this.#syncing.then(() => {
       this.#nextSync = null;
       return this.durable();
@@ -208,7 +215,7 @@ export class Commits {
    *  disk ends this wait. Under load a few turns of the event loop follow. */
   async #gather(): Promise<void> {
     const since = systemClock.monotonic();
-    while (this.#syncing && !this.#waiting.some(({ hurried }) => hurried)) {
+    while (this.#syncing && this.#isSyncStarted && !this.#waiting.some(({ hurried }) => hurried)) {
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#hurry = resolve;
       await Promise.race([promise, this.#syncing.catch(() => undefined)]);
@@ -316,23 +323,28 @@ export class Commits {
   }
 
   #startSync(descriptor: number): Promise<void> {
+    this.#isSyncStarted = false;
+    this.#syncing = this.#syncSoon(descriptor).finally(() => (this.#syncing = null));
+    return this.#syncing;
+  }
+
+  async #syncSoon(descriptor: number): Promise<void> {
+    // Without load, the work that a commit started records its attempt at once, and that waits for the disk as well:
+    // one sync covers both commits. Under load many commits share a sync anyway.
+    const turns = this.#crowd > 1 ? 0 : followTurns;
+    for (let turn = 0; turn < turns && (turn < idleTurns || this.#flushing); turn += 1) await nextTurn();
     const covers = this.#committed;
     this.#covering = covers;
+    this.#isSyncStarted = true;
     const began = systemClock.monotonic();
-    const running = this.#sync(descriptor).then(
-      () => {
-        this.#syncing = null;
-        this.observer?.timed("sync", systemClock.monotonic() - began);
-        if (this.#failure) throw this.#failure;
-        this.#synced = covers;
-      },
-      (error: unknown) => {
-        this.#syncing = null;
-        throw this.#fail(error);
-      },
-    );
-    this.#syncing = running;
-    return running;
+    try {
+      await this.#sync(descriptor);
+    } catch (error) {
+      throw this.#fail(error);
+    }
+    this.observer?.timed("sync", systemClock.monotonic() - began);
+    if (this.#failure) throw this.#failure;
+    this.#synced = covers;
   }
 
   /** Marks the store as unusable. */
