@@ -10,10 +10,10 @@ import {
   dialTargets,
   element,
   escapeXml,
-  handOverVerb,
   hangUp,
   languageInData,
   say,
+  transferVerb,
   twiml,
 } from "./twiml.ts";
 
@@ -58,9 +58,9 @@ export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRo
   });
   const apology = () => {
     const words = wording(config, config.language);
-    const targets = config.hand_over ? dialTargets(config.hand_over) : [];
+    const targets = config.transfer ? dialTargets(config.transfer) : [];
     const dial =
-      targets.length > 0 ? [element("Dial", { callerId: config.hand_over?.caller_id }, targets)] : [];
+      targets.length > 0 ? [element("Dial", { callerId: config.transfer?.caller_id }, targets)] : [];
     return twiml(say(words.apology, config.language), ...dial, hangUp);
   };
   return [
@@ -119,22 +119,22 @@ function callDesk(voice: VoiceChannel, flow: CallFlow): CallDesk {
   const lastResort = async (params: Params) => {
     const { apology } = wording(config, config.language);
     const facts = await factsOf(params);
-    if (config.hand_over === undefined) {
+    if (config.transfer === undefined) {
       await missed(params, "the agent could not be reached");
       return over(params, "failed", say(apology, config.language), hangUp);
     }
-    if (facts !== null && facts.handingOver === null) {
-      const id = externalId(`${callOf(params)}/handing-over`);
+    if (facts !== null && facts.transferring === null) {
+      const id = externalId(`${callOf(params)}/transferring`);
       const session = { kind: "session", id, session: sessionId(callOf(params)), from: facts.from } as const;
-      await channel.accept([{ ...session, state: "handing-over", reason: "lost" }]);
+      await channel.accept([{ ...session, state: "transferring", reason: "lost" }]);
     }
     return toHuman(params, "lost", config.language, say(apology, config.language));
   };
   const toHuman = async (params: Params, reason: string, language: string, ...before: readonly string[]) => {
-    if (config.hand_over === undefined) return over(params, "ended", hangUp);
+    if (config.transfer === undefined) return over(params, "ended", hangUp);
     const dialed = address("/dialed", `?r=${reason}`);
-    const verb = handOverVerb(config.hand_over, { call: callOf(params), reason, dialed, language });
-    if (config.hand_over.dial === undefined) return over(params, "handed-over", ...before, verb);
+    const verb = transferVerb(config.transfer, { call: callOf(params), reason, dialed, language });
+    if (config.transfer.dial === undefined) return over(params, "transferred", ...before, verb);
     return twiml(...before, verb);
   };
   const resume = async (params: Params) => {
@@ -144,8 +144,8 @@ function callDesk(voice: VoiceChannel, flow: CallFlow): CallDesk {
     channel.log.warn({ call: callOf(params), code, tries }, "call connection lost");
     // The last stored state decides, whether or not the frame that followed it was sent.
     if (facts?.state === "closed") return twiml(hangUp);
-    if (facts && facts.handingOver !== null && tries < config.resume.times)
-      return toHuman(params, facts.handingOver, config.language);
+    if (facts && facts.transferring !== null && tries < config.resume.times)
+      return toHuman(params, facts.transferring, config.language);
     if (code === unreachable && facts === null && config.fallback === "gather") {
       return twiml(element("Redirect", { method: "POST" }, [address("/gather")]));
     }
@@ -170,18 +170,18 @@ function callDesk(voice: VoiceChannel, flow: CallFlow): CallDesk {
       if (gone) return over(params, "hung-up");
       if (params.SessionStatus === "failed") return resume(params);
       const facts = await factsOf(params);
-      if (facts === null || facts.state === "closed" || facts.handingOver === null) {
+      if (facts === null || facts.state === "closed" || facts.transferring === null) {
         return over(params, "ended", hangUp);
       }
       const language = languageInData(params.HandoffData) ?? config.language;
-      return toHuman(params, facts.handingOver, language);
+      return toHuman(params, facts.transferring, language);
     },
     async dialed(params: Params): Promise<Response> {
       const words = wording(config, config.language);
       const status = params.DialCallStatus ?? "";
-      if (status === "completed" || status === "answered") return over(params, "handed-over", hangUp);
+      if (status === "completed" || status === "answered") return over(params, "transferred", hangUp);
       channel.log.warn({ call: callOf(params), status }, "call transfer not answered");
-      const wish = config.hand_over?.no_answer ?? "end";
+      const wish = config.transfer?.no_answer ?? "end";
       // When the agent connection was lost, `agent` is not possible. The call goes to voicemail.
       const next = wish === "agent" && params.r === "lost" ? "voicemail" : wish;
       const gone = params.CallStatus === "completed";
@@ -192,7 +192,7 @@ function callDesk(voice: VoiceChannel, flow: CallFlow): CallDesk {
       const record = {
         action: address("/voicemail"),
         method: "POST",
-        maxLength: Math.round((config.hand_over?.voicemail_length ?? 0) / 1000),
+        maxLength: Math.round((config.transfer?.voicemail_length ?? 0) / 1000),
         finishOnKey: "#",
         playBeep: true,
       };

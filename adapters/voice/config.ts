@@ -47,7 +47,7 @@ const phrases = z.strictObject({
   still_there: z.array(phrase).min(1).optional().describe("What is a silent caller asked?"),
   goodbye: phrase.optional().describe("How does a call end?"),
   lost_you: phrase.optional().describe("What is said after the line to us was cut?"),
-  hand_over: phrase.optional().describe("What is said before a human takes over?"),
+  transfer: phrase.optional().describe("What is said before a human takes over?"),
   rest_offered: phrase
     .optional()
     .describe("What follows max_sentences when there is more? It should ask whether to go on."),
@@ -68,7 +68,7 @@ const giveUp = z
     to: z
       .enum(["human", "end"])
       .prefault("human")
-      .describe("What happens then? `human`: hand_over, if configured; `end`: apologize and hang up."),
+      .describe("What happens then? `human`: transfer, if configured; `end`: apologize and hang up."),
   })
   .prefault({});
 
@@ -114,7 +114,7 @@ const target = z
   .string()
   .regex(/^(\+[1-9]\d{4,14}|sip:[^\s<>"&]+)$/, "expected a number such as +15005550006, or a sip: address");
 
-const handOver = z
+const transfer = z
   .strictObject({
     dial: z
       .array(target)
@@ -219,7 +219,7 @@ const keys = {
   silence,
   resume,
   digits,
-  hand_over: handOver.optional(),
+  transfer: transfer.optional(),
   fallback: z
     .enum(["none", "gather"])
     .prefault("none")
@@ -302,11 +302,11 @@ export type PhraseOverrides = z.output<typeof phrases>;
 export function review(config: VoiceConfig, { publicUrl, trial }: Surroundings): readonly Remark[] {
   if (trial) return [];
   const remarks: Remark[] = [];
-  const { account_sid: account, hand_over: over } = config;
+  const { account_sid: account, transfer: over } = config;
   const numbers: readonly (readonly [Remark["path"], string | undefined])[] = [
     [["number"], config.number],
-    [["hand_over", "caller_id"], over?.caller_id],
-    ...(over?.dial ?? []).map((to, index) => [["hand_over", "dial", index], to] as const),
+    [["transfer", "caller_id"], over?.caller_id],
+    ...(over?.dial ?? []).map((to, index) => [["transfer", "dial", index], to] as const),
   ];
   for (const [path, number] of numbers)
     if (number?.startsWith("+") === true && !isPossiblePhoneNumber(number))

@@ -24,7 +24,7 @@ export function outbound(
     const live = find(draft.session);
     if (live) return live.answer(draft, attempt);
     const facts = await channel.session(sessionId(draft.session));
-    if (facts === null || facts.state === "closed" || facts.handingOver !== null)
+    if (facts === null || facts.state === "closed" || facts.transferring !== null)
       return { kind: "refused", code: "ended", reason: "the call is over" };
     return { kind: "deferred", reason: "the call has no line to us now", retryAfterMs: lookAgainMs };
   };
@@ -66,7 +66,7 @@ export type VoiceDraft =
       readonly answers: ExternalId | null;
       readonly text: string;
       /** Transfers the call to a human after the text was spoken. */
-      readonly handOver?: true;
+      readonly transfer?: true;
     }
   | {
       readonly kind: "call";
@@ -79,7 +79,7 @@ export type VoiceDraft =
 /** Composes drafts from a reply. Signature and introduction are not spoken. */
 function compose(reply: Reply): readonly VoiceDraft[] {
   const { session, answers, text } = reply;
-  const then = reply.handOver ? { handOver: true as const } : {};
+  const then = reply.transfer ? { transfer: true as const } : {};
   if (session !== null) return [{ kind: "speech", session, answers, text, ...then }];
   const [to] = reply.to;
   return [{ kind: "call", to: to?.address ?? "", text, wanted: reply.kind === "opening" }];

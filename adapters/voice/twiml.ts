@@ -44,22 +44,22 @@ export function twiml(...verbs: readonly string[]): Response {
 
 // Transfers a call to a human: the data for the provider, and the response to its callback.
 
-type HandOver = NonNullable<VoiceConfig["hand_over"]>;
+type TransferConfig = NonNullable<VoiceConfig["transfer"]>;
 
 /** Returns whether this configuration and dialect can transfer a call. The transfers `frame` and `dial` need a
  *  number or address in `dial`. */
-export function canHandOver(
-  { hand_over }: VoiceConfig,
-  { transfer }: Pick<Capabilities, "transfer">,
+export function canTransfer(
+  { transfer }: VoiceConfig,
+  { transfer: way }: Pick<Capabilities, "transfer">,
 ): boolean {
-  if (transfer === "callback") return hand_over !== undefined;
-  return (transfer === "frame" || transfer === "dial") && hand_over?.dial !== undefined;
+  if (way === "callback") return transfer !== undefined;
+  return (way === "frame" || way === "dial") && transfer?.dial !== undefined;
 }
 
 /** Builds the data sent with the end of the session, below 4 KB. The provider returns it in the callback and shows
  *  it to the human who takes the call, so it contains no conversation text. The callback reads everything but the
  *  language from stored state. */
-export function handOverData(call: string, reason: string, language: string): string {
+export function transferData(call: string, reason: string, language: string): string {
   return JSON.stringify({ reason, call, language });
 }
 
@@ -73,7 +73,7 @@ export function languageInData(data: string | undefined): string | null {
   }
 }
 
-export interface HandOverCall {
+export interface TransferringCall {
   readonly call: string;
   readonly reason: string;
   /** URL of the callback that reports the result of Dial. */
@@ -83,7 +83,10 @@ export interface HandOverCall {
 
 /** Builds the verb that transfers the call to a human. Only Dial reports its result in a callback; Redirect and
  *  Enqueue do not. */
-export function handOverVerb(over: HandOver, { call, reason, dialed, language }: HandOverCall): string {
+export function transferVerb(
+  over: TransferConfig,
+  { call, reason, dialed, language }: TransferringCall,
+): string {
   if (over.redirect !== undefined) return element("Redirect", { method: "POST" }, [escapeXml(over.redirect)]);
   if (over.enqueue !== undefined) {
     const task = { ...over.enqueue.attributes, call_sid: call, reason, language };
@@ -104,7 +107,7 @@ export function handOverVerb(over: HandOver, { call, reason, dialed, language }:
 }
 
 /** Returns the Number and Sip elements that Dial rings. */
-export function dialTargets(over: HandOver): readonly string[] {
+export function dialTargets(over: TransferConfig): readonly string[] {
   return (over.dial ?? []).map((to) =>
     to.startsWith("sip:") ? element("Sip", {}, [escapeXml(to)]) : element("Number", {}, [escapeXml(to)]),
   );

@@ -68,8 +68,8 @@ export function planMessage({
 
 /** The reason text by state and reason of a session event (bridgehead/contract, SessionEvent). */
 const missed: Readonly<Record<string, string>> = {
-  "handing-over no-answer": "the agent did not answer in a call, which is being handed over",
-  "handing-over lost": "the agent cannot be reached in a call, which is being handed over",
+  "transferring no-answer": "the agent did not answer in a call, which is being transferred",
+  "transferring lost": "the agent cannot be reached in a call, which is being transferred",
   "closed no-answer": "a call has ended, and nobody has answered the caller",
   "closed failed": "a call has ended because the agent could not be reached",
 };

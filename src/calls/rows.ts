@@ -45,7 +45,7 @@ export async function resumeSession(
 ): Promise<void> {
   await q.run(
     moves("sessions", "open", {
-      set: `node = $3, openings = openings + 1, handing_over = NULL, lost_at = NULL, closed_at = NULL,
+      set: `node = $3, openings = openings + 1, transferring = NULL, lost_at = NULL, closed_at = NULL,
        reason = NULL`,
       where: "channel = $1 AND id = $2",
     }),
@@ -73,9 +73,9 @@ export async function reviveSession(q: Query, session: SessionRow, node: string)
 }
 
 /** Records that a transfer to a human is in progress. */
-export async function handOver(q: Query, session: SessionRow, reason: string): Promise<void> {
+export async function markTransferring(q: Query, session: SessionRow, reason: string): Promise<void> {
   await q.write(
-    "UPDATE sessions SET handing_over = $3 WHERE channel = $1 AND id = $2",
+    "UPDATE sessions SET transferring = $3 WHERE channel = $1 AND id = $2",
     session.channel,
     session.id,
     reason,

@@ -26,10 +26,10 @@ import {
   dropRest,
   dropTurns,
   freeConversation,
-  handOver,
   insertSession,
   lockSession,
   loseSession,
+  markTransferring,
   moveMessages,
   openTurns,
   recordHeard,
@@ -141,8 +141,8 @@ async function applyEvent(
     case "interrupted":
       if (event.heard !== undefined) await recordHeard(q, session, event.heard, event.about ?? null);
       return dropRest(q, session);
-    case "handing-over":
-      return handOver(q, session, event.reason ?? event.state);
+    case "transferring":
+      return markTransferring(q, session, event.reason ?? event.state);
     case "lost":
       // Ignores the report of a node that no longer has the session: an older connection timed out after
       // the call had moved to another node.

@@ -146,7 +146,7 @@ async function sessionFacts(q: Query, channel: string, id: SessionId): Promise<S
     from: { address: person },
     openedAt: new Date(row.opened_at),
     openings: row.openings,
-    handingOver: row.handing_over,
+    transferring: row.transferring,
     pending: pending === null ? null : externalId(pending),
   };
 }

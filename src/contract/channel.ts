@@ -80,7 +80,7 @@ export interface SessionFacts {
   /** Number of times that the session was opened: above 1 after a resume. */
   readonly openings: number;
   /** The reason of a transfer to a human in progress, or null. */
-  readonly handingOver: string | null;
+  readonly transferring: string | null;
   /** The newest message of the session while its answer is pending. */
   readonly pending: ExternalId | null;
 }

@@ -212,9 +212,9 @@ export interface Reply {
    *  mail. */
   readonly byHuman?: true;
   /** True when a call is to be transferred to a human after this answer. The channel first plays the
-   *  answer, then transfers the call as it is configured to (`handing-over`, reason `escalated`). A
+   *  answer, then transfers the call as it is configured to (`transferring`, reason `escalated`). A
    *  channel that cannot transfer continues as after any other answer. */
-  readonly handOver?: true;
+  readonly transfer?: true;
   /** The key of the first part. Part n is sent under `partKey(key, n)`. */
   readonly key: SendKey;
   readonly createdAt: Date;

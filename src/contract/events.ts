@@ -123,21 +123,21 @@ export interface DeliveryEvent {
 }
 
 /** A state change of a live conversation (a call). `opened`: it began, or continues over a new
- *  connection. `interrupted`: the caller interrupted a reply (barge-in). `handing-over`: it is being
+ *  connection. `interrupted`: the caller interrupted a reply (barge-in). `transferring`: it is being
  *  transferred to a human. `lost`: its connection was lost and another may follow. `closed`: it ended
  *  and no other connection follows. */
 export interface SessionEvent {
   readonly kind: "session";
   readonly id: ExternalId;
   readonly session: SessionId;
-  readonly state: "opened" | "interrupted" | "handing-over" | "lost" | "closed";
+  readonly state: "opened" | "interrupted" | "transferring" | "lost" | "closed";
   readonly from: Party;
   /** interrupted: the part of the reply that was played to the caller. */
   readonly heard?: string;
   /** interrupted: the message whose reply was cut off. */
   readonly about?: ExternalId;
-  /** handing-over, lost, closed: the reason as a short stable code (`asked`, `hung-up`, `socket` ...).
-   *  The core interprets these codes: handing-over `no-answer` (the agent did not answer before its
+  /** transferring, lost, closed: the reason as a short stable code (`asked`, `hung-up`, `socket` ...).
+   *  The core interprets these codes: transferring `no-answer` (the agent did not answer before its
    *  timeout) and `lost` (the agent is unreachable); closed `no-answer` and `failed` (the caller was not
    *  served). For these it notifies responders, if they are configured for it. */
   readonly reason?: string;

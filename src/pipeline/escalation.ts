@@ -63,7 +63,7 @@ export interface EscalationHooks {
    *  to an escalation. Its event is then settled, and the agent never receives it. */
   routeReply(q: Query, line: ChannelRuntime, row: EventRow, event: MessageEvent): Promise<boolean>;
   /** Called when the platform has accepted a question: detects an escalating answer and schedules a poll
-   *  of the platform's conversation. Returns true when the call must be handed over after the answer.
+   *  of the platform's conversation. Returns true when the call must be transferred after the answer.
    *  Independent of the policy. */
   answered(
     q: Query,

@@ -1,5 +1,5 @@
 // Without an escalation policy nobody is notified, and everything else works: escalations of the platform are detected, calls
-// are handed over, and messages that appear on the platform reach the customer.
+// are transferred, and messages that appear on the platform reach the customer.
 
 import { describe, expect, it } from "vitest";
 import { touch } from "../../src/store/driver.ts";
@@ -34,10 +34,10 @@ const look = (world: LinesWorld): Promise<void> =>
 const warnings = (world: LinesWorld) => world.log.filter(({ message }) => message === detected);
 
 describe("without an escalation policy (review 21)", () => {
-  it.concurrent("a call is handed over after the agent's escalating answer", async ({ onTestFinished }) => {
+  it.concurrent("a call is transferred after the agent's escalating answer", async ({ onTestFinished }) => {
     const rung: string[] = [];
     const world = await openWorld(onTestFinished, {
-      voice: { collect: "50ms", speaking_rate: 40, hand_over: { dial: [office] } },
+      voice: { collect: "50ms", speaking_rate: 40, transfer: { dial: [office] } },
       phone: { dialed: (target) => (rung.push(target), "completed") },
     });
     const call = await world.dial();
@@ -46,8 +46,8 @@ describe("without an escalation policy (review 21)", () => {
     expect(await call.over).toBe("hangup");
     expect(rung).toEqual([office]);
     await eventually(async () =>
-      expect(await world.rows("SELECT state, handing_over FROM sessions")).toEqual([
-        { state: "closed", handing_over: "escalated" },
+      expect(await world.rows("SELECT state, transferring FROM sessions")).toEqual([
+        { state: "closed", transferring: "escalated" },
       ]),
     );
     expect(warnings(world).map(({ fields }) => fields["topic"])).toContain("refund");

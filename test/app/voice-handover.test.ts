@@ -40,7 +40,7 @@ it.concurrent("one key reaches a human: our sentence first, then the call goes o
 }) => {
   const rung: string[] = [];
   const world = await openLines(onTestFinished, {
-    voice: { ...quick, hand_over: { dial: [office] }, digits: { human: "0", pause: "100ms" } },
+    voice: { ...quick, transfer: { dial: [office] }, digits: { human: "0", pause: "100ms" } },
     phone: { dialed: (target) => (rung.push(target), "completed") },
   });
   const call = await world.dial();
@@ -51,7 +51,7 @@ it.concurrent("one key reaches a human: our sentence first, then the call goes o
   expect(rung).toEqual([office]);
   const ended = call.requests.find(({ form }) => "HandoffData" in form);
   expect(JSON.parse(ended?.form["HandoffData"] ?? "")).toMatchObject({ reason: "asked" });
-  await sessionIs(world, { state: "closed", handing_over: "asked", reason: "handed-over" });
+  await sessionIs(world, { state: "closed", transferring: "asked", reason: "transferred" });
   expect(call.complaints).toEqual([]);
   expect(world.log.some((line) => JSON.stringify(line).includes('"digit'))).toBe(false);
 });
@@ -63,7 +63,7 @@ it.concurrent("a message on the machine reaches people as a mail, once", async (
     emailSkill: { email: "support@team.example" },
     voice: {
       ...quick,
-      hand_over: { dial: [office] },
+      transfer: { dial: [office] },
       digits: { human: "0", pause: "100ms" },
       notify: { channel: "mail", to: ["people@team.example"] },
     },
@@ -85,7 +85,7 @@ it.concurrent("a message on the machine reaches people as a mail, once", async (
 it.concurrent("no answer for too long: an apology, then a human", async ({ onTestFinished }) => {
   const phrases = [{ language: "en", apology: "No answer, sorry." }];
   const world = await openLines(onTestFinished, {
-    voice: { ...quick, phrases, give_up: { after: "400ms" }, hand_over: { dial: [office] } },
+    voice: { ...quick, phrases, give_up: { after: "400ms" }, transfer: { dial: [office] } },
     platform: { timeout: "10m" },
   });
   world.model.hold();

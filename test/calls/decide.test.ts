@@ -82,7 +82,7 @@ describe("an escalation of a call", () => {
 
   it("is opened when the caller was not served", () => {
     expect(missedReason(event("closed", "failed"), open)).toContain("could not be reached");
-    expect(missedReason(event("handing-over", "no-answer"), open)).toContain("handed over");
+    expect(missedReason(event("transferring", "no-answer"), open)).toContain("transferred");
     expect(missedReason(event("closed", "hung-up"), open)).toBeNull();
     expect(missedReason(event("opened"), open)).toBeNull();
   });

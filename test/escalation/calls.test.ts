@@ -64,8 +64,8 @@ const conversationOf = async (house: House): Promise<string> => {
 };
 
 it.each([
-  ["handing-over", "no-answer", "the agent did not answer in a call, which is being handed over"],
-  ["handing-over", "lost", "the agent cannot be reached in a call, which is being handed over"],
+  ["transferring", "no-answer", "the agent did not answer in a call, which is being transferred"],
+  ["transferring", "lost", "the agent cannot be reached in a call, which is being transferred"],
   ["closed", "no-answer", "a call has ended, and nobody has answered the caller"],
   ["closed", "failed", "a call has ended because the agent could not be reached"],
 ] as const)("tells of a call that was given up: %s, %s", async (state, why, reason) => {
@@ -81,11 +81,11 @@ it("is silent about calls that were served, and those that go to a human because
   for (const [before, reason] of [
     [[], "hung-up"],
     [[], "silent"],
-    [["asked"], "handed-over"],
-    [["escalated"], "handed-over"],
+    [["asked"], "transferred"],
+    [["escalated"], "transferred"],
   ] as const) {
     await house.tells("opened");
-    for (const why of before) await house.tells("handing-over", why);
+    for (const why of before) await house.tells("transferring", why);
     await house.tells("closed", reason);
   }
   expect(await escalationsIn(house.db)).toEqual([]);
@@ -102,7 +102,7 @@ it("counts all that is told of one call as one escalation, about the call's own 
     from,
   });
   await house.tells("opened");
-  await house.tells("handing-over", "no-answer");
+  await house.tells("transferring", "no-answer");
   const missed = missedCall(unserved, untaken);
   await house.gets(missed);
   await house.gets(missed);
@@ -112,8 +112,8 @@ it("counts all that is told of one call as one escalation, about the call's own 
   );
   expect(await escalationsIn(house.db)).toMatchObject([{ about: `conversation:${own?.conversation}` }]);
   expect(await sourcesIn(house.db)).toEqual([
-    "the agent did not answer in a call, which is being handed over",
-    "Missed call from +15005550001: +15005550001 called +15005550006 and was not served: nobody took the call that was handed over. No message was left. Call: call-1",
+    "the agent did not answer in a call, which is being transferred",
+    "Missed call from +15005550001: +15005550001 called +15005550006 and was not served: the transfer was not answered. No message was left. Call: call-1",
     "a call has ended, and nobody has answered the caller",
   ]);
 });
@@ -121,7 +121,7 @@ it("counts all that is told of one call as one escalation, about the call's own 
 it("says whether a message was left", async () => {
   const house = await exchange();
   await house.tells("opened");
-  await house.tells("handing-over", "asked");
+  await house.tells("transferring", "asked");
   await house.gets(voicemail(unserved, recording));
   await house.tells("closed", "voicemail");
   const [row, ...more] = await escalationsIn(house.db);
@@ -133,7 +133,7 @@ it("says whether a message was left", async () => {
 it("tells those who know of the call what came of it; whoever has taken it, alone", async () => {
   const house = await exchange();
   await house.tells("opened");
-  await house.tells("handing-over", "no-answer");
+  await house.tells("transferring", "no-answer");
   const [row] = await escalationsIn(house.db);
   const id = row?.id ?? "";
   const [dora] = [await told(house.db, id, "dora"), await told(house.db, id, "emil")];
@@ -152,7 +152,7 @@ it("tells those who know of the call what came of it; whoever has taken it, alon
 it("opens another one for news of a call whose escalation is closed", async () => {
   const house = await exchange();
   await house.tells("opened");
-  await house.tells("handing-over", "no-answer");
+  await house.tells("transferring", "no-answer");
   const [row] = await escalationsIn(house.db);
   await house.db.tx((q) => closeEscalation(q, row?.id ?? "", "Dora"));
   await house.gets(voicemail(unserved, recording));
@@ -172,7 +172,7 @@ it("raises nothing for callers who are to have no answer, for other causes, or w
   const none = await exchange((line) => line);
   for (const house of [denied, deaf, none]) {
     await house.tells("opened");
-    await house.tells("handing-over", "no-answer");
+    await house.tells("transferring", "no-answer");
     await house.gets(missedCall(unserved, untaken));
     await house.tells("closed", "no-answer");
     expect(await escalationsIn(house.db)).toEqual([]);
@@ -203,7 +203,7 @@ async function talk(wrap: (line: ChannelRuntime) => ChannelRuntime) {
   return { house, replies };
 }
 
-it("hands a call over after the answer that escalates, and after no other", async () => {
+it("transfers a call after the answer that escalates, and after no other", async () => {
   const { house, replies } = await talk(raising());
   const caller = callOf(house);
   await caller.opens();
@@ -211,14 +211,14 @@ it("hands a call over after the answer that escalates, and after no other", asyn
   await house.settles();
   await caller.says("refund");
   await house.settles();
-  expect(replies.map(({ text, handOver }) => [text, handOver])).toEqual([
+  expect(replies.map(({ text, transfer }) => [text, transfer])).toEqual([
     ["answer to lamp", undefined],
     [response, true],
   ]);
   expect(await escalationsIn(house.db)).toMatchObject([{ cause: "topic" }]);
   // Told by the adapter when it does so: no news.
-  await caller.tells("handing-over", { reason: "escalated" });
-  await caller.tells("closed", { reason: "handed-over" });
+  await caller.tells("transferring", { reason: "escalated" });
+  await caller.tells("closed", { reason: "transferred" });
   await house.settles();
   expect(await sourcesIn(house.db)).toHaveLength(1);
 });
@@ -232,7 +232,7 @@ it("hands over nothing in mails, nor where nobody wants to know of escalations",
   await caller.says("refund");
   await calls.house.settles();
   for (const { replies } of [mails, calls])
-    expect(replies.map(({ text, handOver }) => [text, handOver])).toEqual([[response, undefined]]);
+    expect(replies.map(({ text, transfer }) => [text, transfer])).toEqual([[response, undefined]]);
   expect(await escalationsIn(mails.house.db)).toMatchObject([{ cause: "topic" }]);
   expect(await escalationsIn(calls.house.db)).toEqual([]);
 });

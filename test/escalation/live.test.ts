@@ -47,7 +47,7 @@ it.concurrent("the answer that escalates is said, then the call goes to a human,
 }) => {
   const rung: string[] = [];
   const world = await openWorld(onTestFinished, {
-    voice: { ...quick, hand_over: { dial: [office] } },
+    voice: { ...quick, transfer: { dial: [office] } },
     phone: { dialed: (target) => (rung.push(target), "completed") },
   });
   const call = await world.dial();
@@ -57,8 +57,8 @@ it.concurrent("the answer that escalates is said, then the call goes to a human,
   expect(rung).toEqual([office]);
   expect(call.spoken.at(-1)?.text.trim()).toBe(colleague);
   await eventually(async () =>
-    expect(await world.rows("SELECT handing_over, reason FROM sessions")).toEqual([
-      { handing_over: "escalated", reason: "handed-over" },
+    expect(await world.rows("SELECT transferring, reason FROM sessions")).toEqual([
+      { transferring: "escalated", reason: "transferred" },
     ]),
   );
   expect((await textsTo(world, 1))[0]).toContain("Escalation 1: refund");
@@ -70,7 +70,7 @@ it.concurrent("nobody takes it: who was told hears of the message that was left"
   onTestFinished,
 }) => {
   const world = await openWorld(onTestFinished, {
-    voice: { ...quick, hand_over: { dial: [office] } },
+    voice: { ...quick, transfer: { dial: [office] } },
     phone: { dialed: () => "no-answer" },
   });
   const call = await world.dial();

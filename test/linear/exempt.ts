@@ -105,7 +105,7 @@ export const exempt: Readonly<Record<string, readonly string[]>> = {
     "adapters/sms/twilio/client.ts#isApiFailure",
     "adapters/sms/twilio/forms.ts#textOfRecord",
     "adapters/voice/engine/record.ts",
-    "adapters/voice/twiml.ts#handOverData",
+    "adapters/voice/twiml.ts#transferData",
     "adapters/voice/proof.ts",
     "adapters/voice/speech/speakable.ts#limit",
   ],

@@ -98,7 +98,7 @@ describe("a call", () => {
   it("ignores what belongs to no session, and what is said after the end", async () => {
     const house = await callHouse();
     const call = callOf(house);
-    for (const state of ["interrupted", "handing-over", "lost", "closed"] as const) await call.tells(state);
+    for (const state of ["interrupted", "transferring", "lost", "closed"] as const) await call.tells(state);
     await call.says("nobody there?");
     expect(await house.listed("ignored")).toEqual(Array(5).fill("no-session"));
     await call.opens();
@@ -120,13 +120,13 @@ describe("a call", () => {
     await call.tells("interrupted", { heard: "answer to o", about: first });
     await call.tells("interrupted", { heard: "ans" });
     await call.tells("interrupted");
-    await call.tells("handing-over", { reason: "asked" });
+    await call.tells("transferring", { reason: "asked" });
     const heard = await house.db.read((q) => q.all("SELECT heard FROM drafts ORDER BY seq"));
     expect(heard).toEqual([{ heard: "answer to o" }, { heard: "ans" }]);
-    expect((await call.facts())?.handing_over).toBe("asked");
+    expect((await call.facts())?.transferring).toBe("asked");
     // Nobody took it: it is the agent's again.
     await call.opens();
-    expect((await call.facts())?.handing_over).toBeNull();
+    expect((await call.facts())?.transferring).toBeNull();
   });
 
   it("drops what waits when it ends, and ends what is being asked", async () => {

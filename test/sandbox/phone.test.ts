@@ -182,7 +182,7 @@ it("asks the action address when the line breaks, and connects again as that say
   });
 });
 
-it("follows a hand-over to a human, to voicemail and to its end", async ({ onTestFinished }) => {
+it("follows a transfer to a human, to voicemail and to its end", async ({ onTestFinished }) => {
   const at = await bridge(onTestFinished, {
     "/call": relay(),
     "/ended":

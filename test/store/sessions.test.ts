@@ -8,11 +8,11 @@ import {
   endLost,
   forgetNodes,
   freeConversation,
-  handOver,
   insertSession,
   loseOrphans,
   loseSession,
   loseSessions,
+  markTransferring,
   nodeLease,
   reclaimSessions,
   recordHeard,
@@ -108,12 +108,12 @@ onEachDatabase((place) => {
       const db = await withCall(place);
       const row = await session(db);
       await db.tx(async (q) => {
-        await handOver(q, row, "asked");
+        await markTransferring(q, row, "asked");
         await closeSession(q, row, { reason: "hung-up", durationMs: 1500.5 });
         await loseSession(q, row, "socket");
         await closeSession(q, row, over);
       });
-      expect(await session(db)).toMatchObject({ state: "closed", reason: "hung-up", handing_over: "asked" });
+      expect(await session(db)).toMatchObject({ state: "closed", reason: "hung-up", transferring: "asked" });
       const [end] = await db.read((q) => q.all("SELECT duration FROM sessions"));
       expect(end).toEqual({ duration: 1501 });
       expect(await lostFor(db)).toBe("ended");

@@ -6,7 +6,7 @@ import { callRoutes } from "../call-routes.ts";
 import type { VoiceChannel } from "../engine/record.ts";
 import { partiesOf } from "../engine/record.ts";
 import { type Params, signedParams } from "../proof.ts";
-import { element, escapeXml, handOverVerb, hangUp, say, twiml } from "../twiml.ts";
+import { element, escapeXml, hangUp, say, transferVerb, twiml } from "../twiml.ts";
 import { type CallEvent, type Capabilities, defineDialect, type RequestSide } from "./dialect.ts";
 
 const path = "/gather";
@@ -75,10 +75,10 @@ export function gatherRequests(voice: VoiceChannel): RequestSide {
 
   /** Only Dial reports its result. Other ways end the call for us, which `/ended` stores. */
   function transfer(call: string, data: string | null): string {
-    if (config.hand_over?.dial === undefined) return redirect(channel.url("/ended").href);
+    if (config.transfer?.dial === undefined) return redirect(channel.url("/ended").href);
     const { reason } = JSON.parse(data ?? "{}") as { readonly reason: string };
     const dialed = `${channel.url("/dialed").href}?r=${reason}`;
-    return handOverVerb(config.hand_over, { call, reason, dialed, language });
+    return transferVerb(config.transfer, { call, reason, dialed, language });
   }
 
   /** Digits come complete. They count when they are a message or the key for a human. */

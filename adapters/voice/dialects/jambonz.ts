@@ -324,7 +324,7 @@ function jambonzVerbs(config: VoiceConfig) {
     nothing,
     hangup,
     /** Verbs that replace the queue after an unanswered dial. */
-    untaken: config.hand_over?.no_answer === "agent" ? beginning : [nothing],
+    untaken: config.transfer?.no_answer === "agent" ? beginning : [nothing],
     say: (id: string, text: string, language: string | null): Verb => ({
       verb: "say",
       id,
@@ -348,19 +348,19 @@ function jambonzVerbs(config: VoiceConfig) {
 /** Builds the verbs of a transfer. Recognition is off during the transfer. The response to the dial hook replaces
  *  the verbs after `dial`; the final `hangup` runs only when the hook request fails. */
 function dialing(config: VoiceConfig, to: string | null): readonly Verb[] {
-  const numbers = config.hand_over?.dial ?? (to === null ? [] : [to]);
+  const numbers = config.transfer?.dial ?? (to === null ? [] : [to]);
   if (numbers.length === 0) return [hangup];
   const target = numbers.map((one) =>
     one.startsWith("sip:") ? { type: "sip", sipUri: one } : { type: "phone", number: one },
   );
-  const callerId = config.hand_over?.caller_id;
+  const callerId = config.transfer?.caller_id;
   return [
     { verb: "config", bargeIn: { enable: false } },
     {
       verb: "dial",
       actionHook: hooks.dialed,
       answerOnBridge: true,
-      timeout: Math.round((config.hand_over?.timeout ?? 25_000) / 1000),
+      timeout: Math.round((config.transfer?.timeout ?? 25_000) / 1000),
       ...(callerId === undefined ? {} : { callerId }),
       target,
     },

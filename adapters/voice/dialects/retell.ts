@@ -1,7 +1,7 @@
 // Retell's custom LLM (docs.retellai.com/api-references/llm-websocket). For each call Retell connects to our URL with
 // the call id appended. It requests responses by number and accepts only responses to the newest number. Every request
 // contains the whole transcript; the new text in it is the caller's utterance. A transfer removes the call from this
-// adapter, so `hand_over.no_answer` has no effect. An unanswered transfer reaches responders through Retell's webhook
+// adapter, so `transfer.no_answer` has no effect. An unanswered transfer reaches responders through Retell's webhook
 // (`transfer_cancelled`; it needs `retell.api_key`). Without that webhook it is not reported.
 
 import { createHmac, randomUUID } from "node:crypto";
@@ -236,7 +236,7 @@ function callEnded(voice: VoiceChannel, apiKey: string): HttpRoute {
 /** Reports an unanswered transfer, once for each call: Retell retries a webhook without a response. */
 async function untakenCall({ channel, config }: VoiceChannel, call: string): Promise<void> {
   const facts = await channel.session(sessionId(call));
-  if (facts === null || facts.handingOver === null) return;
+  if (facts === null || facts.transferring === null) return;
   const [at, ours] = [channel.clock.now(), config.number ?? null];
   await channel.accept([missedCall({ call, from: facts.from, ours, at }, untaken)]);
 }

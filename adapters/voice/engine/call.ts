@@ -6,7 +6,7 @@ import type { CallEvent, StartEvent } from "../dialects/dialect.ts";
 import type { SpeechDraft } from "../outbound.ts";
 import { configuredGreeting, languageOf, type Phrases, wording } from "../speech/phrases.ts";
 import { sentencesOf } from "../speech/speakable.ts";
-import { canHandOver } from "../twiml.ts";
+import { canTransfer } from "../twiml.ts";
 import { Dialogue } from "./dialogue.ts";
 import { type CallParts, type ConnectionEnd, type Farewell, leave } from "./leaving.ts";
 import { notesOf, untaken } from "./record.ts";
@@ -32,7 +32,7 @@ export class Call {
   readonly #resumed: boolean;
   /** Start of the call, in milliseconds of the monotonic clock. */
   readonly #began: number;
-  readonly #handsOver: boolean;
+  readonly #canTransfer: boolean;
   readonly #talk = new Dialogue();
   readonly #speaker: Speaker;
   readonly #waits: ReplyWait;
@@ -60,7 +60,7 @@ export class Call {
     const before =
       facts !== null && (this.#resumed || parts.joins) ? clock.now() - facts.openedAt.getTime() : 0;
     this.#began = clock.monotonic() - Math.max(0, before);
-    this.#handsOver = canHandOver(config, can);
+    this.#canTransfer = canTransfer(config, can);
     this.#language = languageOf(config, start.language) ?? config.language;
     this.#newest = facts?.pending ?? null;
     this.#pending = this.#newest !== null;
@@ -92,7 +92,7 @@ export class Call {
     );
     this.#keys = new Keypad(
       timers,
-      this.#handsOver,
+      this.#canTransfer,
       () => this.#toHuman("asked"),
       (row) => this.#keyed(row),
     );
@@ -183,15 +183,15 @@ export class Call {
     const { left } = this.#speaker;
     const { config, failed, start } = this.#parts;
     try {
-      const handOver = draft.handOver === true && this.#handsOver;
+      const transfer = draft.transfer === true && this.#canTransfer;
       const pieces = this.#talk.answers({
         sentences: sentencesOf(draft.text, this.#language, this.#phrases),
         most: config.max_sentences,
-        offer: handOver ? null : this.#phrases.restOffered,
+        offer: transfer ? null : this.#phrases.restOffered,
       });
       const end = await this.#speaker.speak(pieces);
       // Not awaited: the reply was spoken, and the result of the transfer or the end does not change that.
-      if (handOver) this.#depart({ way: "human", reason: "escalated", words: [] }).catch(failed);
+      if (transfer) this.#depart({ way: "human", reason: "escalated", words: [] }).catch(failed);
       else if (this.#talk.over && end === "whole") this.#end().catch(failed);
       else this.#listen();
       const id = externalId(`${start.call}/spoken/${attempt.key}`);
@@ -335,14 +335,14 @@ export class Call {
     if (this.#leaving?.farewell.way !== "human" || this.#closed) return;
     if (outcome === "answered") {
       this.#closed = true;
-      return record.closed("handed-over", this.#duration);
+      return record.closed("transferred", this.#duration);
     }
     channel.log.warn({ call: start.call, outcome }, "call transfer not answered");
     await record.missed(untaken);
     if (outcome === "gone") return;
     this.#leaving = null;
     const { apology } = this.#phrases;
-    if (config.hand_over?.no_answer !== "agent") return this.#goodbye("no-answer", [apology]);
+    if (config.transfer?.no_answer !== "agent") return this.#goodbye("no-answer", [apology]);
     await record.returned();
     if (this.#language !== config.language) await write({ kind: "language", language: this.#language });
     this.#talk.says([apology]);
@@ -351,7 +351,7 @@ export class Call {
   }
 
   #toHuman(reason: string, first: readonly string[] = []): Promise<void> {
-    return this.#depart({ way: "human", reason, words: [...first, this.#phrases.handOver] });
+    return this.#depart({ way: "human", reason, words: [...first, this.#phrases.transfer] });
   }
 
   #goodbye(reason: string, first: readonly string[] = []): Promise<void> {
@@ -364,7 +364,7 @@ export class Call {
   }
 
   #giveUp(): Promise<void> {
-    const human = this.#handsOver && this.#parts.config.give_up.to === "human";
+    const human = this.#canTransfer && this.#parts.config.give_up.to === "human";
     const { apology } = this.#phrases;
     return human ? this.#toHuman("no-answer", [apology]) : this.#goodbye("no-answer", [apology]);
   }

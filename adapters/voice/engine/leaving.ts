@@ -3,7 +3,7 @@
 import type { Channel, SendOutcome, SessionFacts } from "bridgehead/contract";
 import type { VoiceConfig } from "../config.ts";
 import type { Capabilities, DialectCommand, StartEvent } from "../dialects/dialect.ts";
-import { handOverData } from "../twiml.ts";
+import { transferData } from "../twiml.ts";
 import type { CallRecord } from "./record.ts";
 import type { Speaker } from "./speaking.ts";
 
@@ -66,12 +66,12 @@ export async function leave(
   await speaker.finished(signal);
   if (signal.aborted) return;
   if (way === "human") {
-    await record.handingOver(reason);
-    const data = handOverData(start.call, reason, language);
-    await write({ kind: "transfer", data, to: config.hand_over?.dial?.[0] ?? null });
+    await record.transferring(reason);
+    const data = transferData(start.call, reason, language);
+    await write({ kind: "transfer", data, to: config.transfer?.dial?.[0] ?? null });
     // A provider that reports the result of the transfer still has the caller, so the call stays open.
     if (can.transfer !== "frame") return;
-    await record.closed("handed-over", durationMs());
+    await record.closed("transferred", durationMs());
     return ended();
   }
   if (reason === "no-answer") await record.missed("the agent did not answer");

@@ -86,9 +86,9 @@ export class CallRecord {
     await this.#store.accept([{ ...this.#session, id, state: "interrupted", about, ...words }]);
   }
 
-  async handingOver(reason: string): Promise<void> {
-    const id = this.#next("handing-over");
-    await this.#store.accept([{ ...this.#session, id, state: "handing-over", reason }]);
+  async transferring(reason: string): Promise<void> {
+    const id = this.#next("transferring");
+    await this.#store.accept([{ ...this.#session, id, state: "transferring", reason }]);
   }
 
   /** No human took the call. The agent handles it again. */
@@ -139,7 +139,7 @@ const nameOf = ({ address }: Party): string =>
   address.startsWith("anonymous:") ? "an anonymous caller" : address;
 
 /** Reason of a missed call when no human answered the transfer. */
-export const untaken = "nobody took the call that was handed over";
+export const untaken = "the transfer was not answered";
 
 /** Builds the message for a missed call: the agent did not answer or was unreachable, or no human took the call. The
  *  id limits it to one per call. */

@@ -31,13 +31,14 @@ export async function serve(parts: ServingParts, socket: Socket, translator: Tra
   const before = await parts.channel.session(session);
   // The call was transferred, and the provider missed our end command. Speech after the transfer must not reach this
   // process.
-  if (before?.state === "closed" && before.handingOver !== null) return socket.close(finished, "handed over");
+  if (before?.state === "closed" && before.transferring !== null)
+    return socket.close(finished, "the call was transferred");
   const opened = await parts.calls.arriving(start.call, async () =>
     (await record.opened(0)) ? { facts: await parts.channel.session(session) } : null,
   );
   if (opened === null) return socket.close(forbidden, "used before");
   // The previous connection was lost during a transfer: the targets are rung again, or still ring.
-  const ringing = parts.can.transfer === "dial" ? (before?.handingOver ?? null) : null;
+  const ringing = parts.can.transfer === "dial" ? (before?.transferring ?? null) : null;
   await live(parts, socket, translator, { start, record, events, ringing, ...opened });
 }
 

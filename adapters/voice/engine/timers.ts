@@ -214,7 +214,7 @@ const longestRow = 64;
  *  takes effect immediately. */
 export class Keypad {
   readonly #parts: TimerParts;
-  readonly #canHandOver: boolean;
+  readonly #canTransfer: boolean;
   readonly #human: () => Promise<void>;
   readonly #entered: (keys: string) => Promise<void>;
   readonly #timer: Timer;
@@ -223,12 +223,12 @@ export class Keypad {
   /** `entered` is called with a complete sequence, without its final `#`. */
   constructor(
     parts: TimerParts,
-    canHandOver: boolean,
+    canTransfer: boolean,
     human: () => Promise<void>,
     entered: (keys: string) => Promise<void>,
   ) {
     this.#parts = parts;
-    this.#canHandOver = canHandOver;
+    this.#canTransfer = canTransfer;
     this.#human = human;
     this.#entered = entered;
     this.#timer = new Timer(parts);
@@ -262,6 +262,6 @@ export class Keypad {
 
   #isHuman(keys: string): boolean {
     const { human } = this.#parts.config.digits;
-    return this.#canHandOver && human !== "" && keys === human;
+    return this.#canTransfer && human !== "" && keys === human;
   }
 }

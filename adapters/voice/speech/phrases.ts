@@ -18,7 +18,7 @@ export interface Phrases {
   /** Replaces the greeting after a lost connection. */
   readonly lostYou: string;
   /** Spoken before a transfer to a human. */
-  readonly handOver: string;
+  readonly transfer: string;
   /** Spoken after the last sentence of `max_sentences`, when the reply has more. */
   readonly restOffered: string;
   /** Spoken before the voicemail tone, when no human answered. */
@@ -42,7 +42,7 @@ const en: Phrases = {
   stillThere: ["Are you still there?", "I cannot hear you. Are you still on the line?"],
   goodbye: "Thank you for calling. Goodbye.",
   lostYou: "Sorry, I lost you for a second. Please go on.",
-  handOver: "I am putting you through to a colleague. Please hold the line.",
+  transfer: "I am putting you through to a colleague. Please hold the line.",
   restOffered: "There is more to say about it. Shall I go on?",
   voicemail: "Nobody can take your call right now. Please leave a message after the tone.",
   unreadable: "I am sorry, I cannot read that out on the phone.",
@@ -63,7 +63,7 @@ const de: Phrases = {
   stillThere: ["Sind Sie noch da?", "Ich höre Sie nicht. Sind Sie noch am Apparat?"],
   goodbye: "Vielen Dank für Ihren Anruf. Auf Wiederhören.",
   lostYou: "Entschuldigung, ich habe Sie kurz verloren. Bitte sprechen Sie weiter.",
-  handOver: "Ich verbinde Sie mit einem Kollegen. Bitte bleiben Sie dran.",
+  transfer: "Ich verbinde Sie mit einem Kollegen. Bitte bleiben Sie dran.",
   restOffered: "Dazu gibt es noch mehr zu sagen. Soll ich weitermachen?",
   voicemail: "Zurzeit ist niemand erreichbar. Bitte hinterlassen Sie nach dem Ton eine Nachricht.",
   unreadable: "Es tut mir leid, das kann ich am Telefon nicht vorlesen.",
@@ -84,7 +84,7 @@ const fr: Phrases = {
   stillThere: ["Vous êtes toujours là ?", "Je ne vous entends pas. Êtes-vous toujours en ligne ?"],
   goodbye: "Merci de votre appel. Au revoir.",
   lostYou: "Excusez-moi, je vous ai perdu un instant. Vous pouvez continuer.",
-  handOver: "Je vous mets en relation avec un collègue. Ne quittez pas.",
+  transfer: "Je vous mets en relation avec un collègue. Ne quittez pas.",
   restOffered: "Il y a encore des choses à dire à ce sujet. Voulez-vous que je continue ?",
   voicemail: "Personne n'est disponible pour le moment. Laissez un message après le signal sonore.",
   unreadable: "Je suis désolé, je ne peux pas lire cela au téléphone.",
@@ -105,7 +105,7 @@ const es: Phrases = {
   stillThere: ["¿Sigue ahí?", "No le oigo. ¿Sigue al teléfono?"],
   goodbye: "Gracias por su llamada. Adiós.",
   lostYou: "Perdone, le he perdido un segundo. Continúe, por favor.",
-  handOver: "Le paso con un compañero. No cuelgue, por favor.",
+  transfer: "Le paso con un compañero. No cuelgue, por favor.",
   restOffered: "Hay más que decir sobre esto. ¿Quiere que siga?",
   voicemail: "Ahora mismo nadie puede atenderle. Deje un mensaje después de la señal.",
   unreadable: "Lo siento, no puedo leer eso por teléfono.",
@@ -126,7 +126,7 @@ const it: Phrases = {
   stillThere: ["È ancora lì?", "Non la sento. È ancora in linea?"],
   goodbye: "Grazie per la chiamata. Arrivederci.",
   lostYou: "Mi scusi, l'ho persa per un attimo. Continui pure.",
-  handOver: "La metto in contatto con un collega. Resti in linea.",
+  transfer: "La metto in contatto con un collega. Resti in linea.",
   restOffered: "C'è altro da dire. Vuole che continui?",
   voicemail: "Al momento nessuno può rispondere. Lasci un messaggio dopo il segnale acustico.",
   unreadable: "Mi dispiace, non posso leggerlo al telefono.",
@@ -147,7 +147,7 @@ const pt: Phrases = {
   stillThere: ["Ainda está aí?", "Não consigo ouvir. Ainda está em linha?"],
   goodbye: "Obrigado pela sua chamada. Até logo.",
   lostYou: "Desculpe, perdi a ligação por um segundo. Pode continuar.",
-  handOver: "Vou passar a chamada a um colega. Não desligue, por favor.",
+  transfer: "Vou passar a chamada a um colega. Não desligue, por favor.",
   restOffered: "Há mais a dizer sobre isto. Quer que continue?",
   voicemail: "De momento ninguém pode atender. Deixe uma mensagem após o sinal.",
   unreadable: "Lamento, não consigo ler isso ao telefone.",
@@ -168,7 +168,7 @@ const nl: Phrases = {
   stillThere: ["Bent u er nog?", "Ik hoor u niet. Bent u nog aan de lijn?"],
   goodbye: "Bedankt voor uw telefoontje. Tot ziens.",
   lostYou: "Sorry, ik was u even kwijt. Gaat u verder.",
-  handOver: "Ik verbind u door met een collega. Blijf alstublieft aan de lijn.",
+  transfer: "Ik verbind u door met een collega. Blijf alstublieft aan de lijn.",
   restOffered: "Er is nog meer over te zeggen. Zal ik doorgaan?",
   voicemail: "Er is nu niemand beschikbaar. Spreek een bericht in na de toon.",
   unreadable: "Het spijt me, dat kan ik niet voorlezen aan de telefoon.",
@@ -189,7 +189,7 @@ const pl: Phrases = {
   stillThere: ["Czy jest tam ktoś?", "Nic nie słyszę. Czy jesteśmy nadal połączeni?"],
   goodbye: "Dziękuję za telefon. Do usłyszenia.",
   lostYou: "Przepraszam, połączenie na chwilę się urwało. Proszę mówić dalej.",
-  handOver: "Łączę z naszym pracownikiem. Proszę się nie rozłączać.",
+  transfer: "Łączę z naszym pracownikiem. Proszę się nie rozłączać.",
   restOffered: "Jest jeszcze więcej do powiedzenia. Czy mam kontynuować?",
   voicemail: "W tej chwili nikt nie może odebrać. Proszę zostawić wiadomość po sygnale.",
   unreadable: "Przepraszam, nie mogę tego odczytać przez telefon.",
@@ -225,7 +225,7 @@ export function wording(config: VoiceConfig, language: string): Phrases {
     stillThere: [first ?? standard.stillThere[0], second ?? first ?? standard.stillThere[1]],
     goodbye: said.goodbye ?? standard.goodbye,
     lostYou: said.lost_you ?? standard.lostYou,
-    handOver: said.hand_over ?? standard.handOver,
+    transfer: said.transfer ?? standard.transfer,
     restOffered: said.rest_offered ?? standard.restOffered,
     voicemail: said.voicemail ?? standard.voicemail,
   };

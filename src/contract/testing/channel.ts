@@ -216,19 +216,19 @@ function factsOf(stored: readonly InboundEvent[], id: SessionId): SessionFacts |
       event.thread.session === id,
   );
   let state: SessionFacts["state"] = "open";
-  let handingOver: string | null = null;
+  let transferring: string | null = null;
   for (const event of own) {
     if (event.kind !== "session") continue;
     if (event.state === "opened") state = "open";
     if (event.state === "lost" || event.state === "closed") state = event.state;
-    if (event.state === "handing-over") handingOver = event.reason ?? "asked";
+    if (event.state === "transferring") transferring = event.reason ?? "asked";
   }
   return {
     state,
     from: first.from,
     openedAt: new Date(0),
     openings: openings.length,
-    handingOver,
+    transferring,
     pending: said?.id ?? null,
   };
 }

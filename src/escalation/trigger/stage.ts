@@ -87,7 +87,7 @@ export function logUnnotified(
   log.warn({ channel, agent, conversation, topic, cause }, "escalation detected, no responder is configured");
 }
 
-/** Returns the pipeline's interface to escalations (`pipeline/escalation.ts`). Detection, hand-over and polling of the
+/** Returns the pipeline's interface to escalations (`pipeline/escalation.ts`). Detection, transfer and polling of the
  *  platform's conversation do not depend on a policy; notifying responders does. */
 export function createEscalation(deps: EscalationDeps): EscalationHooks {
   const { clock, log } = deps;

@@ -170,7 +170,7 @@ async function answered(
     reason: silent ? noAnswer : null,
   });
   if (!wanted) return;
-  const handOver = (await line.escalation()?.answered(q, line, asking, answer)) ?? false;
+  const transfer = (await line.escalation()?.answered(q, line, asking, answer)) ?? false;
   if (silent || answer.text === null) return list(q, asking, "ignored", "silent", noAnswer);
   const { askedAt } = asking.attempt;
   const tookMs = askedAt === null ? null : clock.monotonic() - askedAt;
@@ -181,7 +181,7 @@ async function answered(
     conversation,
     text,
     platformId,
-    handOver,
+    transfer,
     rendered,
     clock,
     log,

@@ -134,7 +134,7 @@ interface NewAnswer {
   readonly conversation: ConversationRow;
   readonly text: string;
   readonly platformId: string | null;
-  readonly handOver: boolean;
+  readonly transfer: boolean;
   /** Result of the adapter's `prepare` (JSON), or null. */
   readonly rendered: string | null;
   readonly clock: Clock;
@@ -144,13 +144,13 @@ interface NewAnswer {
 /** Stores an agent's answer with its drafts, in the transaction that ends its question. When composing
  *  fails, the reply is stored as `ready`, stage compose handles the failure, and it returns false. */
 export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewAnswer): Promise<boolean> {
-  const { turn, conversation, text, handOver, rendered, platformId, clock, log } = answer;
+  const { turn, conversation, text, transfer, rendered, platformId, clock, log } = answer;
   const { channel } = line;
   const own = { id: newId(clock.now()), conversation: conversation.id, channel, turn: turn.id, text };
   const row: ReplyRow = {
     ...own,
     kind: "answer",
-    hand_over: handOver ? 1 : 0,
+    transfer: transfer ? 1 : 0,
     internal: 0,
     address: null,
     rendered,
@@ -163,7 +163,7 @@ export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewA
   } catch (error) {
     log.warn({ channel, reply: own.id, err: error }, "composing an answer failed, stage compose retries it");
   }
-  const reply = { ...own, platformId, handOver };
+  const reply = { ...own, platformId, transfer };
   if (drafts === null) {
     await insertReply(q, { ...reply, rendered });
     return false;
@@ -269,7 +269,7 @@ function dress(
   return {
     kind: row.kind === "human" ? "answer" : row.kind,
     ...(row.kind === "human" ? { byHuman: true as const } : {}),
-    ...(row.hand_over === 1 ? { handOver: true as const } : {}),
+    ...(row.transfer === 1 ? { transfer: true as const } : {}),
     key: sendKey(row.id),
     createdAt: new Date(row.created_at),
     ...(conversation.via === null ? {} : { from: conversation.via }),

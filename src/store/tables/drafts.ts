@@ -15,7 +15,7 @@ export interface ReplyRow {
   /** `human`: text written by a human instead of the agent. */
   readonly kind: "answer" | "opening" | "notice" | "human";
   /** 1: a call is transferred to a human after this reply. */
-  readonly hand_over: number;
+  readonly transfer: number;
   /** 1: for a responder or an address of `notify`. */
   readonly internal: number;
   /** Address (JSON) of a reply without a turn. Null: the address of the turn. */
@@ -41,7 +41,7 @@ export async function insertReply(
     /** Default: the address of the turn. */
     address?: string;
     /** Transfers a call to a human after this reply. */
-    handOver?: boolean;
+    transfer?: boolean;
     /** JSON. Default: null. */
     rendered?: string | null;
     /** `composed`: already sent by a lost state of the store. Default: `ready`, to be composed and sent. */
@@ -49,7 +49,7 @@ export async function insertReply(
   },
 ): Promise<void> {
   await q.write(
-    `INSERT INTO replies (id, conversation, channel, turn, state, text, platform_id, kind, address, hand_over, rendered, created_at)
+    `INSERT INTO replies (id, conversation, channel, turn, state, text, platform_id, kind, address, transfer, rendered, created_at)
      VALUES ($1, $2, $3, $4, $11, $5, $6, $7, $8, $9, $10, now_ms())`,
     reply.id,
     reply.conversation,
@@ -59,7 +59,7 @@ export async function insertReply(
     reply.platformId,
     reply.kind ?? "answer",
     reply.address ?? null,
-    reply.handOver ? 1 : 0,
+    reply.transfer ? 1 : 0,
     reply.rendered ?? null,
     reply.state ?? "ready",
   );
@@ -105,7 +105,7 @@ export async function channelsToCompose(q: Query): Promise<string[]> {
 /** Returns a channel's replies to compose, oldest first. Locked for this transaction. */
 export async function readyReplies(q: Query, channel: string, limit: number): Promise<ReplyRow[]> {
   return q.all<ReplyRow>(
-    `SELECT id, conversation, channel, turn, kind, hand_over, internal, address, text, rendered, created_at FROM replies
+    `SELECT id, conversation, channel, turn, kind, transfer, internal, address, text, rendered, created_at FROM replies
      WHERE state = 'ready' AND channel = $1 ORDER BY id LIMIT $2
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     channel,

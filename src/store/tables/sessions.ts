@@ -12,13 +12,13 @@ export interface SessionRow {
   /** Number of connections so far: above 1 after a resume. */
   readonly openings: number;
   /** Reason of a transfer to a human in progress, or null. */
-  readonly handing_over: string | null;
+  readonly transferring: string | null;
   readonly reason: string | null;
   readonly opened_at: number;
 }
 
 export const sessionColumns =
-  "id, channel, conversation, state, node, openings, handing_over, reason, opened_at";
+  "id, channel, conversation, state, node, openings, transferring, reason, opened_at";
 
 export async function readSession(q: Query, channel: string, id: string): Promise<SessionRow | null> {
   const row = await q.one<SessionRow>(

@@ -1,4 +1,4 @@
-// Calls that come back: after a hand-over, after their end was stored, while we go down, over two connections at once.
+// Calls that come back: after a transfer, after their end was stored, while we go down, over two connections at once.
 
 import { expect, test } from "vitest";
 import { WebSocket } from "ws";
@@ -25,8 +25,8 @@ async function connects(rig: Rig): Promise<WebSocket> {
   return socket;
 }
 
-test("words after a hand-over that nobody took are new words, also turn by turn", async () => {
-  const config = { dialect: "gather", hand_over: { ...human, no_answer: "agent" } };
+test("words after a transfer that nobody took are new words, also turn by turn", async () => {
+  const config = { dialect: "gather", transfer: { ...human, no_answer: "agent" } };
   const rig = await openRig({ config, phone: { pace: 1, dialed: () => "no-answer" } });
   const call = await rig.dial();
   await call.until((one) => one.state === "gathering");
@@ -49,13 +49,13 @@ test("words after a hand-over that nobody took are new words, also turn by turn"
 });
 
 test("turn by turn: a call is not over because nothing is heard of it while humans talk", async () => {
-  const rig = await openRig({ config: { dialect: "gather", hand_over: human } });
+  const rig = await openRig({ config: { dialect: "gather", transfer: human } });
   await posted(rig, "/gather", {});
   expect(await posted(rig, "/gather?n=1&q=0", { Digits: "0" })).toContain("<Dial ");
   await rig.clock.passes(200_000);
   expect(rig.sessions("closed")).toEqual([]);
   await posted(rig, "/dialed?r=asked", { DialCallStatus: "completed" });
-  expect(rig.sessions("closed")).toMatchObject([{ reason: "handed-over" }]);
+  expect(rig.sessions("closed")).toMatchObject([{ reason: "transferred" }]);
 });
 
 test("turn by turn: a clock that was set back does not silence a waiting call", async () => {
@@ -71,8 +71,8 @@ test("turn by turn: a clock that was set back does not silence a waiting call", 
   expect(await waits).toContain("One moment, please.");
 });
 
-test("a hand-over whose frame never left leads to the human all the same", async () => {
-  const rig = await openRig({ config: { hand_over: human } });
+test("a transfer whose frame never left leads to the human all the same", async () => {
+  const rig = await openRig({ config: { transfer: human } });
   const line = await connects(rig);
   await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
   line.send(JSON.stringify({ type: "dtmf", digit: "0" }));
@@ -83,7 +83,7 @@ test("a hand-over whose frame never left leads to the human all the same", async
   await rig.clock.passes(100);
   rig.channel.release();
   await rig.channel.until("lost", () => rig.sessions("lost").length === 1);
-  expect(rig.sessions("handing-over")).toMatchObject([{ reason: "asked" }]);
+  expect(rig.sessions("transferring")).toMatchObject([{ reason: "asked" }]);
   const body = await posted(rig, "/ended?n=0", { SessionStatus: "failed", ErrorCode: "64105" });
   expect(body).toContain("<Number>+15005550009</Number>");
 });

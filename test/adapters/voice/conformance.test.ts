@@ -95,7 +95,7 @@ async function start(): Promise<Peer> {
       number: account.number,
       api_url: api.url,
       phrases: [{ language: "en", goodbye: "Bye." }],
-      hand_over: { enqueue: { workflow_sid: "WW1", attributes: { desk: "1" } } },
+      transfer: { enqueue: { workflow_sid: "WW1", attributes: { desk: "1" } } },
       digits: { human: "9" },
     }),
     async fault(fault) {
@@ -123,7 +123,7 @@ async function start(): Promise<Peer> {
 
 const harness: Harness = {
   start,
-  openKeys: ["hand_over.enqueue.attributes"],
+  openKeys: ["transfer.enqueue.attributes"],
   lacks: {
     attachments: "nobody hears a file",
     inbound: "nobody is connected to: who calls finds us",

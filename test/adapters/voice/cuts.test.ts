@@ -11,7 +11,7 @@ const common = {
   silence: { after: "60s" },
   collect: "20ms",
   digits: { pause: "20ms" },
-  hand_over: { dial: ["+15005550009"] },
+  transfer: { dial: ["+15005550009"] },
 };
 
 /** A provider's side of one connection. */
@@ -24,7 +24,7 @@ interface Peer {
 interface Provider {
   readonly name: string;
   /** Humans have the call; nothing more comes over the connection. */
-  readonly handedOver: string;
+  readonly transferred: string;
   readonly block: Parameters<typeof switchboard>[0];
   connect(board: Switchboard, again: boolean): Promise<Peer>;
 }
@@ -44,7 +44,7 @@ async function posted(board: Switchboard, path: string, more = {}): Promise<stri
 
 const telnyx: Provider = {
   name: "telnyx",
-  handedOver: "lost socket",
+  transferred: "lost socket",
   block: {
     ...common,
     dialect: "telnyx",
@@ -72,7 +72,7 @@ const telnyx: Provider = {
 
 const retell: Provider = {
   name: "retell",
-  handedOver: "closed handed-over",
+  transferred: "closed transferred",
   block: { ...common, dialect: "retell", retell: { secret: "a-secret" } },
   async connect(board, again) {
     const line = await board.dial("/llm/call_1?secret=a-secret");
@@ -105,7 +105,7 @@ const retell: Provider = {
 
 const jambonz: Provider = {
   name: "jambonz",
-  handedOver: "lost socket",
+  transferred: "lost socket",
   block: { ...common, dialect: "jambonz", jambonz: { user: "jambonz", password: "p" } },
   async connect(board, again) {
     const authorization = `Basic ${Buffer.from("jambonz:p").toString("base64")}`;
@@ -138,11 +138,11 @@ const phases: readonly (readonly [string, (board: Switchboard, peer: Peer) => Pr
     },
   ],
   [
-    "during a hand-over",
+    "during a transfer",
     async (board, peer) => {
       await opened(board);
       peer.askForHuman();
-      await board.channel.until("the hand-over", (channel) => story(channel).includes("handing-over asked"));
+      await board.channel.until("the transfer", (channel) => story(channel).includes("transferring asked"));
       await peer.line.until("the transfer", (frame) =>
         /"type":"end"|transfer_number|"dial"/.test(JSON.stringify(frame)),
       );
@@ -179,13 +179,13 @@ describe.each([telnyx, retell, jambonz])("a line of $name", (provider) => {
     await reach(board, peer);
     peer.line.cut();
     expect(await done(board)).toBe("done");
-    const end = phase.includes("hand-over") ? provider.handedOver : "lost socket";
+    const end = phase.includes("transfer") ? provider.transferred : "lost socket";
     expect(story(board.channel).filter((one) => /^(lost|closed)/.test(one))).toEqual([end]);
     if (board.channel.messages.length > 0) {
       expect((await board.answer("Late.")).kind).toMatch(/deferred|refused/);
     }
     expect(board.wasted).toEqual([]);
-    if (phase.includes("hand-over")) return;
+    if (phase.includes("transfer")) return;
     const again = await provider.connect(board, true);
     again.begin();
     await expect.poll(() => story(board.channel).filter((one) => one === "opened").length).toBe(2);
@@ -215,7 +215,7 @@ describe.each([telnyx, retell, jambonz])("a line of $name", (provider) => {
     expect(story(board.channel).filter((one) => /^(lost|closed)/.test(one))).toEqual([]);
   });
 
-  it("hands over although the caller speaks meanwhile", async () => {
+  it("transfers although the caller speaks meanwhile", async () => {
     const { board, peer } = await ready(provider);
     peer.begin();
     if (provider !== telnyx)
@@ -224,8 +224,8 @@ describe.each([telnyx, retell, jambonz])("a line of $name", (provider) => {
     peer.askForHuman();
     await peer.line.until("the sentence", (frame) => JSON.stringify(frame).includes("colleague"));
     peer.speak("Hurry up.");
-    await board.channel.until("the hand-over", (channel) => story(channel).includes("handing-over asked"));
-    expect(story(board.channel).filter((one) => one.startsWith("handing-over"))).toHaveLength(1);
+    await board.channel.until("the transfer", (channel) => story(channel).includes("transferring asked"));
+    expect(story(board.channel).filter((one) => one.startsWith("transferring"))).toHaveLength(1);
     expect(board.channel.messages).toEqual([]);
   });
 });

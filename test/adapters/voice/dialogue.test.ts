@@ -233,11 +233,11 @@ describe("an agent that is not asked now (review 21)", () => {
   });
 
   it("leads to a human at once, where there is one", async () => {
-    const rig = await openRig({ active: false, config: { hand_over: { dial: ["+15005550009"] } } });
+    const rig = await openRig({ active: false, config: { transfer: { dial: ["+15005550009"] } } });
     const call = await rig.dial();
     await rig.clock.passes(10_000);
     expect(await call.over).toBe("hangup");
-    expect(rig.sessions("handing-over")).toMatchObject([{ reason: "no-answer" }]);
+    expect(rig.sessions("transferring")).toMatchObject([{ reason: "no-answer" }]);
     expect(texts(call).join()).not.toContain("One moment");
   });
 });

@@ -1,4 +1,4 @@
-// An answer after which the call goes to a human: said to its end, then handed over as configured; with no way to, the
+// An answer after which the call goes to a human: said to its end, then transferred as configured; with no way to, the
 // call goes on.
 
 import { expect, test } from "vitest";
@@ -11,9 +11,9 @@ const spoken = (call: PhoneCall) => call.spoken.map(({ text }) => text.trim());
 const verbs = (call: PhoneCall) => call.verbs.map(({ name }) => name);
 
 /** No further than needed: what follows may happen in real time. */
-async function handedOver(rig: Rig): Promise<void> {
-  for (let n = 0; n < 300 && rig.sessions("handing-over").length === 0; n++) await rig.clock.passes(100);
-  expect(rig.sessions("handing-over")).toMatchObject([{ reason: "escalated" }]);
+async function transferred(rig: Rig): Promise<void> {
+  for (let n = 0; n < 300 && rig.sessions("transferring").length === 0; n++) await rig.clock.passes(100);
+  expect(rig.sessions("transferring")).toMatchObject([{ reason: "escalated" }]);
 }
 
 async function asked(options: RigOptions): Promise<{ rig: Rig; call: PhoneCall }> {
@@ -23,41 +23,41 @@ async function asked(options: RigOptions): Promise<{ rig: Rig; call: PhoneCall }
   return { rig, call };
 }
 
-const escalates = (rig: Rig, call: PhoneCall) => rig.answer(call, words, undefined, { handOver: true });
+const escalates = (rig: Rig, call: PhoneCall) => rig.answer(call, words, undefined, { transfer: true });
 
 test("over a socket: the whole answer, what is stored, then the human", async () => {
-  const { rig, call } = await asked({ config: { hand_over: human } });
+  const { rig, call } = await asked({ config: { transfer: human } });
   expect(await escalates(rig, call)).toMatchObject({ kind: "sent" });
   await call.hears(words);
-  // The words take more than two seconds to be spoken: nothing is handed over under them.
+  // The words take more than two seconds to be spoken: nothing is transferred under them.
   await rig.clock.passes(1000);
-  expect(rig.sessions("handing-over")).toEqual([]);
-  await handedOver(rig);
+  expect(rig.sessions("transferring")).toEqual([]);
+  await transferred(rig);
   expect(await call.over).toBe("hangup");
   expect(verbs(call)).toContain("Dial");
   expect(spoken(call).at(-1)).toBe(words);
   const ended = call.requests.find(({ form }) => "HandoffData" in form);
   expect(JSON.parse(ended?.form["HandoffData"] ?? "")).toMatchObject({ reason: "escalated" });
-  expect(rig.sessions("closed")).toMatchObject([{ reason: "handed-over" }]);
+  expect(rig.sessions("closed")).toMatchObject([{ reason: "transferred" }]);
 });
 
 test("over a socket: what the caller says under the answer does not keep the call", async () => {
-  const { rig, call } = await asked({ config: { hand_over: human } });
+  const { rig, call } = await asked({ config: { transfer: human } });
   await escalates(rig, call);
   await call.hears(words);
   call.interrupt();
-  await handedOver(rig);
+  await transferred(rig);
   expect(await call.over).toBe("hangup");
   expect(verbs(call)).toContain("Dial");
 });
 
 test("over a socket: nobody takes it, and the agent has the call again", async () => {
   const { rig, call } = await asked({
-    config: { hand_over: { ...human, no_answer: "agent" } },
+    config: { transfer: { ...human, no_answer: "agent" } },
     phone: { dialed: () => "no-answer" },
   });
   await escalates(rig, call);
-  await handedOver(rig);
+  await transferred(rig);
   await call.until(({ connections }) => connections === 2);
   await call.hears("I am sorry");
   expect(rig.channel.messages.filter(({ forHumans }) => forHumans)).toHaveLength(1);
@@ -65,25 +65,25 @@ test("over a socket: nobody takes it, and the agent has the call again", async (
   expect(await rig.answer(call, "I will.")).toMatchObject({ kind: "sent" });
 });
 
-test("over a socket: with no human to hand it to, the call goes on", async () => {
+test("over a socket: without a transfer target, the call goes on", async () => {
   const { rig, call } = await asked({});
   expect(await escalates(rig, call)).toMatchObject({ kind: "sent" });
   await call.hears(words);
   await rig.says(call, "Who?");
   expect(await rig.answer(call, "Dora.")).toMatchObject({ kind: "sent" });
   await call.hears("Dora.");
-  expect(rig.sessions("handing-over")).toEqual([]);
+  expect(rig.sessions("transferring")).toEqual([]);
 });
 
-test("over a socket: an answer that comes too late hands nothing over", async () => {
-  const { rig, call } = await asked({ config: { hand_over: human } });
+test("over a socket: an answer that comes too late transfers nothing", async () => {
+  const { rig, call } = await asked({ config: { transfer: human } });
   const late = rig.channel.messages.at(-1)?.id ?? null;
   await rig.says(call, "No, wait: where is my lamp?");
-  expect(await rig.answer(call, words, late, { handOver: true })).toMatchObject({ code: "superseded" });
+  expect(await rig.answer(call, words, late, { transfer: true })).toMatchObject({ code: "superseded" });
   expect(await rig.answer(call, "On its way.")).toMatchObject({ kind: "sent" });
   await call.hears("On its way.");
   await rig.clock.passes(3000);
-  expect(rig.sessions("handing-over")).toEqual([]);
+  expect(rig.sessions("transferring")).toEqual([]);
 });
 
 /** Turn by turn: the call waits for the answer in a request that is held open. */
@@ -98,19 +98,19 @@ async function turnByTurn(config: object): Promise<{ rig: Rig; call: PhoneCall }
 }
 
 test("turn by turn: the answer and the human are one response", async () => {
-  const { rig, call } = await turnByTurn({ hand_over: human });
+  const { rig, call } = await turnByTurn({ transfer: human });
   await call.over;
   expect(verbs(call).slice(-3)).toEqual(["Say", "Dial", "Hangup"]);
   expect(spoken(call).at(-1)).toBe(words);
-  expect(rig.sessions("handing-over")).toMatchObject([{ reason: "escalated" }]);
-  expect(rig.sessions("closed")).toMatchObject([{ reason: "handed-over" }]);
+  expect(rig.sessions("transferring")).toMatchObject([{ reason: "escalated" }]);
+  expect(rig.sessions("closed")).toMatchObject([{ reason: "transferred" }]);
 });
 
-test("turn by turn: with no human to hand it to, the call goes on", async () => {
+test("turn by turn: without a transfer target, the call goes on", async () => {
   const { rig, call } = await turnByTurn({});
   await call.hears(words);
   await call.until(({ state }) => state === "gathering");
   call.say("Who?");
   await rig.channel.until("the next question", ({ messages }) => messages.length === 2);
-  expect(rig.sessions("handing-over")).toEqual([]);
+  expect(rig.sessions("transferring")).toEqual([]);
 });

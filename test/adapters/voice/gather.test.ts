@@ -76,14 +76,14 @@ test("a slow agent is bridged by fillers, and then answers", async () => {
 });
 
 test("an agent that never answers leads to the human", async () => {
-  const rig = await gather({ hand_over: { dial: ["+15005550009"] } }, { phone: { pace: 1 } });
+  const rig = await gather({ transfer: { dial: ["+15005550009"] } }, { phone: { pace: 1 } });
   const call = await rig.dial();
   await says(rig, call, "Where is it?");
   for (let n = 0; n < 300 && call.state !== "over"; n++) await rig.clock.passes(200);
   await call.over;
   expect(call.verbs.map((verb) => verb.name).slice(-3)).toEqual(["Say", "Dial", "Hangup"]);
-  expect(rig.sessions("handing-over")).toMatchObject([{ reason: "no-answer" }]);
-  expect(rig.sessions("closed")).toMatchObject([{ reason: "handed-over" }]);
+  expect(rig.sessions("transferring")).toMatchObject([{ reason: "no-answer" }]);
+  expect(rig.sessions("closed")).toMatchObject([{ reason: "transferred" }]);
 });
 
 test("silence is asked about twice, then the call ends", async () => {
@@ -100,7 +100,7 @@ test("silence is asked about twice, then the call ends", async () => {
 });
 
 test("keys are a message, and the one for a human is none", async () => {
-  const rig = await gather({ hand_over: { dial: ["+15005550009"] } }, { phone: { pace: 1 } });
+  const rig = await gather({ transfer: { dial: ["+15005550009"] } }, { phone: { pace: 1 } });
   const call = await rig.dial();
   call.digit("123");
   await rig.channel.until("the keys", (channel) => channel.messages.length === 1);
@@ -108,7 +108,7 @@ test("keys are a message, and the one for a human is none", async () => {
   await answer(rig, call, "Thanks.");
   call.digit("0");
   await call.over;
-  expect(rig.sessions("handing-over")).toMatchObject([{ reason: "asked" }]);
+  expect(rig.sessions("transferring")).toMatchObject([{ reason: "asked" }]);
 });
 
 test("another process goes on where the call stands", async () => {

@@ -15,13 +15,13 @@ async function ask(rig: Rig, options: { readonly key?: string } = {}): Promise<P
   call.digit(options.key ?? "0");
   await expect.poll(() => rig.channel.calls.length).toBeGreaterThan(0);
   // No further than needed: a caller who comes back does so in real time.
-  const handed = () => rig.sessions("handing-over").length > 0;
-  for (let n = 0; n < 90 && !handed(); n++) await rig.clock.passes(100);
+  const transferred = () => rig.sessions("transferring").length > 0;
+  for (let n = 0; n < 90 && !transferred(); n++) await rig.clock.passes(100);
   await rig.clock.passes(0);
   return call;
 }
 const withHuman = (over: object, phone: Partial<PhoneOptions> = {}): RigOptions => ({
-  config: { hand_over: { ...human, ...over } },
+  config: { transfer: { ...human, ...over } },
   phone,
 });
 
@@ -49,7 +49,7 @@ test("keys can be kept from the agent", async () => {
   expect(rig.channel.messages).toEqual([]);
 });
 
-test("the key for a human: sentence, stored hand-over, end with data, Dial", async () => {
+test("the key for a human: sentence, stored transfer, end with data, Dial", async () => {
   const rig = await openRig(withHuman({}));
   const call = await rig.dial();
   call.digit("0");
@@ -58,14 +58,14 @@ test("the key for a human: sentence, stored hand-over, end with data, Dial", asy
   await call.hears("I am putting you through");
   const frames = () => call.frames.map(({ frame }) => frame);
   expect(frames().some((frame) => frame["type"] === "end")).toBe(false);
-  expect(rig.sessions("handing-over")).toEqual([]);
+  expect(rig.sessions("transferring")).toEqual([]);
   rig.channel.hold();
   await rig.clock.passes(6000);
   // Not before it is stored.
   expect(frames().some((frame) => frame["type"] === "end")).toBe(false);
   rig.channel.release();
   await call.over;
-  expect(rig.sessions("handing-over")).toMatchObject([{ reason: "asked", session: call.sid }]);
+  expect(rig.sessions("transferring")).toMatchObject([{ reason: "asked", session: call.sid }]);
   const data = String(frames().at(-1)?.["handoffData"]);
   expect(JSON.parse(data)).toEqual({ reason: "asked", call: call.sid, language: "en-US" });
   expect(call.requests.map(({ form }) => form["SessionStatus"] ?? form["DialCallStatus"])).toEqual([
@@ -79,33 +79,33 @@ test("the key for a human: sentence, stored hand-over, end with data, Dial", asy
       "<Number>+15005550009</Number><Sip>sip:desk@example.com</Sip></Dial></Response>",
   );
   expect(xml(call)).toBe('<?xml version="1.0" encoding="UTF-8"?><Response><Hangup/></Response>');
-  expect(rig.sessions("closed")).toMatchObject([{ reason: "handed-over" }]);
+  expect(rig.sessions("closed")).toMatchObject([{ reason: "transferred" }]);
 });
 
-test("without a hand-over the key is a key", async () => {
+test("without a transfer the key is a key", async () => {
   const rig = await openRig();
   await ask(rig);
   expect(rig.channel.messages.map((one) => one.text)).toEqual(["0"]);
-  expect(rig.sessions("handing-over")).toEqual([]);
+  expect(rig.sessions("transferring")).toEqual([]);
 });
 
 test("another key reaches a human where the configuration says so", async () => {
-  const rig = await openRig({ config: { hand_over: human, digits: { human: "9" } } });
+  const rig = await openRig({ config: { transfer: human, digits: { human: "9" } } });
   await ask(rig, { key: "9" });
-  expect(rig.sessions("handing-over")).toHaveLength(1);
+  expect(rig.sessions("transferring")).toHaveLength(1);
 });
 
 test("Enqueue carries the task, Redirect the address; the call is over for us", async () => {
   const queue = { enqueue: { workflow_sid: "WW1", attributes: { "a<b": '"&' } } };
-  const rig = await openRig({ config: { hand_over: queue } });
+  const rig = await openRig({ config: { transfer: queue } });
   const call = await ask(rig);
   expect(await call.over).toBe("enqueued");
   const task = `{&quot;a&lt;b&quot;:&quot;\\&quot;&amp;&quot;,&quot;call_sid&quot;:&quot;${call.sid}&quot;,&quot;reason&quot;:&quot;asked&quot;,&quot;language&quot;:&quot;en-US&quot;}`;
   expect(xml(call)).toContain(`<Enqueue workflowSid="WW1"><Task>${task}</Task></Enqueue>`);
-  expect(rig.sessions("closed")).toMatchObject([{ reason: "handed-over" }]);
+  expect(rig.sessions("closed")).toMatchObject([{ reason: "transferred" }]);
 
   const studio = "https://webhooks.twilio.com/v1/Flows/FW1?FlowEvent=return&x=1";
-  const other = await openRig({ config: { hand_over: { redirect: studio } } });
+  const other = await openRig({ config: { transfer: { redirect: studio } } });
   const second = await ask(other);
   await second.until((one) => verbs(one).includes("Redirect"));
   const handed = second.requests.find(({ form }) => form["SessionStatus"] === "ended")?.posted.body;
@@ -159,7 +159,7 @@ test("nobody takes it, and nothing is recorded: people hear of the call all the 
   expect(rig.channel.messages).toMatchObject([{ forHumans: { subject: "Missed call from +15005550001" } }]);
 });
 
-test("hand-off data alone hands nothing over", async () => {
+test("hand-off data alone transfers nothing", async () => {
   const rig = await openRig(withHuman({}));
   const call = await rig.dial();
   await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
@@ -171,13 +171,13 @@ test("hand-off data alone hands nothing over", async () => {
 });
 
 test("an agent that cannot be reached leads to the human", async () => {
-  const rig = await openRig({ config: { hand_over: human, resume: { times: 0 } } });
+  const rig = await openRig({ config: { transfer: human, resume: { times: 0 } } });
   const call = await rig.dial();
   await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
   call.cut();
   await call.over;
   expect(verbs(call).slice(-3)).toEqual(["Say", "Dial", "Hangup"]);
-  expect(rig.sessions("handing-over")).toMatchObject([{ reason: "lost" }]);
+  expect(rig.sessions("transferring")).toMatchObject([{ reason: "lost" }]);
 });
 
 test("the fallback needs nothing but the configuration", async () => {

@@ -58,8 +58,8 @@ test.each(phases)("an interrupt %s leaves a call that goes on", async (_, until)
   expect(call.complaints).toEqual([]);
 });
 
-test("an interrupt in the words before a hand-over does not stop it", async () => {
-  const rig = await openRig({ config: { hand_over: { dial: ["+15005550009"] } } });
+test("an interrupt in the words before a transfer does not stop it", async () => {
+  const rig = await openRig({ config: { transfer: { dial: ["+15005550009"] } } });
   const call = await rig.dial();
   call.digit("0");
   await rig.channel.until("opened", () => rig.sessions("opened").length === 1);
@@ -67,7 +67,7 @@ test("an interrupt in the words before a hand-over does not stop it", async () =
   await call.hears("I am putting you through");
   call.interrupt("I am");
   await call.over;
-  expect(rig.sessions("handing-over")).toHaveLength(1);
+  expect(rig.sessions("transferring")).toHaveLength(1);
 });
 
 test("two hundred interrupts and questions in any order leave one answer to the last", async () => {

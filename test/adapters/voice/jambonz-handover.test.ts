@@ -16,7 +16,7 @@ const block = {
 
 /** A call of jambonz that was greeted. */
 async function greeted(no_answer: string) {
-  const board = await switchboard({ ...block, hand_over: { dial: ["+15005550009"], no_answer } });
+  const board = await switchboard({ ...block, transfer: { dial: ["+15005550009"], no_answer } });
   const authorization = `Basic ${Buffer.from("jambonz:p").toString("base64")}`;
   const connect = () => board.dial("/relay", { headers: { authorization }, protocols: ["ws.jambonz.org"] });
   const line = await connect();
@@ -42,7 +42,7 @@ describe("humans whom jambonz rings", () => {
     expect(phone.done[0]).toMatchObject({ actionHook: "/dialed" });
     phone.dialed(status);
     await board.channel.until("the end", (channel) => story(channel).length === 3);
-    expect(story(board.channel)).toEqual(["opened", "handing-over asked", "closed no-answer"]);
+    expect(story(board.channel)).toEqual(["opened", "transferring asked", "closed no-answer"]);
     expect(missed(board)).toMatchObject([{ forHumans: { subject: "Missed call from +15005550001" } }]);
     await expect.poll(() => phone.done.at(-1)?.["verb"] as string).toBe("hangup");
     expect(phone.played.join(" ")).toMatch(/sorry/i);
@@ -59,7 +59,7 @@ describe("humans whom jambonz rings", () => {
     expect(await board.heard(1)).toBe("Then you help me.");
     expect(await board.answer("I will.")).toMatchObject({ kind: "sent" });
     await expect.poll(() => phone.played.at(-1)).toBe("I will.");
-    expect(story(board.channel)).toEqual(["opened", "handing-over asked", "opened"]);
+    expect(story(board.channel)).toEqual(["opened", "transferring asked", "opened"]);
   });
 
   it("are rung after an answer that escalates, and when none answers the agent has the call again", async () => {
@@ -68,10 +68,10 @@ describe("humans whom jambonz rings", () => {
     phone.speak("I want a refund.");
     await board.heard();
     const answer = "A colleague helps you now.";
-    expect(await board.answer(answer, undefined, { handOver: true })).toMatchObject({ kind: "sent" });
+    expect(await board.answer(answer, undefined, { transfer: true })).toMatchObject({ kind: "sent" });
     await rings(call);
     expect(phone.played).toEqual(["Hello, this is Ava.", answer]);
-    expect(story(board.channel)).toEqual(["opened", "handing-over escalated"]);
+    expect(story(board.channel)).toEqual(["opened", "transferring escalated"]);
     phone.dialed("no-answer");
     await expect.poll(() => phone.listening).toBe(true);
     phone.speak("Nobody there?");
@@ -83,7 +83,7 @@ describe("humans whom jambonz rings", () => {
     const { board, phone } = await ringing("voicemail");
     phone.dialed("completed");
     await board.channel.until("the end", (channel) => story(channel).length === 3);
-    expect(story(board.channel).at(-1)).toBe("closed handed-over");
+    expect(story(board.channel).at(-1)).toBe("closed transferred");
     await expect.poll(() => phone.done.at(-1)?.["verb"] as string).toBe("hangup");
     expect(missed(board)).toEqual([]);
   });

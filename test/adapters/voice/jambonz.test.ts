@@ -172,11 +172,11 @@ describe("a call through jambonz", () => {
       ],
     ],
   ])("reaches a human at %s", async (_, numbers, target) => {
-    const hand_over = { dial: numbers, caller_id: "+15005550006", timeout: "20s" };
-    const { board, phone } = await call({ hand_over });
+    const transfer = { dial: numbers, caller_id: "+15005550006", timeout: "20s" };
+    const { board, phone } = await call({ transfer });
     phone.press("0");
-    await board.channel.until("the hand-over", (channel) => story(channel).length === 2);
-    expect(story(board.channel)).toEqual(["opened", "handing-over asked"]);
+    await board.channel.until("the transfer", (channel) => story(channel).length === 2);
+    expect(story(board.channel)).toEqual(["opened", "transferring asked"]);
     await until("the dial", () => phone.done.length > 0);
     expect(phone.done[0]).toEqual({
       verb: "dial",

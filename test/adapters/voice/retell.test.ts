@@ -216,7 +216,7 @@ describe("a call through Retell", () => {
   });
 
   it("transfers to a number", async () => {
-    const { line, board } = await call({ hand_over: { dial: ["+15005550009"] }, speaking_rate: 40 });
+    const { line, board } = await call({ transfer: { dial: ["+15005550009"] }, speaking_rate: 40 });
     line.say({
       interaction_type: "update_only",
       transcript: transcript([greeting]),
@@ -230,31 +230,31 @@ describe("a call through Retell", () => {
       content_complete: true,
     });
     await board.channel.until("the end", (channel) => story(channel).length === 3);
-    expect(story(board.channel)).toEqual(["opened", "handing-over asked", "closed handed-over"]);
+    expect(story(board.channel)).toEqual(["opened", "transferring asked", "closed transferred"]);
   });
 
   it("transfers after an answer that escalates, and goes on where it cannot", async () => {
     const ask = required(1, [greeting, ["user", "I want a refund."]]);
-    const { line, board } = await call({ hand_over: { dial: ["+15005550009"] }, speaking_rate: 40 });
+    const { line, board } = await call({ transfer: { dial: ["+15005550009"] }, speaking_rate: 40 });
     line.say(ask);
     await board.heard();
-    expect(await board.answer("Somebody else helps.", undefined, { handOver: true })).toMatchObject({
+    expect(await board.answer("Somebody else helps.", undefined, { transfer: true })).toMatchObject({
       kind: "sent",
     });
     const transfer = await line.until("the transfer", (frame) => "transfer_number" in frame);
     expect(transfer).toMatchObject({ transfer_number: "+15005550009" });
     expect(spoken(line, 1)).toBe("Somebody else helps.");
     await board.channel.until("the end", (channel) => story(channel).length === 3);
-    expect(story(board.channel)).toEqual(["opened", "handing-over escalated", "closed handed-over"]);
+    expect(story(board.channel)).toEqual(["opened", "transferring escalated", "closed transferred"]);
 
     const other = await call();
     other.line.say(ask);
     await other.board.heard();
-    await other.board.answer("Somebody else helps.", undefined, { handOver: true });
+    await other.board.answer("Somebody else helps.", undefined, { transfer: true });
     other.line.say(required(2, [greeting, ["user", "I want a refund."], ["user", "Who?"]]));
     expect(await other.board.heard(1)).toContain("Who?");
     expect(await other.board.answer("Dora.")).toMatchObject({ kind: "sent" });
-    expect(story(other.board.channel).filter((one) => one.startsWith("handing-over"))).toEqual([]);
+    expect(story(other.board.channel).filter((one) => one.startsWith("transferring"))).toEqual([]);
   });
 
   it("collects keys without the same key twice", async () => {
@@ -383,9 +383,9 @@ describe("Retell's webhook", () => {
   });
 
   it("tells people once of a transfer that nobody took, and of no other", async () => {
-    const { board, line } = await call({ hand_over: { dial: ["+15005550009"] }, speaking_rate: 40 });
+    const { board, line } = await call({ transfer: { dial: ["+15005550009"] }, speaking_rate: 40 });
     const failed = { event: "transfer_cancelled", call: { call_id: "call_1" } };
-    // Nothing was handed over yet; and nobody knows the other call.
+    // Nothing was transferred yet; and nobody knows the other call.
     await post(board, failed);
     await post(board, { ...failed, call: { call_id: "call_2" } });
     expect(board.channel.messages).toEqual([]);

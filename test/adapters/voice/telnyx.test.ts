@@ -162,33 +162,33 @@ describe("a call through Telnyx", () => {
 
   it("reaches a human: sentence, end, then Dial", async () => {
     const { board, line } = await live({
-      hand_over: { dial: ["+15005550009"] },
+      transfer: { dial: ["+15005550009"] },
       digits: { pause: "50ms" },
       speaking_rate: 40,
     });
     line.say({ type: "dtmf", digit: "0" });
     expect(await line.until("the end", ({ type }) => type === "end")).toEqual({ type: "end" });
     expect(spoken(line.frames)).toMatch(/colleague/);
-    expect(story(board.channel)).toEqual(["opened", "handing-over asked"]);
+    expect(story(board.channel)).toEqual(["opened", "transferring asked"]);
     const xml = await (await post(board, "/ended?n=0", form())).text();
     expect(xml).toContain(`<Dial action="${board.base}/dialed`);
     expect(xml).toContain("<Number>+15005550009</Number></Dial>");
     expect(await (await post(board, "/dialed", form({ DialCallStatus: "completed" }))).text()).toContain(
       "<Hangup/>",
     );
-    expect(story(board.channel).at(-1)).toBe("closed handed-over");
+    expect(story(board.channel).at(-1)).toBe("closed transferred");
   });
 
   it("reaches a human after an answer that escalates", async () => {
-    const { board, line } = await live({ hand_over: { dial: ["+15005550009"] }, speaking_rate: 40 });
+    const { board, line } = await live({ transfer: { dial: ["+15005550009"] }, speaking_rate: 40 });
     line.say({ type: "prompt", voicePrompt: "I want a refund.", lang: "en", last: true });
     await board.heard();
-    expect(await board.answer("Somebody else helps.", undefined, { handOver: true })).toMatchObject({
+    expect(await board.answer("Somebody else helps.", undefined, { transfer: true })).toMatchObject({
       kind: "sent",
     });
     await line.until("the end", ({ type }) => type === "end");
     expect(spoken(line.frames)).toBe("Somebody else helps.");
-    expect(story(board.channel)).toEqual(["opened", "handing-over escalated"]);
+    expect(story(board.channel)).toEqual(["opened", "transferring escalated"]);
     expect(await (await post(board, "/ended?n=0", form())).text()).toContain("<Number>+15005550009</Number>");
   });
 

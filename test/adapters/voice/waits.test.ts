@@ -91,15 +91,15 @@ test.each([500, 5000, 12_000, 24_000])("an answer after %i ms is spoken once", a
 });
 
 test.each([30_000, 60_000])(
-  "an answer after %i ms comes too late: the caller was told and handed over",
+  "an answer after %i ms comes too late: the caller was told and transferred",
   async (ms) => {
-    const rig = await openRig({ config: { ...config, hand_over: human } });
+    const rig = await openRig({ config: { ...config, transfer: human } });
     const call = await rig.dial();
     const asked = await rig.says(call, "Hello?");
     await rig.clock.passes(ms);
     expect(await rig.answer(call, "The answer.", asked)).toMatchObject({ kind: "refused", code: "ended" });
     await rig.clock.passes(6000);
-    expect(rig.sessions("handing-over")).toMatchObject([{ reason: "no-answer" }]);
+    expect(rig.sessions("transferring")).toMatchObject([{ reason: "no-answer" }]);
     await call.until((one) => one.verbs.some((verb) => verb.name === "Dial"));
     await call.over;
     expect(said(call).slice(-2)).toEqual([
