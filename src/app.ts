@@ -24,7 +24,7 @@ import { healthStage } from "./escalation/trigger/health.ts";
 import { createEscalation } from "./escalation/trigger/stage.ts";
 import { webhookChannels } from "./escalation/webhook/adapter.ts";
 import { newToken, steadyNow } from "./ops/clock.ts";
-import { type Hop, reportHop } from "./ops/hops.ts";
+import { type Hop, reportCommit } from "./ops/hops.ts";
 import { Statistics } from "./ops/statistics.ts";
 import { standardTiming, type Timing, type TimingOverrides, timingWith } from "./ops/timing.ts";
 import { askStage } from "./pipeline/ask/stage.ts";
@@ -175,12 +175,9 @@ export async function startApp(options: AppOptions): Promise<App> {
   const { db } = store;
   const node = `${config.node}/${newToken(6)}`;
   const statistics = options.statistics ?? new Statistics();
-  db.observe({
-    hop(hop) {
-      reportHop(hop, log, statistics);
-      options.onHop?.(hop);
-    },
-    timed: (what, ms) => statistics.observe(`store_${what}_duration_seconds`, {}, ms / 1000),
+  db.observe((report) => {
+    reportCommit(report, log, statistics);
+    for (const hop of report.hops) options.onHop?.(hop);
   });
   const { requests, per } = config.platform.rate;
   const rate = new RateReserve({

@@ -1,7 +1,9 @@
-// Decides which stage may claim how much on which channel, and claims it. A channel's free capacity is the
-// limit; channels share the order of claims fairly.
+// Decides which stage may claim how much on which channel, claims it, and runs what was claimed. A channel's free
+// capacity is the limit; channels share the order of claims fairly. Each running piece has one abort signal, for a
+// shutdown, a cancellation by key, and the deadline of its lease.
 
 import type { Log } from "bridgehead/contract";
+import { every, type SignalScope, scopeUnder, systemClock } from "../ops/clock.ts";
 import type { Query } from "../store/driver.ts";
 import type { Claimed, Stage } from "./stage.ts";
 
@@ -117,3 +119,80 @@ export class Claims {
 }
 
 const keyOf = (stage: Stage, channel: string): string => `${stage.name} ${channel}`;
+
+/** Reason of the abort at a shutdown. The work is retried by the next process. */
+const shutdown = "shutting down";
+const cancelled = "cancelled";
+/** Reason of the abort at the deadline of the lease. */
+export const overdue = Object.assign(new Error("the lease of this work is over"), { name: "TimeoutError" });
+
+interface RunningWork {
+  readonly claimed: Claimed;
+  readonly scope: SignalScope;
+  readonly done: Promise<void>;
+  /** Monotonic milliseconds of this machine. A step of the wall clock aborts no work; a crossing still checks
+   *  both clocks. */
+  readonly deadline: number;
+}
+
+export class Running {
+  readonly #works = new Set<RunningWork>();
+  #stopChecks: (() => void) | null = null;
+  readonly #checkMs: number;
+
+  /** `checkMs` is the interval at which deadlines are checked. Leases have a margin of several seconds. */
+  constructor(checkMs: number) {
+    this.#checkMs = checkMs;
+  }
+
+  get size(): number {
+    return this.#works.size;
+  }
+
+  /** Runs `work` with a signal that aborts on `shutDown`, on `cancel` with the key of `claimed`, and when its
+   *  lease is over. `work` must not reject. */
+  start(claimed: Claimed, work: (signal: AbortSignal) => Promise<void>): void {
+    const scope = scopeUnder();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const entry: RunningWork = {
+      claimed,
+      scope,
+      done: promise,
+      deadline: systemClock.monotonic() + claimed.left(),
+    };
+    this.#works.add(entry);
+    this.#stopChecks ??= every(this.#checkMs, () => this.#checkDeadlines());
+    const end = () => {
+      this.#works.delete(entry);
+      scope.end();
+      if (this.#works.size === 0) {
+        this.#stopChecks?.();
+        this.#stopChecks = null;
+      }
+      resolve();
+    };
+    work(scope.signal).then(end, end);
+  }
+
+  /** Aborts the work with that key. Its transition still runs. */
+  cancel(key: string): void {
+    for (const { claimed, scope } of this.#works) if (claimed.key === key) scope.abort(cancelled);
+  }
+
+  shutDown(): void {
+    for (const { scope } of this.#works) scope.abort(shutdown);
+  }
+
+  /** Resolves when the work that runs now has ended; `channel` limits it to one channel. */
+  async ended(channel?: string): Promise<void> {
+    const works = [...this.#works].filter(
+      ({ claimed }) => channel === undefined || claimed.channel === channel,
+    );
+    await Promise.all(works.map(({ done }) => done));
+  }
+
+  #checkDeadlines(): void {
+    const now = systemClock.monotonic();
+    for (const { scope, deadline } of this.#works) if (deadline <= now) scope.abort(overdue);
+  }
+}

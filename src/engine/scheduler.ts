@@ -6,8 +6,7 @@ import type { Clock, Log } from "bridgehead/contract";
 import type { Timing } from "../ops/timing.ts";
 import type { Database, Query } from "../store/driver.ts";
 import { LeaseLost } from "../store/lanes.ts";
-import { type ClaimedWork, Claims } from "./claims.ts";
-import { Running } from "./running.ts";
+import { type ClaimedWork, Claims, Running } from "./claims.ts";
 import { type Claimed, type Stage, type TransactionalStage, type Transition, whenever } from "./stage.ts";
 
 export interface SchedulerOptions {
@@ -31,6 +30,7 @@ export class Scheduler {
   readonly #running: Running;
   readonly #timing: Timing["scheduler"];
   readonly #timer: SweepTimer;
+  /** The running commits. */
   readonly #commits = new Set<Promise<void>>();
   #isDraining = false;
   /** True while sweeps fail. */
@@ -56,7 +56,7 @@ export class Scheduler {
    *  commit, or when it is on disk (`Claimed.waitsForDisk`). Resolves when it is on disk. `hurried`: see
    *  `TxOptions`. */
   commit<T>(write: (q: Query) => Promise<T>, hurried = false): Promise<T> {
-    return this.#track(this.#commit(write, true, hurried));
+    return this.#commit(write, true, hurried);
   }
 
   /** Runs until the signal aborts. Sweeps periodically for due work and for work that other nodes
@@ -79,11 +79,9 @@ export class Scheduler {
     const released = new Set([...this.#abandoned, ...over]);
     try {
       // A sweep wakes no other node: the nodes would wake each other without end.
-      await this.#track(
-        this.#commit(async (q) => {
-          for (const one of released) await one.abandon(q);
-        }, false),
-      );
+      await this.#commit(async (q) => {
+        for (const one of released) await one.abandon(q);
+      }, false);
       this.#abandoned = this.#abandoned.filter((one) => !released.has(one));
       this.#doubtful = this.#doubtful.filter((one) => !released.has(one));
       if (this.#isFailing) this.#log.info({}, "store available again");
@@ -129,13 +127,6 @@ export class Scheduler {
     return this.#running.size;
   }
 
-  #track<T>(committed: Promise<T>): Promise<T> {
-    const end = () => void this.#commits.delete(ended);
-    const ended: Promise<void> = committed.then(end, end);
-    this.#commits.add(ended);
-    return committed;
-  }
-
   /** Resolves when no work runs; a running commit may still start the work it has claimed. */
   async #ended(): Promise<void> {
     while (this.#running.size + this.#commits.size > 0) {
@@ -169,9 +160,10 @@ export class Scheduler {
       isBegun = true;
     };
     this.#queued += 1;
-    let result: T;
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+    this.#commits.add(ended);
     try {
-      result = await this.#db.tx(
+      const result = await this.#db.tx(
         async (q) => {
           begin();
           discard(); // the database may run a transaction again
@@ -186,6 +178,9 @@ export class Scheduler {
         },
         { committed, hurried },
       );
+      committed();
+      start(pieces);
+      return result;
     } catch (error) {
       begin();
       this.#doubtful.push(...pieces.map(({ claimed }) => claimed));
@@ -194,10 +189,10 @@ export class Scheduler {
       // because a failing sweep would then repeat without a pause.
       if (waking) this.wake();
       throw error;
+    } finally {
+      this.#commits.delete(ended);
+      end();
     }
-    committed();
-    start(pieces);
-    return result;
   }
 
   /** Runs the following stages in savepoints. An error in them does not roll back the preceding write, and
@@ -244,7 +239,6 @@ export class Scheduler {
     try {
       const transition = await claimed.work(signal);
       await this.#apply(stage, claimed, transition, occupy);
-      claimed.committing("after");
     } catch (error) {
       // The lease expires. The next holder of the lane treats the attempt as of unknown outcome.
       this.#abandoned.push(claimed);
@@ -273,7 +267,6 @@ export class Scheduler {
           // The claims of this commit may use the capacity that it frees.
           occupy(false);
           q.onRollback(() => occupy(true));
-          claimed.committing("before");
         }, claimed.isHurried);
         return;
       } catch (error) {

@@ -1,10 +1,20 @@
 // Stage interfaces: transactional stages (`TransactionalStage`) and stages with effects (`Stage`). The scheduler in
-// scheduler.ts runs them.
+// scheduler.ts runs them. The deadline of a lease, which limits the effects of a piece of work.
 
+import type { Clock } from "bridgehead/contract";
+import { type FailpointName, failpointOfCommit } from "../ops/failpoints.ts";
 import type { Query, Work } from "../store/driver.ts";
 
 /** The writes of one finished piece of work. Begins with the guard of its lease. */
 export type Transition = (q: Query) => Promise<void>;
+
+/** Returns the transition with a failpoint at its commit. */
+export const withFailpoint =
+  (transition: Transition, name: FailpointName, fields: { readonly [key: string]: unknown }): Transition =>
+  async (q) => {
+    await transition(q);
+    failpointOfCommit(q, name, fields);
+  };
 
 /** The key of work that a shutdown cancels immediately: it has no external effect, and is retried by
  *  another node or later. */
@@ -22,8 +32,6 @@ export interface Claimed {
   readonly isHurried?: boolean;
   /** Performs all I/O. Never throws for an expected failure; writes nothing to the store. */
   work(signal: AbortSignal): Promise<Transition>;
-  /** Reports the "before" and "after" failpoints of the transition's commit. */
-  committing(phase: "before" | "after"): void;
   /** Milliseconds left of the lease. */
   left(): number;
   /** Releases the lane when the work ended without a transition that could be written. */
@@ -54,4 +62,28 @@ export interface TransactionalStage {
   readonly takes: Work;
   /** `channels` limits the search to the channels that a commit named; all without it. */
   run(q: Query, channels?: ReadonlySet<string> | null): Promise<readonly (() => void)[]>;
+}
+
+/** The deadline of a lease in this process. Both clocks are used: the monotonic clock stops while a machine is suspended,
+ *  and the wall clock can jump. */
+export interface LeaseDeadline {
+  /** Milliseconds that are certainly left; zero or less when another node may hold the lease. The scheduler
+   *  aborts the work then. */
+  left(): number;
+}
+
+/** Starts the deadline now: call when the lease is taken. */
+export function leaseDeadline(clock: Clock, leaseMs: number): LeaseDeadline {
+  const monotonic = clock.monotonic();
+  const wall = clock.now();
+  return {
+    left: () => leaseMs - Math.max(clock.monotonic() - monotonic, clock.now() - wall),
+  };
+}
+
+/** Thrown by a crossing when the effect does not fit into the rest of the lease. Nothing was sent. */
+export class TooLate extends Error {
+  constructor(left: number) {
+    super(`too little of the lease is left to begin (${Math.round(left)} ms)`);
+  }
 }

@@ -48,3 +48,13 @@ export function failpoint(
   const found = channels.get(name);
   if (found?.hasSubscribers) found.publish({ phase, ...fields });
 }
+
+/** Publishes "before" now, as the last step of a transaction, and "after" when the transaction is on disk. */
+export function failpointOfCommit(
+  q: { onDisk(act: () => void): void },
+  name: FailpointName,
+  fields: { readonly [key: string]: unknown },
+): void {
+  failpoint(name, "before", fields);
+  q.onDisk(() => failpoint(name, "after", fields));
+}

@@ -66,82 +66,86 @@ export const traceOf = (event: number): string => `m${event}`;
 export const joinTraces = (...traces: readonly string[]): string =>
   [...new Set(traces.join(" ").split(" "))].filter((one) => one !== "").join(" ");
 
-/** Writes the log line of a hop, and counts it. */
-export function reportHop(hop: Hop, log: Log, statistics: Statistics): void {
-  const line = lines[hop.name];
-  if (line !== null) log[line[0]](fieldsOf(hop), line[1]);
-  const { channel, tookMs, ageMs } = hop;
-  const took = (stage: string) => {
-    if (tookMs !== undefined && tookMs !== null)
-      statistics.observe("hop_duration_seconds", { channel, hop: stage }, tookMs / 1000);
-  };
-  switch (hop.name) {
-    case "received":
-      statistics.count("messages_received_total", { channel });
-      return;
-    case "refused":
-    case "held":
-    case "failed":
-      statistics.count(`messages_${hop.name}_total`, { channel, code: hop.code ?? "none" });
-      return;
-    case "asked":
-      took("wait");
-      return;
-    case "answered":
-      took("ask");
-      return;
-    case "queued":
-      return;
-    case "sent":
-      took("send");
-      if (ageMs !== undefined && ageMs !== null && hop.trace !== "")
-        statistics.observe("response_duration_seconds", { channel }, ageMs / 1000);
-      return;
-    case "receipt":
-      statistics.count("delivery_receipts_total", { channel, state: hop.state ?? "unknown" });
-      return;
-    case "replyHeld":
-      statistics.count("replies_held_total", { channel });
-      return;
-    case "replyFailed":
-      statistics.count("replies_failed_total", { channel });
-      return;
-    case "dropped":
-      statistics.count("replies_dropped_total", { channel });
-      return;
-    case "duplicate":
-      statistics.count("duplicates_total", { channel });
-      return;
-    case "capped":
-      statistics.count("caps_reached_total", { channel, cap: hop.code ?? "channel" });
-      return;
-    case "askAttempt":
-    case "sendAttempt": {
-      const stage = hop.name === "askAttempt" ? "ask" : "send";
-      statistics.count(`${stage}_attempts_total`, { channel, outcome: hop.outcome ?? "unknown" });
-      if (hop.isRetried) statistics.count("retries_total", { channel, stage });
-      return;
-    }
-    case "handled":
-    case "call":
-      return;
-  }
+/** One commit of the store that is on disk. */
+export interface CommitReport {
+  /** The hops of its transactions, in their order. */
+  readonly hops: readonly Hop[];
+  readonly commitMs: number;
+  /** Duration of the sync of an SQLite store; null when an earlier report has it, and when nothing was synced. */
+  readonly syncMs: number | null;
 }
+
+/** Writes the log lines of a commit's hops, and counts commit and hops. */
+export function reportCommit(
+  { hops, commitMs, syncMs }: CommitReport,
+  log: Log,
+  statistics: Statistics,
+): void {
+  const entries = hops.map((hop) => ({ line: lines[hop.name], fields: fieldsOf(hop) }));
+  for (const { line, fields } of entries) if (line !== null) log[line[0]](fields, line[1]);
+  statistics.observe("store_commit_duration_seconds", {}, commitMs / 1000);
+  if (syncMs !== null) statistics.observe("store_sync_duration_seconds", {}, syncMs / 1000);
+  for (const hop of hops) counts[hop.name]?.(hop, statistics);
+}
+
+type Count = (hop: Hop, statistics: Statistics) => void;
+
+/** Counts messages that get no answer, by reason. */
+const ended =
+  (state: "refused" | "held" | "failed"): Count =>
+  ({ channel, code }, statistics) =>
+    statistics.count(`messages_${state}_total`, { channel, code: code ?? "none" });
+
+/** Observes the duration of a hop. */
+const took =
+  (hop: "wait" | "ask" | "send"): Count =>
+  ({ channel, tookMs }, statistics) => {
+    if (typeof tookMs === "number")
+      statistics.observe("hop_duration_seconds", { channel, hop }, tookMs / 1000);
+  };
+
+const attempted =
+  (stage: "ask" | "send"): Count =>
+  ({ channel, outcome = "unknown", isRetried }, statistics) => {
+    statistics.count(`${stage}_attempts_total`, { channel, outcome });
+    if (isRetried) statistics.count("retries_total", { channel, stage });
+  };
+
+const counts: { readonly [name in HopName]?: Count } = {
+  received: ({ channel }, statistics) => statistics.count("messages_received_total", { channel }),
+  refused: ended("refused"),
+  held: ended("held"),
+  failed: ended("failed"),
+  asked: took("wait"),
+  answered: took("ask"),
+  sent: (hop, statistics) => {
+    took("send")(hop, statistics);
+    const { channel, ageMs, trace } = hop;
+    if (typeof ageMs === "number" && trace !== "")
+      statistics.observe("response_duration_seconds", { channel }, ageMs / 1000);
+  },
+  receipt: ({ channel, state = "unknown" }, statistics) =>
+    statistics.count("delivery_receipts_total", { channel, state }),
+  replyHeld: ({ channel }, statistics) => statistics.count("replies_held_total", { channel }),
+  replyFailed: ({ channel }, statistics) => statistics.count("replies_failed_total", { channel }),
+  dropped: ({ channel }, statistics) => statistics.count("replies_dropped_total", { channel }),
+  duplicate: ({ channel }, statistics) => statistics.count("duplicates_total", { channel }),
+  capped: ({ channel, code }, statistics) =>
+    statistics.count("caps_reached_total", { channel, cap: code ?? "channel" }),
+  askAttempt: attempted("ask"),
+  sendAttempt: attempted("send"),
+};
 
 /** Fields that have a place of their own in the line, or none. */
 const named = new Set(["name", "trace", "channel", "dueAt", "tookMs", "ageMs", "isRetried"]);
 
 function fieldsOf(hop: Hop): LogFields {
   const { trace, channel, dueAt, tookMs, ageMs } = hop;
-  const given = Object.entries(hop).filter(
-    ([name, value]) => !named.has(name) && value !== undefined && value !== null,
-  );
-  return {
-    ...(trace === "" ? {} : { trace }),
-    channel,
-    ...Object.fromEntries(given),
-    ...(dueAt === undefined ? {} : { due: new Date(dueAt).toISOString() }),
-    ...(tookMs === undefined || tookMs === null ? {} : { duration_ms: Math.round(tookMs) }),
-    ...(ageMs === undefined || ageMs === null ? {} : { age_ms: Math.round(ageMs) }),
-  };
+  const fields: Record<string, unknown> = trace === "" ? { channel } : { trace, channel };
+  for (const [name, value] of Object.entries(hop))
+    if (value !== undefined && value !== null && !named.has(name)) fields[name] = value;
+  if (dueAt !== undefined) fields["due"] = new Date(dueAt).toISOString();
+  if (typeof tookMs === "number") fields["duration_ms"] = Math.round(tookMs);
+  if (typeof ageMs === "number") fields["age_ms"] = Math.round(ageMs);
+  return fields;
 }

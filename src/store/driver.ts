@@ -3,7 +3,7 @@
 // database's clock.
 
 import type { Log } from "bridgehead/contract";
-import type { Hop } from "../ops/hops.ts";
+import type { CommitReport, Hop } from "../ops/hops.ts";
 import type { LaneLeases } from "./leases.ts";
 
 export type Value = string | number | null | Uint8Array;
@@ -94,12 +94,8 @@ export interface TxOptions {
   readonly hurried?: boolean;
 }
 
-/** Receives what happens in a store, for the log and the metrics. Its members must not throw. */
-export interface StoreObserver {
-  hop(hop: Hop): void;
-  /** Duration of one commit, or of one sync of an SQLite store. */
-  timed(what: "commit" | "sync", ms: number): void;
-}
+/** Receives each commit of a store when it is on disk, for the log and the metrics. Must not throw. */
+export type StoreObserver = (report: CommitReport) => void;
 
 export interface Database {
   readonly kind: "sqlite" | "postgres";

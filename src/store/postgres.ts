@@ -3,6 +3,7 @@
 import type { Clock } from "bridgehead/contract";
 import { type ClientBase, DatabaseError, Pool } from "pg";
 import { systemClock } from "../ops/clock.ts";
+import type { Hop } from "../ops/hops.ts";
 import { standardTiming, type Timing } from "../ops/timing.ts";
 import type { Database, Query, StoreObserver, TxOptions, Value } from "./driver.ts";
 import { listenFor } from "./postgres/listener.ts";
@@ -36,8 +37,9 @@ interface PostgresConnection {
   end(): void;
   /** Calls the `onRollback` callbacks of a transaction that was not committed. */
   undo(): void;
-  /** See `Query.onDisk`. */
+  /** See `Query.onDisk` and `Query.hop`. */
   readonly afterwards: readonly (() => void)[];
+  readonly hops: readonly Hop[];
 }
 
 /** Thrown into a transaction without savepoints when a savepoint's work failed: it runs again with
@@ -53,11 +55,7 @@ const mostQueued = 100;
 function lineOn(
   client: ClientBase,
   queryMs: number,
-  {
-    interrupt,
-    saving = false,
-    observer,
-  }: { interrupt?: (error: unknown) => void; saving?: boolean; observer?: StoreObserver | null } = {},
+  { interrupt, saving = false }: { interrupt?: (error: unknown) => void; saving?: boolean } = {},
 ): PostgresConnection {
   let depth = 0;
   let lost: Error | undefined;
@@ -68,6 +66,7 @@ function lineOn(
   let last: Promise<unknown> = Promise.resolve();
   const undos: (() => void)[] = [];
   const afterwards: (() => void)[] = [];
+  const hops: Hop[] = [];
   const undoTo = (length: number) => {
     while (undos.length > length) undos.pop()?.();
   };
@@ -147,6 +146,7 @@ function lineOn(
       depth++;
       const before = undos.length;
       const later = afterwards.length;
+      const hopsBefore = hops.length;
       try {
         const result = await work();
         if (saving) {
@@ -164,6 +164,7 @@ function lineOn(
         const cause = failed ?? error;
         undoTo(before);
         afterwards.length = later;
+        hops.length = hopsBefore;
         if (!lost && saving) {
           failed = undefined;
           queued = [];
@@ -179,7 +180,7 @@ function lineOn(
     },
     onRollback: (undo) => void undos.push(undo),
     onDisk: (act) => void afterwards.push(act),
-    hop: (hop) => void afterwards.push(() => observer?.hop(hop)),
+    hop: (hop) => void hops.push(hop),
   };
   return {
     query,
@@ -187,6 +188,7 @@ function lineOn(
     end: () => void (ended = true),
     undo: () => undoTo(0),
     afterwards,
+    hops,
     post: (sql) => queue(sql, []),
     async commit() {
       await check();
@@ -285,11 +287,7 @@ export async function openPostgres(
     const client = await pool.connect();
     const interrupted = Promise.withResolvers<never>();
     const { reject: interrupt } = interrupted;
-    const line = lineOn(client, unhurried ? timing.migration : timing.response, {
-      interrupt,
-      saving,
-      observer,
-    });
+    const line = lineOn(client, unhurried ? timing.migration : timing.response, { interrupt, saving });
     try {
       line.post("BEGIN");
       if (unhurried) {
@@ -300,7 +298,7 @@ export async function openPostgres(
       const result = await Promise.race([interrupted.promise, work(line.query)]);
       const began = systemClock.monotonic();
       await line.commit();
-      observer?.timed("commit", systemClock.monotonic() - began);
+      observer?.({ hops: line.hops, commitMs: systemClock.monotonic() - began, syncMs: null });
       for (const act of line.afterwards) act();
       if (waking.has(line.query)) listening.notify();
       committed?.();

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import type { Answer } from "../../src/agent/calls.ts";
-import { leaseDeadline } from "../../src/engine/running.ts";
+import { leaseDeadline } from "../../src/engine/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { AskDecision, Asking } from "../../src/pipeline/ask/decide.ts";
 import { write } from "../../src/pipeline/ask/rows.ts";
@@ -58,7 +58,7 @@ async function claim(db: Database, on_permanent_failure: "continue" | "block" = 
       node: "n",
       rate: reserveOf(db, clock),
       timing: standardTiming,
-      attempt: { recorded, obsolete: false, unbound: null, askedAt: null, composed: false },
+      attempt: { recorded, obsolete: false, unbound: null, askedAt: null },
     };
   });
 }

@@ -15,7 +15,7 @@ const stop = (house: House, forMs: number | null = null) =>
 /** Collects the hops from now on. */
 function hopsOf(house: House): readonly Hop[] {
   const hops: Hop[] = [];
-  house.db.observe({ hop: (one) => void hops.push(one), timed: () => undefined });
+  house.db.observe((report) => void hops.push(...report.hops));
   return hops;
 }
 

@@ -3,7 +3,8 @@
 import { externalId, type MessageEvent, sessionId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { standardTiming } from "../../src/ops/timing.ts";
-import { toRow, tracedBy, withoutTrace } from "../../src/pipeline/accept/decide.ts";
+import { toRow } from "../../src/pipeline/accept/rows.ts";
+import { tracedBy, withoutTrace } from "../../src/pipeline/accept/stage.ts";
 import {
   addTurn,
   type CapUse,

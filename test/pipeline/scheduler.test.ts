@@ -44,7 +44,6 @@ function answering(work: (turn: TurnRow, signal: AbortSignal) => Promise<void>, 
           channel,
           left: () => leaseMs,
           abandon: (inner) => abandonLane(inner, lease),
-          committing: () => undefined,
           async work(signal) {
             await work(row, signal);
             return async (inner) => {

@@ -6,6 +6,7 @@ import { writeOpening } from "../../src/domain/turn.ts";
 import { accept } from "../../src/pipeline/accept/stage.ts";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";
 import { callHouse, callOf } from "../support/pipeline/calls.ts";
+import { testClock } from "../support/pipeline/pipeline.ts";
 import { refusing } from "../support/pipeline/scripted-platform.ts";
 import { concludeDraft } from "../support/store/databases.ts";
 
@@ -177,7 +178,7 @@ describe("a call", () => {
 
 describe("what is to be said", () => {
   async function withAnswer(outcomes: Parameters<typeof Array.prototype.push>) {
-    const house = await callHouse();
+    const house = await callHouse({ clock: testClock(true) });
     const call = callOf(house);
     await call.opens();
     house.outcomes.push(...outcomes);

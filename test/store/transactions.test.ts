@@ -87,7 +87,11 @@ onEachDatabase((place) => {
       const db = await fresh(place);
       const seen: string[] = [];
       const timed = new Set<string>();
-      db.observe({ hop: ({ trace }) => void seen.push(trace), timed: (what) => void timed.add(what) });
+      db.observe(({ hops, syncMs }) => {
+        seen.push(...hops.map(({ trace }) => trace));
+        timed.add("commit");
+        if (syncMs !== null) timed.add("sync");
+      });
       const hop = (q: Query, trace: string) => q.hop({ name: "sent", channel: "c", trace });
       let runs = 0;
       const working = (name: string) =>

@@ -9,10 +9,14 @@ import type { Clock, Log } from "bridgehead/contract";
 import type { CallResult, PlatformMessage, PlatformMessages } from "../../agent/calls.ts";
 import type { Policy } from "../../domain/policy.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
-import { leaseDeadline } from "../../engine/running.ts";
-import type { Claimed, Stage, Transition } from "../../engine/stage.ts";
+import {
+  type Claimed,
+  leaseDeadline,
+  type Stage,
+  type Transition,
+  withFailpoint,
+} from "../../engine/stage.ts";
 import { limited, newId } from "../../ops/clock.ts";
-import { failpoint } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import { readCall } from "../../pipeline/rate.ts";
@@ -123,8 +127,7 @@ function piece(look: PollWork, deps: PollDeps): Claimed {
     channel: look.line.channel,
     left: () => held.left(),
     abandon: (q) => abandonLane(q, look.lease),
-    committing: (phase) => failpoint("watch.commit", phase, fields),
-    work: (signal) => read(look, signal, deps),
+    work: async (signal) => withFailpoint(await read(look, signal, deps), "watch.commit", fields),
   };
 }
 

@@ -7,15 +7,13 @@
 
 import type { Accepted, Cursor, InboundEvent } from "bridgehead/contract";
 import type { Scheduler } from "../../engine/scheduler.ts";
-import { failpoint } from "../../ops/failpoints.ts";
+import { failpointOfCommit } from "../../ops/failpoints.ts";
 import type { Query } from "../../store/driver.ts";
 import { holdOpenWork } from "../../store/restored.ts";
 import { isCited } from "../../store/tables/conversations.ts";
-import { isHandled, toRow, tracedBy, withoutTrace } from "./decide.ts";
-import { insertEvents, moveCursor, type ReaderLease } from "./rows.ts";
+import { insertEvents, moveCursor, type ReaderLease, toRow } from "./rows.ts";
 
-export type { StoredMessage, StoredSession } from "./decide.ts";
-export type { ReaderLease } from "./rows.ts";
+export type { ReaderLease, StoredMessage, StoredSession } from "./rows.ts";
 
 /** Stores the events of one channel. Resolves after the commit. Rejects when the reader has lost its
  *  lease. `startedAt` is the time, in epoch milliseconds, at which this process began to run the
@@ -30,7 +28,7 @@ export async function accept(
   knownMs?: number,
 ): Promise<readonly Accepted[]> {
   const rows = events.map((event) => toRow(channel, event, node));
-  const accepted = await scheduler.commit(async (q) => {
+  return scheduler.commit(async (q) => {
     if (position) await moveCursor(q, channel, position);
     const explained = await explainedEvents(q, channel, events);
     const kept = events.map((event) => (explained.has(event) ? withoutTrace(event) : event));
@@ -43,11 +41,9 @@ export async function accept(
     // open may have been answered too, so that work is held.
     if (kept.some((event, at) => stored[at] && isHandled(event)))
       await holdOpenWork(q, { channel, before: startedAt });
-    failpoint("event.commit", "before", { channel, events: events.length });
+    failpointOfCommit(q, "event.commit", { channel, events: events.length });
     return kept.map(({ id }, at) => ({ id, duplicate: !stored[at] }));
   }, events.some(isOfCall));
-  failpoint("event.commit", "after", { channel, events: events.length });
-  return accepted;
 }
 
 const isOfCall = (event: InboundEvent): boolean =>
@@ -66,3 +62,20 @@ async function explainedEvents(
   }
   return explained;
 }
+
+/** Returns the id under which an answer of ours may cite the message, when such an answer is the only trace
+ *  of an earlier handling; else null. */
+export const tracedBy = (event: InboundEvent): string | null =>
+  event.kind === "message" && event.handledBefore?.cited ? (event.cited ?? event.id) : null;
+
+/** Removes `handledBefore`. The store knows the cited id, so it explains the answer: the sender has reused
+ *  the id. */
+export function withoutTrace(event: InboundEvent): InboundEvent {
+  if (event.kind !== "message") return event;
+  const { handledBefore: _, ...rest } = event;
+  return rest;
+}
+
+/** True for a message that this channel handled in another state of the store. */
+const isHandled = (event: InboundEvent): boolean =>
+  event.kind === "message" && event.handledBefore?.by === "self";

@@ -10,7 +10,7 @@ import {
   stopped,
 } from "../../agent/calls.ts";
 import { type Opening, readOpening } from "../../domain/turn.ts";
-import { TooLate } from "../../engine/running.ts";
+import { TooLate } from "../../engine/stage.ts";
 import { limited } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import { atCommit, type Query } from "../../store/driver.ts";
@@ -121,7 +121,7 @@ function concluded<T>(
 ): AskDecision {
   const { turn, line, attempt } = asking;
   if (result.kind === "ok") {
-    line.report(null);
+    if (line.problem() !== null) line.report(null);
     return done(result.value);
   }
   if (attempt.obsolete) return afterFailedCall(asking, result);
@@ -158,7 +158,7 @@ export async function open(asking: Asking, signal: AbortSignal, deps: AskDeps): 
   const next: Asking = {
     ...asking,
     conversation: { ...conversation, platform_id: platformId },
-    attempt: { recorded: false, obsolete: false, unbound: platformId, askedAt: null, composed: false },
+    attempt: { recorded: false, obsolete: false, unbound: platformId, askedAt: null },
   };
   const asked = await ask(next, platformId, signal, deps);
   // The turn changed since: only the binding is stored, and the turn is claimed again.

@@ -12,7 +12,7 @@ import {
   rateWindow,
 } from "../../domain/retry.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
-import type { LeaseDeadline } from "../../engine/running.ts";
+import type { LeaseDeadline } from "../../engine/stage.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Lease } from "../../store/lanes.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
@@ -46,8 +46,6 @@ export interface AttemptState {
   unbound: string | null;
   /** Monotonic milliseconds of the crossing with the question; null before it. */
   askedAt: number | null;
-  /** The transition has composed the answer: its commit is also that of the drafts. */
-  composed: boolean;
 }
 
 export type AskOutcome = "sent" | "refused" | "deferred" | "unknown";

@@ -176,7 +176,7 @@ async function answered(
   const tookMs = askedAt === null ? null : clock.monotonic() - askedAt;
   q.hop({ name: "answered", ...hopOf(turn), tookMs });
   const { text, replyId: platformId } = answer;
-  asking.attempt.composed = await composeAnswer(q, line, {
+  await composeAnswer(q, line, {
     turn,
     conversation,
     text,

@@ -13,9 +13,7 @@ import type { Clock, Log } from "bridgehead/contract";
 import { suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
 import { type Address } from "../../domain/turn.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
-import { leaseDeadline } from "../../engine/running.ts";
-import type { Claimed, Stage } from "../../engine/stage.ts";
-import { failpoint } from "../../ops/failpoints.ts";
+import { type Claimed, leaseDeadline, type Stage, withFailpoint } from "../../engine/stage.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { abandonLane, channelsWithDueLanes, type Lease, releaseLane } from "../../store/lanes.ts";
@@ -91,7 +89,7 @@ export function askStage(deps: AskDeps): Stage {
           addClaimed(-requests);
           useDrawn();
         };
-        claimed.push(piece(asking, deps, { begin, delay }));
+        claimed.push(piece(asking, requests, deps, { begin, delay }));
       }
       if (claimedCalls > before) useDrawn = await deps.rate.prepare(q, claimedCalls - before);
       return claimed;
@@ -110,7 +108,7 @@ export function askStage(deps: AskDeps): Stage {
       node: deps.node,
       rate: deps.rate,
       timing: deps.timing,
-      attempt: { recorded: false, obsolete: false, unbound: null, askedAt: null, composed: false },
+      attempt: { recorded: false, obsolete: false, unbound: null, askedAt: null },
     };
   }
 }
@@ -174,11 +172,9 @@ interface Reports {
   delay(ms: number): void;
 }
 
-function piece(asking: Asking, deps: AskDeps, reports: Reports): Claimed {
+function piece(asking: Asking, requests: number, deps: AskDeps, reports: Reports): Claimed {
   const { line, turn, conversation, lease } = asking;
   const fields = { channel: line.channel, turn: turn.id };
-  let isOpening = conversation.platform_id === null;
-  let last = asking;
   return {
     channel: line.channel,
     // Only in a call does a newer message make an older one obsolete.
@@ -186,23 +182,21 @@ function piece(asking: Asking, deps: AskDeps, reports: Reports): Claimed {
     isHurried: turn.session !== null,
     left: () => asking.leaseDeadline.left(),
     abandon: (q) => abandonLane(q, lease),
-    committing(phase) {
-      failpoint(isOpening ? "open.commit" : "answer.commit", phase, fields);
-      if (phase === "after" && last.attempt.composed)
-        failpoint("draft.commit", phase, { channel: line.channel });
-    },
     async work(signal) {
       reports.begin();
-      const rate = await deps.rate.take(callsOf(asking), deps.timing.ask.rateWait);
+      const rate = await deps.rate.take(requests, deps.timing.ask.rateWait);
       if (!rate.taken) {
         reports.delay(rate.waitMs);
         return (q) => write(q, asking, handBack); // the lane stays due
       }
       if (rate.waitMs > 0) await deps.clock.sleep(rate.waitMs, signal);
       const decided = await decide(asking, signal, deps);
-      last = decided.asking;
-      isOpening = isOpening && decided.asking === asking;
-      return (q) => write(q, decided.asking, decided.decision);
+      const isOpening = conversation.platform_id === null && decided.asking === asking;
+      return withFailpoint(
+        (q) => write(q, decided.asking, decided.decision),
+        isOpening ? "open.commit" : "answer.commit",
+        fields,
+      );
     },
   };
 }

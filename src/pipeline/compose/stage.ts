@@ -20,11 +20,12 @@ import {
   sendKey,
   threadToken,
 } from "bridgehead/contract";
-import type { Address, NoticeAddress } from "../../domain/turn.ts";
-import type { TransactionalStage } from "../../engine/stage.ts";
+import { type ChannelSettings } from "../../agent/calls.ts";
+import { type Address, type NoticeAddress } from "../../domain/turn.ts";
+import { type TransactionalStage } from "../../engine/stage.ts";
 import { newId } from "../../ops/clock.ts";
-import { failpoint } from "../../ops/failpoints.ts";
-import type { Query } from "../../store/driver.ts";
+import { failpointOfCommit } from "../../ops/failpoints.ts";
+import { type Query } from "../../store/driver.ts";
 import { refreshLane } from "../../store/lanes.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
 import {
@@ -50,7 +51,6 @@ export function composeStage(deps: { lines: () => ChannelRuntimes; log: Log }): 
   return {
     takes: "replies",
     async run(q, channels) {
-      const committed: (() => void)[] = [];
       for (const channel of channels ?? (await channelsToCompose(q))) {
         const line = deps.lines().get(channel);
         if (!line || !(await lockChannel(q, channel))) continue;
@@ -64,10 +64,9 @@ export function composeStage(deps: { lines: () => ChannelRuntimes; log: Log }): 
               await line.escalation()?.undeliverable(q, line, { ...row, reply: row.id }, failed(error));
             });
         }
-        failpoint("draft.commit", "before", { channel });
-        committed.push(() => failpoint("draft.commit", "after", { channel }));
+        failpointOfCommit(q, "draft.commit", { channel });
       }
-      return committed;
+      return [];
     },
   };
 }
@@ -86,6 +85,7 @@ async function listFailed(q: Query, row: ReplyRow, reason: string): Promise<void
 interface ComposeFacts {
   readonly turn: Pick<TurnRow, "address" | "received_at" | "trace"> | null;
   readonly conversation: ConversationRow;
+  readonly skill: ChannelSettings | null;
   /** True when the agent has not replied in the conversation yet. */
   readonly isFirst: boolean;
   readonly files: readonly ReadyFile[];
@@ -142,8 +142,8 @@ interface NewAnswer {
 }
 
 /** Stores an agent's answer with its drafts, in the transaction that ends its question. When composing
- *  fails, the reply is stored as `ready`, stage compose handles the failure, and it returns false. */
-export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewAnswer): Promise<boolean> {
+ *  fails, the reply is stored as `ready`, and stage compose handles the failure. */
+export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewAnswer): Promise<void> {
   const { turn, conversation, text, transfer, rendered, platformId, clock, log } = answer;
   const { channel } = line;
   const own = { id: newId(clock.now()), conversation: conversation.id, channel, turn: turn.id, text };
@@ -164,14 +164,10 @@ export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewA
     log.warn({ channel, reply: own.id, err: error }, "composing an answer failed, stage compose retries it");
   }
   const reply = { ...own, platformId, transfer };
-  if (drafts === null) {
-    await insertReply(q, { ...reply, rendered });
-    return false;
-  }
+  if (drafts === null) return insertReply(q, { ...reply, rendered });
   await insertReply(q, { ...reply, state: "composed" });
-  failpoint("draft.commit", "before", { channel });
+  failpointOfCommit(q, "draft.commit", { channel });
   await enqueue(q, line, row, drafts);
-  return true;
 }
 
 async function load(
@@ -181,28 +177,29 @@ async function load(
   turn: ComposeFacts["turn"],
   conversation: ConversationRow,
 ): Promise<ComposeFacts> {
-  const introduces = row.kind === "answer" && (skillOf(line)?.introduction ?? null) !== null;
+  const skill = skillOf(line);
+  const introduces = row.kind === "answer" && (skill?.introduction ?? null) !== null;
   // Only replies written by a human have attachments.
   const hasFiles = row.kind === "human" && line.traits.attachments;
   return {
     turn,
     conversation,
+    skill,
     isFirst: introduces && !(await hasEarlierReply(q, row.conversation, row.id)),
     files: hasFiles ? await filesOf(q, row.id) : [],
   };
 }
 
 function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFacts, log: Log): readonly NewDraft[] {
-  const { turn, conversation } = loaded;
+  const { turn, conversation, skill } = loaded;
   if (!line.outbound) throw new Error(`composing for channel ${line.channel}: it cannot send`);
   const written = row.address ?? turn?.address;
   if (written === undefined) throw new Error(`composing reply ${row.id}: it has no recipient`);
   const address = JSON.parse(written) as Address & Partial<NoticeAddress>;
-  const bodies = composed(line.outbound, dress(line, row, loaded, address), { log, channel: line.channel });
+  const bodies = composed(line.outbound, dress(row, loaded, address), { log, channel: line.channel });
   // Only an answer is delayed, as if it had been typed. A delay in a call would sound like a lost
   // connection.
-  const delay =
-    row.kind === "answer" && !address.session ? (skillOf(line)?.responseDelaySeconds ?? 0) * 1000 : 0;
+  const delay = row.kind === "answer" && !address.session ? (skill?.responseDelaySeconds ?? 0) * 1000 : 0;
   return bodies.map((body, part) => ({
     id: partKey(sendKey(row.id), part),
     conversation: row.conversation,
@@ -233,17 +230,16 @@ function composed(
 ): ReturnType<NonNullable<ChannelRuntime["outbound"]>["compose"]> {
   const { rendered: _rendered, ...words } = reply;
   const bare = { ...words, plain: true, signature: null, introduction: null } as const;
-  const short = {
-    ...bare,
-    text: shortened(reply.text),
-    subject: reply.subject && shortened(reply.subject, 200),
-  };
-  const forms: Reply[] = [reply, short];
-  if (reply.kind === "notice") forms.push({ ...bare, text: notComposed, subject: null });
+  const subject = () => reply.subject && shortened(reply.subject, 200);
+  const forms: (() => Reply)[] = [
+    () => reply,
+    () => ({ ...bare, text: shortened(reply.text), subject: subject() }),
+  ];
+  if (reply.kind === "notice") forms.push(() => ({ ...bare, text: notComposed, subject: null }));
   let last: unknown;
   for (const form of forms) {
     try {
-      return outbound.compose(form);
+      return outbound.compose(form());
     } catch (error) {
       last = error;
       log.error({ channel, err: error }, "composing a reply failed, trying a plain text");
@@ -259,12 +255,10 @@ function shortened(text: string, length = fallbackLength): string {
 }
 
 function dress(
-  line: ChannelRuntime,
   row: ReplyRow,
-  { conversation, isFirst, files }: ComposeFacts,
+  { conversation, skill, isFirst, files }: ComposeFacts,
   address: Address,
 ): Reply {
-  const skill = skillOf(line);
   const answer = row.kind === "answer" || row.kind === "human";
   return {
     kind: row.kind === "human" ? "answer" : row.kind,

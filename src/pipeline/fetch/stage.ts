@@ -10,10 +10,17 @@
 import { createHash } from "node:crypto";
 import { type Clock, finalError, isFinal, type Json, type Log } from "bridgehead/contract";
 import { fetchDelay, fetchLimit } from "../../domain/retry.ts";
-import { type LeaseDeadline, leaseDeadline, overdue } from "../../engine/running.ts";
-import { type Claimed, type Stage, type Transition, whenever } from "../../engine/stage.ts";
+import { overdue } from "../../engine/claims.ts";
+import {
+  type Claimed,
+  type LeaseDeadline,
+  leaseDeadline,
+  type Stage,
+  type Transition,
+  whenever,
+  withFailpoint,
+} from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
-import { failpoint } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import {
@@ -81,8 +88,8 @@ function piece(fetching: Fetching, deps: FetchDeps): Claimed {
     key: whenever,
     left: () => fetching.leaseDeadline.left(),
     abandon: (q) => abandonFetch(q, row),
-    committing: (phase) => failpoint("fetch.commit", phase, { channel, event: row.event }),
-    work: (signal) => fetch(fetching, signal, deps),
+    work: async (signal) =>
+      withFailpoint(await fetch(fetching, signal, deps), "fetch.commit", { channel, event: row.event }),
   };
 }
 

@@ -4,7 +4,7 @@
 import type { DeliveryEvent, Json, Log, MessageEvent } from "bridgehead/contract";
 import { optedOut } from "../../domain/guards.ts";
 import { strikeLimit } from "../../domain/retry.ts";
-import { failpoint } from "../../ops/failpoints.ts";
+import { failpointOfCommit } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
@@ -63,7 +63,7 @@ export async function matchReceipt(
     conversation: draft.conversation,
     reason: event.detail ?? null,
   });
-  failpoint("receipt.commit", "before", { channel: line.channel, draft: draft.id });
+  failpointOfCommit(q, "receipt.commit", { channel: line.channel, draft: draft.id });
   return draft.id;
 }
 

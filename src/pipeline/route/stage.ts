@@ -13,7 +13,7 @@ import { loopCode } from "../../domain/guards.ts";
 import { routeDelay } from "../../domain/retry.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId, newToken } from "../../ops/clock.ts";
-import { failpoint } from "../../ops/failpoints.ts";
+import { failpointOfCommit } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
 import { type Query } from "../../store/driver.ts";
 import {
@@ -28,7 +28,7 @@ import {
   storedEvents,
 } from "../../store/tables/events.ts";
 import { capUse } from "../../store/tables/turns.ts";
-import { readBody } from "../accept/decide.ts";
+import { readBody } from "../accept/rows.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import type { LiveSessions } from "../live-sessions.ts";
 import { applyReplyAsReceipt, matchReceipt } from "../reconcile/receipts.ts";
@@ -112,8 +112,8 @@ export function routeStage(deps: RouteDeps): TransactionalStage {
         if (fair === null) await routeInOrder(q, pass, rows);
         else await routeFairly(q, pass, [...rows.filter((row) => !isUnderCap(row)), ...fair]);
         await pauseAtLimit(q, pass);
-        failpoint("route.commit", "before", { channel });
-        committed.push(...pass.committed, () => failpoint("route.commit", "after", { channel }));
+        failpointOfCommit(q, "route.commit", { channel });
+        committed.push(...pass.committed);
       }
       return committed;
     },
@@ -236,9 +236,7 @@ async function routeOther(q: Query, pass: Pass, row: EventRow): Promise<void> {
     const event = readBody(row.body);
     if (event.kind === "session") return pass.sessions.routeEvent(q, line, row, event, pass);
     if (event.kind !== "delivery") throw new Error("the stored event cannot be read");
-    const draft = await matchReceipt(q, line, row, event, pass);
-    if (draft)
-      pass.committed.push(() => failpoint("receipt.commit", "after", { channel: row.channel, draft }));
+    await matchReceipt(q, line, row, event, pass);
   });
   if (error !== null) await postpone(q, pass, row, error);
 }

@@ -1,10 +1,28 @@
-// Statements of stage send.
+// The rows of stage send: the heads of the lanes, the record of an attempt, and the pauses: which senders of a channel may
+// send now, and how an attempt's outcome affects other drafts. A pause applies to one sender address or the whole channel.
+// When it ends one draft is sent as a probe. Only its success releases the others, so a recovering provider does not get
+// the whole queue at once.
 
+import type { Clock, SendOutcome } from "bridgehead/contract";
+import { paceOf } from "../../domain/retry.ts";
+import { jitter } from "../../ops/clock.ts";
+import type { Timing } from "../../ops/timing.ts";
 import type { Query } from "../../store/driver.ts";
-import { type Claim, type Held, type Lease, leaseHeads } from "../../store/lanes.ts";
+import { type Claim, type ClosedLanes, type Held, type Lease, leaseHeads } from "../../store/lanes.ts";
+import { sendRate, takeRate } from "../../store/rates.ts";
 import { type DraftRow, draftColumns, resent } from "../../store/tables/drafts.ts";
-import { isPaused } from "../../store/tables/pauses.ts";
+import {
+  endPause,
+  isPaused,
+  type Pause,
+  pausesOf,
+  takeProbe,
+  wholeChannel,
+  writePause,
+} from "../../store/tables/pauses.ts";
 import { moves } from "../../store/transitions.ts";
+import type { ChannelRuntime } from "../channel-runtime.ts";
+import { pauseSteps } from "./decide.ts";
 
 /** The head of a lane with the facts that decide whether it may be sent. */
 export interface HeadRow extends DraftRow {
@@ -75,4 +93,119 @@ export async function recordSending(
     token,
   );
   return true;
+}
+
+export interface Gate {
+  /** Paused senders, excluded when lanes are leased. */
+  readonly closed: ClosedLanes;
+  /** Returns whether a draft of that sender may be attempted. Takes it from the send rate limit and
+   *  makes it the probe of a pause. */
+  admits(draft: DraftRow, sender: string): Promise<boolean>;
+}
+
+/** The pauses of all channels, as one process knows them. */
+export class Pauses {
+  readonly #clock: Clock;
+  readonly #probeMs: number;
+  readonly #timing: Timing;
+  /** Monotonic milliseconds until which the send rate limit of a sender has no room. Key: channel and
+   *  sender. */
+  readonly #rested = new Map<string, number>();
+  /** Channels without a pause when this process last read them. An outcome on them ends no pause, so it
+   *  reads none. Where one process owns the store, a claim reads none either; a pause of another node is
+   *  known from the next claim on. */
+  readonly #unpaused = new Set<string>();
+
+  /** `probeMs` is the longest duration of a probe. */
+  constructor(clock: Clock, probeMs: number, timing: Timing) {
+    this.#clock = clock;
+    this.#timing = timing;
+    this.#probeMs = probeMs;
+  }
+
+  /** Creates the gate for one claim on a channel. */
+  async gate(q: Query, line: ChannelRuntime): Promise<Gate> {
+    const { channel } = line;
+    const pauses = new Map((await this.#read(q, channel)).map((pause) => [pause.sender, pause]));
+    const closed = this.#withoutRoom(channel);
+    for (const { sender, remaining } of pauses.values()) {
+      if (remaining > 0) closed.add(sender);
+      if (remaining > 0) q.waits.add(remaining);
+    }
+    const probes = async (key: string, draft: DraftRow): Promise<boolean> => {
+      if (!pauses.has(key)) return true;
+      closed.add(key);
+      return takeProbe(q, channel, key, draft.id, this.#probeMs, this.#timing.send.longestPause);
+    };
+    return {
+      closed: { all: closed.has(wholeChannel), senders: [...closed].filter((key) => key !== wholeChannel) },
+      admits: async (draft, sender) => {
+        if (draft.session !== null) return true;
+        if (closed.has(wholeChannel) || closed.has(sender)) return false;
+        // A draft of unknown outcome is reconciled, which is no attempt.
+        if (draft.state !== "queued") return true;
+        if (!(await this.#takeRoom(q, line, sender))) {
+          closed.add(sender);
+          return false;
+        }
+        return (await probes(wholeChannel, draft)) && (await probes(sender, draft));
+      },
+    };
+  }
+
+  /** Applies an attempt's outcome to the pauses of its sender and its channel. */
+  async apply(
+    q: Query,
+    line: ChannelRuntime,
+    draft: Pick<DraftRow, "id" | "session">,
+    sender: string,
+    outcome: SendOutcome,
+  ): Promise<void> {
+    const { channel } = line;
+    if (draft.session !== null) return;
+    const begins = outcome.kind === "deferred" && (outcome.scope === "channel" || outcome.scope === "sender");
+    if (!begins && this.#unpaused.has(channel)) return;
+    const known = await pausesOf(q, channel, this.#timing.send.longestPause);
+    const pace = paceOf(line.traits.platform);
+    for (const step of pauseSteps(known, draft.id, sender, outcome, pace, jitter)) {
+      if (step.kind === "end") await endPause(q, channel, step.sender);
+      else {
+        this.#unpaused.delete(channel);
+        await writePause(q, channel, step);
+        q.waits.add(step.forMs);
+      }
+    }
+  }
+
+  async #read(q: Query, channel: string): Promise<Pause[]> {
+    if (q.leases !== null && this.#unpaused.has(channel)) return [];
+    const pauses = await pausesOf(q, channel, this.#timing.send.longestPause);
+    if (pauses.length > 0) this.#unpaused.delete(channel);
+    else {
+      this.#unpaused.add(channel);
+      q.onRollback(() => this.#unpaused.delete(channel));
+    }
+    return pauses;
+  }
+
+  /** Returns the senders of the channel whose send rate limit has no room now. */
+  #withoutRoom(channel: string): Set<string> {
+    const senders = new Set<string>();
+    for (const [key, until] of this.#rested) {
+      if (until <= this.#clock.monotonic()) this.#rested.delete(key);
+      else if (key.startsWith(`${channel} `)) senders.add(key.slice(channel.length + 1));
+    }
+    return senders;
+  }
+
+  /** Takes one draft from the send rate limit of the sender. */
+  async #takeRoom(q: Query, { channel, rules }: ChannelRuntime, sender: string): Promise<boolean> {
+    if (!rules.rate) return true;
+    const limit = sendRate(rules.rate.messages, rules.rate.per, this.#timing.rate);
+    const { taken, waitMs } = await takeRate(q, `send:${channel} ${sender}`, limit, 1, 0);
+    if (taken) return true;
+    this.#rested.set(`${channel} ${sender}`, this.#clock.monotonic() + waitMs);
+    q.waits.add(Math.max(1, waitMs));
+    return false;
+  }
 }

@@ -9,10 +9,16 @@
 
 import { type Json, type SendOutcome, sendKey } from "bridgehead/contract";
 import { paceOf, strikeLimit } from "../../domain/retry.ts";
-import { leaseDeadline, TooLate } from "../../engine/running.ts";
-import type { Claimed, Stage, Transition } from "../../engine/stage.ts";
+import {
+  type Claimed,
+  leaseDeadline,
+  type Stage,
+  TooLate,
+  type Transition,
+  withFailpoint,
+} from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
-import { failpoint } from "../../ops/failpoints.ts";
+import { failpoint, failpointOfCommit } from "../../ops/failpoints.ts";
 import type { Query } from "../../store/driver.ts";
 import { abandonLane, channelsWithDueLanes, guardLease, type Lease, releaseLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
@@ -25,8 +31,15 @@ import { heldTrigger } from "../escalation.ts";
 import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, type ReconcileDeps, reconcile } from "../reconcile/stage.ts";
 import { type Ending, endingOf, nextStep, shadowCode } from "./decide.ts";
-import { Pauses } from "./pauses.ts";
-import { type HeadRow, headDraft, isHumans, isSuperseded, leaseDrafts, recordSending } from "./rows.ts";
+import {
+  type HeadRow,
+  headDraft,
+  isHumans,
+  isSuperseded,
+  leaseDrafts,
+  Pauses,
+  recordSending,
+} from "./rows.ts";
 
 export interface SendDeps extends ReconcileDeps {
   readonly lines: () => ChannelRuntimes;
@@ -157,8 +170,10 @@ function piece(sending: Sending, deps: SendDeps): Claimed {
       started();
       await abandonLane(q, lease);
     },
-    committing: (phase) => failpoint(fresh ? "outcome.commit" : "reconcile.commit", phase, fields),
-    work: (signal) => (fresh ? send(sending, signal, deps) : reconcile(sending, signal, deps)),
+    work: async (signal) =>
+      fresh
+        ? withFailpoint(await send(sending, signal, deps), "outcome.commit", fields)
+        : withFailpoint(await reconcile(sending, signal, deps), "reconcile.commit", fields),
   };
 }
 
@@ -239,12 +254,10 @@ async function recordAttempt({ line, lease, draft, node }: Sending, { db }: Send
   const write = async (q: Query) => {
     await guardLease(q, lease);
     const written = await recordSending(q, draft, node, lease.token);
-    if (written) failpoint("send.record", "before", fields);
+    if (written) failpointOfCommit(q, "send.record", fields);
     return written;
   };
-  const recorded = await db.tx(write, { durable });
-  if (recorded) failpoint("send.record", "after", fields);
-  return recorded;
+  return db.tx(write, { durable });
 }
 
 /** Releases the lane without a change. Nothing was sent, and the next claim finds the changed draft. */

@@ -10,9 +10,9 @@ import { fdatasync } from "node:fs";
 import { promisify } from "node:util";
 import type Sqlite from "better-sqlite3";
 import { systemClock } from "../../ops/clock.ts";
-import type { Hop } from "../../ops/hops.ts";
+import { type Hop } from "../../ops/hops.ts";
 import { standardTiming, type Timing } from "../../ops/timing.ts";
-import type { Query, StoreObserver, TxOptions } from "../driver.ts";
+import { type Query, type StoreObserver, type TxOptions } from "../driver.ts";
 import { damaged, isDamage, isFailedSync } from "./damaged.ts";
 import { Wal, type WalOptions } from "./wal.ts";
 
@@ -61,8 +61,12 @@ export class Commits {
   #flushing: Promise<void> | null = null;
   /** Reverts changes in memory; see `Query.onRollback`. */
   readonly #undos: (() => void)[] = [];
-  /** See `Query.onDisk`. */
+  /** Of the running commit; see `Query.onDisk` and `Query.hop`. */
   #afterwards: (() => void)[] = [];
+  #hops: Hop[] = [];
+  /** Durations of the last commit, and of the last sync until it is reported. */
+  #commitMs = 0;
+  #syncMs: number | null = null;
   /** Set by the daemon. */
   observer: StoreObserver | null = null;
   /** True when the running commit may have changed the file. */
@@ -168,7 +172,7 @@ export class Commits {
 
   readonly onDisk = (act: () => void): void => void this.#afterwards.push(act);
 
-  readonly hop = (hop: Hop): void => this.onDisk(() => this.observer?.hop(hop));
+  readonly hop = (hop: Hop): void => void this.#hops.push(hop);
 
   /** Rolls back the writes of `work` when it throws. Without savepoints the whole batch restarts with them, and the
    *  promise of this call never settles. */
@@ -177,6 +181,7 @@ export class Commits {
     if (this.#saving) save.run();
     const before = this.#undos.length;
     const afterwards = this.#afterwards.length;
+    const hops = this.#hops.length;
     try {
       const result = await work();
       if (this.#saving) release.run();
@@ -185,6 +190,7 @@ export class Commits {
       if (!this.#saving) return this.#beginAgain();
       this.#undoTo(before);
       this.#afterwards.length = afterwards;
+      this.#hops.length = hops;
       if (this.#db.inTransaction) {
         undo.run();
         release.run();
@@ -253,9 +259,12 @@ export class Commits {
   #acknowledge(done: readonly Done[]): void {
     const later = done.filter(({ one }) => one.durable);
     const onDisk = later.length > 0 ? this.durable() : null;
-    const afterwards = this.#afterwards;
+    const [afterwards, hops, commitMs] = [this.#afterwards, this.#hops, this.#commitMs];
     this.#afterwards = [];
+    this.#hops = [];
     const act = () => {
+      this.observer?.({ hops, commitMs, syncMs: this.#syncMs });
+      this.#syncMs = null;
       for (const one of afterwards) one();
     };
     if (!onDisk) act();
@@ -278,6 +287,7 @@ export class Commits {
     this.#saving = withSavepoints;
     this.#undos.length = 0;
     this.#afterwards = [];
+    this.#hops = [];
     this.#hasWritten = false;
     const again = Promise.withResolvers<null>();
     this.#beginAgain = () => {
@@ -297,7 +307,7 @@ export class Commits {
       this.#wal?.checkInPlace();
       const began = systemClock.monotonic();
       this.#statements.commit.run();
-      this.observer?.timed("commit", systemClock.monotonic() - began);
+      this.#commitMs = systemClock.monotonic() - began;
       this.#undos.length = 0;
       if (this.#hasWritten) {
         this.#committed += 1;
@@ -342,7 +352,7 @@ export class Commits {
     } catch (error) {
       throw this.#fail(error);
     }
-    this.observer?.timed("sync", systemClock.monotonic() - began);
+    this.#syncMs = systemClock.monotonic() - began;
     if (this.#failure) throw this.#failure;
     this.#synced = covers;
   }

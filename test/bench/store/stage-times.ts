@@ -150,11 +150,10 @@ export function runStages(db: Database, concurrency: number): StageRun {
         ...claimed,
         work: async (signal) => {
           const transition = await claimed.work(signal);
-          return (written) => within(step, () => transition(written));
-        },
-        committing: (phase) => {
-          claimed.committing(phase);
-          if (step === "send" && phase === "after" && --awaited === 0) done();
+          return async (q) => {
+            await within(step, () => transition(q));
+            if (step === "send") q.onDisk(() => --awaited === 0 && done());
+          };
         },
       })),
   });
