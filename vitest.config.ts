@@ -13,10 +13,10 @@ export default defineConfig({
       { extends: true, test: { name: "short", include: ["test/**/*.test.ts"], exclude: [long] } },
       { extends: true, test: { name: "long", include: [long] } },
     ],
-    globalSetup: ["./test/support/run-servers.ts"],
+    globalSetup: ["./test/support/run.ts"],
     reporters: ["default", "./test/support/closing-line.ts"],
     pool: "forks",
-    maxWorkers: 2,
+    maxWorkers: 4,
     testTimeout: 180_000,
     hookTimeout: 180_000,
     // A poll ends with its condition. How long it may take is no statement: a machine may stand still for seconds.

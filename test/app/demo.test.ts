@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { consoleRig } from "../support/commands/console.ts";
 import { startDemo } from "../support/daemon/demo.ts";
+import { childEnv } from "../support/machine/command.ts";
 import { fresh, sqlitePlace } from "../support/store/databases.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
@@ -14,7 +15,7 @@ async function demo(flags: readonly string[], until?: RegExp) {
   const child = spawn(process.execPath, ["--conditions=source", "src/main.ts", "demo", ...flags], {
     cwd: root,
     stdio: ["ignore", "pipe", "pipe"],
-    env: { PATH: process.env["PATH"] ?? "", NODE_NO_WARNINGS: "1" },
+    env: { ...childEnv, NODE_NO_WARNINGS: "1" },
   });
   let [out, err] = ["", ""];
   child.stdout.on("data", (chunk: Buffer) => {

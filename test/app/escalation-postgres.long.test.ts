@@ -1,7 +1,7 @@
 // Escalations with two nodes on one PostgreSQL: whichever of them hears, asks, tells or sends, people are told once, the
 // customer gets a person's words once, and one has it in the end.
 
-import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { beforeAll, expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { echoed } from "../support/daemon/echo-model.ts";
@@ -20,7 +20,7 @@ import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { anna, type LinesNode } from "../support/daemon/phone-daemon.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { startDaemon } from "../support/process/daemon.ts";
-import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
+import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 import { eventually } from "../support/time/eventually.ts";
 
 /** A clock that its machine's may be ahead of: whoever measures by it has been here for so long already. */
@@ -58,11 +58,10 @@ async function timePasses(url: string): Promise<void> {
 }
 
 describeReal("on PostgreSQL", await needPostgres(), () => {
-  let postgres: Postgres;
+  let postgres: SharedPostgres;
   beforeAll(async () => {
-    postgres = await startPostgres();
+    postgres = await sharedPostgres();
   });
-  afterAll(() => postgres?.stop());
 
   const store = async () =>
     `${postgres.url}?options=${encodeURIComponent(`-c search_path=${await postgres.schema()}`)}`;

@@ -7,7 +7,7 @@ import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import type { Letter } from "../support/email/messages.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { type Daemon, startDaemon } from "../support/process/daemon.ts";
-import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
+import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 import { eventually } from "../support/time/eventually.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
@@ -16,16 +16,15 @@ const later = ["Second?", "Third?"];
 
 describeReal("several nodes on PostgreSQL", missing, () => {
   let dovecot: Dovecot;
-  let postgres: Postgres;
+  let postgres: SharedPostgres;
   beforeAll(async () => {
     [dovecot, postgres] = await Promise.all([
       startDovecot({ users: crowds.map((count) => `nodes${count}`) }),
-      startPostgres(),
+      sharedPostgres(),
     ]);
   });
   afterAll(async () => {
     await dovecot?.dispose();
-    await postgres?.stop();
   });
 
   it.concurrent.for(crowds)(

@@ -11,7 +11,7 @@ import type { Letter } from "../support/email/messages.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { startTcpProxy } from "../support/machine/tcp-proxy.ts";
 import { adminOf, startDaemon } from "../support/process/daemon.ts";
-import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
+import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 import { eventually } from "../support/time/eventually.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
@@ -26,19 +26,18 @@ async function people(world: World, count: number, prefix: string): Promise<Lett
 
 describeReal("on PostgreSQL", missing, () => {
   let dovecot: Dovecot;
-  let postgres: Postgres;
+  let postgres: SharedPostgres;
   const schemas = { main: "", two: "", killed: "", apart: "", standby: "" };
   beforeAll(async () => {
     [dovecot, postgres] = await Promise.all([
       startDovecot({ users: ["main", "two", "killed", "apart", "standby"] }),
-      startPostgres(),
+      sharedPostgres(),
     ]);
     for (const user of ["main", "two", "killed", "apart", "standby"] as const)
       schemas[user] = await postgres.schema();
   });
   afterAll(async () => {
     await dovecot?.dispose();
-    await postgres?.stop();
   });
   const store = (schema: keyof typeof schemas) =>
     `${postgres.url}?options=${encodeURIComponent(`-c search_path=${schemas[schema]}`)}`;

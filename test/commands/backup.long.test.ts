@@ -25,7 +25,7 @@ import { migrations } from "../../src/store/migrate.ts";
 import { lockStore } from "../../src/store/sqlite/lock.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
-import { bridgehead, root } from "../support/machine/command.ts";
+import { bridgehead, childEnv, root } from "../support/machine/command.ts";
 
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const killing = new URL("../support/process/kill-at.ts", import.meta.url).href;
@@ -78,7 +78,7 @@ function killed(point: string, ...args: string[]): Promise<NodeJS.Signals | null
   const child = spawn(
     process.execPath,
     ["--conditions=source", "--import", killing, `${root}src/main.ts`, ...args, "--config", config],
-    { stdio: "ignore", env: { PATH: process.env["PATH"] ?? "", KILL_AT: point } },
+    { stdio: "ignore", env: { ...childEnv, KILL_AT: point } },
   );
   return new Promise((resolve) => child.once("exit", (_code, signal) => resolve(signal)));
 }

@@ -27,7 +27,7 @@ import {
   sqlitePlace,
   turn,
 } from "../support/store/databases.ts";
-import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
+import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 import { eventually } from "../support/time/eventually.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
@@ -37,13 +37,12 @@ const canaries = ["anna.canary@customer.example", "anna canarysson", "zebra-ques
 
 describeReal("erase and export", missing, () => {
   let dovecot: Dovecot;
-  let postgres: Postgres;
+  let postgres: SharedPostgres;
   beforeAll(async () => {
-    [dovecot, postgres] = await Promise.all([startDovecot({ users: ["erasing"] }), startPostgres()]);
+    [dovecot, postgres] = await Promise.all([startDovecot({ users: ["erasing"] }), sharedPostgres()]);
   });
   afterAll(async () => {
     await dovecot?.dispose();
-    await postgres?.stop();
   });
 
   const storeOf = (file: string) => join(dirname(file), "bridgehead.db");

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
-import { bridgehead, root } from "../support/machine/command.ts";
+import { bridgehead, childEnv, root } from "../support/machine/command.ts";
 
 function configured(): string {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-level-"));
@@ -28,7 +28,7 @@ function configured(): string {
 it("changes the level of the running daemon for a limited time, and reports it", async () => {
   const file = configured();
   const child = spawn(process.execPath, ["--conditions=source", `${root}src/main.ts`, "run", "-c", file], {
-    env: { PATH: process.env["PATH"] ?? "", KEY: "k-12345" },
+    env: { ...childEnv, KEY: "k-12345" },
     stdio: ["ignore", "ignore", "pipe"],
   });
   onTestFinished(() => void child.kill("SIGKILL"));

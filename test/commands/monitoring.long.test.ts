@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it, onTestFinished } from "vitest";
 import { parse, stringify } from "yaml";
-import { root } from "../support/machine/command.ts";
+import { childEnv, root } from "../support/machine/command.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
 const run = promisify(execFile);
@@ -56,7 +56,7 @@ async function scrape(): Promise<string> {
   };
   writeFileSync(file, JSON.stringify(text));
   const child = spawn(process.execPath, ["--conditions=source", `${root}src/main.ts`, "run", "-c", file], {
-    env: { PATH: process.env["PATH"] ?? "", KEY: "k-12345" },
+    env: { ...childEnv, KEY: "k-12345" },
     stdio: ["ignore", "ignore", "pipe"],
   });
   onTestFinished(() => void child.kill("SIGKILL"));

@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { bridgehead, root } from "../support/machine/command.ts";
+import { bridgehead, childEnv, root } from "../support/machine/command.ts";
 import { adminOf, type Daemon, startDaemon } from "../support/process/daemon.ts";
 
 const texter = fileURLToPath(new URL("../support/sms/post-adapter.ts", import.meta.url));
@@ -195,7 +195,7 @@ it("holds replies in shadow mode, and releases, retries and drops them in bulk",
       "--code",
       "shadow",
     ].concat("--config", join(place.folder, "bridgehead.yaml")),
-    { stdio: "ignore", env: { PATH: process.env["PATH"] ?? "", KILL_AT: "repair.commit:before:1" } },
+    { stdio: "ignore", env: { ...childEnv, KILL_AT: "repair.commit:before:1" } },
   );
   expect((await once(killed, "exit"))[1]).toBe("SIGKILL");
   expect((await place.drafts()).filter(({ state }) => state === "held")).toHaveLength(2);
@@ -229,7 +229,7 @@ it("is paused completely or not at all when the command is killed", async () => 
         "--config",
         join(place.folder, "bridgehead.yaml"),
       ),
-      { stdio: "ignore", env: { PATH: process.env["PATH"] ?? "", KILL_AT: `pause.commit:${phase}:1` } },
+      { stdio: "ignore", env: { ...childEnv, KILL_AT: `pause.commit:${phase}:1` } },
     );
     expect((await once(killed, "exit"))[1]).toBe("SIGKILL");
     const [channel] = JSON.parse((await place.command("channel", "list", "--json")).out) as {

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
-import { root } from "../support/machine/command.ts";
+import { childEnv, root } from "../support/machine/command.ts";
 
 const adapter = `
 import * as z from ${JSON.stringify(import.meta.resolve("zod"))};
@@ -48,7 +48,7 @@ it("goes on when a reload fails, takes over the next good one, and still ends we
     process.execPath,
     ["--conditions=source", `${root}src/main.ts`, "run", "--config", file],
     {
-      env: { PATH: process.env["PATH"] ?? "", KEY: "k-12345" },
+      env: { ...childEnv, KEY: "k-12345" },
       stdio: ["ignore", "ignore", "pipe"],
     },
   );

@@ -18,23 +18,22 @@ import { ensureChannel } from "../../src/store/tables/events.ts";
 import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { type Letter, letter } from "../support/email/messages.ts";
-import { bridgehead, root } from "../support/machine/command.ts";
+import { bridgehead, childEnv, root } from "../support/machine/command.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { conversation, draft, postgresPlace, sqlitePlace, storeEvent } from "../support/store/databases.ts";
-import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
+import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 import { eventually } from "../support/time/eventually.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 
 describeReal("store copy", missing, () => {
   let dovecot: Dovecot;
-  let postgres: Postgres;
+  let postgres: SharedPostgres;
   beforeAll(async () => {
-    [dovecot, postgres] = await Promise.all([startDovecot({ users: ["moving"] }), startPostgres()]);
+    [dovecot, postgres] = await Promise.all([startDovecot({ users: ["moving"] }), sharedPostgres()]);
   });
   afterAll(async () => {
     await dovecot?.dispose();
-    await postgres?.stop();
   });
   const schemaUrl = async () =>
     `${postgres.url}?options=${encodeURIComponent(`-c search_path=${await postgres.schema()}`)}`;
@@ -220,7 +219,7 @@ function killed(point: string, ...args: string[]): Promise<NodeJS.Signals | null
     ["--conditions=source", "--import", kill, `${root}src/main.ts`, ...args],
     {
       stdio: "ignore",
-      env: { PATH: process.env["PATH"] ?? "", KILL_AT: point },
+      env: { ...childEnv, KILL_AT: point },
     },
   );
   return new Promise((resolve) => child.once("exit", (_code, signal) => resolve(signal)));

@@ -5,12 +5,10 @@ import { createLoginLink, csrfToken } from "../../src/console/session.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { consoleRig, populate } from "../support/commands/console.ts";
-import { sqlitePlace } from "../support/store/databases.ts";
+import { migrated, sqlitePlace } from "../support/store/databases.ts";
 
 async function newStore(): Promise<Database> {
-  const db = await (await sqlitePlace()).open();
-  await migrate(db);
-  return db;
+  return (await migrated(sqlitePlace)).open();
 }
 
 const sessionOf = (cookie: string): string => cookie.split("=")[1] ?? "";

@@ -2,7 +2,7 @@
 // other, either before or after what it does itself.
 
 import { externalId, type MessageEvent, type Outbound } from "bridgehead/contract";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import { acknowledge, close } from "../../src/escalation/actions.ts";
 import { bindTargets, endNotifications } from "../../src/escalation/notify/rows.ts";
 import { notifyStage } from "../../src/escalation/notify/stage.ts";
@@ -25,7 +25,7 @@ import { describeReal } from "../support/machine/debian.ts";
 import { clock, lineOf, listen, reserveOf } from "../support/pipeline/stage.ts";
 import { conversation, draft, storeEvent } from "../support/store/databases.ts";
 import { addNotification, opens } from "../support/store/escalation-rows.ts";
-import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
+import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 
 const number = "+12025550191";
 const { log } = listen();
@@ -85,11 +85,10 @@ async function says(q: Query, id: string): Promise<void> {
 }
 
 describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
-  let server: Postgres;
+  let server: SharedPostgres;
   beforeAll(async () => {
-    server = await startPostgres();
+    server = await sharedPostgres();
   });
-  afterAll(() => server?.stop());
 
   async function nodes(finished: (end: () => Promise<void>) => void): Promise<Nodes> {
     const schema = await server.schema();

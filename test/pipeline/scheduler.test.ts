@@ -26,7 +26,7 @@ import {
   postgresPlace,
   turn,
 } from "../support/store/databases.ts";
-import { needPostgres, startPostgres } from "../support/store/postgres.ts";
+import { needPostgres, sharedPostgres } from "../support/store/postgres.ts";
 
 /** A stage that answers turns with `work`. */
 function answering(work: (turn: TurnRow, signal: AbortSignal) => Promise<void>, leaseMs = 60_000): Stage {
@@ -335,8 +335,7 @@ describe("scheduler", () => {
 
 describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
   it("rest when there is nothing to do, and take up at once what the other one has no room for", async () => {
-    const server = await startPostgres();
-    onTestFinished(() => server.stop());
+    const server = await sharedPostgres();
     const store = await postgresPlace(server);
     const db = await fresh(async () => store);
     const looks: number[] = [];

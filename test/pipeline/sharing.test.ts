@@ -1,16 +1,15 @@
 // What is scarce (the platform's rate, a channel's cap) goes to everybody in turn, in order.
 
 import { externalId, type MessageEvent } from "bridgehead/contract";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { migrate } from "../../src/store/migrate.ts";
+import { beforeAll, describe, expect, it } from "vitest";
 import { overview } from "../../src/store/operators/overview.ts";
 import { escalationsIn, raising } from "../support/escalation/policy.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { type House, mail, openHouse, testClock } from "../support/pipeline/pipeline.ts";
 import { startPlatform } from "../support/pipeline/scripted-platform.ts";
 import { receipt } from "../support/pipeline/stage.ts";
-import { postgresPlace } from "../support/store/databases.ts";
-import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
+import { migrated, postgresPlace } from "../support/store/databases.ts";
+import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 
 const minute = 60_000;
 const from = (name: string, text = `from ${name}`) =>
@@ -222,17 +221,15 @@ describe("a channel that is flooded from forged addresses (review 5)", () => {
 });
 
 describeReal("a flooded channel on two nodes (review 5)", await needPostgres(), () => {
-  let server: Postgres;
+  let server: SharedPostgres;
   beforeAll(async () => {
-    server = await startPostgres();
+    server = await sharedPostgres();
   });
-  afterAll(() => server?.stop());
 
   it("has one cap, and answers customers at once", async () => {
-    const store = await postgresPlace(server);
+    const store = await migrated(() => postgresPlace(server));
     const platform = await startPlatform();
     const [first, second] = [await store.open(), await store.open()];
-    await migrate(first);
     const one = await openHouse({ rules: floodRules, db: first, node: "one", platform });
     const other = await openHouse({ rules: floodRules, db: second, node: "other", platform });
     const settles = async () => {

@@ -2,7 +2,7 @@
 // PostgreSQL, where the two transactions do not see each other.
 
 import { sendKey } from "bridgehead/contract";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import { standardTiming } from "../../src/ops/timing.ts";
 import { matchReceipt } from "../../src/pipeline/reconcile/receipts.ts";
 import { type JoinableRow, joinableTurn } from "../../src/pipeline/route/rows.ts";
@@ -27,7 +27,7 @@ import {
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
-import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
+import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 
 const hour = 3_600_000;
 
@@ -57,11 +57,10 @@ async function crossing(
 }
 
 describeReal("a lane on PostgreSQL", await needPostgres(), () => {
-  let server: Postgres;
+  let server: SharedPostgres;
   beforeAll(async () => {
-    server = await startPostgres();
+    server = await sharedPostgres();
   });
-  afterAll(() => server?.stop());
 
   /** `d1` was tried and stands in front, due in an hour. */
   async function waiting(): Promise<Database> {

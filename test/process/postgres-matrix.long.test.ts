@@ -6,7 +6,7 @@ import { describeReal, need } from "../support/machine/debian.ts";
 import { cases as allCases } from "../support/process/mail/cases.ts";
 import { tell } from "../support/process/mail/scenario.ts";
 import { openPlace, startWorld, type World } from "../support/process/mail/servers.ts";
-import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
+import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 /** Every failpoint, held drafts, and a node that wakes after its leases: what a mailbox does is the same on both databases. */
@@ -15,13 +15,12 @@ const users = cases.map((_, index) => `pg${index}`);
 
 describeReal("the daemon on PostgreSQL, killed and started again", missing, () => {
   let world: World;
-  let postgres: Postgres;
+  let postgres: SharedPostgres;
   beforeAll(async () => {
-    [world, postgres] = await Promise.all([startWorld(users), startPostgres()]);
+    [world, postgres] = await Promise.all([startWorld(users), sharedPostgres()]);
   });
   afterAll(async () => {
     await world?.close();
-    await postgres?.stop();
   });
 
   for (const [index, { name, place: options, story }] of cases.entries()) {

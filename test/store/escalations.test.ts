@@ -15,7 +15,6 @@ import {
 } from "../../src/escalation/reply/rows.ts";
 import { openEscalations } from "../../src/escalation/trigger/stage.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { migrate } from "../../src/store/migrate.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
 import { changeDraft } from "../../src/store/tables/drafts.ts";
 import {
@@ -40,7 +39,7 @@ import {
   targetsOf,
 } from "../../src/store/tables/responders.ts";
 import { clock, listen } from "../support/pipeline/stage.ts";
-import { conversation, draft, fresh, type NewPlace } from "../support/store/databases.ts";
+import { conversation, draft, fresh, migrated, type NewPlace } from "../support/store/databases.ts";
 import { onEachDatabase } from "../support/store/each-database.ts";
 import { addTrigger, contact, notice, opens } from "../support/store/escalation-rows.ts";
 
@@ -48,9 +47,8 @@ const minute = 60_000;
 
 /** Two nodes; SQLite has one. */
 async function nodes(place: NewPlace): Promise<readonly [Database, Database]> {
-  const at = await place();
+  const at = await migrated(place);
   const one = await at.open();
-  await migrate(one);
   await one.tx((q) => ensureChannel(q, "c"));
   return [one, one.kind === "postgres" ? await at.open() : one];
 }

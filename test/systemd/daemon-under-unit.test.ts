@@ -22,7 +22,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
-import { launcher, root, start } from "../support/machine/command.ts";
+import { childEnv, launcher, root, start } from "../support/machine/command.ts";
 
 const unit = readFileSync(`${root}systemd/bridgehead.service`, "utf8");
 const readme = readFileSync(`${root}README.md`, "utf8");
@@ -179,7 +179,7 @@ it("gives fatal errors the journal's priority err (review 25)", async () => {
     const journal = openSync(log, "w");
     const { dev, ino } = fstatSync(journal);
     const child = spawn(process.execPath, ["--conditions=source", ...node, `${root}src/main.ts`, ...args], {
-      env: { PATH: process.env["PATH"] ?? "", JOURNAL_STREAM: `${dev}:${ino}` },
+      env: { ...childEnv, JOURNAL_STREAM: `${dev}:${ino}` },
       stdio: ["ignore", "ignore", journal],
     });
     closeSync(journal);

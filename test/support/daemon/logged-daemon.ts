@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { createWriteStream, readFileSync, writeFileSync } from "node:fs";
 import { finished } from "node:stream/promises";
 import { expect } from "vitest";
-import { root } from "../machine/command.ts";
+import { childEnv, root } from "../machine/command.ts";
 import { eventually } from "../time/eventually.ts";
 import type { Finished, World } from "./mail-daemon.ts";
 
@@ -34,7 +34,7 @@ export async function startDaemon(
   const child = spawn(
     process.execPath,
     [...node, "--conditions=source", `${root}src/main.ts`, "run", "--config", file],
-    { env: { PATH: process.env["PATH"] ?? "", ...world.env }, stdio: ["ignore", "ignore", "pipe"] },
+    { env: { ...childEnv, ...world.env }, stdio: ["ignore", "ignore", "pipe"] },
   );
   const logFile = `${file}.log`;
   const written = createWriteStream(logFile);

@@ -30,6 +30,13 @@ export function start(node: string, args: readonly string[], env: Record<string,
   return { child: child!, ended };
 }
 
+/** The environment of a process of ours. With the code that earlier ones have compiled, its start takes half the CPU time. */
+export const childEnv: Readonly<Record<string, string>> = {
+  PATH: process.env["PATH"] ?? "",
+  NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"] ?? "",
+};
+
 /** `bridgehead ...` under the Node.js that runs the tests. */
 export const bridgehead = (args: readonly string[], env?: Record<string, string>): Promise<Ended> =>
-  start(process.execPath, ["--conditions=source", `${root}src/main.ts`, ...args], env).ended;
+  start(process.execPath, ["--conditions=source", `${root}src/main.ts`, ...args], { ...childEnv, ...env })
+    .ended;

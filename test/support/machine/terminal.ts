@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { stripVTControlCharacters } from "node:util";
 import { expect, onTestFinished } from "vitest";
-import { root } from "./command.ts";
+import { childEnv, root } from "./command.ts";
 
 export interface Terminal {
   /** Resolves when the text is on the screen, below what earlier calls have seen. */
@@ -29,7 +29,7 @@ export function openTerminal(
   const command = words.map((word) => `'${word}'`).join(" ");
   const child = spawn("script", ["-q", "-e", "-c", `stty rows 50 cols 200 && exec ${command}`, "/dev/null"], {
     cwd: folder,
-    env: { PATH: process.env["PATH"] ?? "", HOME: folder, TERM: "xterm", SHELL: "/bin/sh", ...env },
+    env: { ...childEnv, HOME: folder, TERM: "xterm", SHELL: "/bin/sh", ...env },
     stdio: ["pipe", "pipe", "inherit"],
   });
   onTestFinished(() => void child.kill("SIGKILL"));

@@ -1,10 +1,9 @@
 // The real daemon as a child process: started, killed, stopped and started again on the same store.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { childEnv } from "../machine/command.ts";
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
 const killing = new URL("./kill-at.ts", import.meta.url).href;
@@ -74,10 +73,8 @@ export function startDaemon({
       cwd: root,
       stdio: ["ignore", "ignore", "pipe"],
       env: {
-        PATH: process.env["PATH"] ?? "",
+        ...childEnv,
         NODE_NO_WARNINGS: "1",
-        // Hundreds of starts: compiling the sources anew would be most of the work.
-        NODE_COMPILE_CACHE: join(tmpdir(), "bridgehead-compile-cache"),
         ...env,
         ...(killAt === undefined ? {} : { KILL_AT: killAt }),
         ...(plant.length === 0 ? {} : { PLANT: plant.join() }),

@@ -1,6 +1,6 @@
 // A store for a test, of either kind: a real file, or a schema of a real server. Kept when the test fails.
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFailed, onTestFinished } from "vitest";
@@ -27,7 +27,7 @@ import {
   type TurnRow,
 } from "../../../src/store/tables/turns.ts";
 import type { Table } from "../../../src/store/transitions.ts";
-import type { SharedPostgres } from "./postgres.ts";
+import type { Postgres, SharedPostgres } from "./postgres.ts";
 
 export interface Place {
   /** The file of an SQLite store. */
@@ -36,6 +36,8 @@ export interface Place {
   readonly schema?: string;
   /** Another connection to the same, as another node has. */
   open(): Promise<Database>;
+  /** Puts a copy of a migrated store in place of the empty one. Without it the store is migrated. */
+  fill?(): Promise<void>;
 }
 
 /** A new empty store for the running test. */
@@ -62,23 +64,55 @@ function keeping(where: string, remove: () => unknown, open: () => Promise<Datab
   };
 }
 
+/** The file of a migrated store without rows. */
+let migratedFile: Promise<Buffer> | undefined;
+
+async function migrateFile(): Promise<Buffer> {
+  const folder = mkdtempSync(join(tmpdir(), "bridgehead-store-"));
+  const db = openSqlite(join(folder, "store.db"), Date.now);
+  await migrate(db);
+  await db.close();
+  const bytes = readFileSync(join(folder, "store.db"));
+  rmSync(folder, { recursive: true, force: true });
+  return bytes;
+}
+
 export async function sqlitePlace(now: () => number = Date.now): Promise<Place> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-store-"));
   const file = join(folder, "store.db");
   const remove = () => rmSync(folder, { recursive: true, force: true });
-  return { file, ...keeping(folder, remove, async () => openSqlite(file, now)) };
+  const fill = async () => {
+    migratedFile ??= migrateFile();
+    writeFileSync(file, await migratedFile);
+  };
+  return { file, fill, ...keeping(folder, remove, async () => openSqlite(file, now)) };
 }
 
-export async function postgresPlace(server: SharedPostgres): Promise<Place> {
+/** In a schema; with a server of the run, `fill` copies a database instead. */
+export async function postgresPlace(server: Postgres | SharedPostgres): Promise<Place> {
   const schema = await server.schema();
-  const open = () => openPostgres(server.url, { schema, connections: 4 });
-  return { schema, ...keeping(schema, () => server.dropSchema(schema), open) };
+  let copy: string | undefined;
+  const open = () =>
+    openPostgres(copy ?? server.url, { ...(copy === undefined && { schema }), connections: 4 });
+  const remove = async () => {
+    await server.dropSchema(schema);
+    if (copy !== undefined && "dropCopy" in server) await server.dropCopy(copy);
+  };
+  const place = { schema, ...keeping(schema, remove, open) };
+  return "copy" in server ? { ...place, fill: async () => void (copy = await server.copy()) } : place;
+}
+
+/** A place with a migrated store. */
+export async function migrated(place: NewPlace): Promise<Place> {
+  const at = await place();
+  if (at.fill === undefined) await migrate(await at.open());
+  else await at.fill();
+  return at;
 }
 
 /** A migrated store with channel `c`. */
 export async function fresh(place: NewPlace): Promise<Database> {
-  const db = await (await place()).open();
-  await migrate(db);
+  const db = await (await migrated(place)).open();
   await db.tx((q) => ensureChannel(q, "c"));
   return db;
 }

@@ -7,9 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { Client } from "pg";
+import { migrate } from "../../../src/store/migrate.ts";
+import { openPostgres } from "../../../src/store/postgres.ts";
 import { need } from "../machine/debian.ts";
 import { freePort } from "../machine/ports.ts";
-import { serverOfRun } from "../run-servers.ts";
+import { serverOfRun } from "../run.ts";
 
 const run = promisify(execFile);
 const versions = "/usr/lib/postgresql";
@@ -151,16 +153,48 @@ function schemasOf(admin: Client): Pick<Postgres, "schema" | "dropSchema"> {
   };
 }
 
+const template = "migrated";
+const databaseAt = (url: string, name: string): string => url.replace(/[^/]*$/, name);
+
+/** A server with a migrated store that tests copy: a copy takes a quarter of the time of a migration. */
+export async function startSharedPostgres(): Promise<Postgres> {
+  const server = await startPostgres();
+  const admin = await connectTo(server.url);
+  await admin.query(`CREATE DATABASE ${template}`);
+  await admin.end();
+  const db = await openPostgres(databaseAt(server.url, template));
+  await migrate(db);
+  await db.close();
+  return server;
+}
+
 /** What tests may do with the server of the run: it is neither stopped nor cut. */
-export type SharedPostgres = Pick<Postgres, "url" | "schema" | "dropSchema">;
+export interface SharedPostgres extends Pick<Postgres, "url" | "schema" | "dropSchema"> {
+  /** Makes a database with a migrated store and returns its URL. */
+  copy(): Promise<string>;
+  dropCopy(url: string): Promise<void>;
+}
 
 let shared: Promise<SharedPostgres> | undefined;
 
-/** The server of the run, which starts with its first use (run-servers.ts). */
+/** The server of the run, which starts with its first use (run.ts). */
 export function sharedPostgres(): Promise<SharedPostgres> {
   shared ??= serverOfRun("postgres").then(async (url) => {
     const admin = await connectTo(url);
-    return { url, ...schemasOf(admin) };
+    const prefix = `copy_${randomBytes(4).toString("hex")}`;
+    let copies = 0;
+    return {
+      url,
+      ...schemasOf(admin),
+      async copy() {
+        const name = `${prefix}_${++copies}`;
+        await admin.query(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY FILE_COPY`);
+        return databaseAt(url, name);
+      },
+      async dropCopy(copy) {
+        await admin.query(`DROP DATABASE ${copy.slice(copy.lastIndexOf("/") + 1)} WITH (FORCE)`);
+      },
+    };
   });
   return shared;
 }

@@ -1,0 +1,65 @@
+// What all test files of a run share: a place for their files, and servers. Vitest's global setup.
+
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statfsSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startSharedPostgres } from "./store/postgres.ts";
+
+const variable = "BRIDGEHEAD_TEST_SERVERS";
+
+/** Servers live in Vitest's own process, and start when the first test asks for them. */
+const starts = { postgres: startSharedPostgres };
+
+/** One for all projects. The returned function stops and removes everything. */
+export default async function setup(): Promise<(() => Promise<void>) | undefined> {
+  if (process.env[variable] !== undefined) return undefined;
+  // Compiled code of Node.js processes: the test workers and the commands that they start.
+  process.env["NODE_COMPILE_CACHE"] ??= join(tmpdir(), "bridgehead-compile-cache");
+  const memory = inMemory();
+  if (memory !== null) process.env["TMPDIR"] = memory;
+  const started = new Map<string, ReturnType<typeof startSharedPostgres>>();
+  const server = createServer((request, response) => {
+    const name = (request.url ?? "").slice(1) as keyof typeof starts;
+    const one = started.get(name) ?? starts[name]();
+    started.set(name, one);
+    one.then(
+      ({ url }) => response.end(url),
+      (error: unknown) => response.writeHead(500).end(String(error)),
+    );
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  process.env[variable] = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return async () => {
+    server.closeAllConnections();
+    server.close();
+    for (const one of started.values()) await (await one).stop();
+    if (memory !== null) rmSync(memory, { recursive: true, force: true });
+  };
+}
+
+/** The address of a server of the run. Rejects when it could not be started. */
+export async function serverOfRun(name: keyof typeof starts): Promise<string> {
+  const response = await fetch(`${process.env[variable]}/${name}`);
+  const text = await response.text();
+  if (!response.ok) throw new Error(`starting ${name} for this run: ${text}`);
+  return text;
+}
+
+/** A folder in memory for temporary files, so that no test waits for the disk; null where there is less than 2 GiB of it, or
+ *  programs in it cannot be executed. */
+function inMemory(): string | null {
+  try {
+    const { bavail, bsize } = statfsSync("/dev/shm");
+    const mount = readFileSync("/proc/mounts", "utf8")
+      .split("\n")
+      .find((line) => line.split(" ")[1] === "/dev/shm");
+    if (bavail * bsize < 2 ** 31 || mount === undefined || /\bnoexec\b/.test(mount)) return null;
+    const folder = mkdtempSync("/dev/shm/bridgehead-test-");
+    chmodSync(folder, 0o1777);
+    return folder;
+  } catch {
+    return null;
+  }
+}
