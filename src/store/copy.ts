@@ -62,26 +62,15 @@ export async function copyRows(options: CopyOptions): Promise<readonly CopiedTab
   progress.total(3 * (await countRows(source, tables)));
   const copied: CopiedTable[] = [];
   for (const table of tables) {
-    progress.table(table.name);
-    const sum = new Checksum(table);
-    for await (const rows of rowsOf(source.read.bind(source), table)) {
-      for (const row of rows) sum.add(row);
+    const insertAll = async (rows: readonly CopiedStore[]) => {
       await target.tx((q) => insert(q, table, rows), { unhurried: true });
       failpoint("store.copy", "after", { table: table.name });
-      progress.rows(rows.length);
-      if (source.kind === "postgres") await mark(source, "copy_at", "now_ms()");
-    }
-    copied.push(sum.result());
+      await markRead(source);
+    };
+    copied.push(await scan((work) => source.read(work), table, progress, insertAll));
   }
-  for (const [index, table] of tables.entries()) {
-    progress.table(table.name);
-    const sum = new Checksum(table);
-    for await (const rows of rowsOf(target.read.bind(target), table)) {
-      for (const row of rows) sum.add(row);
-      progress.rows(rows.length);
-    }
-    compare(copied[index], sum.result());
-  }
+  for (const [index, table] of tables.entries())
+    compare(copied[index], await scan((work) => target.read(work), table, progress));
   await refuseRunning(source);
   await verifySource(source, tables, copied, progress);
   await target.tx(
@@ -96,6 +85,23 @@ export async function copyRows(options: CopyOptions): Promise<readonly CopiedTab
   failpoint("store.copied", "before");
   await target.tx((q) => q.run("DELETE FROM meta WHERE name = 'copy_incomplete'"));
   return copied;
+}
+
+/** Reads the whole table, calls `each` for its batches, and returns the checksum. */
+async function scan(
+  read: Database["read"],
+  table: StoreTable,
+  progress: CopyOptions["progress"],
+  each?: (rows: readonly CopiedStore[]) => Promise<unknown>,
+): Promise<CopiedTable> {
+  progress.table(table.name);
+  const sum = new Checksum(table);
+  for await (const rows of rowsOf(read, table)) {
+    for (const row of rows) sum.add(row);
+    await each?.(rows);
+    progress.rows(rows.length);
+  }
+  return sum.result();
 }
 
 /** Reads the source again and marks it as moved, in one transaction that keeps commands from writing. Throws when a row
@@ -114,14 +120,13 @@ async function verifySource(
         `LOCK TABLE ${names} IN SHARE MODE -- only: postgres\n SELECT 1 WHERE 1 = 0 -- only: sqlite`,
       );
       for (const [index, table] of tables.entries()) {
-        progress.table(table.name);
-        const sum = new Checksum(table);
-        for await (const rows of rowsOf((work) => work(q), table)) {
-          for (const row of rows) sum.add(row);
-          progress.rows(rows.length);
-          if (source.kind === "postgres") await mark(source, "copy_at", "now_ms()");
-        }
-        const [before, now] = [copied[index], sum.result()];
+        const before = copied[index];
+        const now = await scan(
+          (work) => work(q),
+          table,
+          progress,
+          () => markRead(source),
+        );
         if (before?.rows !== now.rows || before.checksum !== now.checksum)
           throw new Error(
             `copying the store: the source has changed meanwhile (${table.name}, ${before?.rows} rows, now ${now.rows}): stop every daemon and command, and run this again`,
@@ -198,16 +203,16 @@ async function prepare(target: Database, tables: readonly StoreTable[]): Promise
             `copying the store: the target is not empty (${name} has rows): name an empty database, or a new file`,
           );
       }
-      await q.run(
-        "INSERT INTO meta (name, value) VALUES ('copy_incomplete', 1) ON CONFLICT (name) DO UPDATE SET value = 1",
-      );
+      await write(q, "copy_incomplete", "1");
     },
     { unhurried: true },
   );
 }
 
-const mark = (db: Database, name: string, value: "1" | "now_ms()"): Promise<number> =>
-  db.tx((q) => write(q, name, value));
+/** Records that a batch was read; a process that uses an SQLite store holds its lock. */
+async function markRead(source: Database): Promise<void> {
+  if (source.kind === "postgres") await source.tx((q) => write(q, "copy_at", "now_ms()"));
+}
 
 const write = (q: Query, name: string, value: "1" | "now_ms()"): Promise<number> =>
   q.run(
