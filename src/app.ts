@@ -17,11 +17,11 @@ import { Scheduler } from "./engine/scheduler.ts";
 import { linkTo } from "./escalation/link/page.ts";
 import { linkHandler } from "./escalation/link/stage.ts";
 import { notifyStage } from "./escalation/notify/stage.ts";
-import { createRegistering } from "./escalation/platform-webhook/registration.ts";
+import { WebhookRegistrations } from "./escalation/platform-webhook/registration.ts";
 import { platformWebhookHandler, platformWebhookStage } from "./escalation/platform-webhook/stage.ts";
 import { pollStage } from "./escalation/poll/stage.ts";
 import { healthStage } from "./escalation/trigger/health.ts";
-import { createEscalation } from "./escalation/trigger/stage.ts";
+import { EscalationHandler } from "./escalation/trigger/stage.ts";
 import { webhookChannels } from "./escalation/webhook/adapter.ts";
 import { newToken, steadyNow } from "./ops/clock.ts";
 import { type Hop, reportCommit } from "./ops/hops.ts";
@@ -194,7 +194,7 @@ export async function startApp(options: AppOptions): Promise<App> {
   let told = await db.read(hasTargets);
   const escalating = { policy: () => config.escalation, lines: () => host.lines(), clock, log, timing };
   const webhooks = { ...escalating, answerMs: timing.escalation.webhookAnswer };
-  const escalation = createEscalation({
+  const escalation = new EscalationHandler({
     ...escalating,
     hasResponders: () => config.escalation !== null || told,
   });
@@ -281,7 +281,7 @@ export async function startApp(options: AppOptions): Promise<App> {
   }
   await reconsider();
   const sweeping = scheduler.run(lives.signal);
-  const registering = createRegistering({
+  const registering = new WebhookRegistrations({
     db,
     policy: escalating.policy,
     agents: () => agents.running().values(),

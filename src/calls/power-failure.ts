@@ -39,7 +39,7 @@ export async function dropAfterPowerFailure(q: Query, boot = bootNumber): Promis
   );
   for (const { conversation } of dropped) await refreshLane(q, conversation, "in");
   await q.run(
-    `UPDATE watches SET mark = NULL, position = ${allKnown}
+    `UPDATE polls SET mark = NULL, position = ${allKnown}
      WHERE conversation IN (SELECT conversation FROM sessions WHERE state <> 'closed')`,
   );
   return true;

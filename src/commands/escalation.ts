@@ -1,16 +1,16 @@
 // bridgehead escalation: lists escalations and acts on them as the operator. Runs in parallel to the
 // daemon, which sends the enqueued messages.
 
-import type { Log } from "bridgehead/contract";
+import { type Log } from "bridgehead/contract";
 import { loadPolicy } from "../config/index.ts";
-import type { ActionName } from "../domain/policy.ts";
+import { type ActionName } from "../domain/policy.ts";
 import { act } from "../escalation/act.ts";
-import type { RelayDeps } from "../escalation/actions.ts";
+import { type RelayDeps } from "../escalation/actions.ts";
 import { deliveryText, type EscalationCase, loadCase, triggersAndNotes } from "../escalation/case.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { failpoint } from "../ops/failpoints.ts";
 import { standardTiming } from "../ops/timing.ts";
-import type { Database } from "../store/driver.ts";
+import { type Database } from "../store/driver.ts";
 import {
   type EscalationRow,
   escalationByNumber,
@@ -95,14 +95,14 @@ async function show(db: Database, number: number, options: EscalationOptions, io
   });
   if (!found) return unknown(number);
   const { details, notifications } = found;
-  const { row, person, subject, sources, said } = details;
+  const { row, person, subject, triggers, said } = details;
   if (options.json) {
-    const shown = notifications.map(({ contact: _contact, draft, made_at: at, ...one }) => ({
+    const shown = notifications.map(({ target: _target, draft, made_at: at, ...one }) => ({
       ...one,
       at,
       draft,
     }));
-    io.out(jsonText({ ...row, person, subject, sources, notifications: shown, said }));
+    io.out(jsonText({ ...row, person, subject, triggers, notifications: shown, said }));
   } else printOne(found, io);
   return exitCodes.ok;
 }
@@ -110,8 +110,8 @@ async function show(db: Database, number: number, options: EscalationOptions, io
 /** Prints an escalation for a terminal. */
 function printOne({ details, notifications }: EscalationCase, io: Io): void {
   const now = clock.now();
-  const { row, person, subject, sources, said } = details;
-  const { triggers, notes } = triggersAndNotes(sources);
+  const { row, person, subject, said } = details;
+  const { triggers, notes } = triggersAndNotes(details.triggers);
   const done = (by: string | null, at: number | null) =>
     at === null ? null : `by ${by ?? "?"}, ${stamp(at, now)}`;
   io.out(
@@ -167,13 +167,13 @@ async function execute(
     // The lock prevents concurrent changes.
     const row = found && (await lockEscalations(q, [found.id])).get(found.id);
     if (!row) return null;
-    const request = { action, by: { name: by, contact: null }, text, again };
+    const request = { action, by: { name: by, target: null }, text, again };
     const done = await act(q, row, request, { kindOf, clock, log: quiet, sameText });
-    failpoint("take.commit", "before", { escalation: row.id });
+    failpoint("action.commit", "before", { escalation: row.id });
     await db.wake(q);
     return done;
   });
-  failpoint("take.commit", "after", { number });
+  failpoint("action.commit", "after", { number });
   if (outcome === null) return unknown(number);
   const once = outcome.repeated ? "; --again repeats it" : "";
   (outcome.done ? io.out : io.err)(`${number}: ${outcome.says}${once}`);

@@ -9,7 +9,7 @@ import type { Query } from "../store/driver.ts";
 import { addTriggers, type EscalationRow, hasNote, liveEscalation } from "../store/tables/escalations.ts";
 import { saidBefore, wasGivenBack } from "../store/tables/takeover.ts";
 import { type Actor, acknowledge, close, enqueueRelay, type RelayDeps, resume } from "./actions.ts";
-import { carriesNotice } from "./notify/text.ts";
+import { quotesNotification } from "./notify/text.ts";
 import { whyNotRelayed } from "./reply/decide.ts";
 import { type Customer, readCustomers } from "./reply/rows.ts";
 
@@ -135,7 +135,7 @@ function decideAction(row: EscalationRow, request: ActionRequest, facts: ActionF
     const isOwn =
       row.state === "acknowledged" &&
       row.acknowledged_by === by.name &&
-      (row.acknowledged_contact ?? "") === (by.contact ?? "");
+      (row.acknowledged_target ?? "") === (by.target ?? "");
     return isOwn
       ? done(`acknowledged by ${by.name} before`, {})
       : done(`acknowledged by ${by.name}`, { acknowledge: true });
@@ -146,7 +146,7 @@ function decideAction(row: EscalationRow, request: ActionRequest, facts: ActionF
     return refused(
       `not sent: "${slip.trim().slice(0, 40)}" looks like a command for notifications (#note, #close, #resume); use the actions note, close or resume`,
     );
-  if (carriesNotice(text)) return refused("not sent: the text contains our own notification");
+  if (quotesNotification(text)) return refused("not sent: the text contains our own notification");
   const trouble = whyNotRelayed(facts.customer, facts.kind);
   if (trouble !== null) return refused(`not sent: ${trouble}`);
   // An escalation that is already acknowledged stays with its responder, who gets the customer's next

@@ -1,9 +1,12 @@
 // Acknowledges, closes and resumes escalations. An acknowledgement ends the policy's steps and notifies the
-// other contacts.
+// other targets.
 
 import type { Clock, Log, Traits } from "bridgehead/contract";
+import type { Policy } from "../domain/policy.ts";
 import { type Address, firstTo } from "../domain/turn.ts";
 import { newId } from "../ops/clock.ts";
+import type { Timing } from "../ops/timing.ts";
+import type { ChannelRuntimes } from "../pipeline/channel-runtime.ts";
 import { logOnDisk, type Query } from "../store/driver.ts";
 import { insertReply } from "../store/tables/drafts.ts";
 import { closeEscalation, type EscalationRow } from "../store/tables/escalations.ts";
@@ -14,16 +17,22 @@ import { acknowledgedText } from "./notify/text.ts";
 import { namesOf } from "./reply/files.ts";
 import { acknowledgeEscalation, type Customer, notifyOthers } from "./reply/rows.ts";
 
-export interface ActorDeps {
+/** What all of escalation handling uses. */
+export interface EscalationCore {
+  /** Null when the current configuration has no policy. */
+  readonly policy: () => Policy | null;
+  readonly lines: () => ChannelRuntimes;
   readonly clock: Clock;
   readonly log: Log;
+  readonly timing: Timing;
 }
+type ActorDeps = Pick<EscalationCore, "clock" | "log">;
 
-/** The actor. `contact` is the contact through which the responder was notified; null for an operator's
+/** The actor. `target` is the target through which the responder was notified; null for an operator's
  *  command. */
 export interface Actor {
   readonly name: string;
-  readonly contact: string | null;
+  readonly target: string | null;
 }
 
 /** Acknowledges the escalation and notifies the other responders who were notified of it. Returns false
@@ -81,11 +90,9 @@ const turnOf = (
   receivedAt: clock.now(),
 });
 
-export interface RelayDeps {
+export interface RelayDeps extends ActorDeps {
   /** Returns the kind of the channel; null when it cannot send. */
   readonly kindOf: (channel: string) => Traits["platform"] | null;
-  readonly clock: Clock;
-  readonly log: Log;
 }
 
 /** Content for the customer. Files without a text are sent with their names as the text. */
@@ -101,7 +108,7 @@ export async function enqueueRelay(
   q: Query,
   customer: Customer,
   content: Content & { readonly inCall: boolean },
-  { clock, log }: Pick<RelayDeps, "clock" | "log">,
+  { clock, log }: ActorDeps,
 ): Promise<void> {
   const { id: conversation, channel } = customer;
   const files = content.files ?? [];

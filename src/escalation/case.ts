@@ -1,13 +1,10 @@
 // One escalation as responders and operators see it, on the page of a link, in the console and in
 // `bridgehead escalation show`.
 
+import type { Way } from "../domain/policy.ts";
 import type { Query } from "../store/driver.ts";
 import type { EscalationRow, TriggerRow } from "../store/tables/escalations.ts";
-import {
-  type ContactMethod,
-  type NotificationStateRow,
-  notificationStatesOf,
-} from "../store/tables/responders.ts";
+import { type NotificationStateRow, notificationStatesOf } from "../store/tables/responders.ts";
 import { wasGivenBack } from "../store/tables/takeover.ts";
 import { detailsOf } from "./notify/rows.ts";
 import type { Details } from "./notify/text.ts";
@@ -45,7 +42,7 @@ const sourceNames: Readonly<Record<string, string>> = {
 };
 
 /** Returns the triggers of an escalation and the notes of its responders, in the order of their recording. */
-export function triggersAndNotes(sources: readonly TriggerRow[]): {
+export function triggersAndNotes(recorded: readonly TriggerRow[]): {
   readonly triggers: readonly {
     readonly at: number;
     readonly from: string;
@@ -54,22 +51,22 @@ export function triggersAndNotes(sources: readonly TriggerRow[]): {
   readonly notes: readonly { readonly at: number; readonly text: string }[];
 } {
   const [notes, triggers] = [true, false].map((isNote) =>
-    sources.filter(({ source }) => (source === "note") === isNote),
+    recorded.filter(({ source }) => (source === "note") === isNote),
   );
   return {
-    triggers: (triggers ?? []).map(({ source, detail, noticed_at: at }) => ({
+    triggers: (triggers ?? []).map(({ source, detail, recorded_at: at }) => ({
       at,
       from: sourceNames[source] ?? source,
       detail,
     })),
-    notes: (notes ?? []).map(({ detail, noticed_at: at }) => ({ at, text: detail ?? "" })),
+    notes: (notes ?? []).map(({ detail, recorded_at: at }) => ({ at, text: detail ?? "" })),
   };
 }
 
 /** A responder as notified by one method. */
 export interface NotifiedTarget {
   readonly name: string;
-  readonly way: ContactMethod;
+  readonly way: Way;
   readonly address: string;
   /** Time and state of the newest notification that asks for an acknowledgement. */
   readonly at: number;
@@ -80,8 +77,8 @@ export interface NotifiedTarget {
 
 /** Returns the responders who were asked to acknowledge, in the order of their first notification. */
 export function notifiedOf(notifications: readonly NotificationStateRow[]): readonly NotifiedTarget[] {
-  const asking = notifications.filter(({ kind }) => kind === "opened" || kind === "again");
-  return [...Map.groupBy(asking, ({ contact }) => contact).values()].flatMap((all) => {
+  const asking = notifications.filter(({ kind }) => kind === "opened" || kind === "reminder");
+  return [...Map.groupBy(asking, ({ target }) => target).values()].flatMap((all) => {
     const newest = all.at(-1);
     if (newest === undefined) return [];
     const { name, way, address, made_at: at } = newest;

@@ -20,7 +20,7 @@ export type Work =
   | "attachments"
   | "sessions"
   | "escalations"
-  | "watches";
+  | "polls";
 
 /** Statements inside one transaction. Await each before the next, without other I/O in between. */
 export interface Query {

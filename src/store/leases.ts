@@ -82,7 +82,7 @@ export async function endLeases(q: Query): Promise<void> {
   await q.write(
     "UPDATE attachments SET holder = NULL, due_at = now_ms() WHERE due_at IS NOT NULL AND holder IS NOT NULL",
   );
-  await q.write("UPDATE pauses SET until = now_ms(), probe = NULL WHERE probe IS NOT NULL");
+  await q.write("UPDATE send_pauses SET until = now_ms(), probe = NULL WHERE probe IS NOT NULL");
 }
 
 /** A lease in memory. */

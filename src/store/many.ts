@@ -7,37 +7,70 @@ import type { Query, Value } from "./driver.ts";
  *  databases. */
 const mostRows = 32;
 
-/** One statement with the values of its rows: `q.run(sql, ...values)`. */
-export type BoundStatement = readonly [sql: string, values: readonly Value[]];
+/** A statement for many rows of values. Distributes them over statements of 32, 16, 8 ... 1 rows, in their order. Only
+ *  these sizes occur, so that both drivers prepare few texts. */
+export class ManyRows<T extends object> {
+  readonly #head: string;
+  readonly #row: string;
+  readonly #tail: string;
+  /** Names of the values of one row, in the order of their placeholders. */
+  readonly #names: readonly string[];
+  readonly #texts = new Map<number, string>();
 
-/** Returns a function that distributes rows over statements of 32, 16, 8 ... 1 rows, in their order. Only
- *  these sizes occur, so that both drivers prepare few texts. `row` is the template of one row, with `?`
- *  for each value: `(?, ?, now_ms())`. */
-export function manyRows(
-  head: string,
-  row: string,
-  tail = "",
-): (rows: readonly (readonly Value[])[]) => readonly BoundStatement[] {
-  const texts = new Map<number, string>();
-  const textFor = (count: number): string => {
-    let text = texts.get(count);
-    if (text === undefined) {
-      let place = 0;
-      const values = Array.from({ length: count }, () => row.replace(/\?/g, () => `$${++place}`));
-      text = `${head} ${values.join(", ")} ${tail}`;
-      texts.set(count, text);
-    }
-    return text;
-  };
-  return (rows) => {
-    const statements: BoundStatement[] = [];
+  /** `row` is the template of one row: `(:id, :name, now_ms())` takes the members `id` and `name` of each row, `(?, ?)`
+   *  the members of an array. An absent member is NULL. */
+  constructor(head: string, row: string, tail = "") {
+    let place = 0;
+    this.#head = head;
+    this.#row = row.replaceAll("?", () => `:${place++}`);
+    this.#tail = tail;
+    this.#names = [...new Set([...this.#row.matchAll(/:(\w+)/g)].map(([, name = ""]) => name))];
+  }
+
+  /** Returns the rows of all statements; with RETURNING or SELECT. */
+  async all<R>(q: Query, rows: readonly T[]): Promise<R[]> {
+    const found: R[] = [];
+    for (const [sql, values] of this.#statements(rows)) found.push(...(await q.all<R>(sql, ...values)));
+    return found;
+  }
+
+  /** Returns the number of rows changed. */
+  async run(q: Query, rows: readonly T[]): Promise<number> {
+    let changed = 0;
+    for (const [sql, values] of this.#statements(rows)) changed += await q.run(sql, ...values);
+    return changed;
+  }
+
+  /** See `Query.write`. */
+  async write(q: Query, rows: readonly T[]): Promise<void> {
+    for (const [sql, values] of this.#statements(rows)) await q.write(sql, ...values);
+  }
+
+  *#statements(rows: readonly T[]): Generator<readonly [sql: string, values: readonly Value[]]> {
     for (let at = 0; at < rows.length; ) {
       const count = Math.min(mostRows, 2 ** Math.floor(Math.log2(rows.length - at)));
-      statements.push([textFor(count), rows.slice(at, at + count).flat()]);
+      const values = rows
+        .slice(at, at + count)
+        .flatMap((row) => this.#names.map((name) => (row as Readonly<Record<string, Value>>)[name] ?? null));
+      yield [this.#textFor(count), values];
       at += count;
     }
-    return statements;
-  };
+  }
+
+  #textFor(count: number): string {
+    let text = this.#texts.get(count);
+    if (text === undefined) {
+      const rows = Array.from({ length: count }, (_, at) =>
+        this.#row.replace(
+          /:(\w+)/g,
+          (_name, name: string) => `$${at * this.#names.length + this.#names.indexOf(name) + 1}`,
+        ),
+      );
+      text = `${this.#head} ${rows.join(", ")} ${this.#tail}`;
+      this.#texts.set(count, text);
+    }
+    return text;
+  }
 }
 
 /** Returns a list of ids as one parameter. Its statement has the same text for any number of ids. */
@@ -68,16 +101,16 @@ export function channelsIn(
     | "replies"
     | "drafts"
     | "attachments"
-    | "watches"
+    | "polls"
     | "conversations"
     | "escalations"
     | "actions"
-    | "intakes",
+    | "platform_webhooks",
   open: string,
   due?: string,
 ): string {
   // Webhooks of the platform belong to an agent.
-  const column = table === "intakes" ? "agent" : "channel";
+  const column = table === "platform_webhooks" ? "agent" : "channel";
   const waiting =
     due === undefined
       ? ""

@@ -2,10 +2,8 @@
 // start.
 
 import { type Database, dialect, type Query } from "./driver.ts";
-import { spine } from "./migrations/0001-spine.ts";
+import { core } from "./migrations/0001-core.ts";
 import { escalations } from "./migrations/0002-escalations.ts";
-import { files } from "./migrations/0003-files.ts";
-import { storms } from "./migrations/0004-storms.ts";
 
 export interface Migration {
   readonly name: string;
@@ -15,10 +13,8 @@ export interface Migration {
 /** The schema migrations; the number of a migration is its position in the list, counted from 1. Never
  *  edit a released one. */
 export const migrations: readonly Migration[] = [
-  { name: "spine", sql: spine },
+  { name: "core", sql: core },
   { name: "escalations", sql: escalations },
-  { name: "files", sql: files },
-  { name: "storms", sql: storms },
 ];
 
 // The SQLite driver supplies now_ms(); on PostgreSQL it is the server's clock, the same for all nodes. Both

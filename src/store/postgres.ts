@@ -1,12 +1,12 @@
 // PostgreSQL driver: a pool, one connection per transaction, LISTEN/NOTIFY to wake the other nodes.
 
-import type { Clock } from "bridgehead/contract";
+import { type Clock } from "bridgehead/contract";
 import { type ClientBase, DatabaseError, Pool } from "pg";
 import { systemClock } from "../ops/clock.ts";
-import type { Hop } from "../ops/hops.ts";
+import { type Hop } from "../ops/hops.ts";
 import { standardTiming, type Timing } from "../ops/timing.ts";
-import type { Database, Query, StoreObserver, TxOptions, Value } from "./driver.ts";
-import { listenFor } from "./postgres/listener.ts";
+import { type Database, type Query, type StoreObserver, type TxOptions, type Value } from "./driver.ts";
+import { WakeListener } from "./postgres/listener.ts";
 import { type Result, roundTrip, type Sent } from "./postgres/round-trip.ts";
 
 const wakeChannel = "bridgehead_wake";
@@ -20,28 +20,6 @@ interface Queued extends Sent {
   readonly otherwise?: (() => Error) | undefined;
 }
 
-/** A connection in use, with the reason why it must not be reused. */
-interface PostgresConnection {
-  readonly query: Query;
-  /** Queues BEGIN or SET. */
-  post(sql: string): void;
-  /** Sends the queued statements and COMMIT. Rejects unless the transaction is committed. */
-  commit(): Promise<void>;
-  /** Rolls back what was sent. Drops what was queued. */
-  rollback(): Promise<void>;
-  /** Returns the first failure that was not an error response of the server, or that prepared statements
-   *  cannot survive. The connection is then closed. */
-  lost(): Error | undefined;
-  /** Ends the use of the connection, before its ROLLBACK and its return to the pool. Work that was
-   *  abandoned sends nothing any more: its next statement never settles. */
-  end(): void;
-  /** Calls the `onRollback` callbacks of a transaction that was not committed. */
-  undo(): void;
-  /** See `Query.onDisk` and `Query.hop`. */
-  readonly afterwards: readonly (() => void)[];
-  readonly hops: readonly Hop[];
-}
-
 /** Thrown into a transaction without savepoints when a savepoint's work failed: it runs again with
  *  them. */
 class NeedsSavepoints extends Error {}
@@ -49,166 +27,200 @@ class NeedsSavepoints extends Error {}
 /** At most this many statements are sent together. */
 const mostQueued = 100;
 
-/** Wraps a connection. `interrupt` aborts the transaction: it must run again, or a statement failed that the
- *  work does not wait for. The statement that the work waits for then never settles, because the caller
- *  would mistake the error for a failure of its own. Without `interrupt` there is no transaction. */
-function lineOn(
-  client: ClientBase,
-  queryMs: number,
-  { interrupt, saving = false }: { interrupt?: (error: unknown) => void; saving?: boolean } = {},
-): PostgresConnection {
-  let depth = 0;
-  let lost: Error | undefined;
-  let failed: unknown;
-  let ended = false;
-  let isBegun = false;
-  let queued: Queued[] = [];
-  let last: Promise<unknown> = Promise.resolve();
-  const undos: (() => void)[] = [];
-  const afterwards: (() => void)[] = [];
-  const hops: Hop[] = [];
-  const undoTo = (length: number) => {
-    while (undos.length > length) undos.pop()?.();
+/** A statement whose caller must not continue: the transaction was aborted. */
+const never = () => new Promise<never>(() => undefined);
+
+interface Transaction {
+  /** Aborts the transaction: it must run again, or a statement failed that the work does not wait for. The statement that
+   *  the work waits for then never settles, because the caller would mistake the error for a failure of its own. */
+  readonly interrupt: (error: unknown) => void;
+  /** Makes the savepoints of `Query.savepoint`. */
+  readonly saving: boolean;
+}
+
+/** A connection in use, for one transaction or, without one, for reads. The members of `Query` are properties, so that
+ *  callers may pass them on. */
+class PostgresConnection implements Query {
+  readonly touched: Query["touched"] = new Map();
+  readonly waits: Query["waits"] = new Set();
+  readonly leases = null;
+  /** See `Query.onDisk` and `Query.hop`. */
+  readonly afterwards: (() => void)[] = [];
+  readonly hops: Hop[] = [];
+  /** The first failure that was not an error response of the server, or that prepared statements cannot survive. The
+   *  connection is then closed. */
+  lost: Error | undefined;
+  readonly #client: ClientBase;
+  readonly #queryMs: number;
+  readonly #transaction: Transaction | null;
+  readonly #undos: (() => void)[] = [];
+  #depth = 0;
+  #failed: unknown;
+  #ended = false;
+  #isBegun = false;
+  #queued: Queued[] = [];
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(client: ClientBase, queryMs: number, transaction: Transaction | null = null) {
+    this.#client = client;
+    this.#queryMs = queryMs;
+    this.#transaction = transaction;
+  }
+
+  readonly all = async <T>(sql: string, ...values: Value[]) => (await this.#ask(sql, values)).rows as T[];
+
+  readonly one = async <T>(sql: string, ...values: Value[]) =>
+    (await this.#ask(sql, values)).rows[0] as T | undefined;
+
+  readonly run: Query["run"] = async (sql, ...values) => (await this.#ask(sql, values)).count;
+
+  readonly write: Query["write"] = (sql, ...values) => this.#write(sql, values);
+
+  readonly writeOne: Query["writeOne"] = (otherwise, sql, ...values) => this.#write(sql, values, otherwise);
+
+  readonly savepoint = async <T>(work: () => Promise<T>): Promise<T> => {
+    const name = `s${this.#depth + 1}`;
+    const saving = this.#transaction?.saving === true;
+    if (saving) await this.#ask(`SAVEPOINT ${name}`); // fails for statements that were queued before it
+    if (this.#ended) return never();
+    this.#depth++;
+    const [undos, later, hops] = [this.#undos.length, this.afterwards.length, this.hops.length];
+    try {
+      const result = await work();
+      if (saving) {
+        await this.#check();
+        await this.#ask(`RELEASE ${name}`);
+      }
+      return result;
+    } catch (error) {
+      if (this.#ended) return await never();
+      if (!saving && this.#transaction) {
+        this.#ended = true;
+        this.#transaction.interrupt(new NeedsSavepoints());
+        return await never();
+      }
+      const cause = this.#failed ?? error;
+      this.undo(undos);
+      this.afterwards.length = later;
+      this.hops.length = hops;
+      if (!this.lost && saving) {
+        this.#failed = undefined;
+        this.#queued = [];
+        for (const sql of [`ROLLBACK TO ${name}`, `RELEASE ${name}`])
+          this.#queue({ sql, isInSavepoint: this.#depth > 1 });
+      }
+      throw cause;
+    } finally {
+      this.#depth--;
+    }
   };
-  const never = () => new Promise<never>(() => undefined);
-  const queue = (sql: string, values: readonly Value[], more: Partial<Queued> = {}) => {
-    queued.push({ sql, values, isAwaited: false, isInSavepoint: depth > 0, ...more });
-  };
+
+  readonly onRollback: Query["onRollback"] = (undo) => void this.#undos.push(undo);
+
+  readonly onDisk: Query["onDisk"] = (act) => void this.afterwards.push(act);
+
+  readonly hop: Query["hop"] = (hop) => void this.hops.push(hop);
+
+  /** Queues BEGIN or SET. */
+  post(sql: string): void {
+    this.#queue({ sql });
+  }
+
+  /** Sends the queued statements and COMMIT. Rejects unless the transaction is committed. */
+  async commit(): Promise<void> {
+    await this.#check();
+    await this.#last;
+    if (this.#ended) throw this.#failed;
+    this.#queue({ sql: "COMMIT" });
+    const command = (await this.#send()).at(-1)?.command;
+    // When `work` catches the error of a failed statement, the commit becomes a rollback without an error.
+    if (command !== "COMMIT")
+      throw new Error("committing: the transaction was rolled back after a failed statement", {
+        cause: this.#failed,
+      });
+  }
+
+  /** Ends the use of the connection and calls the `onRollback` callbacks, then rolls back what was sent; what was queued is
+   *  dropped. Work that was abandoned sends nothing any more: its next statement never settles. */
+  async rollback(): Promise<void> {
+    this.#ended = true;
+    this.undo(0);
+    this.#queued = [];
+    // A lost connection is closed, and the server rolls back its transaction.
+    if (this.lost || !this.#isBegun) return;
+    this.#queue({ sql: "ROLLBACK" });
+    await this.#send().catch(() => undefined);
+  }
+
+  /** Calls the `onRollback` callbacks down to this number. */
+  undo(length: number): void {
+    while (this.#undos.length > length) this.#undos.pop()?.();
+  }
+
+  #queue(statement: Partial<Queued> & { readonly sql: string }): void {
+    this.#queued.push({ values: [], isAwaited: false, isInSavepoint: this.#depth > 0, ...statement });
+  }
 
   /** Sends the queued statements, after those that were sent before. */
-  const send = (): Promise<readonly Result[]> => {
-    const sent = queued;
-    queued = [];
-    isBegun = true;
-    const results = last.then(() => exchange(sent));
-    last = results.catch(() => undefined);
+  #send(): Promise<readonly Result[]> {
+    const sent = this.#queued;
+    this.#queued = [];
+    this.#isBegun = true;
+    const results = this.#last.then(() => this.#exchange(sent));
+    this.#last = results.catch(() => undefined);
     return results;
-  };
-  const exchange = async (sent: readonly Queued[]): Promise<readonly Result[]> => {
-    const outcome = await roundTrip(client, sent, queryMs);
+  }
+
+  async #exchange(sent: readonly Queued[]): Promise<readonly Result[]> {
+    const outcome = await roundTrip(this.#client, sent, this.#queryMs);
     if (outcome.error !== undefined) {
-      if (isFatal(outcome.error)) lost ??= outcome.error as Error;
-      throw fail(outcome.error, sent[outcome.results.length]);
+      if (isFatal(outcome.error)) this.lost ??= outcome.error as Error;
+      throw this.#fail(outcome.error, sent[outcome.results.length]);
     }
     const wrong = sent.find(({ otherwise }, at) => otherwise && outcome.results[at]?.count !== 1);
-    if (wrong?.otherwise) throw fail(wrong.otherwise(), wrong);
+    if (wrong?.otherwise) throw this.#fail(wrong.otherwise(), wrong);
     return outcome.results;
-  };
+  }
+
   /** Records the first failure. Returns the error that the waiting statement rejects with. */
-  const fail = (error: unknown, statement: Queued | undefined): unknown => {
-    if (!interrupt) return error;
-    if (failed !== undefined) return failed; // the server refuses every statement after the first failure
+  #fail(error: unknown, statement: Queued | undefined): unknown {
+    if (!this.#transaction) return error;
+    if (this.#failed !== undefined) return this.#failed; // the server refuses every statement after the first failure
+    const { interrupt, saving } = this.#transaction;
     const isUnsaved = statement?.isInSavepoint === true && !saving;
-    failed = isUnsaved && !transient(error) ? new NeedsSavepoints() : error;
+    this.#failed = isUnsaved && !transient(error) ? new NeedsSavepoints() : error;
     const mayHandle = statement?.isAwaited === true || statement?.isInSavepoint === true;
     if (isUnsaved || transient(error) || !mayHandle) {
-      ended = true;
-      interrupt(failed);
+      this.#ended = true;
+      interrupt(this.#failed);
     }
-    return failed;
-  };
+    return this.#failed;
+  }
 
-  const ask = async (sql: string, values: readonly Value[], more: Partial<Queued> = {}): Promise<Result> => {
-    if (ended) return never();
-    queue(sql, values, { isAwaited: true, ...more });
+  async #ask(sql: string, values: readonly Value[] = [], otherwise?: () => Error): Promise<Result> {
+    if (this.#ended) return never();
+    this.#queue({ sql, values, otherwise, isAwaited: true });
     try {
-      const result = (await send()).at(-1);
-      if (failed === undefined && result !== undefined) return result;
-      throw failed;
+      const result = (await this.#send()).at(-1);
+      if (this.#failed === undefined && result !== undefined) return result;
+      throw this.#failed;
     } catch (error) {
-      if (ended) return never();
+      if (this.#ended) return never();
       throw error;
     }
-  };
-  const write = async (sql: string, values: readonly Value[], more: Partial<Queued> = {}): Promise<void> => {
-    if (!interrupt) return void (await ask(sql, values, more));
-    if (ended) return never();
-    queue(sql, values, more);
-    if (queued.length >= mostQueued) send().catch(() => undefined);
-  };
+  }
+
+  async #write(sql: string, values: readonly Value[], otherwise?: () => Error): Promise<void> {
+    if (!this.#transaction) return void (await this.#ask(sql, values, otherwise));
+    if (this.#ended) return never();
+    this.#queue({ sql, values, otherwise });
+    if (this.#queued.length >= mostQueued) this.#send().catch(() => undefined);
+  }
+
   /** Statements that must change one row are checked before COMMIT or RELEASE is sent. */
-  const check = async () => {
-    if (queued.some(({ otherwise }) => otherwise)) await send();
-  };
-  const query: Query = {
-    all: async <T>(sql: string, ...values: Value[]) => (await ask(sql, values)).rows as T[],
-    one: async <T>(sql: string, ...values: Value[]) => (await ask(sql, values)).rows[0] as T | undefined,
-    run: async (sql, ...values) => (await ask(sql, values)).count,
-    write: (sql, ...values) => write(sql, values),
-    writeOne: (otherwise, sql, ...values) => write(sql, values, { otherwise }),
-    touched: new Map(),
-    leases: null,
-    waits: new Set(),
-    async savepoint(work) {
-      const name = `s${depth + 1}`;
-      if (saving) await ask(`SAVEPOINT ${name}`, []); // fails for statements that were queued before it
-      if (ended) return never();
-      depth++;
-      const before = undos.length;
-      const later = afterwards.length;
-      const hopsBefore = hops.length;
-      try {
-        const result = await work();
-        if (saving) {
-          await check();
-          await ask(`RELEASE ${name}`, []);
-        }
-        return result;
-      } catch (error) {
-        if (ended) return await never();
-        if (!saving && interrupt) {
-          ended = true;
-          interrupt(new NeedsSavepoints());
-          return await never();
-        }
-        const cause = failed ?? error;
-        undoTo(before);
-        afterwards.length = later;
-        hops.length = hopsBefore;
-        if (!lost && saving) {
-          failed = undefined;
-          queued = [];
-          depth--;
-          queue(`ROLLBACK TO ${name}`, []);
-          queue(`RELEASE ${name}`, []);
-          depth++;
-        }
-        throw cause;
-      } finally {
-        depth--;
-      }
-    },
-    onRollback: (undo) => void undos.push(undo),
-    onDisk: (act) => void afterwards.push(act),
-    hop: (hop) => void hops.push(hop),
-  };
-  return {
-    query,
-    lost: () => lost,
-    end: () => void (ended = true),
-    undo: () => undoTo(0),
-    afterwards,
-    hops,
-    post: (sql) => queue(sql, []),
-    async commit() {
-      await check();
-      await last;
-      if (ended) throw failed;
-      queue("COMMIT", []);
-      const command = (await send()).at(-1)?.command;
-      // When `work` catches the error of a failed statement, the commit becomes a rollback without an error.
-      if (command !== "COMMIT")
-        throw new Error("committing: the transaction was rolled back after a failed statement", {
-          cause: failed,
-        });
-    },
-    async rollback() {
-      queued = [];
-      if (!isBegun) return;
-      queue("ROLLBACK", []);
-      await send().catch(() => undefined);
-    },
-  };
+  async #check(): Promise<void> {
+    if (this.#queued.some(({ otherwise }) => otherwise)) await this.#send();
+  }
 }
 
 /** Errors after which the connection is closed: its own, those that end the session, and those that its prepared
@@ -235,17 +247,17 @@ async function checkDurable(pool: Pool): Promise<void> {
   );
 }
 
-/** Connects to the server; `schema` separates tests. Rejects when the server is unreachable. */
-export async function openPostgres(
-  url: string,
-  options: {
-    readonly schema?: string;
-    readonly connections?: number;
-    readonly clock?: Clock;
-    /** A machine that stops or loses its network sends no error, so both sides need a limit for every wait. */
-    readonly timing?: Partial<Timing["postgres"]>;
-  } = {},
-): Promise<Database> {
+export interface PostgresOptions {
+  /** Separates tests. */
+  readonly schema?: string;
+  readonly connections?: number;
+  readonly clock?: Clock;
+  /** A machine that stops or loses its network sends no error, so both sides need a limit for every wait. */
+  readonly timing?: Partial<Timing["postgres"]>;
+}
+
+/** Connects to the server. Rejects when it is unreachable. */
+export async function openPostgres(url: string, options: PostgresOptions = {}): Promise<Database> {
   const timing = { ...standardTiming.postgres, ...options.timing };
   const setup = {
     connectionString: url,
@@ -257,96 +269,113 @@ export async function openPostgres(
     keepAliveInitialDelayMillis: timing.keepAlive,
     ...(options.schema ? { options: `-c search_path=${options.schema}` } : {}),
   };
+  const channel = options.schema ? `${wakeChannel}_${options.schema}` : wakeChannel;
+  const listener = new WakeListener(channel, { setup, clock: options.clock ?? systemClock, timing });
+  await listener.open();
   const pool = new Pool({ ...setup, max: options.connections ?? 10 });
   pool.on("error", () => undefined); // the pool replaces an idle connection that fails
   pool.on("connect", (client) => client.on("error", () => undefined)); // a connection in use: its query rejects as well
-  const listeners: (() => void)[] = [];
-  const channel = options.schema ? `${wakeChannel}_${options.schema}` : wakeChannel;
-  const listening = await listenFor(channel, () => listeners.forEach((listener) => listener()), {
-    setup,
-    clock: options.clock ?? systemClock,
-    timing,
-  });
-
   try {
     await checkDurable(pool);
   } catch (error) {
-    await listening.close();
+    await listener.close();
     await pool.end();
     throw error;
   }
+  return new PostgresDatabase(pool, listener, timing);
+}
 
-  let observer: StoreObserver | null = null;
+class PostgresDatabase implements Database {
+  readonly kind = "postgres";
+  readonly #pool: Pool;
+  readonly #listener: WakeListener;
+  readonly #timing: Timing["postgres"];
+  #observer: StoreObserver | null = null;
   /** Transactions that wake the other nodes when they commit. */
-  const waking = new WeakSet<Query>();
+  readonly #waking = new WeakSet<Query>();
+  #closing: Promise<void> | null = null;
 
-  async function once<T>(
-    work: (q: Query) => Promise<T>,
-    { unhurried = false, durable = true, committed, saving }: TxOptions & { readonly saving: boolean },
-  ): Promise<T> {
-    const client = await pool.connect();
-    const interrupted = Promise.withResolvers<never>();
-    const { reject: interrupt } = interrupted;
-    const line = lineOn(client, unhurried ? timing.migration : timing.response, { interrupt, saving });
-    try {
-      line.post("BEGIN");
-      if (unhurried) {
-        line.post("SET LOCAL lock_timeout = 0");
-        line.post("SET LOCAL statement_timeout = 0");
+  constructor(pool: Pool, listener: WakeListener, timing: Timing["postgres"]) {
+    this.#pool = pool;
+    this.#listener = listener;
+    this.#timing = timing;
+  }
+
+  async tx<T>(work: (q: Query) => Promise<T>, options: TxOptions = {}): Promise<T> {
+    let saving = false;
+    for (let attempt = 1; ; ) {
+      try {
+        return await this.#once(work, options, saving);
+      } catch (error) {
+        if (error instanceof NeedsSavepoints) saving = true;
+        else if (attempt >= 5 || !transient(error)) throw error;
+        else attempt++;
       }
-      if (!durable) line.post("SET LOCAL synchronous_commit = off");
-      const result = await Promise.race([interrupted.promise, work(line.query)]);
-      const began = systemClock.monotonic();
-      await line.commit();
-      observer?.({ hops: line.hops, commitMs: systemClock.monotonic() - began, syncMs: null });
-      for (const act of line.afterwards) act();
-      if (waking.has(line.query)) listening.notify();
-      committed?.();
-      return result;
-    } catch (error) {
-      line.end();
-      line.undo();
-      // A lost connection is closed, and the server rolls back its transaction.
-      if (!line.lost()) await line.rollback();
-      throw error;
-    } finally {
-      client.release(line.lost());
     }
   }
 
-  let closing: Promise<void> | null = null;
-  const close = async () => {
-    await listening.close();
-    await pool.end();
-  };
+  async #once<T>(
+    work: (q: Query) => Promise<T>,
+    { unhurried = false, durable = true, committed }: TxOptions,
+    saving: boolean,
+  ): Promise<T> {
+    const client = await this.#pool.connect();
+    const interrupted = Promise.withResolvers<never>();
+    const responseMs = unhurried ? this.#timing.migration : this.#timing.response;
+    const transaction = { interrupt: interrupted.reject, saving };
+    const connection = new PostgresConnection(client, responseMs, transaction);
+    try {
+      connection.post("BEGIN");
+      if (unhurried) {
+        connection.post("SET LOCAL lock_timeout = 0");
+        connection.post("SET LOCAL statement_timeout = 0");
+      }
+      if (!durable) connection.post("SET LOCAL synchronous_commit = off");
+      const result = await Promise.race([interrupted.promise, work(connection)]);
+      const began = systemClock.monotonic();
+      await connection.commit();
+      const commitMs = systemClock.monotonic() - began;
+      this.#observer?.({ hops: connection.hops, commitMs, syncMs: null });
+      for (const act of connection.afterwards) act();
+      if (this.#waking.has(connection)) this.#listener.notify();
+      committed?.();
+      return result;
+    } catch (error) {
+      await connection.rollback();
+      throw error;
+    } finally {
+      client.release(connection.lost);
+    }
+  }
 
-  return {
-    kind: "postgres",
-    async tx(work, options = {}) {
-      let saving = false;
-      for (let attempt = 1; ; ) {
-        try {
-          return await once(work, { ...options, saving });
-        } catch (error) {
-          if (error instanceof NeedsSavepoints) saving = true;
-          else if (attempt >= 5 || !transient(error)) throw error;
-          else attempt++;
-        }
-      }
-    },
-    async read(work) {
-      const client = await pool.connect();
-      const line = lineOn(client, timing.response);
-      try {
-        return await work(line.query);
-      } finally {
-        client.release(line.lost());
-      }
-    },
-    maintain: async () => false,
-    onWake: (listener) => void listeners.push(listener),
-    observe: (next) => void (observer = next),
-    wake: async (q) => void waking.add(q),
-    close: () => (closing ??= close()),
-  };
+  async read<T>(work: (q: Query) => Promise<T>): Promise<T> {
+    const client = await this.#pool.connect();
+    const connection = new PostgresConnection(client, this.#timing.response);
+    try {
+      return await work(connection);
+    } finally {
+      client.release(connection.lost);
+    }
+  }
+
+  async maintain(): Promise<boolean> {
+    return false;
+  }
+
+  onWake(woken: () => void): void {
+    this.#listener.onNotification(woken);
+  }
+
+  observe(observer: StoreObserver): void {
+    this.#observer = observer;
+  }
+
+  async wake(q: Query): Promise<void> {
+    this.#waking.add(q);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#listener.close().then(() => this.#pool.end());
+    return this.#closing;
+  }
 }

@@ -16,6 +16,32 @@ export const answeredBefore = "answered-before-restore";
 
 const reason = "the store was restored: this may have been answered already";
 
+/** $1: the channel, or empty for all; $2: work older than this (epoch milliseconds); $3: the reason. */
+const ofChannel = "(channel = $1 OR $1 = '')";
+
+// Messages exempt from a cap are consent keywords, voicemails, or speech in a call; they are processed as usual.
+const holdEvents = moves("events", "held", {
+  set: `code = '${answeredBefore}', reason = $3`,
+  where: `kind = 'message' AND COALESCE(code, '') <> 'exempt' AND ${ofChannel} AND received_at < $2`,
+  from: ["stored"],
+});
+const failTurns = `${moves("turns", "failed", {
+  set: "open = 0, reason = $3, updated_at = now_ms()",
+  where: `open = 1 AND kind = 'question' AND session IS NULL AND ${ofChannel} AND made_at < $2`,
+  from: ["waiting", "asking", "unknown"],
+})} RETURNING id, conversation`;
+const failReplies = `${moves("replies", "failed", {
+  set: "reason = $3",
+  where: `kind <> 'notice' AND ${ofChannel} AND created_at < $2
+     AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.id = replies.turn AND turns.session IS NOT NULL)`,
+})} RETURNING turn`;
+const holdDrafts = `${moves("drafts", "held", {
+  set: `open = 0, reconcile_until = NULL, code = '${answeredBefore}', reason = $3, updated_at = now_ms()`,
+  where: `open = 1 AND session IS NULL AND ${ofChannel} AND created_at < $2
+     AND EXISTS (SELECT 1 FROM replies WHERE replies.id = drafts.reply AND replies.kind <> 'notice')`,
+  from: ["queued", "sending", "unknown"],
+})} RETURNING conversation`;
+
 /** Holds every unanswered message and every unsent reply. Messages already present in the platform's
  *  conversations count as delivered. Notifications of responders are still sent. `only` limits this to
  *  one channel, and to work older than `before` (epoch milliseconds). */
@@ -23,60 +49,18 @@ export async function holdOpenWork(
   q: Query,
   only: { readonly channel: string; readonly before: number } | null,
 ): Promise<{ readonly messages: number; readonly replies: number }> {
-  const [channel, before] = [only?.channel ?? "", only?.before ?? Number.MAX_SAFE_INTEGER];
-  // Messages exempt from a cap are consent keywords, voicemails, or speech in a call; they are processed as
-  // usual.
-  let messages = await q.run(
-    moves("events", "held", {
-      set: `code = '${answeredBefore}', reason = $3`,
-      where: `kind = 'message' AND COALESCE(code, '') <> 'exempt'
-       AND (channel = $1 OR $1 = '') AND received_at < $2`,
-      from: ["stored"],
-    }),
-    channel,
-    before,
-    reason,
-  );
-  const turns = await q.all<{ id: string; conversation: string }>(
-    `${moves("turns", "failed", {
-      set: "open = 0, reason = $3, updated_at = now_ms()",
-      where: `open = 1 AND kind = 'question' AND session IS NULL
-       AND (channel = $1 OR $1 = '') AND made_at < $2`,
-      from: ["waiting", "asking", "unknown"],
-    })} RETURNING id, conversation`,
-    channel,
-    before,
-    reason,
-  );
-  const replies = await q.all<{ turn: string | null }>(
-    `${moves("replies", "failed", {
-      set: "reason = $3",
-      where: `kind <> 'notice' AND (channel = $1 OR $1 = '') AND created_at < $2
-       AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.id = replies.turn AND turns.session IS NOT NULL)`,
-    })} RETURNING turn`,
-    channel,
-    before,
-    reason,
-  );
+  const which = [only?.channel ?? "", only?.before ?? Number.MAX_SAFE_INTEGER] as const;
+  let messages = await q.run(holdEvents, ...which, reason);
+  const turns = await q.all<{ id: string; conversation: string }>(failTurns, ...which, reason);
+  const replies = await q.all<{ turn: string | null }>(failReplies, ...which, reason);
   for (const turn of [...turns.map(({ id }) => id), ...replies.flatMap((reply) => reply.turn ?? [])])
     messages += await holdEventsOf(q, turn);
-  const drafts = await q.all<{ conversation: string }>(
-    `${moves("drafts", "held", {
-      set: `open = 0, settle_until = NULL, code = '${answeredBefore}', reason = $3, updated_at = now_ms()`,
-      where: `open = 1 AND session IS NULL AND (channel = $1 OR $1 = '') AND created_at < $2
-       AND EXISTS (SELECT 1 FROM replies WHERE replies.id = drafts.reply AND replies.kind <> 'notice')`,
-      from: ["queued", "sending", "unknown"],
-    })} RETURNING conversation`,
-    channel,
-    before,
-    reason,
-  );
+  const drafts = await q.all<{ conversation: string }>(holdDrafts, ...which, reason);
   // Messages of the agent and of humans since then were delivered by the later state of the store.
   await q.run(
-    `UPDATE watches SET mark = NULL, position = ${allKnown} WHERE (channel = $1 OR $1 = '')
-       AND COALESCE((SELECT MAX(made_at) FROM turns WHERE turns.conversation = watches.conversation), 0) < $2`,
-    channel,
-    before,
+    `UPDATE polls SET mark = NULL, position = ${allKnown} WHERE ${ofChannel}
+       AND COALESCE((SELECT MAX(made_at) FROM turns WHERE turns.conversation = polls.conversation), 0) < $2`,
+    ...which,
   );
   for (const { conversation } of turns) await takeBack(q, conversation, "in");
   for (const { conversation } of drafts) await takeBack(q, conversation, "out");

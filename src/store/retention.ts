@@ -26,7 +26,7 @@ export interface Forgotten {
   readonly drafts: number;
   readonly escalations: number;
   /** Deliveries of the platform's webhooks. */
-  readonly intakes: number;
+  readonly platformWebhooks: number;
   /** Recorded actions of operators. */
   readonly actions: number;
   /** Checked conversations: their personal data was erased, or they are still active. */
@@ -62,7 +62,7 @@ export async function forget(
     eventsMs: Math.min(...all.map(({ eventsMs }) => eventsMs)),
   };
   return {
-    raw: await inEach(q, "events", "raw IS NOT NULL", raw, forgetRaw),
+    raw: await inEach(q, "events", "raw IS NOT NULL", raw, eraseRaw),
     attachments: await inEach(
       q,
       "attachments",
@@ -72,7 +72,7 @@ export async function forget(
     ),
     files: await forgetFiles(q, raw, batch),
     blobs: await forgetBlobs(q, strictest.rawMs),
-    events: await inEach(q, "events", "body <> '{}'", text, forgetEvents),
+    events: await inEach(q, "events", "body <> '{}'", text, eraseEvents),
     turns: await inEach(q, "turns", "question <> ''", text, forgetTurns),
     replies:
       (await inEach(q, "replies", "text <> ''", text, forgetReplies)) +
@@ -81,14 +81,14 @@ export async function forget(
       (await inEach(q, "drafts", "body <> ''", text, forgetDrafts)) +
       (await forgetDrafts(q, null, strictest.eventsMs, batch)),
     escalations: await inEach(q, "escalations", "closed_by IS NOT NULL", text, forgetEscalations),
-    intakes: await inEach(
+    platformWebhooks: await inEach(
       q,
-      "intakes",
+      "platform_webhooks",
       "body <> ''",
       (agent) => (rules.agents?.get(agent) ?? rules).eventsMs,
-      forgetIntakes,
+      erasePlatformWebhooks,
     ),
-    actions: await inEach(q, "actions", "made_at > 0", text, forgetActions),
+    actions: await inEach(q, "actions", "made_at > 0", text, deleteActions),
     people: await inEach(
       q,
       "conversations",
@@ -106,24 +106,34 @@ async function inEach(
   table: Parameters<typeof channelsIn>[0],
   condition: string,
   ageOf: (channel: string) => number,
-  erase: (q: Query, channel: string, ageMs: number, limit: number) => Promise<number>,
+  erase: string | ((q: Query, channel: string, ageMs: number, limit: number) => Promise<number>),
 ): Promise<number> {
   let done = 0;
-  for (const { channel } of await q.all<{ channel: string }>(channelsIn(table, condition)))
-    if (done < batch) done += await erase(q, channel, ageOf(channel), batch - done);
+  for (const { channel } of await q.all<{ channel: string }>(channelsIn(table, condition))) {
+    const values = [channel, ageOf(channel), batch - done] as const;
+    if (done < batch)
+      done += await (typeof erase === "string" ? q.run(erase, ...values) : erase(q, ...values));
+  }
   return done;
 }
 
-async function forgetRaw(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
-  return q.run(
-    `UPDATE events SET raw = NULL WHERE id IN (
-       SELECT id FROM events WHERE channel = $1 AND raw IS NOT NULL AND received_at < now_ms() - $2
-         AND state NOT IN ('stored', 'held') ORDER BY received_at LIMIT $3)`,
-    channel,
-    ageMs,
-    limit,
-  );
-}
+// Statements of `inEach`. $1: the channel (or agent); $2: the age in milliseconds; $3: the number of rows.
+
+const eraseRaw = `UPDATE events SET raw = NULL WHERE id IN (
+  SELECT id FROM events WHERE channel = $1 AND raw IS NOT NULL AND received_at < now_ms() - $2
+    AND state NOT IN ('stored', 'held') ORDER BY received_at LIMIT $3)`;
+
+const eraseEvents = `UPDATE events SET body = '{}', subject = NULL, sender = NULL WHERE id IN (
+  SELECT id FROM events WHERE channel = $1 AND body <> '{}' AND received_at < now_ms() - $2
+    AND state NOT IN ('stored', 'held') ORDER BY received_at LIMIT $3)`;
+
+const erasePlatformWebhooks = `UPDATE platform_webhooks SET body = ''
+  WHERE body <> '' AND state <> 'stored' AND (agent, id) IN (
+    SELECT agent, id FROM platform_webhooks WHERE agent = $1 AND body <> '' AND state <> 'stored'
+      AND received_at < now_ms() - $2 ORDER BY received_at LIMIT $3)`;
+
+const deleteActions = `DELETE FROM actions WHERE id IN (
+  SELECT id FROM actions WHERE channel = $1 AND made_at > 0 AND made_at < now_ms() - $2 ORDER BY made_at LIMIT $3)`;
 
 /** Erases the bytes and the download references of attachments. Event ids increase in order of arrival,
  *  so all events before the first young one are old. */
@@ -164,17 +174,6 @@ async function forgetBlobs(q: Query, ageMs: number): Promise<number> {
          AND NOT EXISTS (SELECT 1 FROM files WHERE files.blob = blobs.id)
        ORDER BY stored_at LIMIT ${batch})`,
     ageMs,
-  );
-}
-
-async function forgetEvents(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
-  return q.run(
-    `UPDATE events SET body = '{}', subject = NULL, sender = NULL WHERE id IN (
-       SELECT id FROM events WHERE channel = $1 AND body <> '{}' AND received_at < now_ms() - $2
-         AND state NOT IN ('stored', 'held') ORDER BY received_at LIMIT $3)`,
-    channel,
-    ageMs,
-    limit,
   );
 }
 
@@ -273,8 +272,8 @@ async function forgetParticipants(
        UNION ALL
        SELECT opened_at AS at, 1 AS kept FROM escalations WHERE conversation = $1 AND state <> 'closed'
        UNION ALL
-       SELECT opened_at AS at, 1 AS kept FROM contacts JOIN escalations ON escalations.id = contacts.escalation
-       WHERE contacts.conversation = $1 AND state <> 'closed'
+       SELECT opened_at AS at, 1 AS kept FROM notification_targets JOIN escalations ON escalations.id = notification_targets.escalation
+       WHERE notification_targets.conversation = $1 AND state <> 'closed'
      ) AS said`,
     conversation,
   );
@@ -294,7 +293,7 @@ async function forgetParticipants(
     conversation,
   );
   await q.run("DELETE FROM participants WHERE conversation = $1", conversation);
-  await q.run("DELETE FROM watches WHERE conversation = $1", conversation);
+  await q.run("DELETE FROM polls WHERE conversation = $1", conversation);
   // An outbound turn has no question to erase, so its address is erased here.
   await q.run(
     `UPDATE turns SET person = '', opening = NULL, address = CASE WHEN opening IS NULL THEN address ELSE '{}' END
@@ -319,45 +318,22 @@ async function forgetEscalations(q: Query, channel: string, ageMs: number, limit
     ageMs,
     limit,
   );
-  for (const { id } of rows) await forgetContacts(q, id);
+  for (const { id } of rows) await forgetTargets(q, id);
   return rows.length;
 }
 
-/** Contacts and notifications keep their channel and conversation, so a reply to a notification is never
+/** Notification targets and notifications keep their channel and conversation, so a reply to a notification is never
  *  routed as a customer message, even after years. */
-async function forgetContacts(q: Query, escalation: string): Promise<void> {
-  await q.run("UPDATE sources SET detail = NULL WHERE escalation = $1", escalation);
+async function forgetTargets(q: Query, escalation: string): Promise<void> {
+  await q.run("UPDATE triggers SET detail = NULL WHERE escalation = $1", escalation);
   await q.run(
-    `UPDATE notices SET text = NULL, due_at = NULL, subject = CASE WHEN kind = 'acknowledged' THEN id ELSE subject END
-     WHERE contact IN (SELECT id FROM contacts WHERE escalation = $1)`,
+    `UPDATE notifications SET text = NULL, due_at = NULL, subject = CASE WHEN kind = 'acknowledged' THEN id ELSE subject END
+     WHERE target IN (SELECT id FROM notification_targets WHERE escalation = $1)`,
     escalation,
   );
   await q.run(
-    `UPDATE contacts SET person = '', name = '', address = id, link = NULL, link_until = NULL
+    `UPDATE notification_targets SET person = '', name = '', address = id, link = NULL, link_until = NULL
      WHERE escalation = $1`,
     escalation,
-  );
-}
-
-/** Erases bodies of platform webhooks. */
-async function forgetIntakes(q: Query, agent: string, ageMs: number, limit: number): Promise<number> {
-  return q.run(
-    `UPDATE intakes SET body = '' WHERE body <> '' AND state <> 'stored' AND (agent, id) IN (
-       SELECT agent, id FROM intakes WHERE agent = $1 AND body <> '' AND state <> 'stored' AND received_at < now_ms() - $2
-       ORDER BY received_at LIMIT $3)`,
-    agent,
-    ageMs,
-    limit,
-  );
-}
-
-async function forgetActions(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
-  return q.run(
-    `DELETE FROM actions WHERE id IN (
-       SELECT id FROM actions WHERE channel = $1 AND made_at > 0 AND made_at < now_ms() - $2
-         ORDER BY made_at LIMIT $3)`,
-    channel,
-    ageMs,
-    limit,
   );
 }

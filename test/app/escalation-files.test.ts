@@ -82,7 +82,13 @@ async function told(desk: Desk): Promise<string> {
 
 /** The channel sends nothing, or everything again. */
 async function pause(desk: Desk, forMs: number): Promise<void> {
-  const base = { sender: wholeChannel, cause: "rate", failures: 1, told: true, reason: "test" } as const;
+  const base = {
+    sender: wholeChannel,
+    cause: "rate",
+    failures: 1,
+    by_provider: true,
+    reason: "test",
+  } as const;
   await desk.app().scheduler.commit((q) => writePause(q, "mail", { ...base, forMs }));
   await desk.app().scheduler.sweep();
 }

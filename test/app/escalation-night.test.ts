@@ -28,7 +28,7 @@ type Clock = ReturnType<typeof clockFrom>;
 async function notifiedAt(desk: Desk, clock: Clock, instant: string): Promise<string[]> {
   await desk.quiet();
   const sql =
-    "SELECT person FROM contacts JOIN notices ON notices.contact = contacts.id WHERE made_at > $1 ORDER BY 1";
+    "SELECT person FROM notification_targets JOIN notifications ON notifications.target = notification_targets.id WHERE made_at > $1 ORDER BY 1";
   const since = clock.now();
   clock.to(instant);
   await desk.quiet();

@@ -154,7 +154,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     await desk.look(anna);
     await desk.quiet();
     await desk.escalated("open");
-    const sources = await desk.rows("SELECT source FROM sources ORDER BY source");
+    const sources = await desk.rows("SELECT source FROM triggers ORDER BY source");
     expect(sources.map(({ source }) => source)).toEqual(["mode", "response", "webhook"]);
     expect([dora, emil].map(({ sms }) => desk.textsTo(sms).length)).toEqual([1, 1]);
     expect([dora, emil].map(({ email }) => desk.mailsTo(email).length)).toEqual([1, 1]);
@@ -230,8 +230,8 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
   });
 
   const deaths = [
-    { at: "notice.commit:before:1", when: "before anybody is told" },
-    { at: "notice.commit:after:1", when: "when it is written whom it tells" },
+    { at: "notify.commit:before:1", when: "before anybody is told" },
+    { at: "notify.commit:after:1", when: "when it is written whom it tells" },
   ];
   for (const { at, when } of deaths)
     it(`a node is killed ${when}: another goes on, and everybody is told once`, async ({

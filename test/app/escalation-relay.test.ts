@@ -233,7 +233,7 @@ it.concurrent("what the agent wanted to say dies when the platform's people take
   await desk.text("I want a refund");
   await desk.escalated("open");
   await desk.quiet();
-  expect(await desk.rows("SELECT mode FROM watches")).toEqual([{ mode: "manual" }]);
+  expect(await desk.rows("SELECT mode FROM polls")).toEqual([{ mode: "manual" }]);
   clock.forward(3_600_000);
   expect(await desk.textTo(anna)).toBe(colleague);
   await desk.quiet();
@@ -293,7 +293,7 @@ it.concurrent("closes by #close, keeps what stands behind #note, and sends neith
   const notice = await desk.mailTo(dora.email);
   await answers(desk, notice, "#note She has asked thrice.\nNo refund, never!");
   await eventually(async () =>
-    expect(await desk.rows("SELECT detail FROM sources WHERE source = 'note'")).toEqual([
+    expect(await desk.rows("SELECT detail FROM triggers WHERE source = 'note'")).toEqual([
       { detail: "Dora Dahl: She has asked thrice.\nNo refund, never!" },
     ]),
   );

@@ -18,7 +18,7 @@ import { eventually } from "../support/time/eventually.ts";
 import { movableClock } from "../support/time/movable-clock.ts";
 
 const sources = async (desk: Desk) =>
-  (await desk.rows("SELECT source FROM sources WHERE source <> 'ours' ORDER BY noticed_at, key")).map(
+  (await desk.rows("SELECT source FROM triggers WHERE source <> 'ours' ORDER BY recorded_at, key")).map(
     ({ source }) => String(source),
   );
 
@@ -100,14 +100,14 @@ for (const order of orders)
     }
     await desk.quiet();
     await desk.escalated("closed", "closed", "closed", "open");
-    const told = `SELECT COUNT(*) AS count FROM notices JOIN contacts ON contacts.id = notices.contact
-      WHERE kind IN ('opened', 'again') GROUP BY escalation`;
+    const told = `SELECT COUNT(*) AS count FROM notifications JOIN notification_targets ON notification_targets.id = notifications.target
+      WHERE kind IN ('opened', 'reminder') GROUP BY escalation`;
     expect((await desk.rows(told)).map(({ count }) => Number(count))).toEqual([4, 4, 4, 4]);
   });
 
 /** The one escalation about that person, noticed in so many ways. */
 async function noticed(desk: Desk, person: string, times: number) {
-  const sql = `SELECT e.id, (SELECT COUNT(*) FROM sources WHERE escalation = e.id AND source IN ('webhook', 'response', 'mode')) AS times
+  const sql = `SELECT e.id, (SELECT COUNT(*) FROM triggers WHERE escalation = e.id AND source IN ('webhook', 'response', 'mode')) AS times
     FROM escalations e JOIN conversations c ON c.id = e.conversation WHERE c.person = $1`;
   await eventually(async () =>
     expect(await desk.rows(sql, person)).toEqual([{ id: expect.any(String) as string, times }]),

@@ -204,7 +204,7 @@ it.concurrent("a decorated #note blocks the relay, and the responder learns it (
   expect(await desk.textTo(anna, 1)).toBe("It is on its way.");
   await desk.quiet();
   expect(desk.textsTo(anna).join()).not.toContain("secret");
-  expect(await desk.rows("SELECT detail FROM sources WHERE source = 'note'")).toEqual([
+  expect(await desk.rows("SELECT detail FROM triggers WHERE source = 'note'")).toEqual([
     { detail: expect.stringContaining(": secret") },
   ]);
 });

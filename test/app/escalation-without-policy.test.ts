@@ -27,8 +27,8 @@ async function onPlatform(world: LinesWorld, method: string, path: string, body:
 /** Makes the next look at the only conversation due. */
 const look = (world: LinesWorld): Promise<void> =>
   world.app().scheduler.commit(async (q) => {
-    await q.run("UPDATE watches SET due_at = now_ms()");
-    touch(q, "watches");
+    await q.run("UPDATE polls SET due_at = now_ms()");
+    touch(q, "polls");
   });
 
 const warnings = (world: LinesWorld) => world.log.filter(({ message }) => message === detected);
@@ -60,7 +60,7 @@ describe("without an escalation policy (review 21)", () => {
     await world.text("A refund, please");
     await eventually(() => expect(world.textsTo()).toEqual([colleague]));
     await eventually(async () =>
-      expect(await world.rows("SELECT mode FROM watches")).toEqual([{ mode: "manual" }]),
+      expect(await world.rows("SELECT mode FROM polls")).toEqual([{ mode: "manual" }]),
     );
     expect(warnings(world)).toHaveLength(2); // the answer and the mode
     await world.text("Anybody?");
@@ -80,13 +80,13 @@ describe("without an escalation policy (review 21)", () => {
     await eventually(() => expect(world.textsTo(anna)).toEqual([echoed("Hello?"), "Here is Cleo."]));
     await world.idle();
     // While a human may be writing, the conversation is looked at often.
-    const [next] = await world.rows<{ ms: number }>("SELECT due_at - now_ms() AS ms FROM watches");
+    const [next] = await world.rows<{ ms: number }>("SELECT due_at - now_ms() AS ms FROM polls");
     expect(next?.ms).toBeLessThanOrEqual(20_000);
     await look(world);
     await eventually(async () =>
-      expect(
-        (await world.rows<{ due: number }>("SELECT due_at > now_ms() AS due FROM watches"))[0]?.due,
-      ).toBe(1),
+      expect((await world.rows<{ due: number }>("SELECT due_at > now_ms() AS due FROM polls"))[0]?.due).toBe(
+        1,
+      ),
     );
     await world.idle();
     expect(world.textsTo(anna)).toHaveLength(2);

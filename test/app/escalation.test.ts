@@ -15,8 +15,8 @@ import { anna } from "../support/daemon/phone-daemon.ts";
 import { eventually } from "../support/time/eventually.ts";
 
 const told = [dora.email, dora.sms, emil.email, emil.sms].toSorted();
-const whoWasTold = `SELECT address FROM contacts JOIN notices ON notices.contact = contacts.id
-  WHERE kind IN ('opened', 'again') ORDER BY address`;
+const whoWasTold = `SELECT address FROM notification_targets JOIN notifications ON notifications.target = notification_targets.id
+  WHERE kind IN ('opened', 'reminder') ORDER BY address`;
 
 for (const toManual of [true, false]) {
   const topics = [topic("refund", { autoChangeConversationMode: toManual })];
@@ -57,7 +57,7 @@ for (const toManual of [true, false]) {
     expect((await desk.rows(whoWasTold)).map(({ address }) => String(address))).toEqual(told);
     expect(desk.mailsTo(customer)).toHaveLength(1);
     expect(desk.mailsTo(chief.email)).toEqual([]);
-    const noticed = await desk.rows("SELECT source FROM sources ORDER BY source");
+    const noticed = await desk.rows("SELECT source FROM triggers ORDER BY source");
     expect(noticed.map(({ source }) => source)).toEqual(sources);
   });
 

@@ -104,7 +104,7 @@ describeReal("replies that are not simply taken", missing, () => {
     world.smtp.fail("mail", { kind: "reply", code: 550, text: "5.4.5 Daily user sending limit exceeded" });
     const first = await world.write();
     const paused = async () => {
-      const [row] = await world.rows("SELECT until, reason FROM pauses");
+      const [row] = await world.rows("SELECT until, reason FROM send_pauses");
       return { for: Number(row?.["until"]) - clock.now(), why: String(row?.["reason"]) };
     };
     await eventually(async () => expect((await paused()).for).toBeGreaterThan(60_000));
@@ -130,7 +130,7 @@ describeReal("replies that are not simply taken", missing, () => {
     const mails = [await world.write(), await world.write({ from: "ben@customer.example" })];
     await eventually(async () => expect(await world.rows("SELECT id FROM drafts")).toHaveLength(2));
     await eventually(async () =>
-      expect(await world.rows("SELECT cause FROM pauses")).toEqual([{ cause: "unreachable" }]),
+      expect(await world.rows("SELECT cause FROM send_pauses")).toEqual([{ cause: "unreachable" }]),
     );
     const { scheduler } = world.app();
     const passes = async (ms: number) => {
@@ -144,7 +144,7 @@ describeReal("replies that are not simply taken", missing, () => {
     while (world.smtp.accepted.length < mails.length && clock.now() - began < 600_000) await passes(1000);
     expect(clock.now() - began).toBeLessThan(60_000);
     await world.settled(mails);
-    expect(await world.rows("SELECT * FROM pauses")).toEqual([]);
+    expect(await world.rows("SELECT * FROM send_pauses")).toEqual([]);
   });
 
   const lost = async (world: World) => {

@@ -141,7 +141,7 @@ describe("how long others wait (review 19)", () => {
     await world.text("Hello?", { from: bert });
     await world.api.until(({ sent }) => sent.length === 1);
     expect(world.textsTo(bert)).toEqual([echoed("Hello?")]);
-    expect(await world.rows("SELECT sender FROM pauses")).toEqual([{ sender: "whatsapp:+12025550177" }]);
+    expect(await world.rows("SELECT sender FROM send_pauses")).toEqual([{ sender: "whatsapp:+12025550177" }]);
   });
 
   it.concurrent("no time at all for a sender whose texts are lost after they were taken", async ({
@@ -247,8 +247,8 @@ describe("what is left unanswered", () => {
   const looked = async (world: LinesWorld, looks = 0) =>
     eventually(async () => {
       expect(await draft(world)).toMatchObject({ state: "unknown" });
-      const [row] = await world.rows<{ looks: number }>("SELECT looks FROM drafts ORDER BY id DESC");
-      expect(row?.looks).toBeGreaterThanOrEqual(looks);
+      const [row] = await world.rows<{ lookups: number }>("SELECT lookups FROM drafts ORDER BY id DESC");
+      expect(row?.lookups).toBeGreaterThanOrEqual(looks);
     });
 
   it.concurrent.each(["cut-stored", "hang-stored"] as const)(
@@ -328,8 +328,8 @@ describe("what is left unanswered", () => {
     for (let look = 1; world.api.sent.length === 1 && look <= 4; look += 1) {
       clock.forward(31_000);
       await eventually(async () => {
-        const [row] = await world.rows<{ looks: number }>("SELECT looks FROM drafts ORDER BY id DESC");
-        expect(world.api.sent.length === 2 || (row?.looks ?? 0) >= look).toBe(true);
+        const [row] = await world.rows<{ lookups: number }>("SELECT lookups FROM drafts ORDER BY id DESC");
+        expect(world.api.sent.length === 2 || (row?.lookups ?? 0) >= look).toBe(true);
       });
     }
     await world.api.until(({ sent }) => sent.length === 2);

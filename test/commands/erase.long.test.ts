@@ -95,7 +95,7 @@ zebra-file
          WHERE person = 'anna.canary@customer.example'`,
       );
       await q.run(
-        "INSERT INTO sources (key, escalation, source, detail, noticed_at) VALUES ('k', 'e1', 'mode', 'zebra-question', 1)",
+        "INSERT INTO triggers (key, escalation, source, detail, recorded_at) VALUES ('k', 'e1', 'mode', 'zebra-question', 1)",
       );
     });
     mkdirSync(join(dirname(file), "backups"));

@@ -57,7 +57,7 @@ async function desk(policy: Policy | null = twoWays) {
         const who = { person: "p", name: "P", way, address: n, channel } as const;
         const id = `c${n}`;
         await addTargets(q, [{ id, escalation, ...who }]);
-        await addNotification(q, { id: `n${n}`, contact: id, kind: "opened", subject: "", text: null }, 0);
+        await addNotification(q, { id: `n${n}`, target: id, kind: "opened", subject: "", text: null }, 0);
         await conversation(q, `k${n}`, channel);
         await draft(q, `d${n}`, `k${n}`, 0, channel);
         await endNotifications(q, [`n${n}`], `rd${n}`);
@@ -109,33 +109,37 @@ describe("what is counted", () => {
   });
 
   const notices: [string, Record<string, string>, Partial<Alarm>][] = [
-    ["one on its way", { mail: fresher }, { unreached: 0, notices_stuck: 0, dead: [] }],
+    ["one on its way", { mail: fresher }, { unreached: 0, notifications_stuck: 0, dead: [] }],
     [
       "one being sent",
       { mail: "state = 'sending', attempts = 1" },
-      { unreached: 0, notices_stuck: 0, dead: [] },
+      { unreached: 0, notifications_stuck: 0, dead: [] },
     ],
-    ["one deferred", { mail: deferred }, { unreached: 1, notices_stuck: 1, dead: ["mail"] }],
+    ["one deferred", { mail: deferred }, { unreached: 1, notifications_stuck: 1, dead: ["mail"] }],
     [
       "one tried again",
       { mail: "state = 'sending', attempts = 2" },
-      { unreached: 1, notices_stuck: 1, dead: ["mail"] },
+      { unreached: 1, notifications_stuck: 1, dead: ["mail"] },
     ],
     [
       "one unknown",
       { mail: "state = 'unknown', attempts = 1" },
-      { unreached: 1, notices_stuck: 1, dead: ["mail"] },
+      { unreached: 1, notifications_stuck: 1, dead: ["mail"] },
     ],
-    ["one refused", { mail: failed }, { unreached: 1, notices_stuck: 1, dead: ["mail"] }],
-    ["one held", { mail: "state = 'held'" }, { unreached: 1, notices_stuck: 1, dead: ["mail"] }],
+    ["one refused", { mail: failed }, { unreached: 1, notifications_stuck: 1, dead: ["mail"] }],
+    ["one held", { mail: "state = 'held'" }, { unreached: 1, notifications_stuck: 1, dead: ["mail"] }],
     [
       "one dropped",
       { mail: "state = 'dropped', open = 0" },
-      { unreached: 1, notices_stuck: 1, dead: ["mail"] },
+      { unreached: 1, notifications_stuck: 1, dead: ["mail"] },
     ],
-    ["one of two", { mail: failed, sms: sent }, { unreached: 0, notices_stuck: 1, dead: ["mail"] }],
-    ["both", { mail: failed, sms: deferred }, { unreached: 1, notices_stuck: 2, dead: ["mail", "sms"] }],
-    ["nobody to be told", {}, { unreached: 1, notices_stuck: 0, dead: [] }],
+    ["one of two", { mail: failed, sms: sent }, { unreached: 0, notifications_stuck: 1, dead: ["mail"] }],
+    [
+      "both",
+      { mail: failed, sms: deferred },
+      { unreached: 1, notifications_stuck: 2, dead: ["mail", "sms"] },
+    ],
+    ["nobody to be told", {}, { unreached: 1, notifications_stuck: 0, dead: [] }],
   ];
   for (const [what, drafts, wanted] of notices)
     it(`of notices: ${what}`, async () => {
@@ -158,7 +162,7 @@ describe("what is counted", () => {
       await q.run("DELETE FROM drafts");
       await q.run("UPDATE replies SET state = 'failed'");
     });
-    expect(await one.look()).toMatchObject({ unreached: 1, notices_stuck: 1 });
+    expect(await one.look()).toMatchObject({ unreached: 1, notifications_stuck: 1 });
   });
 
   it("a channel that is known to be down", async () => {

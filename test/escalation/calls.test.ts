@@ -137,12 +137,12 @@ it("tells those who know of the call what came of it; whoever has taken it, alon
   const [row] = await escalationsIn(house.db);
   const id = row?.id ?? "";
   const [dora] = [await told(house.db, id, "dora"), await told(house.db, id, "emil")];
-  const said = async () => (await noticesIn(house.db)).filter(({ kind }) => kind === "said");
+  const said = async () => (await noticesIn(house.db)).filter(({ kind }) => kind === "message");
   await house.gets(missedCall(unserved, untaken));
   expect((await said()).map(({ text }) => text?.slice(0, 32))).toEqual(
     Array(2).fill("1: Missed call from +15005550001"),
   );
-  await house.db.tx((q) => acknowledgeEscalation(q, id, { name: "Dora", contact: dora }));
+  await house.db.tx((q) => acknowledgeEscalation(q, id, { name: "Dora", target: dora }));
   await house.gets(voicemail(unserved, recording));
   expect(await said()).toHaveLength(3);
   expect((await said()).filter(({ text }) => text?.includes("RE1"))).toHaveLength(1);

@@ -111,8 +111,8 @@ it("closes it when the channel works again, and says so to those who were told",
   await ward.after(1, well);
   expect(await escalationsIn(ward.db)).toMatchObject([{ state: "closed", due_at: null }]);
   expect(await noticesIn(ward.db)).toEqual([
-    { kind: "said", text: "Escalation 1 is closed: channel mail works again." },
     { kind: "opened", text: null },
+    { kind: "message", text: "Escalation 1 is closed: channel mail works again." },
   ]);
 });
 

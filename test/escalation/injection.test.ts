@@ -37,14 +37,14 @@ const matterOf = (evil: string): Details => ({
     notified_at: null,
     due_at: 0,
     acknowledged_by: null,
-    acknowledged_contact: null,
+    acknowledged_target: null,
     acknowledged_at: null,
     opened_at: 0,
     from_seq: 0,
     closed_at: null,
     closed_by: null,
   },
-  sources: [],
+  triggers: [],
   person: { address: "bob@customer.example", name: evil },
   subject: evil,
   said: [{ at: 0, who: "person", text: evil }],
@@ -102,7 +102,7 @@ describe("what a customer writes into a name, a subject or a message", () => {
   });
 
   it.each(evils)("is one value of the payload: %j", (evil) => {
-    const notice = { id: "n", contact: "c", kind: "opened", subject: "", text: null, reply: null } as const;
+    const notice = { id: "n", target: "c", kind: "opened", subject: "", text: null, reply: null } as const;
     const contact = { name: "Anna" } as Parameters<typeof webhookText>[2];
     const told = JSON.parse(webhookText(matterOf(evil), notice, contact, null)) as {
       text: string;

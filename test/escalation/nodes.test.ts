@@ -7,10 +7,10 @@ import { acknowledge, close } from "../../src/escalation/actions.ts";
 import { bindTargets, endNotifications } from "../../src/escalation/notify/rows.ts";
 import { notifyStage } from "../../src/escalation/notify/stage.ts";
 import { pollStage } from "../../src/escalation/poll/stage.ts";
-import { createEscalation, openEscalations } from "../../src/escalation/trigger/stage.ts";
+import { EscalationHandler, openEscalations } from "../../src/escalation/trigger/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
-import { openFor } from "../../src/pipeline/route/notices.ts";
+import { openFor } from "../../src/pipeline/route/held-notifications.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
@@ -61,11 +61,7 @@ async function told(q: Query, id: string, about: Partial<EscalationRow> = {}): P
   await q.run("UPDATE escalations SET due_at = NULL");
   const contact = { id: `to-${id}`, escalation: id, person: "dora", name: "Dora", way: "sms" } as const;
   await addTargets(q, [{ ...contact, address: number, channel: "c" }]);
-  await addNotification(
-    q,
-    { id: `n-${id}`, contact: contact.id, kind: "opened", subject: "", text: null },
-    0,
-  );
+  await addNotification(q, { id: `n-${id}`, target: contact.id, kind: "opened", subject: "", text: null }, 0);
 }
 
 /** What the customer wrote, on its way to another contact of escalation `e`. */
@@ -75,7 +71,7 @@ async function says(q: Query, id: string): Promise<void> {
   await draft(q, id, "k");
   const notice = {
     id: `n-${id}`,
-    contact: contact.id,
+    target: contact.id,
     kind: "customer",
     subject: "t",
     text: "Hello?",
@@ -143,7 +139,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     expect([begun, second.length]).toEqual([1, 0]);
     // The first one's end will say when the next one is.
     const [watch] = await one.read((q) =>
-      q.all<{ left: number }>("SELECT due_at - now_ms() AS left FROM watches"),
+      q.all<{ left: number }>("SELECT due_at - now_ms() AS left FROM polls"),
     );
     expect(watch?.left).toBeGreaterThan(5000);
   });
@@ -181,11 +177,11 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     await one.tx((q) => told(q, "e"));
     const tell = () => other.tx((q) => tells.run(q));
     await during(
-      async (q) => acknowledge(q, await readEscalation(q, "e"), { name: "olga", contact: null }, deps),
+      async (q) => acknowledge(q, await readEscalation(q, "e"), { name: "olga", target: null }, deps),
       tell,
     );
     await tell();
-    const notices = await one.read((q) => q.all("SELECT kind, reply, due_at FROM notices"));
+    const notices = await one.read((q) => q.all("SELECT kind, reply, due_at FROM notifications"));
     expect(notices).toEqual([{ kind: "opened", reply: null, due_at: null }]);
   });
 
@@ -202,7 +198,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
       sender: "verified",
     } as unknown as MessageEvent;
     const id = await one.tx((q) => storeEvent(q, "m"));
-    const hears = createEscalation(deps);
+    const hears = new EscalationHandler(deps);
     const heard = await during(
       async (q) => close(q, await readEscalation(q, "e"), "olga", deps),
       () => other.tx((q) => hears.routeReply(q, line, { id } as never, event)),
@@ -210,7 +206,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     expect(heard).toBe(true);
     expect(await one.read((q) => q.all("SELECT kind FROM replies"))).toEqual([]);
     const said = await one.read((q) =>
-      q.all<{ text: string }>("SELECT text FROM notices WHERE kind = 'said'"),
+      q.all<{ text: string }>("SELECT text FROM notifications WHERE kind = 'message'"),
     );
     expect(said).toEqual([{ text: expect.stringContaining("is closed") as string }]);
   });
@@ -228,7 +224,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     );
     await tell();
     const written = await one.read((q) =>
-      q.all("SELECT conversation FROM contacts WHERE conversation IS NOT NULL"),
+      q.all("SELECT conversation FROM notification_targets WHERE conversation IS NOT NULL"),
     );
     expect(written).toHaveLength(2);
     expect(
@@ -256,7 +252,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     const conversations = await one.read((q) =>
       q.all<{ id: string }>("SELECT id FROM conversations WHERE person = $1", number),
     );
-    const bound = await one.read((q) => q.all("SELECT conversation FROM contacts"));
+    const bound = await one.read((q) => q.all("SELECT conversation FROM notification_targets"));
     expect(bound).toEqual(conversations.map(({ id }) => ({ conversation: id })));
   });
 
@@ -335,9 +331,9 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
         await q.run("UPDATE drafts SET state = 'sending', attempts = 1 WHERE id = $1", draft);
       }
       await q.run("UPDATE replies SET state = 'composed'");
-      await acknowledge(q, await readEscalation(q, "e"), { name: "a", contact: "to-a" }, deps);
+      await acknowledge(q, await readEscalation(q, "e"), { name: "a", target: "to-a" }, deps);
     });
-    const hears = createEscalation(deps);
+    const hears = new EscalationHandler(deps);
     const fails = async (q: Query, id: string) => {
       await q.run("UPDATE drafts SET state = 'failed', open = 0 WHERE id = $1", id);
       const draft = { id, reply: `r${id}`, conversation: "k" } as DraftRow;

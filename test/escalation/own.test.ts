@@ -6,7 +6,8 @@ import { expect, it } from "vitest";
 import { endNotifications } from "../../src/escalation/notify/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { begin } from "../../src/pipeline/outbound.ts";
-import { insertNotice, openFor } from "../../src/pipeline/route/notices.ts";
+import { openFor } from "../../src/pipeline/route/held-notifications.ts";
+import { insertNotice } from "../../src/store/tables/drafts.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
 import { escalationsIn, raising, told } from "../support/escalation/policy.ts";
 import { type House, type HouseOptions, openHouse } from "../support/pipeline/pipeline.ts";
@@ -129,7 +130,7 @@ for (const { what, cause, reason, options, happens } of troubles) {
     const rows = await escalationsIn(house.db);
     expect(rows).toMatchObject([{ cause, state: "open" }]);
     expect(rows[0]?.reason).toMatch(reason);
-    expect(await house.db.read((q) => q.all("SELECT key FROM sources"))).toHaveLength(1);
+    expect(await house.db.read((q) => q.all("SELECT key FROM triggers"))).toHaveLength(1);
   });
 
   it.each([
@@ -138,7 +139,7 @@ for (const { what, cause, reason, options, happens } of troubles) {
   ])(`${what} raises nothing where %s`, async (_, line) => {
     const house = await openHouse({ ...options, line });
     await happens(house);
-    expect(await house.db.read((q) => q.all("SELECT key FROM sources"))).toEqual([]);
+    expect(await house.db.read((q) => q.all("SELECT key FROM triggers"))).toEqual([]);
     expect(await escalationsIn(house.db)).toEqual([]);
   });
 }
@@ -149,7 +150,7 @@ it("raises again when a question that was released fails again, in the escalatio
   await house.arrives({ text: "hello" });
   await house.releases();
   expect(await escalationsIn(house.db)).toHaveLength(1);
-  expect(await house.db.read((q) => q.all("SELECT key FROM sources"))).toHaveLength(2);
+  expect(await house.db.read((q) => q.all("SELECT key FROM triggers"))).toHaveLength(2);
 });
 
 it("does not believe a bounce that only names the person", async () => {
@@ -243,7 +244,7 @@ it.each(lost)("a notice raises nothing, but hastens the next step, when $how", a
     q.all("SELECT id, due_at <= now_ms() AS due FROM escalations ORDER BY number"),
   );
   expect(rows).toEqual([{ id, due: 1 }]);
-  expect(await house.db.read((q) => q.all("SELECT key FROM sources"))).toHaveLength(1);
+  expect(await house.db.read((q) => q.all("SELECT key FROM triggers"))).toHaveLength(1);
 });
 
 it("a notice that went out hastens nothing", async () => {

@@ -19,8 +19,8 @@ const send = async (link: string, form: Record<string, string> = { action: "ack"
   const answer = await fetch(link, { method: "POST", body: new URLSearchParams(form) });
   return { status: answer.status, text: await answer.text() };
 };
-const state = "SELECT state, acknowledged_by, acknowledged_contact FROM escalations";
-const untouched = [{ state: "open", acknowledged_by: null, acknowledged_contact: null }];
+const state = "SELECT state, acknowledged_by, acknowledged_target FROM escalations";
+const untouched = [{ state: "open", acknowledged_by: null, acknowledged_target: null }];
 const kept = ["content-security-policy", "referrer-policy", "x-robots-tag", "cache-control", "content-type"];
 const hostile = "Where is it?\n<script>alert(1)</script>\u202e <img src=x onerror=alert(2)>";
 
@@ -31,7 +31,7 @@ describe("opening a link", () => {
       await turn(q, "t", "k");
       await q.run("UPDATE turns SET question = $1 WHERE id = 't'", hostile);
       await addNotifications(q, [
-        { id: "n", contact: `contact-${token}`, kind: "opened", subject: "", text: null, inMs: 0 },
+        { id: "n", target: `contact-${token}`, kind: "opened", subject: "", text: null, inMs: 0 },
       ]);
     });
     for (const method of ["GET", "GET", "HEAD"]) {
@@ -124,7 +124,7 @@ describe("opening a link", () => {
     const { door, link } = await open();
     await door.db.tx((q) =>
       q.run(
-        "UPDATE escalations SET state = 'acknowledged', acknowledged_by = 'Emil', acknowledged_contact = 'x'",
+        "UPDATE escalations SET state = 'acknowledged', acknowledged_by = 'Emil', acknowledged_target = 'x'",
       ),
     );
     const taken = await (await fetch(link)).text();
@@ -154,7 +154,7 @@ describe("a form of the page", () => {
       expect(text).toMatch(/It is yours\..*answer the mail/s);
     }
     expect(await door.rows(state)).toEqual([
-      { state: "acknowledged", acknowledged_by: "Dora Dahl", acknowledged_contact: `contact-${token}` },
+      { state: "acknowledged", acknowledged_by: "Dora Dahl", acknowledged_target: `contact-${token}` },
     ]);
     expect(door.logged.filter(({ message }) => message === "escalation acknowledged")).toHaveLength(1);
     expect(await (await fetch(link)).text()).not.toContain(">Acknowledge</button>");
@@ -172,7 +172,7 @@ describe("a form of the page", () => {
     const note = { action: "note", text: "She called.\r\n<b>Twice.</b>" };
     await send(link, note);
     expect((await send(link, note)).text).toContain("Dora Dahl: She called.\n&lt;b&gt;Twice.&lt;/b&gt;");
-    expect(await door.rows("SELECT detail FROM sources WHERE source = 'note'")).toHaveLength(1);
+    expect(await door.rows("SELECT detail FROM triggers WHERE source = 'note'")).toHaveLength(1);
     expect((await send(link, { action: "note", text: " \r\n" })).status).toBe(409);
   });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createAgentClient } from "../../src/agent/index.ts";
 import type { Policy } from "../../src/domain/policy.ts";
-import { createRegistering } from "../../src/escalation/platform-webhook/registration.ts";
+import { WebhookRegistrations } from "../../src/escalation/platform-webhook/registration.ts";
 import { beginRegistration, signingSecretsOf } from "../../src/escalation/platform-webhook/rows.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
@@ -109,7 +109,7 @@ async function bridge(platform: Platform, given: Given = {}) {
     settings: () => (now.agentId === null ? null : ({ agentId: now.agentId } as never)),
     problem: () => null,
   };
-  const registering = createRegistering({
+  const registering = new WebhookRegistrations({
     timing: standardTiming,
     db,
     policy: () => (rounds++, now.policy),
@@ -142,7 +142,9 @@ async function bridge(platform: Platform, given: Given = {}) {
     },
     registrations: () =>
       db.read((q) =>
-        q.all<{ url: string; platform_id: string | null }>("SELECT url, platform_id FROM registrations"),
+        q.all<{ url: string; platform_id: string | null }>(
+          "SELECT url, platform_id FROM webhook_registrations",
+        ),
       ),
   };
 }
@@ -229,7 +231,7 @@ describe("an unknown outcome", () => {
     const one = await bridge(platform);
     await one.round();
     await one.stop();
-    await one.db.tx((q) => q.run("UPDATE registrations SET platform_id = NULL, secret = NULL"));
+    await one.db.tx((q) => q.run("UPDATE webhook_registrations SET platform_id = NULL, secret = NULL"));
     const next = await bridge(platform, { db: one.db });
     one.clock.forward(60_000);
     await next.round();
@@ -253,7 +255,7 @@ it("says that it failed, and asks again", async () => {
   const one = await bridge(platform, { policy: null });
   for (const fault of [status(400), status(403), status(429, { "retry-after": "1" }), status(409)]) {
     await one.stop();
-    await one.db.tx((q) => q.run("DELETE FROM registrations"));
+    await one.db.tx((q) => q.run("DELETE FROM webhook_registrations"));
     platform.hooks.length = 0;
     platform.state.fault = fault;
     const next = await bridge(platform, { db: one.db });

@@ -16,7 +16,7 @@ describe("who is let in", () => {
     for (const policy of [null, policyOf({ platformWebhook: null })]) {
       const door = await openFrontDoor(policy);
       expect((await door.post("agent/escalation", "{}")).status).toBe(404);
-      expect(await door.rows("SELECT id FROM intakes")).toEqual([]);
+      expect(await door.rows("SELECT id FROM platform_webhooks")).toEqual([]);
     }
   });
 
@@ -44,7 +44,7 @@ describe("who is let in", () => {
       );
     const get = await fetch(`${door.url}/platform/agent/escalation`, { headers: withKey });
     expect([get.status, get.headers.get("allow")]).toEqual([405, "POST"]);
-    expect(await door.rows("SELECT kind FROM intakes ORDER BY kind")).toEqual([
+    expect(await door.rows("SELECT kind FROM platform_webhooks ORDER BY kind")).toEqual([
       { kind: "escalation" },
       { kind: "message" },
     ]);
@@ -66,7 +66,7 @@ describe("who is let in", () => {
       duplex: "half",
     });
     expect(answer.status).toBe(413);
-    expect(await door.rows("SELECT id FROM intakes")).toHaveLength(1);
+    expect(await door.rows("SELECT id FROM platform_webhooks")).toHaveLength(1);
   });
 
   it("only deliveries with a valid signature when signing secrets are configured (review 14)", async () => {
@@ -110,7 +110,7 @@ describe("who is let in", () => {
     const own = `whsec_${Buffer.alloc(24, 3).toString("base64")}`;
     await door.db.tx((q) =>
       q.run(
-        "INSERT INTO registrations (agent, trigger_name, url, digest, secret, asked_at) VALUES ('agent', 'each_message', 'u', 'd', $1, 0)",
+        "INSERT INTO webhook_registrations (agent, trigger_name, url, digest, secret, requested_at) VALUES ('agent', 'each_message', 'u', 'd', $1, 0)",
         own,
       ),
     );
@@ -151,12 +151,12 @@ describe("what becomes of it", () => {
     });
     await door.db.tx((q) => q.run("UPDATE escalations SET state = 'closed', closed_at = 1"));
     await Promise.all([1, 2, 3].map(() => door.post("agent/escalation", body, headers)));
-    expect(await door.rows("SELECT key, source FROM sources")).toEqual([
+    expect(await door.rows("SELECT key, source FROM triggers")).toEqual([
       { key: "webhook:agent:msg_7", source: "webhook" },
     ]);
-    expect(await door.rows("SELECT state FROM intakes")).toEqual([{ state: "done" }]);
+    expect(await door.rows("SELECT state FROM platform_webhooks")).toEqual([{ state: "done" }]);
     expect(await door.rows("SELECT state FROM escalations")).toEqual([{ state: "closed" }]);
-    expect(await door.rows("SELECT conversation FROM watches WHERE due_at <= now_ms()")).toEqual([
+    expect(await door.rows("SELECT conversation FROM polls WHERE due_at <= now_ms()")).toEqual([
       { conversation: "k" },
     ]);
   });
@@ -168,7 +168,7 @@ describe("what becomes of it", () => {
     await door.post("agent/escalation", '{"conversationId":"platform-1"}');
     await door.post("agent/escalation", '{"conversationId":"platform-1","topic":"other"}');
     expect(await door.rows(escalations)).toHaveLength(1);
-    expect(await door.rows("SELECT source FROM sources")).toEqual([
+    expect(await door.rows("SELECT source FROM triggers")).toEqual([
       { source: "webhook" },
       { source: "webhook" },
     ]);
@@ -181,11 +181,11 @@ describe("what becomes of it", () => {
     await door.post("agent/escalation", body);
     await door.db.tx((q) => q.run("UPDATE escalations SET state = 'closed', closed_at = now_ms()"));
     await door.post("agent/escalation", body);
-    expect(await door.rows("SELECT key FROM sources")).toHaveLength(1);
+    expect(await door.rows("SELECT key FROM triggers")).toHaveLength(1);
     door.forward(3_600_001);
     await door.post("agent/escalation", body);
-    expect(await door.rows("SELECT key FROM sources")).toHaveLength(2);
-    expect(await door.rows("SELECT id FROM intakes")).toHaveLength(1);
+    expect(await door.rows("SELECT key FROM triggers")).toHaveLength(2);
+    expect(await door.rows("SELECT id FROM platform_webhooks")).toHaveLength(1);
     expect(
       await door.rows("SELECT topic FROM escalations"),
       "the person has written nothing since",
@@ -196,8 +196,10 @@ describe("what becomes of it", () => {
     const door = await openFrontDoor();
     await door.bound("k", "platform-1");
     await door.post("agent/message", '{"conversationId":"platform-1","message":"secret words"}');
-    expect(await door.rows("SELECT conversation FROM watches WHERE due_at <= now_ms()")).toHaveLength(1);
-    expect(await door.rows("SELECT state, body FROM intakes")).toEqual([{ state: "done", body: "" }]);
+    expect(await door.rows("SELECT conversation FROM polls WHERE due_at <= now_ms()")).toHaveLength(1);
+    expect(await door.rows("SELECT state, body FROM platform_webhooks")).toEqual([
+      { state: "done", body: "" },
+    ]);
     expect(await door.rows(escalations)).toEqual([]);
   });
 
@@ -207,7 +209,7 @@ describe("what becomes of it", () => {
     await door.post("agent/escalation", '{"conversationId":"platform-1"}');
     await door.post("agent/escalation", "{}");
     expect(await door.rows(escalations)).toEqual([]);
-    expect(await door.rows("SELECT due_at FROM intakes WHERE due_at IS NOT NULL")).toEqual([]);
+    expect(await door.rows("SELECT due_at FROM platform_webhooks WHERE due_at IS NOT NULL")).toEqual([]);
   });
 
   it("waits for a conversation that is not bound yet", async () => {
@@ -223,7 +225,7 @@ describe("what becomes of it", () => {
     door.forward(15_000);
     await door.scheduler.sweep();
     expect(await door.rows(escalations)).toMatchObject([{ about: "conversation:k", topic: "refund" }]);
-    expect(await door.rows("SELECT state FROM intakes")).toEqual([{ state: "done" }]);
+    expect(await door.rows("SELECT state FROM platform_webhooks")).toEqual([{ state: "done" }]);
   });
 
   it("is never lost: what nobody knows becomes an escalation about the agent, with all that was said", async () => {
@@ -256,7 +258,10 @@ describe("what becomes of it", () => {
           "the platform has escalated a conversation it does not name, which is not known here; message: who is there?",
       }),
     ]);
-    expect(await door.rows("SELECT state FROM intakes")).toEqual([{ state: "lost" }, { state: "lost" }]);
+    expect(await door.rows("SELECT state FROM platform_webhooks")).toEqual([
+      { state: "lost" },
+      { state: "lost" },
+    ]);
   });
 
   it("forgets a message in a conversation that is none of ours", async () => {
@@ -264,7 +269,9 @@ describe("what becomes of it", () => {
     await door.post("agent/message", '{"conversationId":"platform-4"}');
     door.forward(60_000);
     await door.scheduler.sweep();
-    expect(await door.rows("SELECT state, due_at FROM intakes")).toEqual([{ state: "done", due_at: null }]);
+    expect(await door.rows("SELECT state, due_at FROM platform_webhooks")).toEqual([
+      { state: "done", due_at: null },
+    ]);
     expect(await door.rows(escalations)).toEqual([]);
   });
 
@@ -278,11 +285,11 @@ describe("what becomes of it", () => {
     expect((await send()).status).toBe(503);
     full = false;
     await door.bound("k", "platform-5");
-    await door.db.tx((q) => q.run("ALTER TABLE sources RENAME TO elsewhere"));
+    await door.db.tx((q) => q.run("ALTER TABLE triggers RENAME TO elsewhere"));
     expect((await send()).status).toBe(200);
-    expect(await door.rows("SELECT state FROM intakes")).toEqual([{ state: "stored" }]);
+    expect(await door.rows("SELECT state FROM platform_webhooks")).toEqual([{ state: "stored" }]);
     expect(await door.rows(escalations), "a step that failed leaves nothing").toEqual([]);
-    await door.db.tx((q) => q.run("ALTER TABLE elsewhere RENAME TO sources"));
+    await door.db.tx((q) => q.run("ALTER TABLE elsewhere RENAME TO triggers"));
     door.forward(15_000);
     await door.scheduler.sweep();
     expect(await door.rows(escalations)).toMatchObject([{ about: "conversation:k" }]);

@@ -141,9 +141,9 @@ it.concurrent("who waits for a text gets it from the number that carries texts n
   });
   expect(await desk.textTo(dora.sms)).toContain("Escalation 1:");
   await desk.app().scheduler.sweep();
-  expect(await desk.rows("SELECT kind FROM notices ORDER BY id")).toEqual([
+  expect(await desk.rows("SELECT kind FROM notifications ORDER BY id")).toEqual([
     { kind: "opened" },
-    { kind: "again" },
+    { kind: "reminder" },
   ]);
   expect(desk.textsTo(dora.sms)).toHaveLength(1);
 });

@@ -18,7 +18,7 @@ import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 
 const candidate = (number: number, over: Partial<Candidate["row"]> = {}): Candidate => ({
-  contact: { id: `to-${number}`, escalation: `e${number}`, name: "Dora", address: "d@example.org" } as never,
+  target: { id: `to-${number}`, escalation: `e${number}`, name: "Dora", address: "d@example.org" } as never,
   row: { id: `e${number}`, number, state: "open", channel: "c", conversation: "k", ...over } as never,
 });
 const customer = { id: "k", channel: "c", person: "p", session: null } as Customer;
@@ -139,8 +139,8 @@ describe("the sender", () => {
   });
 
   it("has one candidate for each escalation, the first", () => {
-    const all = [candidate(1), candidate(2), { ...candidate(1), contact: { id: "other" } as never }];
-    expect(perEscalation(all).map(({ contact }) => contact.id)).toEqual(["to-1", "to-2"]);
+    const all = [candidate(1), candidate(2), { ...candidate(1), target: { id: "other" } as never }];
+    expect(perEscalation(all).map(({ target }) => target.id)).toEqual(["to-1", "to-2"]);
   });
 
   it("may mean another responder's escalation only on channels with one conversation per person", () => {

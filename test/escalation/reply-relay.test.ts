@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import { detailsOf } from "../../src/escalation/notify/rows.ts";
-import { carriesNotice, longText } from "../../src/escalation/notify/text.ts";
+import { longText, quotesNotification } from "../../src/escalation/notify/text.ts";
 import { newId } from "../../src/ops/clock.ts";
 import { insertReply } from "../../src/store/tables/drafts.ts";
 import { escalationByNumber } from "../../src/store/tables/escalations.ts";
@@ -184,7 +184,7 @@ it.concurrent("says that more was said than it tells", async ({ onTestFinished }
   );
   expect(cut).not.toContain("A refund, please");
   const heading = (text = "") => /^What was said.*$/m.exec(text)?.[0] ?? "";
-  expect([heading(whole), heading(cut)].map(carriesNotice)).toEqual([true, true]);
+  expect([heading(whole), heading(cut)].map(quotesNotification)).toEqual([true, true]);
 });
 
 it.concurrent("an answer that ends it calls nobody again, whatever it was about", async ({
@@ -219,11 +219,11 @@ it.concurrent("a conversation that is manual from its first word is looked at", 
   await desk.quiet();
   await desk.setMode(anna, "manual");
   // Whatever was known of it was forgotten with the day.
-  await desk.app().scheduler.commit((q) => q.run("DELETE FROM watches"));
+  await desk.app().scheduler.commit((q) => q.run("DELETE FROM polls"));
   await desk.text("Are you there?");
   await desk.escalated("open");
   await desk.quiet();
-  expect(await desk.rows("SELECT mode FROM watches")).toEqual([{ mode: "manual" }]);
+  expect(await desk.rows("SELECT mode FROM polls")).toEqual([{ mode: "manual" }]);
   await desk.sayManually(anna, "I am.");
   await desk.look(anna);
   expect(await desk.textTo(anna, 1)).toBe("I am.");

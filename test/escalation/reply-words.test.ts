@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { readInstructions } from "../../src/domain/instructions.ts";
-import { carriesNotice, customerQuote, longText, shortText } from "../../src/escalation/notify/text.ts";
+import { customerQuote, longText, quotesNotification, shortText } from "../../src/escalation/notify/text.ts";
 
 describe("commands", () => {
   it.each(["# note He lies", "#note: He lies", "  #NOTE He lies"])("%j is a note", (text) =>
@@ -89,14 +89,14 @@ describe("our own notice in an answer", () => {
   } as never;
   const person = { address: "anna@customer.example", name: "Anna" };
   const said = [{ at: 0, who: "person", text: "I want a refund" }] as const;
-  const matter = { row, sources: [], person, subject: "My lamp", said };
+  const matter = { row, triggers: [], person, subject: "My lamp", said };
   const link = "https://b.example/escalations/abcdefghijklmnopqrstuvwxyz";
 
   it("is seen, quoted or not, in whole or in its telling parts", () => {
     const mail = longText(matter, link, false);
     const quoted = mail.replace(/^/gm, "> ");
     for (const text of [mail, quoted, `Hello\n\n${mail}`, shortText(matter, link, false), `look: ${link}`])
-      expect(carriesNotice(text)).toBe(true);
+      expect(quotesNotification(text)).toBe(true);
   });
 
   it("is not seen in people's words", () => {
@@ -106,7 +106,7 @@ describe("our own notice in an answer", () => {
       "Number: 12",
       "See /escalations/list",
     ])
-      expect(carriesNotice(text)).toBe(false);
+      expect(quotesNotification(text)).toBe(false);
   });
 
   it("a customer's own marks are none in the transcript", () => {
@@ -127,7 +127,7 @@ describe("our own notice in an answer", () => {
     const said = [{ at: 0, who: "person", text: "Pay me", other: "carol@x.example" }] as const;
     const matter = {
       row,
-      sources: [],
+      triggers: [],
       person: { address: "bob@x.example", name: "Bob" },
       subject: null,
       said,
@@ -148,7 +148,7 @@ describe("our own notice in an answer", () => {
     };
     const person = { address: "bob@x.example", name: "\u202eBob\u2066" };
     const said = [{ at: 0, who: "person", text: "a\vb\u2028c\u0085d" }] as const;
-    const text = longText({ row, sources: [], person, subject: null, said } as never, null, false);
+    const text = longText({ row, triggers: [], person, subject: null, said } as never, null, false);
     expect(text).toContain("Customer: Bob, bob@x.example");
     expect(text).toContain("> a\n> b\n> c\n> d");
   });

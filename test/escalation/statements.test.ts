@@ -8,7 +8,7 @@ import { notifyStage } from "../../src/escalation/notify/stage.ts";
 import { insertPlatformWebhook } from "../../src/escalation/platform-webhook/rows.ts";
 import { platformWebhookStage } from "../../src/escalation/platform-webhook/stage.ts";
 import { pollStage } from "../../src/escalation/poll/stage.ts";
-import { createEscalation } from "../../src/escalation/trigger/stage.ts";
+import { EscalationHandler } from "../../src/escalation/trigger/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
@@ -85,7 +85,7 @@ async function notified(line: ChannelRuntime): Promise<Database> {
       await conversation(q, `to-${id}`);
       await q.run("INSERT INTO participants (conversation, address) VALUES ($1, $2)", `to-${id}`, address);
       await bindTargets(q, [id], `to-${id}`);
-      await addNotification(q, { id: `n${n}`, contact: id, kind: "opened", subject: "", text: null }, 0);
+      await addNotification(q, { id: `n${n}`, target: id, kind: "opened", subject: "", text: null }, 0);
       await draft(q, `d${n}`, `to-${id}`);
       await endNotifications(q, [`n${n}`], `rd${n}`);
       await cite(q, "c", `notification-${n}`, `to-${id}`, `d${n}`);
@@ -108,7 +108,7 @@ async function replies(line: ChannelRuntime, text: string): Promise<string[]> {
     thread: { answers: line === texts ? [] : ["notification-0", "earlier"] },
     sender: "verified",
   } as unknown as MessageEvent;
-  const escalation = createEscalation({
+  const escalation = new EscalationHandler({
     timing: standardTiming,
     policy: () => policy,
     lines: () => new Map([["c", line]]),
@@ -218,7 +218,7 @@ async function asked(): Promise<Database> {
 }
 
 async function answered(db: Database, text: string, replyId: string): Promise<string[]> {
-  const escalation = createEscalation({ ...deps, lines });
+  const escalation = new EscalationHandler({ ...deps, lines });
   return statements(db, async (q) =>
     escalation.answered(
       q,

@@ -175,7 +175,7 @@ describe("a poll", () => {
     address: null,
     subject: null,
   } as Customer;
-  const row: PollRow = { conversation: "k", channel: "c", mode: "ai", mark: "q", position: 1, looks: 0 };
+  const row: PollRow = { conversation: "k", channel: "c", mode: "ai", mark: "q", position: 1, failures: 0 };
   const facts: PollFacts = { known: new Set(["q"]), turns: [], customer, quiet: 0, escalation: null };
   const line = { channel: "c", agent: "a", traits: { platform: "email" }, settings: () => null } as never;
   const read = (over: Partial<PlatformMessages> = {}): PlatformMessages => ({

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import type { PlatformMessage } from "../../src/agent/calls.ts";
 import { planPoll } from "../../src/escalation/poll/decide.ts";
 import { loadPollFacts } from "../../src/escalation/poll/rows.ts";
-import { openFor } from "../../src/pipeline/route/notices.ts";
+import { openFor } from "../../src/pipeline/route/held-notifications.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { addTargets, dueNotifications } from "../../src/store/tables/responders.ts";
 import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
@@ -35,7 +35,7 @@ it.each([
         await endAttempt(q, "t", end, null);
       }
       await concludeTurn(q, "t", { state: "answered", open: 0, questionId: "known" });
-      const watch = { conversation, channel: "c", mode: "manual", mark: null, position: 0, looks: 0 };
+      const watch = { conversation, channel: "c", mode: "manual", mark: null, position: 0, failures: 0 };
       const said = [
         human("known", "On its way."),
         human("first", "On its way."),
@@ -58,11 +58,11 @@ it("what was to be said an hour later is due when the clock is put back a day", 
     await insertEscalation(q, { ...row, cause: "held", topic: null, reason: "r" });
     const person = { person: "dora", name: "Dora", way: "email", address: "d@people.example" } as const;
     await addTargets(q, [{ id: "k", escalation: "e", channel: "c", ...person }]);
-    await addNotification(q, { id: "n", contact: "k", kind: "opened", subject: "", text: null }, 3_600_000);
+    await addNotification(q, { id: "n", target: "k", kind: "opened", subject: "", text: null }, 3_600_000);
   });
   expect(await due()).toEqual([]);
   await house.db.tx((q) =>
-    q.run("UPDATE notices SET made_at = made_at + 86400000, due_at = due_at + 86400000"),
+    q.run("UPDATE notifications SET made_at = made_at + 86400000, due_at = due_at + 86400000"),
   );
   expect(await due()).toMatchObject([{ id: "n" }]);
 });

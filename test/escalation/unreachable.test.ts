@@ -54,7 +54,7 @@ it.concurrent("a person's answer reaches the customer before the platform has th
   expect(await desk.textTo(anna)).toBe("On its way.");
   await desk.quiet();
   expect(await desk.transcript(anna)).toEqual(["manual_assistant: On its way."]);
-  expect(await desk.rows("SELECT mode FROM watches")).toEqual([{ mode: "manual" }]);
+  expect(await desk.rows("SELECT mode FROM polls")).toEqual([{ mode: "manual" }]);
   await desk.look(anna);
   await desk.quiet();
   expect(desk.textsTo(anna)).toEqual(["On its way."]);
@@ -83,14 +83,14 @@ it.concurrent("mode ai ends nothing that the platform knows nothing of", async (
   await desk.text("Hello");
   await desk.textTo(anna);
   await desk.quiet();
-  await desk.app().scheduler.commit((q) => q.run("UPDATE watches SET mode = 'manual'"));
+  await desk.app().scheduler.commit((q) => q.run("UPDATE polls SET mode = 'manual'"));
   desk.api.fault({ code: 21211 }, { times: 1 });
   await desk.text("Where is my lamp?");
   await desk.textTo(dora.sms);
   await desk.quiet();
   await desk.look(anna);
   await desk.quiet();
-  expect(await desk.rows("SELECT mode FROM watches")).toEqual([{ mode: "ai" }]);
+  expect(await desk.rows("SELECT mode FROM polls")).toEqual([{ mode: "ai" }]);
   expect((await desk.escalations()).map(({ state, cause }) => [state, cause])).toEqual([
     ["open", "turn-failed"],
   ]);

@@ -88,11 +88,11 @@ describe("a look at a large conversation (review 4)", () => {
     const { platform, look, db, logged } = await watched();
     platform.mode = "manual";
     platform.faults.look = refusing(500);
-    expect(await look()).toMatchObject({ mode: "manual", mark: null, looks: 1 });
+    expect(await look()).toMatchObject({ mode: "manual", mark: null, failures: 1 });
     expect(await escalationsIn(db)).toMatchObject([{ state: "open", cause: "topic" }]);
     expect(logged).toContain("reading the platform's messages failed; its mode was read");
     platform.mode = "ai";
-    expect(await look()).toMatchObject({ mode: "ai", looks: 2 });
+    expect(await look()).toMatchObject({ mode: "ai", failures: 2 });
     expect(await escalationsIn(db)).toMatchObject([{ state: "closed" }]);
   });
 
@@ -102,7 +102,12 @@ describe("a look at a large conversation (review 4)", () => {
       messages.push(messageRecord(`large-${n}`, "assistant", "x".repeat(1_000_000)));
     human("last");
     platform.mode = "manual";
-    expect(await look()).toMatchObject({ mode: "manual", mark: "last", position: messages.length, looks: 0 });
+    expect(await look()).toMatchObject({
+      mode: "manual",
+      mark: "last",
+      position: messages.length,
+      failures: 0,
+    });
     expect(await delivered()).toEqual(["last"]);
     expect(await escalationsIn(db)).toMatchObject([{ cause: "topic" }]);
   });
@@ -112,7 +117,7 @@ describe("a look at a large conversation (review 4)", () => {
     human("before");
     human("huge", 30_000_000);
     human("after");
-    expect(await look()).toMatchObject({ mark: "after", looks: 0 });
+    expect(await look()).toMatchObject({ mark: "after", failures: 0 });
     expect(await delivered()).toEqual(["before", "after"]);
     expect(logged).toContain("platform messages skipped: too large to be read");
   });
@@ -130,11 +135,11 @@ describe("a look at a large conversation (review 4)", () => {
     for (let n = 0; n < 200; n++) human(`word-${n}`);
     failing = "3";
     const half = await look();
-    expect(half).toMatchObject({ mark: messages[127]?.id, position: 128, looks: 1 });
+    expect(half).toMatchObject({ mark: messages[127]?.id, position: 128, failures: 1 });
     expect(await delivered()).toEqual(messages.slice(2, 128).map(({ id }) => id));
     failing = "none";
     asked = [];
-    expect(await look()).toMatchObject({ mark: "word-199", position: 202, looks: 0 });
+    expect(await look()).toMatchObject({ mark: "word-199", position: 202, failures: 0 });
     expect(asked).toEqual(["2", "3", "4"]);
     expect(await delivered()).toEqual(messages.slice(2).map(({ id }) => id));
     await look();
@@ -147,9 +152,9 @@ describe("a look at a large conversation (review 4)", () => {
     human("mine");
     platform.faults.look = (request) =>
       request.query.get("page") === "2" ? request.answer(500, null) : request.answer(200, paged(request));
-    expect(await look()).toMatchObject({ mark: null, position: 0, looks: 1 });
+    expect(await look()).toMatchObject({ mark: null, position: 0, failures: 1 });
     platform.faults.look = (request) => request.answer(200, paged(request));
-    expect(await look()).toMatchObject({ mark: "mine", looks: 0 });
+    expect(await look()).toMatchObject({ mark: "mine", failures: 0 });
     expect(await delivered()).toEqual(["mine"]);
     expect(await db.read((q) => q.all("SELECT 1 FROM replies WHERE text = 'Earlier'"))).toEqual([]);
   });
@@ -161,8 +166,8 @@ describe("a look at a large conversation (review 4)", () => {
     await look();
     messages.splice(100, 52);
     human("new");
-    expect(await look()).toMatchObject({ position: 0, looks: 1 });
-    expect(await look()).toMatchObject({ mark: "new", position: 101, looks: 0 });
+    expect(await look()).toMatchObject({ position: 0, failures: 1 });
+    expect(await look()).toMatchObject({ mark: "new", position: 101, failures: 0 });
     expect((await delivered()).at(-1)).toBe("new");
     expect(await delivered()).toHaveLength(151);
   });

@@ -130,7 +130,7 @@ export const matterWith = (text: string): Details => ({
     conversation: "k",
     state: "open",
   } as Details["row"],
-  sources: [],
+  triggers: [],
   person: { address: text, name: text },
   subject: text,
   said: [{ at: 0, who: "person", text, other: text }],

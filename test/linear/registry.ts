@@ -105,7 +105,7 @@ export const cases: Cases = {
     pageOf: (f, text) =>
       f(
         {
-          contact: { id: "c", way: "email" },
+          target: { id: "c", way: "email" },
           details: matterWith(text),
           notifications: [],
           whyNotReplied: null,
@@ -117,9 +117,9 @@ export const cases: Cases = {
   },
   "src/escalation/notify/text.ts": {
     notificationText: (f, text) => {
-      const due = { contact: { way: "email", name: text }, row: { number: 1 } };
+      const due = { target: { way: "email", name: text }, row: { number: 1 } };
       const group = (kind: string, said: string | null) => [
-        { ...due, notice: { kind, text: said, subject: "" } },
+        { ...due, notification: { kind, text: said, subject: "" } },
       ];
       const details = [matterWith(text)];
       return [
@@ -128,7 +128,7 @@ export const cases: Cases = {
         f([...group("acknowledged", null), ...group("acknowledged", null)], details, null, false),
       ];
     },
-    webhookText: (f, text) => f(matterWith(text), { kind: "said", text }, { name: text }, null),
+    webhookText: (f, text) => f(matterWith(text), { kind: "message", text }, { name: text }, null),
     subjectOf: (f, text) => f(matterWith(text)),
     numberIn: one,
     shortText: ofMatter,
@@ -136,7 +136,7 @@ export const cases: Cases = {
     acknowledgedText: (f, text) => f(matterWith(text).row, text),
     customerText: (f, text) => f(matterWith(text).row, text, text),
     customerQuote: one,
-    carriesNotice: one,
+    quotesNotification: one,
   },
   "adapters/sms/text/plain.ts": {
     clean: one,

@@ -23,7 +23,7 @@ const turn = (over: Partial<TurnRow> = {}): TurnRow => ({
   context: null,
   address: "{}",
   attempts: 0,
-  looks: 0,
+  lookups: 0,
   event: 1,
   trace: "m1",
   session: null,
@@ -91,7 +91,7 @@ describe("after a lookup", () => {
   const why = { early: "not there yet", final: "the question never arrived" };
 
   it("waits for the settle time before it believes that nothing was stored", () => {
-    const early = afterAbsence(turn({ over_ago: 4000, looks: 9 }), 10_000, why);
+    const early = afterAbsence(turn({ over_ago: 4000, lookups: 9 }), 10_000, why);
     expect(early).toMatchObject({ kind: "unknown", reason: "not there yet", delay: 6010 });
     const late = afterAbsence(turn({ over_ago: 10_000, attempts: 1 }), 10_000, why);
     expect(late).toMatchObject({ kind: "retry", outcome: "refused", delay: 1000 });
@@ -104,7 +104,7 @@ describe("after a lookup", () => {
   });
 
   it("repeats a failed lookup until the lifetime is over", () => {
-    const retried = afterFailedLookup(turn({ looks: 1 }), { kind: "deferred", reason: "503" });
+    const retried = afterFailedLookup(turn({ lookups: 1 }), { kind: "deferred", reason: "503" });
     expect(retried).toMatchObject({ kind: "unknown", delay: 5000, penalty: 0 });
     const limited = { kind: "deferred", reason: "429", limited: true, retryAfterMs: 30_000 } as const;
     expect(afterFailedLookup(turn(), limited)).toMatchObject({ delay: 30_000, penalty: 30_000 });

@@ -150,7 +150,7 @@ describe("backoff of a phone number (review 19)", () => {
     const state = { says: unreachable as SendOutcome | null };
     const house = await openDesk(state);
     await house.says("first");
-    await house.db.tx((q) => q.run("UPDATE pauses SET probe = 'gone', until = now_ms() + 75000"));
+    await house.db.tx((q) => q.run("UPDATE send_pauses SET probe = 'gone', until = now_ms() + 75000"));
     state.says = null;
     const next = await house.reborn();
     await next.settles();

@@ -82,7 +82,7 @@ describe("the outcome of an attempt", () => {
     [{ ...later, retryAfterMs: 5 }, {}, {}, { change: { state: "queued", dueInMs: 1000 } }],
     [{ ...later, scope: "channel" }, {}, {}, { change: { state: "queued", open: 1, reason: "later" } }],
     [later, { trying_for: 4 * days }, {}, { change: { state: "failed", reason: "given up: later" } }],
-    [unknown, {}, {}, { change: { state: "unknown", open: 1, dueInMs: 500, settleForMs: 60_000 } }],
+    [unknown, {}, {}, { change: { state: "unknown", open: 1, dueInMs: 500, reconcileForMs: 60_000 } }],
   ])("%o of %o under %o", (outcome, over, policy, ending) => {
     expect(endingOf(outcome, { ...draft, ...over }, rules(policy), "mail", exactly)).toMatchObject(ending);
   });
@@ -94,14 +94,14 @@ describe("pauses", () => {
     cause: "unreachable",
     failures: 2,
     remaining: 5000,
-    told: 0,
+    by_provider: 0,
     probe: null,
     reason: "away",
     ...over,
   });
   const failed: SendOutcome = { kind: "deferred", reason: "away", scope: "channel" };
-  const begun = (failures: number, forMs: number, told = false) => [
-    { kind: "begin", sender: wholeChannel, failures, forMs, told },
+  const begun = (failures: number, forMs: number, by_provider = false) => [
+    { kind: "begin", sender: wholeChannel, failures, forMs, by_provider },
   ];
   const ended = [{ kind: "end", sender: wholeChannel }];
   it.each<[string, Pause[], SendOutcome, object[]]>([
@@ -115,7 +115,7 @@ describe("pauses", () => {
       begun(2, 9000, true),
     ],
     ["ends with a success", [pause()], sent, ended],
-    ["does not end with a success before the provider's time", [pause({ told: 1 })], sent, []],
+    ["does not end with a success before the provider's time", [pause({ by_provider: 1 })], sent, []],
     ["continues after a probe of unknown outcome", [pause({ probe: "d" })], unknown, begun(2, 10_000)],
     ["of another sender is not concerned", [pause({ sender: "+1" })], sent, []],
     ["is not begun by a failure of the draft alone", [], { kind: "deferred", reason: "greylisted" }, []],
@@ -133,8 +133,8 @@ describe("a finding about an unknown draft", () => {
     [found, 0, 1000, {}, { state: "sent", open: 0, externalId: "x" }],
     [found, 9, -1, { on_unknown: "drop" }, { state: "sent", open: 0, externalId: "x" }],
     [{ kind: "not-sent" }, 0, -1, { on_unknown: "drop" }, { state: "queued", open: 1 }],
-    [{ kind: "unsure" }, 0, null, {}, { state: "unknown", open: 1, dueInMs: 500, looks: 1 }],
-    [{ kind: "unsure" }, 3, 60_000, {}, { state: "unknown", open: 1, dueInMs: 15_000, looks: 4 }],
+    [{ kind: "unsure" }, 0, null, {}, { state: "unknown", open: 1, dueInMs: 500, lookups: 1 }],
+    [{ kind: "unsure" }, 3, 60_000, {}, { state: "unknown", open: 1, dueInMs: 15_000, lookups: 4 }],
     [{ kind: "unsure" }, 3, 700, {}, { state: "unknown", open: 1, dueInMs: 700 }],
     [{ kind: "unsure", lookAgainAfterMs: 9 }, 3, 700, {}, { state: "unknown", dueInMs: 500 }],
     [{ kind: "unsure", lookAgainAfterMs: 9 }, 3, 0, { on_unknown: "hold" }, { state: "held", open: 0 }],
@@ -148,7 +148,7 @@ describe("a finding about an unknown draft", () => {
     [{ kind: "unsure" }, 3, -1, { on_unknown: "resend" }, { state: "queued", open: 1 }],
     [{ kind: "unsure" }, 3, -1, { on_unknown: "drop" }, { state: "dropped", open: 0 }],
   ])("%o after %i lookups with %s ms left under %o", (finding, looks, left, policy, change) => {
-    const draft = { looks, settle_left: left, attempts: 1, trying_for: 0 };
+    const draft = { lookups: looks, reconcile_left: left, attempts: 1, trying_for: 0 };
     expect(changeAfter(finding, draft, rules(policy), "mail", exactly)).toMatchObject(change);
   });
 
@@ -156,7 +156,7 @@ describe("a finding about an unknown draft", () => {
     const after = (attempts: number, tried: number) =>
       changeAfter(
         { kind: "unsure" },
-        { looks: 3, settle_left: 0, attempts, trying_for: tried },
+        { lookups: 3, reconcile_left: 0, attempts, trying_for: tried },
         rules({ on_unknown: "resend" }),
         "mail",
         exactly,

@@ -88,7 +88,7 @@ async function half(q: Query, state: "unknown" | "sending", left: number | null)
     q,
     "drafts",
     "d1",
-    `state = '${state}', settle_until = ${left === null ? "NULL" : `now_ms() + ${left}`}`,
+    `state = '${state}', reconcile_until = ${left === null ? "NULL" : `now_ms() + ${left}`}`,
   );
 }
 
@@ -190,7 +190,7 @@ describe("send", () => {
       outboundOf(() => ({ kind: "deferred", reason: "quota", scope: "channel", retryAfterMs: 60_000 })),
     );
     expect(await db.read((q) => pausesOf(q, "c", 3_700_000))).toMatchObject([
-      { sender: wholeChannel, cause: "unreachable", told: 1, reason: "quota" },
+      { sender: wholeChannel, cause: "unreachable", by_provider: 1, reason: "quota" },
     ]);
     const other = await withDrafts(0, 0);
     const refused: SendOutcome = { kind: "refused", code: "550", reason: "unknown", scope: "recipient" };

@@ -12,7 +12,7 @@ const words = "It is on its way.";
 /** `bridgehead escalation ...` on the daemon's configuration; `dies`: where. */
 function command(desk: Desk, args: readonly string[], dies?: "before" | "after") {
   const killer = dies === undefined ? [] : ["--import", `${root}test/support/process/kill-at.ts`];
-  const env = { ...desk.env, ...(dies === undefined ? {} : { KILL_AT: `take.commit:${dies}:1` }) };
+  const env = { ...desk.env, ...(dies === undefined ? {} : { KILL_AT: `action.commit:${dies}:1` }) };
   const line = [...killer, "--conditions=source", `${root}src/main.ts`, "escalation", ...args];
   return start(process.execPath, [...line, "--config", desk.file, "--by", "Olga"], env).ended;
 }
@@ -74,7 +74,7 @@ describe.each(["before", "after"] as const)("a command killed %s its commit", (d
     await desk.quiet();
     expect(desk.textsTo(anna)).toHaveLength(2);
     expect((await desk.transcript(anna)).filter((line) => line.endsWith(words))).toHaveLength(1);
-    expect(await desk.rows("SELECT detail FROM sources WHERE source = 'note'")).toEqual([
+    expect(await desk.rows("SELECT detail FROM triggers WHERE source = 'note'")).toEqual([
       { detail: "Olga: She called" },
     ]);
     expect(await desk.rows("SELECT state FROM turns WHERE kind = 'mode'")).toHaveLength(1);

@@ -218,8 +218,8 @@ const noticesBy = (place: EscalationPlace, path: Path): Told[] =>
     (db) =>
       db
         .prepare(
-          `SELECT name, COUNT(*) AS notices FROM notices JOIN contacts ON contacts.id = notices.contact
-           WHERE way = ? GROUP BY contacts.id ORDER BY name`,
+          `SELECT name, COUNT(*) AS notices FROM notifications JOIN notification_targets ON notification_targets.id = notifications.target
+           WHERE way = ? GROUP BY notification_targets.id ORDER BY name`,
         )
         .all(ways[path]) as Told[],
   );
@@ -236,7 +236,7 @@ const writtenTo = (place: EscalationPlace): { address: string; written: number }
     (db) =>
       db
         .prepare(
-          `SELECT address, COUNT(DISTINCT reply) AS written FROM contacts JOIN notices ON notices.contact = contacts.id
+          `SELECT address, COUNT(DISTINCT reply) AS written FROM notification_targets JOIN notifications ON notifications.target = notification_targets.id
            WHERE reply IS NOT NULL GROUP BY address`,
         )
         .all() as { address: string; written: number }[],

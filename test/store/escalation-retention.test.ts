@@ -36,7 +36,7 @@ async function ages(db: Database, days: number): Promise<void> {
     await q.run("UPDATE replies SET state = 'composed', created_at = created_at - $1", ms);
     await q.run("UPDATE drafts SET state = 'sent', open = 0, updated_at = updated_at - $1", ms);
     await q.run("UPDATE conversations SET seen_at = seen_at - $1", ms);
-    await q.run("UPDATE intakes SET received_at = received_at - $1", ms);
+    await q.run("UPDATE platform_webhooks SET received_at = received_at - $1", ms);
   });
 }
 
@@ -58,17 +58,17 @@ async function withEscalation(place: NewPlace): Promise<Database> {
       await conversation(q, `to-${id}`);
       await contact(q, id, "e");
       await bindTargets(q, [id], `to-${id}`);
-      await giveLinks(q, [{ contact: id, link: `hash-${id}` }], day);
+      await giveLinks(q, [{ target: id, link: `hash-${id}` }], day);
       await notice(q, `n-${id}`, id);
       await draft(q, `d-${id}`, `to-${id}`);
       await endNotifications(q, [`n-${id}`], `rd-${id}`);
       await cite(q, "c", `<${id}>`, `to-${id}`, `d-${id}`);
     }
     await q.run(
-      `INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at)
+      `INSERT INTO notifications (id, target, kind, subject, text, due_at, made_at)
        VALUES ('acknowledged', 'emil', 'acknowledged', 'Dora Dahl', 'Dora Dahl has it', now_ms(), now_ms())`,
     );
-    await acknowledgeEscalation(q, "e", { name: "Dora Dahl", contact: "dora" });
+    await acknowledgeEscalation(q, "e", { name: "Dora Dahl", target: "dora" });
   });
   return db;
 }
@@ -78,9 +78,9 @@ const words = (db: Database): Promise<string> =>
   db.read(async (q) =>
     JSON.stringify([
       await q.all("SELECT * FROM escalations"),
-      await q.all("SELECT * FROM sources"),
-      await q.all("SELECT * FROM contacts"),
-      await q.all("SELECT * FROM notices"),
+      await q.all("SELECT * FROM triggers"),
+      await q.all("SELECT * FROM notification_targets"),
+      await q.all("SELECT * FROM notifications"),
     ]),
   );
 const names = /Anna|Dora|Dahl|Name|example\.org|hash-|"person":"(dora|emil)"/;
@@ -232,7 +232,7 @@ onEachDatabase((place) => {
       await ages(db, 3);
       await clean(db);
       expect(await people()).toEqual([]);
-      expect(await db.read((q) => q.all("SELECT conversation FROM watches"))).toEqual([]);
+      expect(await db.read((q) => q.all("SELECT conversation FROM polls"))).toEqual([]);
       expect(await db.read((q) => q.all("SELECT conversation FROM participants"))).toEqual([]);
     });
 
@@ -257,17 +257,17 @@ onEachDatabase((place) => {
       const db = await fresh(place);
       await db.tx((q) =>
         q.run(
-          `INSERT INTO intakes (agent, id, kind, body, state, received_at) VALUES
+          `INSERT INTO platform_webhooks (agent, id, kind, body, state, received_at) VALUES
            ('agent', 'done', 'escalation', 'words of done', 'done', now_ms()),
            ('agent', 'lost', 'escalation', 'words of lost', 'lost', now_ms()),
            ('agent', 'waiting', 'escalation', 'words of waiting', 'stored', now_ms())`,
         ),
       );
-      expect(await clean(db)).toMatchObject({ intakes: 0 });
+      expect(await clean(db)).toMatchObject({ platformWebhooks: 0 });
       await ages(db, 3);
-      expect(await clean(db)).toMatchObject({ intakes: 2 });
-      expect(await clean(db)).toMatchObject({ intakes: 0 });
-      expect(await db.read((q) => q.all("SELECT id, body FROM intakes ORDER BY id"))).toEqual([
+      expect(await clean(db)).toMatchObject({ platformWebhooks: 2 });
+      expect(await clean(db)).toMatchObject({ platformWebhooks: 0 });
+      expect(await db.read((q) => q.all("SELECT id, body FROM platform_webhooks ORDER BY id"))).toEqual([
         { id: "done", body: "" },
         { id: "lost", body: "" },
         { id: "waiting", body: "words of waiting" },

@@ -14,7 +14,7 @@ import {
   targetsNotifiedBy,
 } from "../../src/escalation/reply/rows.ts";
 import { openEscalations } from "../../src/escalation/trigger/stage.ts";
-import type { Database } from "../../src/store/driver.ts";
+import { type Database } from "../../src/store/driver.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
 import { changeDraft } from "../../src/store/tables/drafts.ts";
 import {
@@ -120,14 +120,14 @@ onEachDatabase((place) => {
     it("is acknowledged by a person, then by another one, and not when it is closed", async () => {
       const db = await withContact(place);
       const takes = (name: string, by: string | null) =>
-        db.tx((q) => acknowledgeEscalation(q, "e", { name, contact: by }));
+        db.tx((q) => acknowledgeEscalation(q, "e", { name, target: by }));
       expect(await takes("Dora", "k")).toBe(true);
       expect(await takes("Dora", "k")).toBe(false);
       expect(await db.tx((q) => dueEscalations(q, 9))).toEqual([]);
       expect(await takes("Emil", null)).toBe(true);
       expect(await db.read((q) => readEscalation(q, "e"))).toMatchObject({
         acknowledged_by: "Emil",
-        acknowledged_contact: null,
+        acknowledged_target: null,
       });
       await db.tx((q) => closeEscalation(q, "e", "Emil"));
       expect(await takes("Dora", "k")).toBe(false);
@@ -182,7 +182,7 @@ onEachDatabase((place) => {
     });
   });
 
-  describe("contacts", () => {
+  describe("notification_targets", () => {
     it("is one for each way and address", async () => {
       const [one, two] = await nodes(place);
       await one.tx((q) => opens(q, "e"));
@@ -201,20 +201,20 @@ onEachDatabase((place) => {
       await one.tx(async (q) => {
         await opens(q, "e");
         await contact(q, "k", "e");
-        await giveLinks(q, [{ contact: "k", link: "hash1" }], minute);
+        await giveLinks(q, [{ target: "k", link: "hash1" }], minute);
       });
       expect(await one.read((q) => targetByLink(q, "hash1"))).toMatchObject({ id: "k" });
-      await one.tx((q) => giveLinks(q, [{ contact: "k", link: "hash2" }], minute));
+      await one.tx((q) => giveLinks(q, [{ target: "k", link: "hash2" }], minute));
       expect(await one.read((q) => targetByLink(q, "hash1"))).toBeNull();
       expect((await one.read((q) => targetByLink(q, "hash2")))?.left).toBeGreaterThan(0);
-      await one.tx((q) => giveLinks(q, [{ contact: "k", link: "hash3" }], -1));
+      await one.tx((q) => giveLinks(q, [{ target: "k", link: "hash3" }], -1));
       expect((await one.read((q) => targetByLink(q, "hash3")))?.left).toBeLessThan(0);
     });
 
     it("is found by its address while the escalation is open, and for a while after", async () => {
       const db = await withContact(place);
       const at = (address: string) =>
-        db.tx(async (q) => (await candidatesAt(q, "c", address, minute)).map(({ contact: found }) => found));
+        db.tx(async (q) => (await candidatesAt(q, "c", address, minute)).map(({ target: found }) => found));
       expect(await at("k@example.org")).toMatchObject([{ id: "k" }]);
       expect(await at("x@example.org")).toEqual([]);
       await db.tx((q) => closeEscalation(q, "e", "Dora"));
@@ -229,7 +229,7 @@ onEachDatabase((place) => {
         for (const id of ["c1", "c2"]) {
           await conversation(q, id);
           await draft(q, `d-${id}`, id);
-          await notice(q, `n-${id}`, "k", id === "c1" ? "opened" : "again");
+          await notice(q, `n-${id}`, "k", id === "c1" ? "opened" : "reminder");
           await endNotifications(q, [`n-${id}`], `rd-${id}`);
           await bindTargets(q, ["k"], id);
           await changeDraft(q, `d-${id}`, { state: "sent", open: 0, externalId: `<${id}>` });
@@ -242,7 +242,7 @@ onEachDatabase((place) => {
         expect(await db.read((q) => targetsNotifiedBy(q, "c", [`<${id}>`]))).not.toEqual([]);
         expect(await db.read((q) => sentIds(q, [id]))).toEqual(new Map([[id, [`<${id}>`]]]));
         expect(await db.read((q) => notificationsOf(q, `rd-${id}`))).toMatchObject([
-          { id: `n-${id}`, contact: "k" },
+          { id: `n-${id}`, target: "k" },
         ]);
       }
       expect(await db.read((q) => targetsNotifiedBy(q, "c", ["<customer>"]))).toEqual([]);
@@ -250,13 +250,13 @@ onEachDatabase((place) => {
     });
   });
 
-  describe("notices", () => {
+  describe("notifications", () => {
     it("is left once, found when it is due, and said once", async () => {
       const db = await withContact(place);
       const due = async () => (await db.tx((q) => dueNotifications(q, 9, 60_000))).map(({ id }) => id);
       expect(await db.tx((q) => notice(q, "n1", "k"))).toBe(true);
       expect(await db.tx((q) => notice(q, "n2", "k"))).toBe(false);
-      expect(await db.tx((q) => notice(q, "n3", "k", "again", 60 * minute))).toBe(true);
+      expect(await db.tx((q) => notice(q, "n3", "k", "reminder", 60 * minute))).toBe(true);
       expect(await due()).toEqual(["n1"]);
       expect(
         await db.read((q) => lastNotified(q, [{ channel: "c", address: "k@example.org" }], 60_000)),
@@ -272,7 +272,7 @@ onEachDatabase((place) => {
       ).toEqual(new Map([["c k@example.org", expect.any(Number)]]));
       expect(await db.read((q) => notificationStatesOf(q, "e"))).toMatchObject([
         { kind: "opened", state: "queued" },
-        { kind: "again", state: null },
+        { kind: "reminder", state: null },
       ]);
     });
 
@@ -283,7 +283,7 @@ onEachDatabase((place) => {
         return states.get("e")?.some(({ due, waiting }) => due || waiting) ?? false;
       };
       expect(await waits()).toBe(false);
-      await db.tx((q) => notice(q, "n0", "k", "said"));
+      await db.tx((q) => notice(q, "n0", "k", "message"));
       expect(await waits()).toBe(false);
       await db.tx((q) => notice(q, "n1", "k"));
       expect(await waits()).toBe(true);

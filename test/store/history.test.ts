@@ -180,7 +180,7 @@ onEachDatabase((place) => {
       await db.tx(async (q) => {
         await q.run("UPDATE events SET state = 'routed'");
         await put(q, "drafts", "d1", "state = 'sent'");
-        await acknowledgeEscalation(q, "e1", { name: "Dora", contact: "o" });
+        await acknowledgeEscalation(q, "e1", { name: "Dora", target: "o" });
       });
       expect(await listed({ limit: 9, state: "attention" })).toEqual(["k1"]);
     });

@@ -124,7 +124,7 @@ onEachDatabase((place) => {
         const [next] = await db.tx((q) => leaseLanes(q, "out", "c", "n", 60_000, 1));
         if (!next) throw new Error("the lane is not due");
         const head = await db.tx((q) => headDraft(q, next));
-        expect(head).toMatchObject({ id: "d1", state: "queued", looks: 0 });
+        expect(head).toMatchObject({ id: "d1", state: "queued", lookups: 0 });
         expect(head?.due_in).toBeLessThanOrEqual(0);
         await db.tx((q) => releaseLane(q, next, "out"));
       }
@@ -221,7 +221,7 @@ onEachDatabase((place) => {
         await strike(q, "c", "x@example.org", 1, "bounce");
         await strike(q, "c", "y@example.org", 2, "bounce");
         await q.run("UPDATE channels SET cursor = '1', cursor_at = now_ms() WHERE id = 'c'");
-        const pause = { cause: "rate", failures: 1, told: false } as const;
+        const pause = { cause: "rate", failures: 1, by_provider: false } as const;
         await writePause(q, "c", { ...pause, sender: "+1", forMs: 60_000, reason: "quota" });
         await writePause(q, "c", { ...pause, sender: "+2", forMs: 1000, reason: "less" });
         await q.run("INSERT INTO channels (id) VALUES ('idle')");
@@ -287,7 +287,7 @@ onEachDatabase((place) => {
         replies: 0,
         drafts: 0,
         escalations: 0,
-        intakes: 0,
+        platformWebhooks: 0,
         actions: 0,
         people: 0,
       });
@@ -301,7 +301,7 @@ onEachDatabase((place) => {
         replies: 0,
         drafts: 0,
         escalations: 0,
-        intakes: 0,
+        platformWebhooks: 0,
         actions: 0,
         people: 0,
       });
@@ -338,7 +338,7 @@ onEachDatabase((place) => {
         replies: 2,
         drafts: 1,
         escalations: 0,
-        intakes: 0,
+        platformWebhooks: 0,
         actions: 0,
         people: 0,
       });

@@ -122,14 +122,16 @@ onEachDatabase((place) => {
       });
       expect(await db.read((q) => lastAttempt(q, "d1"))).toBeNull();
       await db.tx(async (q) => recordSending(q, await must(db, "d1"), "n", 1));
-      await db.tx((q) => concludeDraft(q, "d1", { state: "unknown", open: 1, settleForMs: hour, looks: 1 }));
-      await db.tx((q) => concludeDraft(q, "d1", { state: "unknown", open: 1, looks: 2 }));
+      await db.tx((q) =>
+        concludeDraft(q, "d1", { state: "unknown", open: 1, reconcileForMs: hour, lookups: 1 }),
+      );
+      await db.tx((q) => concludeDraft(q, "d1", { state: "unknown", open: 1, lookups: 2 }));
       const looking = await must(db, "d1");
-      expect(looking.looks).toBe(2);
-      expect(looking.settle_left).toBeGreaterThan(hour - 30_000);
+      expect(looking.lookups).toBe(2);
+      expect(looking.reconcile_left).toBeGreaterThan(hour - 30_000);
       await db.tx((q) => changeDraft(q, "d1", { state: "queued", open: 1 }));
       await db.tx(async (q) => recordSending(q, await must(db, "d1"), "n", 1));
-      expect(await must(db, "d1")).toMatchObject({ state: "sending", attempts: 2, settle_left: null });
+      expect(await must(db, "d1")).toMatchObject({ state: "sending", attempts: 2, reconcile_left: null });
       expect((await db.read((q) => lastAttempt(q, "d1")))?.number).toBe(2);
     });
 
@@ -227,13 +229,20 @@ onEachDatabase((place) => {
       const db = await fresh(place);
       const pause = (sender: string, forMs: number) =>
         db.tx((q) =>
-          writePause(q, "c", { sender, cause: "rate", failures: 2, forMs, told: false, reason: "quota" }),
+          writePause(q, "c", {
+            sender,
+            cause: "rate",
+            failures: 2,
+            forMs,
+            by_provider: false,
+            reason: "quota",
+          }),
         );
       const probe = (draft: string) => db.tx((q) => takeProbe(q, "c", "+1", draft, 60_000, 3_700_000));
       const pauses = () => db.read((q) => pausesOf(q, "c", 3_700_000));
       expect(await pauses()).toEqual([]);
       await pause("+1", 60_000.5);
-      expect(await pauses()).toMatchObject([{ sender: "+1", failures: 2, told: 0, probe: null }]);
+      expect(await pauses()).toMatchObject([{ sender: "+1", failures: 2, by_provider: 0, probe: null }]);
       expect((await pauses())[0]?.remaining).toBeGreaterThan(30_000);
       expect(await probe("d1"), "it is not over").toBe(false);
       await pause("+1", -1);
@@ -247,10 +256,10 @@ onEachDatabase((place) => {
     it("tries again at once what waits for a login, but not what waits for a quota or a named time", async () => {
       const db = await fresh(place);
       await db.tx(async (q) => {
-        const base = { failures: 1, forMs: 60_000, told: false, reason: "x" };
+        const base = { failures: 1, forMs: 60_000, by_provider: false, reason: "x" };
         await writePause(q, "c", { ...base, sender: wholeChannel, cause: "login" });
         await writePause(q, "c", { ...base, sender: "+1", cause: "rate" });
-        await writePause(q, "c", { ...base, sender: "+2", cause: "unreachable", told: true });
+        await writePause(q, "c", { ...base, sender: "+2", cause: "unreachable", by_provider: true });
         await probeNow(q, "c");
       });
       const open = (await db.read((q) => pausesOf(q, "c", 3_700_000))).filter(

@@ -68,7 +68,7 @@ onEachDatabase((place) => {
       await wants(0);
       await wants(30 * minute);
       expect([await due(), await db.read(channelsToPoll)]).toEqual([["k"], ["c"]]);
-      expect(await db.read((q) => readPoll(q, "k"))).toMatchObject({ mode: null, mark: null, looks: 0 });
+      expect(await db.read((q) => readPoll(q, "k"))).toMatchObject({ mode: null, mark: null, failures: 0 });
       expect(await db.read((q) => readPoll(q, "other"))).toBeNull();
       await db.tx((q) => postponePoll(q, "k", minute));
       expect([await due(), await db.read(channelsToPoll)]).toEqual([[], []]);

@@ -60,7 +60,7 @@ onEachDatabase((place) => {
       await db.tx((q) => endPlatformWebhooks(q, [{ row: message, state: "done" }]));
       expect(await db.read((q) => duePlatformWebhooks(q, 9))).toEqual([]);
       expect(
-        await db.read((q) => q.all("SELECT id, state, attempts, body FROM intakes ORDER BY id")),
+        await db.read((q) => q.all("SELECT id, state, attempts, body FROM platform_webhooks ORDER BY id")),
       ).toEqual([
         { id: "m", state: "done", attempts: 1, body: "" },
         { id: "msg_1", state: "stored", attempts: 1, body: "{}" },
@@ -87,7 +87,7 @@ onEachDatabase((place) => {
     expect(await rows()).toMatchObject([{ ...one, platform_id: null }]);
     await db.tx((q) => endRegistration(q, one, { platformId: "w", secret: "whsec_x" }));
     expect(await rows()).toMatchObject([{ platform_id: "w" }]);
-    expect((await rows())[0]?.asked_ago).toBeGreaterThanOrEqual(0);
+    expect((await rows())[0]?.requested_ago).toBeGreaterThanOrEqual(0);
     expect(await db.read((q) => signingSecretsOf(q, "agent"))).toEqual(["whsec_x"]);
     expect(await db.read((q) => signingSecretsOf(q, "other"))).toEqual([]);
     await db.tx((q) => dropRegistration(q, one));
@@ -105,16 +105,16 @@ onEachDatabase((place) => {
         const who = { person: "p", name: "P", way: "email", address: `a${n}`, channel: "c" } as const;
         const id = `contact${n}`;
         await addTargets(q, [{ id, escalation: "e1", ...who }]);
-        await addNotification(q, { id: `n${n}`, contact: id, kind: "opened", subject: "", text: null }, 0);
+        await addNotification(q, { id: `n${n}`, target: id, kind: "opened", subject: "", text: null }, 0);
         await draft(q, `d${n}`, "k");
         await endNotifications(q, [`n${n}`], `rd${n}`);
         await q.run("UPDATE drafts SET state = $2 WHERE id = $1", `d${n}`, state);
       }
     });
-    const { notices, oldest, numbers } = await db.read(alarmRows);
-    expect(notices.toSorted((a, b) => (a.escalation < b.escalation ? -1 : 1))).toEqual([
-      { escalation: "e1", state: "open", told: 0, channel: "c", went: 1, failed: 1, stuck: 1 },
-      { escalation: "e2", state: "open", told: 0, channel: null, went: 0, failed: 0, stuck: 0 },
+    const { notifications, oldest, numbers } = await db.read(alarmRows);
+    expect(notifications.toSorted((a, b) => (a.escalation < b.escalation ? -1 : 1))).toEqual([
+      { escalation: "e1", state: "open", notified: 0, channel: "c", delivered: 1, failed: 1, stuck: 1 },
+      { escalation: "e2", state: "open", notified: 0, channel: null, delivered: 0, failed: 0, stuck: 0 },
     ]);
     expect(oldest).toBeGreaterThanOrEqual(0);
     expect(numbers).toEqual([1, 2]);

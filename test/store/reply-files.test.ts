@@ -2,7 +2,6 @@
 
 import { describe, expect, it } from "vitest";
 import type { Database } from "../../src/store/driver.ts";
-import { migrate, migrations } from "../../src/store/migrate.ts";
 import { dropDraft, resendDraft } from "../../src/store/operators/outbox.ts";
 import { forget } from "../../src/store/retention.ts";
 import { settleEvent } from "../../src/store/tables/events.ts";
@@ -133,26 +132,6 @@ onEachDatabase((place) => {
       await expect(db.tx((q) => resendDraft(q, "d"))).rejects.toThrow("its files were forgotten (retention)");
       expect(await db.read((q) => stateOf(q, "drafts", "d"))).toBe("dropped");
       await expect(db.read((q) => filesOf(q, "rd"))).rejects.toThrow("its files were forgotten (retention)");
-    });
-
-    it("begin, in an older store, with what the agent was told of", async () => {
-      const db = await (await place()).open();
-      await migrate(db, migrations.slice(0, 2));
-      await db.tx(async (q) => {
-        await q.run(
-          "INSERT INTO events (channel, external_id, kind, state, body, due_at, received_at) VALUES ('c', 'e', 'message', 'stored', '{}', 1, 1)",
-        );
-        for (const named of [1, 0])
-          await q.run(
-            "INSERT INTO attachments (event, position, channel, name, media_type, named) VALUES (1, $1, 'c', 'a', 'b/c', $1)",
-            named,
-          );
-      });
-      await migrate(db);
-      expect(await db.read((q) => q.all("SELECT named, meant FROM attachments ORDER BY named"))).toEqual([
-        { named: 0, meant: 0 },
-        { named: 1, meant: 1 },
-      ]);
     });
   });
 });

@@ -57,18 +57,18 @@ const large = [
   "attachments",
   "blobs",
   "citations",
-  "contacts",
+  "notification_targets",
   "conversations",
   "drafts",
   "escalations",
   "events",
-  "intakes",
+  "platform_webhooks",
   "lanes",
-  "notices",
+  "notifications",
   "replies",
-  "sources",
+  "triggers",
   "turns",
-  "watches",
+  "polls",
 ];
 
 /** `rows` copies of the table's only row; `changes` tells what differs, as SQL over the copy's number `n.i`. */
@@ -123,15 +123,15 @@ async function withClosed(q: Query): Promise<void> {
   await opens(q, "e", { about: "conversation:k", conversation: "k" });
   await addTrigger(q, { key: "s", escalation: "e", source: "ours", detail: "d" });
   await contact(q, "o", "e");
-  await giveLinks(q, [{ contact: "o", link: "hash" }], 1);
+  await giveLinks(q, [{ target: "o", link: "hash" }], 1);
   await bindTargets(q, ["o"], "k");
   await notice(q, "n", "o");
   await endNotifications(q, ["n"], "rd");
   await closeEscalation(q, "e", "Dora");
   await schedulePoll(q, { id: "k", channel: "c" }, 0);
-  await q.run("UPDATE watches SET due_at = NULL");
+  await q.run("UPDATE polls SET due_at = NULL");
   await q.run(
-    `INSERT INTO intakes (agent, id, kind, body, state, received_at)
+    `INSERT INTO platform_webhooks (agent, id, kind, body, state, received_at)
      VALUES ('agent', 'i', 'escalation', '{}', 'done', now_ms())`,
   );
   await copy(q, "escalations", {
@@ -140,17 +140,17 @@ async function withClosed(q: Query): Promise<void> {
     about: numbered("conversation:k"),
     conversation: numbered("k"),
   });
-  await copy(q, "sources", { key: numbered("s"), escalation: numbered("e") });
+  await copy(q, "triggers", { key: numbered("s"), escalation: numbered("e") });
   const links = { address: numbered("o"), link: numbered("hash") };
-  await copy(q, "contacts", {
+  await copy(q, "notification_targets", {
     id: numbered("o"),
     escalation: numbered("e"),
     conversation: numbered("k"),
     ...links,
   });
-  await copy(q, "notices", { id: numbered("n"), contact: numbered("o"), reply: numbered("r") });
-  await copy(q, "watches", { conversation: numbered("k") });
-  await copy(q, "intakes", { id: numbered("i") });
+  await copy(q, "notifications", { id: numbered("n"), target: numbered("o"), reply: numbered("r") });
+  await copy(q, "polls", { conversation: numbered("k") });
+  await copy(q, "platform_webhooks", { id: numbered("i") });
   await opens(q, "open", { about: "conversation:k7", conversation: "k7" });
 }
 
@@ -415,7 +415,7 @@ onEachDatabase((place) => {
       const db = await withHistory(place);
       await db.tx(async (q) => {
         await q.run("UPDATE escalations SET due_at = now_ms() + 60000");
-        await q.run("UPDATE notices SET due_at = now_ms() + 60000");
+        await q.run("UPDATE notifications SET due_at = now_ms() + 60000");
       });
       if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE"));
       const due = (q: Query) => escalations.dueEscalations(q, 9);
@@ -430,14 +430,19 @@ onEachDatabase((place) => {
         "SEARCH escalations USING INDEX escalations_due (due_at<?)",
         "SEARCH escalations USING INDEX escalations_ahead (<expr>>?)",
       ]);
-      const escalation = ["CORRELATED SCALAR SUBQUERY 1", "SEARCH contacts USING PRIMARY KEY (id=?)"];
+      const escalation = [
+        "CORRELATED SCALAR SUBQUERY 1",
+        "SEARCH notification_targets USING PRIMARY KEY (id=?)",
+      ];
       expect(await plans(db, unsaid)).toEqual([
-        "SEARCH notices USING INDEX notices_due (due_at<?)",
+        "SEARCH notifications USING INDEX notifications_due (due_at<?)",
         ...escalation,
-        "SEARCH notices USING INDEX notices_ahead (made_at>?)",
+        "SEARCH notifications USING INDEX notifications_ahead (made_at>?)",
         ...escalation,
       ]);
-      expect(await plans(db, told)).toContain("SEARCH notices USING INDEX notices_written (written_at>?)");
+      expect(await plans(db, told)).toContain(
+        "SEARCH notifications USING INDEX notifications_written (written_at>?)",
+      );
     });
 
     it("are none when a backlog waits: channels are found without reading it", async () => {

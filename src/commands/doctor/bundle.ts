@@ -138,7 +138,7 @@ async function rowsOf(q: Query): Promise<Record<string, unknown>> {
     outcomes: await count("attempts", "kind, outcome"),
     suppressions: await count("suppressions", "channel, active"),
     installations: await q.all("SELECT number, cause, since FROM installations ORDER BY number"),
-    pauses: await q.all("SELECT channel, cause, failures, until FROM pauses"),
+    pauses: await q.all("SELECT channel, cause, failures, until FROM send_pauses"),
     channels: await q.all("SELECT id, since, cursor_at FROM channels"),
     failed_turns: await recent(
       "SELECT id, channel, state, attempts, updated_at, reason FROM turns WHERE reason IS NOT NULL ORDER BY updated_at DESC LIMIT 50",

@@ -124,8 +124,8 @@ async function show(c: PageRequest, context: ConsoleContext, refused: RefusedFor
   });
   if (found === null) return missing(c);
   const { own } = found;
-  const { row, sources } = own.details;
-  const { triggers, notes } = triggersAndNotes(sources);
+  const { row } = own.details;
+  const { triggers, notes } = triggersAndNotes(own.details.triggers);
   return page(c, {
     title: `Escalation ${row.number}`,
     status: refused === null ? 200 : 409,
@@ -186,10 +186,10 @@ function conversation({ said, cut, row }: Details): Markup {
 
 const kindNames = {
   opened: "first notification",
-  again: "repetition",
+  reminder: "repetition",
   acknowledged: "acknowledgement of another responder",
   customer: "message of the customer",
-  said: "message of Bridgehead",
+  message: "message of Bridgehead",
 } as const;
 const wayNames = { sms: "SMS", email: "email", webhook: "webhook" } as const;
 
@@ -276,7 +276,7 @@ async function execute(c: PageRequest, context: ConsoleContext): Promise<Respons
     const found = await escalationByNumber(q, numberOf(c));
     const row = found && (await lockEscalations(q, [found.id])).get(found.id);
     if (!row) return null;
-    const request = { action, by: { name, contact: null }, text, again };
+    const request = { action, by: { name, target: null }, text, again };
     const { sameText } = context.timing.commands;
     return act(q, row, request, { ...context, sameText });
   });

@@ -16,7 +16,7 @@ export interface Alarm {
   readonly unreached: number;
   /** Notifications of escalations that are not closed, which will not be sent or failed at the first
    *  attempt. */
-  readonly notices_stuck: number;
+  readonly notifications_stuck: number;
   /** The channels that carry notifications, and the failed ones among them. */
   readonly paths: readonly string[];
   readonly dead: readonly string[];
@@ -26,23 +26,23 @@ export interface Alarm {
 
 /** `isDown`: true when the channel is known to be down. */
 export function alarmOf(
-  { notices, oldest, numbers }: AlarmRows,
+  { notifications, oldest, numbers }: AlarmRows,
   policy: Policy | null,
   isDown: (channel: string) => boolean,
 ): Alarm {
-  const open = notices.filter(({ state }) => state === "open");
+  const open = notifications.filter(({ state }) => state === "open");
   const unacknowledged = Map.groupBy(open, ({ escalation }) => escalation);
   const acknowledged = new Set(
-    notices.filter(({ state }) => state === "acknowledged").map(({ escalation }) => escalation),
+    notifications.filter(({ state }) => state === "acknowledged").map(({ escalation }) => escalation),
   );
   const unreached = [...unacknowledged.values()].filter((own) => {
-    if (own.some(({ went }) => went > 0)) return false;
-    return own.some(({ failed, channel, told }) => failed > 0 || (channel === null && told > 0));
+    if (own.some(({ delivered }) => delivered > 0)) return false;
+    return own.some(({ failed, channel, notified }) => failed > 0 || (channel === null && notified > 0));
   });
   const paths = policy === null ? [] : pathsOf(policy);
   const dead = paths.filter((path) => {
     const own = open.filter(({ channel }) => channel === path);
-    const refuses = own.some(({ failed }) => failed > 0) && !own.some(({ went }) => went > 0);
+    const refuses = own.some(({ failed }) => failed > 0) && !own.some(({ delivered }) => delivered > 0);
     return refuses || isDown(path);
   });
   return {
@@ -51,7 +51,7 @@ export function alarmOf(
     acknowledged: acknowledged.size,
     oldest_seconds: Math.max(0, Math.round((oldest ?? 0) / 1000)),
     unreached: unreached.length,
-    notices_stuck: notices.reduce((sum, one) => sum + one.stuck, 0),
+    notifications_stuck: notifications.reduce((sum, one) => sum + one.stuck, 0),
     paths,
     dead,
     cut_off: policy === null ? 0 : cutOff(policy, dead),

@@ -76,7 +76,7 @@ export function defineAlarmGauges(metrics: Metrics, deps: AlarmDeps): void {
   metrics.gauge({
     name: "notifications_stuck",
     help: "Notifications of unclosed escalations that failed, or whose first attempt failed.",
-    sample: async (gauge) => gauge.set((await look())?.notices_stuck ?? 0),
+    sample: async (gauge) => gauge.set((await look())?.notifications_stuck ?? 0),
   });
   metrics.gauge({
     name: "responders_unreachable",

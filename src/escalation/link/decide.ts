@@ -9,7 +9,7 @@ import { utc } from "../notify/text.ts";
 
 /** An escalation, and the notification target that has the link. */
 export interface Linked extends EscalationCase {
-  readonly contact: TargetRow;
+  readonly target: TargetRow;
   /** Null when the customer's channel can carry a reply, or the reason. */
   readonly whyNotReplied: string | null;
 }
@@ -18,10 +18,10 @@ export type LinkPolicy = Policy["link"];
 
 /** Returns the actions that the policy and the state permit. */
 export function permittedActions(linked: Linked, { actions }: LinkPolicy): ReadonlySet<ActionName> {
-  const { contact, details, whyNotReplied } = linked;
+  const { target, details, whyNotReplied } = linked;
   const { row } = details;
   const permitted = new Set(actions);
-  const isOwn = row.acknowledged_contact === contact.id;
+  const isOwn = row.acknowledged_target === target.id;
   if (row.state === "closed") {
     for (const name of ["ack", "reply", "close"] as const) permitted.delete(name);
     if (row.conversation === null || linked.isGivenBack) permitted.delete("resume");
@@ -65,16 +65,16 @@ export interface ShownMessage {
 const mostMessages = 40;
 
 export function pageOf(linked: Linked, policy: LinkPolicy): PageContent {
-  const { contact, details, notifications } = linked;
-  const { row, person, subject, said, sources } = details;
-  const { triggers, notes } = triggersAndNotes(sources);
+  const { target, details, notifications } = linked;
+  const { row, person, subject, said } = details;
+  const { triggers, notes } = triggersAndNotes(details.triggers);
   const address = person && (policy.addresses === "full" ? person.address : masked(person.address));
   const actions = permittedActions(linked, policy);
   const shown = said.slice(-mostMessages);
   return {
     title: `Escalation ${row.number}`,
     state: row.state,
-    status: statusOf(row, contact),
+    status: statusOf(row, target),
     facts: [
       ["Why", row.reason],
       ...(row.topic === null ? [] : [["Topic", row.topic] as const]),
@@ -110,7 +110,7 @@ export function pageOf(linked: Linked, policy: LinkPolicy): PageContent {
     ),
     actions,
     whyNotReplied: policy.actions.includes("reply") && row.state !== "closed" ? linked.whyNotReplied : null,
-    asksName: contact.way === "webhook",
+    asksName: target.way === "webhook",
   };
 }
 
@@ -119,15 +119,15 @@ const wayNames = { sms: "SMS", email: "email", webhook: "webhook" } as const;
 const nameOf = (address: string, { addresses }: LinkPolicy): string =>
   addresses === "full" ? address : masked(address);
 
-function statusOf(row: EscalationRow, contact: TargetRow): string {
+function statusOf(row: EscalationRow, target: TargetRow): string {
   if (row.state === "closed") return `Closed by ${row.closed_by || "an unknown actor"}.`;
   if (row.state === "open")
     return "Not acknowledged yet. An acknowledgement ends the notifications of all responders.";
-  if (row.acknowledged_contact !== contact.id)
+  if (row.acknowledged_target !== target.id)
     return `Acknowledged by ${row.acknowledged_by || "an unknown actor"}. If you acknowledge it as well, it is yours.`;
   const answer =
-    contact.way === "email" ? "answer the mail" : `answer the message with ${row.number} and your text`;
-  return row.conversation === null || contact.way === "webhook"
+    target.way === "email" ? "answer the mail" : `answer the message with ${row.number} and your text`;
+  return row.conversation === null || target.way === "webhook"
     ? "It is yours."
     : `It is yours. To write to the customer, use the form below, or ${answer}.`;
 }

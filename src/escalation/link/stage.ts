@@ -5,17 +5,16 @@
 // Output: an HTML page; after an action a redirect to it. Forged, replaced and expired tokens get the same page.
 // Failure: the request fails, and the form can be sent again. Crash: likewise; a committed action is not repeated.
 
-import type { Clock, Log } from "bridgehead/contract";
-import { type ActionName, actionNames, type Policy } from "../../domain/policy.ts";
+import { type ActionName, actionNames } from "../../domain/policy.ts";
 import type { Scheduler } from "../../engine/scheduler.ts";
 import { plain, readBody } from "../../http/channel-route.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
-import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { lockEscalations, readEscalation } from "../../store/tables/escalations.ts";
 import { targetByLink } from "../../store/tables/responders.ts";
 import { type ActionOutcome, act } from "../act.ts";
+import type { EscalationCore } from "../actions.ts";
 import { loadCase } from "../case.ts";
 import { kindOf, whyNotRelayed } from "../reply/decide.ts";
 import { readCustomers } from "../reply/rows.ts";
@@ -30,15 +29,10 @@ import {
   pageResponse,
 } from "./page.ts";
 
-export interface LinkDeps {
+/** Without a policy the links of earlier notifications show the escalation and acknowledge it. */
+export interface LinkDeps extends Omit<EscalationCore, "timing"> {
   readonly db: Pick<Database, "read">;
   readonly scheduler: Pick<Scheduler, "commit">;
-  /** Null when the current configuration has no policy: the links of earlier notifications then show the escalation
-   *  and acknowledge it. */
-  readonly policy: () => Policy | null;
-  readonly lines: () => ChannelRuntimes;
-  readonly clock: Clock;
-  readonly log: Log;
   readonly timing: Pick<Timing, "commands">;
 }
 
@@ -67,12 +61,12 @@ export function linkHandler(deps: LinkDeps): (request: Request) => Promise<Respo
 /** Loads what the page and its forms depend on; null when the link is invalid. `lock`: for this transaction, and
  *  reads the row under the lock, because another node may have changed it. */
 async function load(q: Query, link: string, deps: LinkDeps, lock = false): Promise<Linked | null> {
-  const contact = await targetByLink(q, link);
-  if (contact === null || contact.left <= 0) return null;
+  const target = await targetByLink(q, link);
+  if (target === null || target.left <= 0) return null;
   // The link of a responder who was removed from the policy is invalid. Recipients of the agent have no row in it.
   const responders = deps.policy()?.responders;
-  if (responders && !contact.person.startsWith("agent:") && !responders.has(contact.person)) return null;
-  const { escalation } = contact;
+  if (responders && !target.person.startsWith("agent:") && !responders.has(target.person)) return null;
+  const { escalation } = target;
   const row = lock
     ? (await lockEscalations(q, [escalation])).get(escalation)
     : await readEscalation(q, escalation);
@@ -82,7 +76,7 @@ async function load(q: Query, link: string, deps: LinkDeps, lock = false): Promi
     conversation === null ? null : ((await readCustomers(q, [conversation])).get(conversation) ?? null);
   const kind = customer && kindOf(deps.lines().get(customer.channel));
   return {
-    contact,
+    target,
     ...(await loadCase(q, row)),
     whyNotReplied: whyNotRelayed(customer, kind),
   };
@@ -113,11 +107,11 @@ async function posted(
     const outcome = await execute(q, linked, form, policy, deps);
     if (outcome.done) {
       escalation = linked.details.row.id;
-      failpoint("take.commit", "before", { escalation });
+      failpoint("action.commit", "before", { escalation });
     }
     return { linked, outcome };
   });
-  if (escalation !== "") failpoint("take.commit", "after", { escalation });
+  if (escalation !== "") failpoint("action.commit", "after", { escalation });
   if (result === null) return invalidLink();
   const { linked, outcome } = result;
   // A reload of the page does not send the form again.
@@ -137,14 +131,14 @@ async function execute(
   policy: LinkPolicy,
   deps: LinkDeps,
 ): Promise<ActionOutcome> {
-  const { contact, details } = linked;
+  const { target, details } = linked;
   if (action === null) return { done: false, says: "the form has no action" };
   if (!policy.actions.includes(action))
     return { done: false, says: "the escalation policy does not permit this" };
   if (action === "reply" && !permittedActions(linked, policy).has("reply") && linked.whyNotReplied !== null)
     return { done: false, says: `not sent: ${linked.whyNotReplied}` };
   // Several responders may share one webhook.
-  const by = { name: contact.way === "webhook" && name !== "" ? name : contact.name, contact: contact.id };
+  const by = { name: target.way === "webhook" && name !== "" ? name : target.name, target: target.id };
   const request = { action, by, text, again };
   return act(q, details.row, request, {
     kindOf: (channel) => kindOf(deps.lines().get(channel)),

@@ -1,14 +1,21 @@
 // Decisions of stage notify, on loaded rows. Pure: ids and tokens come from the caller.
 
 import { externalId } from "bridgehead/contract";
-import { type Contact, current, type Policy, type Step, step, webhookChannel } from "../../domain/policy.ts";
+import {
+  type Contact,
+  current,
+  type Policy,
+  type Step,
+  step,
+  type Way,
+  webhookChannel,
+} from "../../domain/policy.ts";
 import { firstTo, furtherTo } from "../../domain/turn.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
-import type { Notice } from "../../pipeline/route/notices.ts";
 import type { NewConversation } from "../../store/tables/conversations.ts";
+import type { Notice } from "../../store/tables/drafts.ts";
 import type { DueEscalation, EscalationRow } from "../../store/tables/escalations.ts";
 import type {
-  ContactMethod,
   DueNotification,
   NewNotification,
   NotificationRow,
@@ -20,20 +27,20 @@ import { type Details, mostHeadlines, notificationText } from "./text.ts";
 
 /** An address on a channel. */
 export type NotificationAddress = Pick<TargetRow, "channel" | "address">;
-export const placeKey = ({ channel, address }: NotificationAddress): string => `${channel} ${address}`;
+export const addressKey = ({ channel, address }: NotificationAddress): string => `${channel} ${address}`;
 
-/** A notification target of an escalation. `told`: the first notification exists. `due`: a notification
+/** A notification target of an escalation. `notified`: the first notification exists. `due`: a notification
  *  is not written yet. `waiting`: the draft of one is unsent on the target's channel. `reached`: one was
  *  sent. */
 export interface TargetState {
-  readonly contact: TargetRow;
-  readonly told: boolean;
+  readonly target: TargetRow;
+  readonly notified: boolean;
   readonly due: boolean;
   readonly waiting: boolean;
   readonly reached: boolean;
 }
 
-/** A contact of the policy, with the channel that carries its notifications. Null: nothing carries it. */
+/** A target of the policy, with the channel that carries its notifications. Null: nothing carries it. */
 interface NotificationRecipient {
   readonly to: Contact;
   readonly channel: string | null;
@@ -44,7 +51,7 @@ interface NotificationRecipient {
 /** One due step of the policy, for one escalation. */
 export interface StepPlan {
   readonly row: DueEscalation;
-  readonly targets: readonly TargetState[];
+  readonly states: readonly TargetState[];
   readonly recipients: readonly NotificationRecipient[];
   /** The next step, due even when no recipient is reachable. */
   readonly next: Step;
@@ -58,7 +65,7 @@ export interface StepPlan {
 export function planStep(
   policy: Policy,
   row: DueEscalation,
-  targets: readonly TargetState[],
+  states: readonly TargetState[],
   lines: ChannelRuntimes,
 ): StepPlan {
   const { topic, agent, channel, now } = row;
@@ -76,10 +83,10 @@ export function planStep(
       ? next.notify.map(recipientOf)
       : current(policy, about, next.progress, now)
           .map(recipientOf)
-          .filter((one) => isMissing(one, targets, lines));
+          .filter((one) => isMissing(one, states, lines));
   const fromAgent = first && policy.agentRecipients ? agentRecipients(row, lines).map(recipientOf) : [];
   const notifiedAt = next.progress.notifiedAt ?? (first ? now : null);
-  return { row, targets, recipients: [...due, ...fromAgent], next, notifiedAt };
+  return { row, states, recipients: [...due, ...fromAgent], next, notifiedAt };
 }
 
 function recipient(policy: Policy, to: Contact, lines: ChannelRuntimes): NotificationRecipient {
@@ -87,7 +94,7 @@ function recipient(policy: Policy, to: Contact, lines: ChannelRuntimes): Notific
   return { to, channel, address: channel === null ? null : addressOn(lines.get(channel), to) };
 }
 
-/** Returns the address in the form of the contact rows; null when the channel cannot reach it. */
+/** Returns the address in the form of the target rows; null when the channel cannot reach it. */
 function addressOn(line: ChannelRuntime | undefined, { way, address }: Contact): string | null {
   if (!line?.outbound) return null;
   return way === "webhook" ? address : (line.address(address)?.toLowerCase() ?? null);
@@ -96,48 +103,48 @@ function addressOn(line: ChannelRuntime | undefined, { way, address }: Contact):
 /** Returns the known target with the way and address of the recipient. */
 const targetFor = (
   { to, address }: NotificationRecipient,
-  targets: readonly TargetState[],
+  states: readonly TargetState[],
 ): TargetState | undefined =>
-  targets.find(({ contact }) => contact.way === to.way && contact.address === address);
+  states.find(({ target }) => target.way === to.way && target.address === address);
 
 function isMissing(
   one: NotificationRecipient,
-  targets: readonly TargetState[],
+  states: readonly TargetState[],
   lines: ChannelRuntimes,
 ): boolean {
-  const known = targetFor(one, targets);
-  return known === undefined || (!lines.get(known.contact.channel)?.outbound && !known.reached);
+  const known = targetFor(one, states);
+  return known === undefined || (!lines.get(known.target.channel)?.outbound && !known.reached);
 }
 
 /** True when the configuration has changed, and the target's channel can no longer send. */
-const isGone = ({ contact }: TargetState, channel: string, lines: ChannelRuntimes): boolean =>
-  contact.channel !== channel && !lines.get(contact.channel)?.outbound;
+const isGone = ({ target }: TargetState, channel: string, lines: ChannelRuntimes): boolean =>
+  target.channel !== channel && !lines.get(target.channel)?.outbound;
 
 /** Returns the addresses whose latest notifications delay those of the step. */
-export function groupedPlaces({ recipients, targets }: StepPlan): readonly NotificationAddress[] {
+export function groupedPlaces({ recipients, states }: StepPlan): readonly NotificationAddress[] {
   return recipients.flatMap((one): NotificationAddress[] => {
     const { channel, address } = one;
     if (channel === null || address === null || one.to.way === "webhook") return [];
-    const known = targetFor(one, targets);
-    return [{ channel, address }, ...(known ? [known.contact] : [])];
+    const known = targetFor(one, states);
+    return [{ channel, address }, ...(known ? [known.target] : [])];
   });
 }
 
 /** The writes of one step. */
 export interface StepWrites {
-  readonly contacts: readonly TargetRow[];
+  readonly targets: readonly TargetRow[];
   readonly moved: readonly Pick<TargetRow, "id" | "channel">[];
   /** Conversations whose unsent notifications are tried again at once: they follow the retry schedule of
    *  ordinary mail, so their next attempt may be hours away. */
   readonly retried: readonly string[];
-  readonly notices: readonly NewNotification[];
+  readonly notifications: readonly NewNotification[];
   readonly step: Pick<EscalationRow, "id" | "tier" | "entered_at" | "notified_at" | "due_at">;
   /** The ways in which a responder was not reachable. */
-  readonly unreachable: readonly ContactMethod[];
+  readonly unreachable: readonly Way[];
 }
 
 /** Returns the notifications of the step. A repetition is enqueued only when the last one is not waiting to
- *  be sent. `ago`: milliseconds since an address was last notified, by `placeKey`. */
+ *  be sent. `ago`: milliseconds since an address was last notified, by `addressKey`. */
 export function notifyRecipients(
   policy: Pick<Policy, "group">,
   plan: StepPlan,
@@ -147,12 +154,12 @@ export function notifyRecipients(
   repeatFailedMs: number,
 ): StepWrites {
   const { row, recipients, next } = plan;
-  const targets = [...plan.targets];
-  const contacts: TargetRow[] = [];
+  const states = [...plan.states];
+  const targets: TargetRow[] = [];
   const moved: TargetRow[] = [];
   const retried: string[] = [];
-  const notices: NewNotification[] = [];
-  const unreachable: ContactMethod[] = [];
+  const notifications: NewNotification[] = [];
+  const unreachable: Way[] = [];
   for (const one of recipients) {
     const { person, name, way } = one.to;
     const { channel, address } = one;
@@ -160,35 +167,35 @@ export function notifyRecipients(
       unreachable.push(way);
       continue;
     }
-    const known = targetFor(one, targets);
+    const known = targetFor(one, states);
     const isMoved = known !== undefined && isGone(known, channel, lines);
-    if (isMoved) moved.push({ ...known.contact, channel, conversation: null });
-    if (known?.told && (known.due || (known.waiting && !isMoved))) {
-      if (!isMoved && known.contact.conversation !== null) retried.push(known.contact.conversation);
+    if (isMoved) moved.push({ ...known.target, channel, conversation: null });
+    if (known?.notified && (known.due || (known.waiting && !isMoved))) {
+      if (!isMoved && known.target.conversation !== null) retried.push(known.target.conversation);
       continue;
     }
-    let contact = isMoved ? moved.at(-1) : known?.contact;
-    if (contact === undefined) {
+    let target = isMoved ? moved.at(-1) : known?.target;
+    if (target === undefined) {
       const unused = { conversation: null, link_until: null };
-      contact = { id: newId(), escalation: row.id, person, name, way, address, channel, ...unused };
-      contacts.push(contact);
-      targets.push({ contact, told: true, due: true, waiting: false, reached: false });
+      target = { id: newId(), escalation: row.id, person, name, way, address, channel, ...unused };
+      targets.push(target);
+      states.push({ target, notified: true, due: true, waiting: false, reached: false });
     }
-    const kind = known?.told
-      ? ({ kind: "again", subject: String(row.now) } as const)
+    const kind = known?.notified
+      ? ({ kind: "reminder", subject: String(row.now) } as const)
       : ({ kind: "opened", subject: "" } as const);
-    const inMs = way === "webhook" ? 0 : groupWait(policy, ago.get(placeKey(contact)) ?? null);
-    notices.push({ id: newId(), contact: contact.id, ...kind, text: null, inMs });
+    const inMs = way === "webhook" ? 0 : groupWait(policy, ago.get(addressKey(target)) ?? null);
+    notifications.push({ id: newId(), target: target.id, ...kind, text: null, inMs });
   }
   // No responder of this step is reachable on any channel, so the next step is due at once.
   const failed = next.notify.length > 0 && unreachable.length === recipients.length;
   const { tier, enteredAt } = next.progress;
   const moves = { tier, entered_at: enteredAt, notified_at: plan.notifiedAt, due_at: next.dueAt };
   return {
-    contacts,
+    targets,
     moved,
     retried,
-    notices,
+    notifications,
     step: { id: row.id, ...(failed ? hastened(moves, row.now, repeatFailedMs) : moves) },
     unreachable,
   };
@@ -212,10 +219,10 @@ const groupWait = ({ group }: Pick<Policy, "group">, ago: number | null): number
   // A negative age is a time in the future, after a backward clock step.
   ago === null || ago < 0 ? 0 : Math.max(0, group - ago);
 
-/** A due notification with its contact and its locked escalation. */
+/** A due notification with its target and its locked escalation. */
 export interface Due {
-  readonly notice: NotificationRow;
-  readonly contact: TargetRow;
+  readonly notification: NotificationRow;
+  readonly target: TargetRow;
   readonly row: EscalationRow;
 }
 /** The notifications of one message, in the order of their escalations; not empty. */
@@ -231,23 +238,23 @@ export interface Grouped {
  *  responder has acknowledged an escalation, further notifications of it are cancelled. Leaves out those
  *  whose escalation is not in `rows`. */
 export function groupDue(
-  notices: readonly DueNotification[],
-  contacts: ReadonlyMap<string, TargetRow>,
+  notifications: readonly DueNotification[],
+  targets: ReadonlyMap<string, TargetRow>,
   rows: ReadonlyMap<string, EscalationRow>,
 ): Grouped {
   const groups = new Map<string, Due[]>();
   const cancelled: string[] = [];
-  for (const notice of notices) {
-    const [contact, row] = [contacts.get(notice.contact), rows.get(notice.escalation)];
-    if (!contact || !row) continue;
-    if ((notice.kind === "opened" || notice.kind === "again") && row.state !== "open") {
-      cancelled.push(notice.id);
+  for (const notification of notifications) {
+    const [target, row] = [targets.get(notification.target), rows.get(notification.escalation)];
+    if (!target || !row) continue;
+    if ((notification.kind === "opened" || notification.kind === "reminder") && row.state !== "open") {
+      cancelled.push(notification.id);
       continue;
     }
-    const key = groupOf(notice, contact);
+    const key = groupOf(notification, target);
     const group = groups.get(key) ?? [];
     groups.set(key, group);
-    group.push({ notice, contact, row });
+    group.push({ notification, target, row });
   }
   const sorted = [...groups.values()].map((group) => group.toSorted((a, b) => a.row.number - b.row.number));
   return { groups: sorted as unknown as readonly Group[], cancelled };
@@ -255,9 +262,9 @@ export function groupDue(
 
 /** Returns the key under which notifications become one message: same address, or acknowledged by the
  *  same responder. */
-function groupOf({ id, kind, subject }: NotificationRow, contact: TargetRow): string {
-  if (contact.way === "webhook" || kind === "customer" || kind === "said") return id;
-  return kind === "acknowledged" ? `${placeKey(contact)} ${subject}` : placeKey(contact);
+function groupOf({ id, kind, subject }: NotificationRow, target: TargetRow): string {
+  if (target.way === "webhook" || kind === "customer" || kind === "message") return id;
+  return kind === "acknowledged" ? `${addressKey(target)} ${subject}` : addressKey(target);
 }
 
 /** Returns the escalations whose details the messages contain, and those of which they contain a headline
@@ -266,8 +273,8 @@ export function detailsFor(groups: readonly Group[]): {
   readonly whole: readonly EscalationRow[];
   readonly headlines: readonly EscalationRow[];
 } {
-  const isWhole = ([{ notice, contact }, ...others]: Group) =>
-    others.length === 0 && (notice.text === null || contact.way === "webhook");
+  const isWhole = ([{ notification, target }, ...others]: Group) =>
+    others.length === 0 && (notification.text === null || target.way === "webhook");
   const whole = new Map(groups.filter(isWhole).map(([{ row }]) => [row.id, row]));
   const headlines = groups
     .filter((group) => !isWhole(group))
@@ -278,14 +285,14 @@ export function detailsFor(groups: readonly Group[]): {
   };
 }
 
-/** True when the message continues the conversation of its first contact. */
+/** True when the message continues the conversation of its first target. */
 export const continues = (group: Group): boolean =>
-  group.length === 1 || group[0].notice.kind === "acknowledged";
+  group.length === 1 || group[0].notification.kind === "acknowledged";
 
 /** Rows that the messages depend on. */
 export interface NotificationFacts {
   readonly details: ReadonlyMap<string, Details>;
-  /** Conversations by `placeKey`, on channels with one conversation per person. */
+  /** Conversations by `addressKey`, on channels with one conversation per person. */
   readonly places: ReadonlyMap<string, string>;
   /** External ids of our sent messages, by conversation. */
   readonly sent: ReadonlyMap<string, readonly string[]>;
@@ -304,7 +311,7 @@ export interface NotificationMessage {
   readonly group: Group;
   /** The conversation to open first; null when there is one. */
   readonly opened: NewConversation | null;
-  readonly link: { readonly contact: string; readonly link: string } | null;
+  readonly link: { readonly target: string; readonly link: string } | null;
   /** The error of rendering, when a fixed text replaces the message. */
   readonly error: unknown;
 }
@@ -320,29 +327,30 @@ export function planMessages(
   const opened = new Map(places);
   const bound = new Map<string, string>();
   return groups.map((group) => {
-    const [{ notice, contact }] = group;
-    const { channel, address } = contact;
+    const [{ notification, target }] = group;
+    const { channel, address } = target;
     const line = lines.get(channel);
     if (!line) throw new Error(`writing a notification: there is no channel ${channel}`);
     const threads = line.traits.conversations === "thread";
-    const single = group.length === 1 || contact.way === "webhook";
-    const token = single && notice.text === null && notice.kind !== "acknowledged" ? make.token(26) : null;
+    const single = group.length === 1 || target.way === "webhook";
+    const token =
+      single && notification.text === null && notification.kind !== "acknowledged" ? make.token(26) : null;
     const url = token === null ? null : make.link(token);
     const shown = group.slice(0, mostHeadlines).flatMap((one) => details.get(one.row.id) ?? []);
     const { text, subject, error } = rendered(group, shown, url, threads);
-    const own = continues(group) ? (contact.conversation ?? bound.get(contact.id)) : undefined;
-    const known = own ?? (threads ? undefined : opened.get(placeKey(contact))) ?? null;
+    const own = continues(group) ? (target.conversation ?? bound.get(target.id)) : undefined;
+    const known = own ?? (threads ? undefined : opened.get(addressKey(target))) ?? null;
     const conversation = known ?? make.id();
-    opened.set(placeKey(contact), conversation);
-    for (const one of group) bound.set(one.contact.id, bound.get(one.contact.id) ?? conversation);
+    opened.set(addressKey(target), conversation);
+    for (const one of group) bound.set(one.target.id, bound.get(one.target.id) ?? conversation);
     const person = { channel, agent: line.agent, person: address.toLowerCase(), person_name: null };
-    const party = { address, name: contact.name };
+    const party = { address, name: target.name };
     // Later messages continue the thread of the first notification, where the channel has threads.
     const said = subject === null ? [] : (sent.get(conversation) ?? []);
     return {
       group,
       opened: known === null ? { id: conversation, ...person, subject, token: make.token() } : null,
-      link: token === null || url === null ? null : { contact: contact.id, link: hashOf(token) },
+      link: token === null || url === null ? null : { target: target.id, link: hashOf(token) },
       error,
       reply: {
         id: make.id(),

@@ -2,11 +2,11 @@
 
 import type { Query } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
-import { fromListed, isListed, listOf, manyRows } from "../../store/many.ts";
+import { fromListed, isListed, listOf, ManyRows } from "../../store/many.ts";
 import { type EscalationRow, triggersOf } from "../../store/tables/escalations.ts";
 import { type TargetRow, targetColumns } from "../../store/tables/responders.ts";
 import { acquaintancesOf, type Said, transcriptsOf } from "../../store/tables/transcript.ts";
-import { type NotificationAddress, placeKey, type TargetState } from "./decide.ts";
+import { addressKey, type NotificationAddress, type TargetState } from "./decide.ts";
 import type { Details } from "./text.ts";
 
 /** Returns the notification targets of these escalations with the state of their notifications. Drafts on
@@ -15,34 +15,34 @@ export async function targetStates(
   q: Query,
   escalations: Iterable<string>,
 ): Promise<ReadonlyMap<string, readonly TargetState[]>> {
-  // LIMIT 1: PostgreSQL would read all notices for an EXISTS.
+  // LIMIT 1: PostgreSQL would read all notifications for an EXISTS.
   const has = (condition: string, join = "") =>
-    `COALESCE((SELECT 1 FROM notices ${join} WHERE notices.contact = contacts.id AND ${condition} LIMIT 1), 0)`;
-  const telling = "notices.kind IN ('opened', 'again')";
+    `COALESCE((SELECT 1 FROM notifications ${join} WHERE notifications.target = notification_targets.id AND ${condition} LIMIT 1), 0)`;
+  const asksAck = "notifications.kind IN ('opened', 'reminder')";
   const draft = (condition: string) =>
-    has(`${telling} AND ${condition}`, "JOIN drafts ON drafts.reply = notices.reply");
-  const found = await q.all<TargetRow & { told: number; due: number; waiting: number; reached: number }>(
-    `SELECT ${targetColumns}, ${has("notices.kind = 'opened'")} AS told, ${has(`${telling} AND notices.due_at IS NOT NULL`)} AS due,
-       ${draft("drafts.channel = contacts.channel AND drafts.state IN ('queued', 'sending', 'unknown')")} AS waiting,
+    has(`${asksAck} AND ${condition}`, "JOIN drafts ON drafts.reply = notifications.reply");
+  const found = await q.all<TargetRow & { notified: number; due: number; waiting: number; reached: number }>(
+    `SELECT ${targetColumns}, ${has("notifications.kind = 'opened'")} AS notified, ${has(`${asksAck} AND notifications.due_at IS NOT NULL`)} AS due,
+       ${draft("drafts.channel = notification_targets.channel AND drafts.state IN ('queued', 'sending', 'unknown')")} AS waiting,
        ${draft("drafts.state IN ('sent', 'delivered')")} AS reached
-     ${fromListed("contacts", "escalation")} ORDER BY id`,
+     ${fromListed("notification_targets", "escalation")} ORDER BY id`,
     listOf(escalations),
   );
-  const states = found.map(({ told, due, waiting, reached, ...contact }) => ({
-    contact,
-    told: told === 1,
+  const states = found.map(({ notified, due, waiting, reached, ...target }) => ({
+    target,
+    notified: notified === 1,
     due: due === 1,
     waiting: waiting === 1,
     reached: reached === 1,
   }));
-  return Map.groupBy(states, ({ contact }) => contact.escalation);
+  return Map.groupBy(states, ({ target }) => target.escalation);
 }
 
-/** Returns the contacts with these ids. Call with their escalations locked: another node may bind a contact
+/** Returns the targets with these ids. Call with their escalations locked: another node may bind a target
  *  to a conversation. */
 export async function readTargets(q: Query, ids: Iterable<string>): Promise<ReadonlyMap<string, TargetRow>> {
   const found = await q.all<TargetRow>(
-    `SELECT ${targetColumns} ${fromListed("contacts", "id")}`,
+    `SELECT ${targetColumns} ${fromListed("notification_targets", "id")}`,
     listOf(ids),
   );
   return new Map(found.map((row) => [row.id, row]));
@@ -71,7 +71,7 @@ export async function headlinesOf(
       const own = persons.get(row.conversation ?? "");
       const person = own ? { address: own.person, name: own.person_name, known: null } : null;
       const { subject = null, platform_id: platformId = null } = own ?? {};
-      return [row.id, { row, sources: [], person, platformId, subject, said: [], cut: false }];
+      return [row.id, { row, triggers: [], person, platformId, subject, said: [], cut: false }];
     }),
   );
 }
@@ -91,7 +91,7 @@ export async function detailsOf(
 ): Promise<ReadonlyMap<string, Details>> {
   const headlines = await headlinesOf(q, rows);
   const ids = rows.map(({ id }) => id);
-  const sources = await triggersOf(q, ids);
+  const triggers = await triggersOf(q, ids);
   const known = await acquaintancesOf(q, ids);
   const [each, total] = transcript === "whole" ? [2 ** 30, 2 ** 40] : [mostPerMessage, mostCharacters];
   const conversations = rows.flatMap(({ conversation }) => conversation ?? []);
@@ -101,7 +101,7 @@ export async function detailsOf(
       id,
       {
         ...one,
-        sources: sources.get(id) ?? [],
+        triggers: triggers.get(id) ?? [],
         person: one.person && { ...one.person, known: known.get(id) ?? null },
         ...newest(messages.get(one.row.conversation ?? "") ?? [], total),
       },
@@ -122,57 +122,50 @@ function newest(
   return { said: all.slice(first + 1), cut: first >= 0 };
 }
 
-const placesOf = (places: Iterable<NotificationAddress>): readonly NotificationAddress[] => [
-  ...new Map([...places].map((one) => [placeKey(one), one])).values(),
+const distinctAddresses = (places: Iterable<NotificationAddress>): readonly NotificationAddress[] => [
+  ...new Map([...places].map((one) => [addressKey(one), one])).values(),
 ];
 
 // Scans from the newest (a CROSS JOIN keeps its order in SQLite), so an address with thousands of
 // notifications is found at once.
-const recencyRows = manyRows(
+const recencyRows = new ManyRows<NotificationAddress & { readonly ms: number }>(
   "WITH given (channel, address, ms) AS (VALUES",
-  "(?, ?, CAST(? AS BIGINT))",
+  "(:channel, :address, CAST(:ms AS BIGINT))",
   `) SELECT channel, address, (
-       SELECT now_ms() - notices.written_at FROM notices CROSS JOIN contacts
-       WHERE notices.written_at > now_ms() - given.ms AND notices.kind IN ('opened', 'again')
-         AND notices.reply IS NOT NULL AND contacts.id = notices.contact
-         AND contacts.channel = given.channel AND contacts.address = given.address
-       ORDER BY notices.written_at DESC LIMIT 1) AS ago FROM given`,
+       SELECT now_ms() - notifications.written_at FROM notifications CROSS JOIN notification_targets
+       WHERE notifications.written_at > now_ms() - given.ms AND notifications.kind IN ('opened', 'reminder')
+         AND notifications.reply IS NOT NULL AND notification_targets.id = notifications.target
+         AND notification_targets.channel = given.channel AND notification_targets.address = given.address
+       ORDER BY notifications.written_at DESC LIMIT 1) AS ago FROM given`,
 );
 
-/** Returns the milliseconds since each address was last notified, by `placeKey`. Contains no address whose
+/** Returns the milliseconds since each address was last notified, by `addressKey`. Contains no address whose
  *  last notification is older than `withinMs`. */
 export async function lastNotified(
   q: Query,
   places: Iterable<NotificationAddress>,
   withinMs: number,
 ): Promise<ReadonlyMap<string, number>> {
-  const found = new Map<string, number>();
-  const rows = placesOf(places).map(({ channel, address }) => [channel, address, withinMs]);
-  for (const [sql, values] of recencyRows(rows))
-    for (const row of await q.all<NotificationAddress & { ago: number | null }>(sql, ...values))
-      if (row.ago !== null) found.set(placeKey(row), row.ago);
-  return found;
+  const given = distinctAddresses(places).map((one) => ({ ...one, ms: withinMs }));
+  const rows = await recencyRows.all<NotificationAddress & { ago: number | null }>(q, given);
+  return new Map(rows.flatMap((row) => (row.ago === null ? [] : [[addressKey(row), row.ago]])));
 }
 
-const placeRows = manyRows(
+const placeRows = new ManyRows<NotificationAddress>(
   "WITH given (channel, address) AS (VALUES",
-  "(?, ?)",
+  "(:channel, :address)",
   `) SELECT channel, address, (
        SELECT id FROM conversations WHERE channel = given.channel AND person = given.address
        ORDER BY id DESC LIMIT 1) AS id FROM given`,
 );
 
-/** Returns the newest conversation with each address on its channel, by `placeKey`. */
+/** Returns the newest conversation with each address on its channel, by `addressKey`. */
 export async function conversationsWith(
   q: Query,
   places: Iterable<NotificationAddress>,
 ): Promise<ReadonlyMap<string, string>> {
-  const found = new Map<string, string>();
-  const rows = placesOf(places).map(({ channel, address }) => [channel, address]);
-  for (const [sql, values] of placeRows(rows))
-    for (const row of await q.all<NotificationAddress & { id: string | null }>(sql, ...values))
-      if (row.id !== null) found.set(placeKey(row), row.id);
-  return found;
+  const rows = await placeRows.all<NotificationAddress & { id: string | null }>(q, distinctAddresses(places));
+  return new Map(rows.flatMap((row) => (row.id === null ? [] : [[addressKey(row), row.id]])));
 }
 
 /** Locks these channels, without waiting for another transaction (see `lockChannel`). Returns those that
@@ -186,70 +179,67 @@ export async function lockChannels(q: Query, channels: Iterable<string>): Promis
   return new Set(rows.map(({ id }) => id));
 }
 
-const movedRows = manyRows(
+const movedRows = new ManyRows<Pick<TargetRow, "id" | "channel">>(
   "WITH given (id, channel) AS (VALUES",
-  "(?, ?)",
-  ") UPDATE contacts SET channel = given.channel, conversation = NULL FROM given WHERE contacts.id = given.id",
+  "(:id, :channel)",
+  ") UPDATE notification_targets SET channel = given.channel, conversation = NULL FROM given WHERE notification_targets.id = given.id",
 );
 
-/** Moves contacts to another channel, in a separate conversation. */
-export async function moveTargets(
+/** Moves targets to another channel, in a separate conversation. */
+export const moveTargets = (
   q: Query,
-  contacts: readonly Pick<TargetRow, "id" | "channel">[],
-): Promise<void> {
-  for (const [sql, values] of movedRows(contacts.map(({ id, channel }) => [id, channel])))
-    await q.run(sql, ...values);
-}
+  targets: readonly Pick<TargetRow, "id" | "channel">[],
+): Promise<number> => movedRows.run(q, targets);
 
-/** Binds contacts without a conversation to the conversation that later notifications use. */
-export const bindTargets = (q: Query, ids: Iterable<string>, conversation: string): Promise<void> =>
+/** Binds targets without a conversation to the conversation that later notifications use. */
+export const bindTargets = (q: Query, ids: Iterable<string>, conversation: string): Promise<number> =>
   bindAll(
     q,
-    [...ids].map((contact) => ({ contact, conversation })),
+    [...ids].map((target) => ({ target, conversation })),
   );
 
-const boundRows = manyRows(
-  "WITH given (id, conversation) AS (VALUES",
-  "(?, ?)",
-  `) UPDATE contacts SET conversation = given.conversation FROM given
-     WHERE contacts.id = given.id AND contacts.conversation IS NULL`,
-);
-
-/** Binds each contact without a conversation to one. */
-export async function bindAll(
-  q: Query,
-  bindings: readonly { readonly contact: string; readonly conversation: string }[],
-): Promise<void> {
-  const rows = bindings.map(({ contact, conversation }) => [contact, conversation]);
-  for (const [sql, values] of boundRows(rows)) await q.run(sql, ...values);
+interface TargetBinding {
+  readonly target: string;
+  readonly conversation: string;
 }
 
+const boundRows = new ManyRows<TargetBinding>(
+  "WITH given (id, conversation) AS (VALUES",
+  "(:target, :conversation)",
+  `) UPDATE notification_targets SET conversation = given.conversation FROM given
+     WHERE notification_targets.id = given.id AND notification_targets.conversation IS NULL`,
+);
+
+/** Binds each target without a conversation to one. */
+export const bindAll = (q: Query, bindings: readonly TargetBinding[]): Promise<number> =>
+  boundRows.run(q, bindings);
+
 /** Marks the notifications as written with that reply; null when they are no longer needed. */
-export const endNotifications = (q: Query, ids: Iterable<string>, reply: string | null): Promise<void> =>
+export const endNotifications = (q: Query, ids: Iterable<string>, reply: string | null): Promise<number> =>
   endAll(
     q,
-    [...ids].map((notice) => ({ notice, reply })),
+    [...ids].map((notification) => ({ notification, reply })),
   );
 
-const endedRows = manyRows(
+interface EndedNotification {
+  readonly notification: string;
+  readonly reply: string | null;
+}
+
+const endedRows = new ManyRows<EndedNotification>(
   "WITH given (id, reply) AS (VALUES",
-  "(?, CAST(? AS TEXT))",
-  `) UPDATE notices SET due_at = NULL, reply = given.reply, written_at = now_ms() FROM given
-     WHERE notices.id = given.id`,
+  "(:notification, CAST(:reply AS TEXT))",
+  `) UPDATE notifications SET due_at = NULL, reply = given.reply, written_at = now_ms() FROM given
+     WHERE notifications.id = given.id`,
 );
 
 /** Marks each notification as written with its reply; null when it is no longer needed. */
-export async function endAll(
-  q: Query,
-  ended: readonly { readonly notice: string; readonly reply: string | null }[],
-): Promise<void> {
-  const rows = ended.map(({ notice, reply }) => [notice, reply]);
-  for (const [sql, values] of endedRows(rows)) await q.run(sql, ...values);
-}
+export const endAll = (q: Query, ended: readonly EndedNotification[]): Promise<number> =>
+  endedRows.run(q, ended);
 
 /** Postpones notifications that could not be written by `ms`, so that they do not delay the others. */
 export async function postponeNotifications(q: Query, ids: Iterable<string>, ms: number): Promise<void> {
-  await q.run(`UPDATE notices SET due_at = now_ms() + $2 WHERE ${isListed("id")}`, listOf(ids), ms);
+  await q.run(`UPDATE notifications SET due_at = now_ms() + $2 WHERE ${isListed("id")}`, listOf(ids), ms);
 }
 
 /** Makes drafts of these conversations that wait for a retry due now. A pause of the channel still applies. */

@@ -2,21 +2,19 @@
 // Input: escalations with a due step of the policy, and due notifications.
 // Effect: applies the policy: selects the responders to notify now and the time of the next step; renders due
 // notifications.
-// Output: contacts, notifications, and for each due message a reply `ready` in the contact's own conversation.
+// Output: targets, notifications, and for each due message a reply `ready` in the target's own conversation.
 // Failure: what fails is retried alone, later; an escalation then continues with its next step. Crash: the
 // rows are still due.
 
-import type { Clock, Log } from "bridgehead/contract";
 import type { Policy } from "../../domain/policy.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId, newToken } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";
-import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
-import { insertNotices } from "../../pipeline/route/notices.ts";
 import type { Query } from "../../store/driver.ts";
 import { isolated } from "../../store/many.ts";
 import { insertConversations } from "../../store/tables/conversations.ts";
+import { insertNotices } from "../../store/tables/drafts.ts";
 import {
   type DueEscalation,
   dueEscalations,
@@ -32,14 +30,15 @@ import {
   giveLinks,
   sentIds,
 } from "../../store/tables/responders.ts";
+import type { EscalationCore } from "../actions.ts";
 import {
+  addressKey,
   continues,
   detailsFor,
   type Group,
   groupDue,
   groupedPlaces,
   notifyRecipients,
-  placeKey,
   planMessages,
   planStep,
 } from "./decide.ts";
@@ -59,20 +58,14 @@ import {
   targetStates,
 } from "./rows.ts";
 
-export interface NotifyDeps {
-  /** Null when the current configuration has no policy. */
-  readonly policy: () => Policy | null;
-  readonly lines: () => ChannelRuntimes;
-  readonly clock: Clock;
-  readonly log: Log;
+export interface NotifyDeps extends EscalationCore {
   /** Returns the public URL of a link token for responders' browsers; null without a public URL. */
   readonly link: (token: string) => string | null;
-  readonly timing: Timing;
 }
 
 /** Limits of one batch: escalations, and notifications. */
 const mostSteps = 100;
-const mostNotices = 1000;
+const mostNotifications = 1000;
 
 export function notifyStage(deps: NotifyDeps): TransactionalStage {
   return {
@@ -94,8 +87,8 @@ export function notifyStage(deps: NotifyDeps): TransactionalStage {
       // More rows are due than fit into one commit.
       if (due.length === mostSteps) q.waits.add(1);
       if (due.length + written === 0) return [];
-      failpoint("notice.commit", "before", { count: written });
-      return [() => failpoint("notice.commit", "after", { count: written })];
+      failpoint("notify.commit", "before", { count: written });
+      return [() => failpoint("notify.commit", "after", { count: written })];
     },
   };
 }
@@ -107,11 +100,11 @@ async function applySteps(
   rows: readonly DueEscalation[],
   { lines, clock, log, timing }: NotifyDeps,
 ): Promise<void> {
-  const targets = await targetStates(
+  const states = await targetStates(
     q,
     rows.map(({ id }) => id),
   );
-  const plans = rows.map((row) => planStep(policy, row, targets.get(row.id) ?? [], lines()));
+  const plans = rows.map((row) => planStep(policy, row, states.get(row.id) ?? [], lines()));
   const places = policy.group > 0 ? plans.flatMap(groupedPlaces) : [];
   const ago = await lastNotified(q, places, policy.group);
   const make = () => newId(clock.now());
@@ -120,7 +113,7 @@ async function applySteps(
   );
   await addTargets(
     q,
-    steps.flatMap(({ contacts }) => contacts),
+    steps.flatMap(({ targets }) => targets),
   );
   await moveTargets(
     q,
@@ -128,7 +121,7 @@ async function applySteps(
   );
   await addNotifications(
     q,
-    steps.flatMap(({ notices }) => notices),
+    steps.flatMap(({ notifications }) => notifications),
   );
   await moveEscalations(
     q,
@@ -143,35 +136,35 @@ async function applySteps(
 
 /** Writes all due notifications. Returns the number of messages. */
 async function writeDue(q: Query, policy: Policy, deps: NotifyDeps): Promise<number> {
-  const notices = await dueNotifications(q, mostNotices, deps.timing.escalation.clockStep);
-  if (notices.length === 0) return 0;
-  // An acknowledgement at another node notifies the contacts that were notified before. The lock orders
-  // each of these notifications before it, or cancels them. Contacts are read under the lock, because
+  const notifications = await dueNotifications(q, mostNotifications, deps.timing.escalation.clockStep);
+  if (notifications.length === 0) return 0;
+  // An acknowledgement at another node notifies the targets that were notified before. The lock orders
+  // each of these notifications before it, or cancels them. Targets are read under the lock, because
   // another node may have bound them since.
   const rows = await lockEscalations(
     q,
-    notices.map(({ escalation }) => escalation),
+    notifications.map(({ escalation }) => escalation),
     "free",
   );
-  const free = notices.filter(({ escalation }) => rows.has(escalation));
-  if (free.length < notices.length) q.waits.add(deps.timing.escalation.notifyBusy);
-  if (notices.length === mostNotices) q.waits.add(1);
-  const contacts = await readTargets(
+  const free = notifications.filter(({ escalation }) => rows.has(escalation));
+  if (free.length < notifications.length) q.waits.add(deps.timing.escalation.notifyBusy);
+  if (notifications.length === mostNotifications) q.waits.add(1);
+  const targets = await readTargets(
     q,
-    free.map(({ contact }) => contact),
+    free.map(({ target }) => target),
   );
-  const { groups, cancelled } = groupDue(free, contacts, rows);
+  const { groups, cancelled } = groupDue(free, targets, rows);
   let written = 0;
   const write = async (some: readonly Group[]) => {
     const count = await writeMessages(q, policy, some, deps);
     written += count;
   };
   await isolated(q, groups, write, async (group, error) => {
-    const { channel } = group[0].contact;
+    const { channel } = group[0].target;
     deps.log.error({ channel, err: error }, "writing a notification failed");
     await postponeNotifications(
       q,
-      group.map(({ notice }) => notice.id),
+      group.map(({ notification }) => notification.id),
       deps.timing.escalation.notifyRetry,
     );
     await hastenEscalations(
@@ -193,14 +186,14 @@ async function writeMessages(
   { lines, clock, log, link, timing }: NotifyDeps,
 ): Promise<number> {
   const { places, locked } = await knownPlaces(q, groups, lines());
-  const ready = groups.filter(([{ contact }]) => !locked.has(placeKey(contact)));
+  const ready = groups.filter(([{ target }]) => !locked.has(addressKey(target)));
   if (ready.length < groups.length) q.waits.add(timing.escalation.notifyBusy);
   const { whole, headlines } = detailsFor(ready);
   const details = new Map([
     ...(headlines.length > 0 ? await headlinesOf(q, headlines) : []),
     ...(whole.length > 0 ? await detailsOf(q, whole) : []),
   ]);
-  const threads = ready.flatMap((group) => (continues(group) ? (group[0].contact.conversation ?? []) : []));
+  const threads = ready.flatMap((group) => (continues(group) ? (group[0].target.conversation ?? []) : []));
   const sent = threads.length > 0 ? await sentIds(q, threads) : new Map();
   let now = clock.now();
   const make = { id: () => newId(now++), token: newToken, link };
@@ -208,13 +201,13 @@ async function writeMessages(
   const opened = messages.flatMap((one) => one.opened ?? []);
   await insertConversations(q, opened);
   const unbound = messages.flatMap(({ group, reply }) =>
-    group.map(({ contact }) => ({ contact, conversation: reply.conversation })),
+    group.map(({ target }) => ({ target, conversation: reply.conversation })),
   );
   await bindAll(
     q,
     unbound
-      .filter(({ contact }) => contact.conversation === null)
-      .map((one) => ({ ...one, contact: one.contact.id })),
+      .filter(({ target }) => target.conversation === null)
+      .map((one) => ({ ...one, target: one.target.id })),
   );
   await giveLinks(
     q,
@@ -228,7 +221,7 @@ async function writeMessages(
   await endAll(
     q,
     messages.flatMap(({ group, reply }) =>
-      group.map(({ notice }) => ({ notice: notice.id, reply: reply.id })),
+      group.map(({ notification }) => ({ notification: notification.id, reply: reply.id })),
     ),
   );
   for (const { group, error } of messages)
@@ -238,17 +231,17 @@ async function writeMessages(
 }
 
 /** Returns the conversations with the recipients on channels with one conversation per person, by
- *  `placeKey`. `locked`: addresses without one, on a channel that another node has locked. */
+ *  `addressKey`. `locked`: addresses without one, on a channel that another node has locked. */
 async function knownPlaces(
   q: Query,
   groups: readonly Group[],
   lines: ChannelRuntimes,
 ): Promise<{ readonly places: ReadonlyMap<string, string>; readonly locked: ReadonlySet<string> }> {
-  const contacts = groups
-    .map(([{ contact }]) => contact)
+  const targets = groups
+    .map(([{ target }]) => target)
     .filter(({ channel }) => lines.get(channel)?.traits.conversations === "person");
-  const known = contacts.length > 0 ? await conversationsWith(q, contacts) : new Map<string, string>();
-  const missing = contacts.filter((one) => one.conversation === null && !known.has(placeKey(one)));
+  const known = targets.length > 0 ? await conversationsWith(q, targets) : new Map<string, string>();
+  const missing = targets.filter((one) => one.conversation === null && !known.has(addressKey(one)));
   if (missing.length === 0) return { places: known, locked: new Set() };
   const channels = await lockChannels(
     q,
@@ -259,6 +252,6 @@ async function knownPlaces(
     q,
     missing.filter(({ channel }) => channels.has(channel)),
   );
-  const locked = missing.filter(({ channel }) => !channels.has(channel)).map(placeKey);
+  const locked = missing.filter(({ channel }) => !channels.has(channel)).map(addressKey);
   return { places: new Map([...known, ...opened]), locked: new Set(locked) };
 }

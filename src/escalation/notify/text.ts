@@ -9,7 +9,7 @@ import type { Group } from "./decide.ts";
 /** The data of a notification. */
 export interface Details {
   readonly row: EscalationRow;
-  readonly sources: readonly TriggerRow[];
+  readonly triggers: readonly TriggerRow[];
   /** The customer; null when it is about a channel. */
   readonly person: {
     readonly address: string;
@@ -125,7 +125,7 @@ const names = { person: "Customer", agent: "Agent", human: "Human" } as const;
 
 /** Renders all known facts and the transcript, in paragraphs. */
 function describe(details: Details): readonly string[] {
-  const { row, person, subject, sources, said } = details;
+  const { row, person, subject, triggers, said } = details;
   const facts = [
     `Number: ${row.number}`,
     `Why: ${cut(row.reason, mostFact)}`,
@@ -145,7 +145,7 @@ function describe(details: Details): readonly string[] {
     `Since: ${utc(row.opened_at)}`,
     ...(row.conversation === null ? [] : [`Conversation: ${row.conversation}`]),
     ...(details.platformId ? [`On the platform: ${oneLine(details.platformId)}`] : []),
-    ...(sources.length > 1 ? [`Noticed by: ${sources.map(({ source }) => source).join(", ")}`] : []),
+    ...(triggers.length > 1 ? [`Noticed by: ${triggers.map(({ source }) => source).join(", ")}`] : []),
   ];
   const transcript = said.map(
     ({ at, who, text, other, cut: left }) =>
@@ -192,7 +192,7 @@ const quoted = (text: string): string =>
     .map((line) => `> ${line}`)
     .join("\n");
 
-/** Informs the other contacts that a responder has acknowledged the escalation. */
+/** Informs the other targets that a responder has acknowledged the escalation. */
 export const acknowledgedText = (row: EscalationRow, by: string): string =>
   `Escalation ${row.number} is acknowledged by ${oneLine(by)}. Nothing to do for you.`;
 
@@ -225,7 +225,7 @@ const ownLines = [
 
 /** True when a text contains a link, a marker or a fixed line of our own notifications. A mail client,
  *  or the responder, has then left the notification in the answer. Linear: every line is checked once. */
-export function carriesNotice(text: string): boolean {
+export function quotesNotification(text: string): boolean {
   let numbered = false;
   for (const line of text.split(/[\n\r\u2028\u2029]/u)) {
     const words = line.replace(/^[>\s"“„«]+/u, "");
@@ -248,19 +248,20 @@ export function notificationText(
   link: string | null,
   threads: boolean,
 ): { readonly text: string; readonly subject: string | null } {
-  const [{ notice, contact }] = group;
+  const [{ notification, target }] = group;
   const [first] = details;
   if (!first) throw new Error("rendering a notification: the escalation was not loaded");
   const subject = threads ? subjectOf(first) : null;
-  const { way } = contact;
-  if (way === "webhook") return { text: webhookText(first, notice, contact, link), subject: null };
-  if (notice.kind === "acknowledged" && group.length > 1) {
+  const { way } = target;
+  if (way === "webhook") return { text: webhookText(first, notification, target, link), subject: null };
+  if (notification.kind === "acknowledged" && group.length > 1) {
     const numbers = group.map((one) => one.row.number);
-    return { text: allAcknowledgedText(numbers, notice.subject), subject };
+    return { text: allAcknowledgedText(numbers, notification.subject), subject };
   }
-  if (notice.text !== null) {
-    const said = clipped(notice.text, mostSaid, first.row.number);
-    const text = notice.kind === "customer" ? customerQuote(way === "sms" ? notice.text : said) : said;
+  if (notification.text !== null) {
+    const said = clipped(notification.text, mostSaid, first.row.number);
+    const text =
+      notification.kind === "customer" ? customerQuote(way === "sms" ? notification.text : said) : said;
     return { text: way === "sms" ? bounded(text) : text, subject };
   }
   if (group.length > 1)
@@ -268,16 +269,16 @@ export function notificationText(
       text: digestText(way === "sms" ? details.slice(0, 5) : details, group.length),
       subject: subject && `${group.length} escalations are open`,
     };
-  const again = notice.kind === "again";
+  const again = notification.kind === "reminder";
   return { text: way === "sms" ? shortText(first, link, again) : longText(first, link, again), subject };
 }
 
 const types = {
   opened: "escalation.opened",
-  again: "escalation.open",
+  reminder: "escalation.open",
   acknowledged: "escalation.acknowledged",
   customer: "escalation.message",
-  said: "escalation.notice",
+  message: "escalation.notice",
 } as const;
 
 /** Limits in characters: a message, and a single fact. */
@@ -293,17 +294,17 @@ const fact = <T extends string | null>(text: T): T | string =>
  *  `link`: page with the button that acknowledges. */
 export function webhookText(
   details: Details,
-  notice: NotificationRow,
-  contact: TargetRow,
+  notification: NotificationRow,
+  target: TargetRow,
   link: string | null,
 ): string {
-  const { row, person, subject, sources, said } = details;
-  const text = notice.text === null ? null : clipped(notice.text, mostText, row.number);
-  const quoted = text !== null && notice.kind === "customer" ? customerQuote(text) : text;
+  const { row, person, subject, triggers, said } = details;
+  const text = notification.text === null ? null : clipped(notification.text, mostText, row.number);
+  const quoted = text !== null && notification.kind === "customer" ? customerQuote(text) : text;
   return JSON.stringify({
-    type: types[notice.kind],
+    type: types[notification.kind],
     timestamp: new Date(row.opened_at).toISOString(),
-    text: quoted === null ? chatText(details, link, notice.kind === "again") : harmless(quoted),
+    text: quoted === null ? chatText(details, link, notification.kind === "reminder") : harmless(quoted),
     data: {
       escalation: row.number,
       state: row.state,
@@ -315,9 +316,9 @@ export function webhookText(
       conversation: row.conversation,
       customer: person && { ...person, address: fact(person.address), name: fact(person.name) },
       subject: fact(subject),
-      sources: sources.map(({ source }) => source),
+      triggers: triggers.map(({ source }) => source),
       acknowledgedBy: row.acknowledged_by,
-      notified: contact.name,
+      notified: target.name,
       link,
       text,
       ...(details.cut ? { transcriptCut: true } : {}),

@@ -2,7 +2,7 @@
 // webhooks at the platform: each is recorded before the API call, so that none is requested twice.
 
 import { type Query, touch } from "../../store/driver.ts";
-import { fromListed, listOf, manyRows } from "../../store/many.ts";
+import { fromListed, listOf, ManyRows } from "../../store/many.ts";
 import type { BoundConversation } from "./decide.ts";
 
 export type PlatformWebhookKind = "escalation" | "message";
@@ -24,12 +24,12 @@ export interface PlatformWebhookRow {
  *  `againMs` (null: ever). */
 export async function insertPlatformWebhook(
   q: Query,
-  intake: Pick<PlatformWebhookRow, "agent" | "id" | "kind" | "body">,
+  delivery: Pick<PlatformWebhookRow, "agent" | "id" | "kind" | "body">,
   againMs: number | null,
 ): Promise<boolean> {
-  const { agent, id, kind, body } = intake;
+  const { agent, id, kind, body } = delivery;
   const stored = await q.run(
-    `INSERT INTO intakes (agent, id, kind, body, state, due_at, received_at)
+    `INSERT INTO platform_webhooks (agent, id, kind, body, state, due_at, received_at)
      VALUES ($1, $2, $3, $4, 'stored', now_ms(), now_ms()) ON CONFLICT (agent, id) DO NOTHING`,
     agent,
     id,
@@ -39,7 +39,7 @@ export async function insertPlatformWebhook(
   const again =
     stored === 0 && againMs !== null
       ? await q.run(
-          `UPDATE intakes SET body = $3, state = 'stored', attempts = 0, due_at = now_ms(), received_at = now_ms()
+          `UPDATE platform_webhooks SET body = $3, state = 'stored', attempts = 0, due_at = now_ms(), received_at = now_ms()
            WHERE agent = $1 AND id = $2 AND state <> 'stored' AND received_at <= now_ms() - $4`,
           agent,
           id,
@@ -54,19 +54,19 @@ export async function insertPlatformWebhook(
 /** Returns due deliveries, longest due first. Locked for this transaction. */
 export async function duePlatformWebhooks(q: Query, limit: number): Promise<PlatformWebhookRow[]> {
   return q.all<PlatformWebhookRow>(
-    `SELECT agent, id, kind, body, attempts, received_at, now_ms() - received_at AS age FROM intakes
+    `SELECT agent, id, kind, body, attempts, received_at, now_ms() - received_at AS age FROM platform_webhooks
      WHERE due_at <= now_ms() ORDER BY due_at LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     limit,
   );
 }
 
-const endedRows = manyRows(
+const endedRows = new ManyRows(
   "WITH given (agent, id, state) AS (VALUES",
-  "(?, ?, ?)",
-  `) UPDATE intakes SET state = given.state, due_at = NULL, attempts = attempts + 1,
+  "(:agent, :id, :state)",
+  `) UPDATE platform_webhooks SET state = given.state, due_at = NULL, attempts = attempts + 1,
        body = CASE WHEN kind = 'message' THEN '' ELSE body END
-     FROM given WHERE intakes.agent = given.agent AND intakes.id = given.id`,
+     FROM given WHERE platform_webhooks.agent = given.agent AND platform_webhooks.id = given.id`,
 );
 
 /** Marks deliveries as processed. The body of a message is erased, because the platform stores it. */
@@ -74,15 +74,17 @@ export async function endPlatformWebhooks(
   q: Query,
   ended: readonly { readonly row: PlatformWebhookRow; readonly state: "done" | "lost" }[],
 ): Promise<void> {
-  const rows = ended.map(({ row: { agent, id }, state }) => [agent, id, state]);
-  for (const [sql, values] of endedRows(rows)) await q.write(sql, ...values);
+  await endedRows.write(
+    q,
+    ended.map(({ row, state }) => ({ ...row, state })),
+  );
 }
 
-const postponedRows = manyRows(
+const postponedRows = new ManyRows(
   "WITH given (agent, id, ms) AS (VALUES",
-  "(?, ?, CAST(? AS BIGINT))",
-  `) UPDATE intakes SET attempts = attempts + 1, due_at = now_ms() + given.ms
-     FROM given WHERE intakes.agent = given.agent AND intakes.id = given.id`,
+  "(:agent, :id, CAST(:ms AS BIGINT))",
+  `) UPDATE platform_webhooks SET attempts = attempts + 1, due_at = now_ms() + given.ms
+     FROM given WHERE platform_webhooks.agent = given.agent AND platform_webhooks.id = given.id`,
 );
 
 /** Schedules retries, each in its `ms`. */
@@ -90,8 +92,10 @@ export async function postponePlatformWebhooks(
   q: Query,
   postponed: readonly { readonly row: PlatformWebhookRow; readonly ms: number }[],
 ): Promise<void> {
-  const rows = postponed.map(({ row: { agent, id }, ms }) => [agent, id, Math.ceil(ms)]);
-  for (const [sql, values] of postponedRows(rows)) await q.write(sql, ...values);
+  await postponedRows.write(
+    q,
+    postponed.map(({ row, ms }) => ({ ...row, ms: Math.ceil(ms) })),
+  );
 }
 
 /** Returns our newest conversation that is bound to each of these platform conversations. */
@@ -121,12 +125,12 @@ export interface RegistrationRow extends Registration {
   /** Null: requested, outcome unknown. Empty: found on the platform, without its id. */
   readonly platform_id: string | null;
   /** Milliseconds since the request. */
-  readonly asked_ago: number;
+  readonly requested_ago: number;
 }
 
 export async function registrationsOf(q: Query, agent: string, trigger: string): Promise<RegistrationRow[]> {
   return q.all<RegistrationRow>(
-    `SELECT agent, trigger_name AS "trigger", url, digest, platform_id, now_ms() - asked_at AS asked_ago FROM registrations
+    `SELECT agent, trigger_name AS "trigger", url, digest, platform_id, now_ms() - requested_at AS requested_ago FROM webhook_registrations
      WHERE agent = $1 AND trigger_name = $2 ORDER BY url`,
     agent,
     trigger,
@@ -136,7 +140,7 @@ export async function registrationsOf(q: Query, agent: string, trigger: string):
 /** Records that the registration is being requested. Returns false when it is already recorded. */
 export async function beginRegistration(q: Query, one: Registration): Promise<boolean> {
   const added = await q.run(
-    `INSERT INTO registrations (agent, trigger_name, url, digest, asked_at) VALUES ($1, $2, $3, $4, now_ms())
+    `INSERT INTO webhook_registrations (agent, trigger_name, url, digest, requested_at) VALUES ($1, $2, $3, $4, now_ms())
      ON CONFLICT (agent, trigger_name, url) DO NOTHING`,
     one.agent,
     one.trigger,
@@ -154,7 +158,7 @@ export async function endRegistration(
   is: { readonly platformId: string; readonly secret: string | null },
 ): Promise<void> {
   await q.write(
-    "UPDATE registrations SET platform_id = $4, secret = $5 WHERE agent = $1 AND trigger_name = $2 AND url = $3",
+    "UPDATE webhook_registrations SET platform_id = $4, secret = $5 WHERE agent = $1 AND trigger_name = $2 AND url = $3",
     agent,
     trigger,
     url,
@@ -166,7 +170,7 @@ export async function endRegistration(
 /** Deletes the record of a registration that certainly does not exist. */
 export async function dropRegistration(q: Query, { agent, trigger, url }: Registration): Promise<void> {
   await q.write(
-    "DELETE FROM registrations WHERE agent = $1 AND trigger_name = $2 AND url = $3",
+    "DELETE FROM webhook_registrations WHERE agent = $1 AND trigger_name = $2 AND url = $3",
     agent,
     trigger,
     url,
@@ -176,7 +180,7 @@ export async function dropRegistration(q: Query, { agent, trigger, url }: Regist
 /** Returns the known keys with which the platform signs deliveries for that agent. */
 export async function signingSecretsOf(q: Query, agent: string): Promise<string[]> {
   const rows = await q.all<{ secret: string }>(
-    "SELECT secret FROM registrations WHERE agent = $1 AND secret IS NOT NULL",
+    "SELECT secret FROM webhook_registrations WHERE agent = $1 AND secret IS NOT NULL",
     agent,
   );
   return rows.map(({ secret }) => secret);

@@ -6,17 +6,15 @@
 // Failure: retried later. Crash: a request without a response is repeated; the row of a stored one is still due.
 
 import { createHash } from "node:crypto";
-import type { Clock, Log } from "bridgehead/contract";
 import type { Policy } from "../../domain/policy.ts";
 import type { Scheduler } from "../../engine/scheduler.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { plain, readBody } from "../../http/channel-route.ts";
 import { failpoint } from "../../ops/failpoints.ts";
-import type { Timing } from "../../ops/timing.ts";
-import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { isolated } from "../../store/many.ts";
 import { schedulePolls } from "../../store/tables/polls.ts";
+import type { EscalationCore } from "../actions.ts";
 import { openEscalations } from "../trigger/stage.ts";
 import { isSame, isSigned, isSignedBy, planDeliveries, readPayload } from "./decide.ts";
 import {
@@ -30,16 +28,11 @@ import {
   signingSecretsOf,
 } from "./rows.ts";
 
-export interface PlatformWebhookHandlerDeps {
-  /** Null when the current configuration has no policy. */
-  readonly policy: () => Policy | null;
+export interface PlatformWebhookHandlerDeps extends Omit<EscalationCore, "lines"> {
   /** True when an agent of that name is configured. */
   readonly isAgent: (name: string) => boolean;
   readonly db: Pick<Database, "read">;
   readonly scheduler: Pick<Scheduler, "commit">;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly timing: Timing;
 }
 
 const mostBytes = 2 ** 20;
@@ -94,10 +87,10 @@ async function store(
       { agent, id, kind, body },
       own ? null : timing.platformWebhook.sameDelivery,
     );
-    failpoint("intake.commit", "before", fields);
+    failpoint("platform-webhook.commit", "before", fields);
     return stored;
   });
-  failpoint("intake.commit", "after", fields);
+  failpoint("platform-webhook.commit", "after", fields);
   log.info({ ...fields, isNew }, "platform webhook stored");
 }
 
@@ -111,19 +104,10 @@ function placeOf(url: string): { readonly agent: string; readonly kind: Platform
   }
 }
 
-export interface PlatformWebhookDeps {
-  /** Null when the current configuration has no policy: stored deliveries wait then. */
-  readonly policy: () => Policy | null;
-  readonly lines: () => ChannelRuntimes;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly timing: Timing;
-}
-
 const batch = 50;
 
-/** Processes stored deliveries. */
-export function platformWebhookStage(deps: PlatformWebhookDeps): TransactionalStage {
+/** Processes stored deliveries. Without a policy they wait. */
+export function platformWebhookStage(deps: EscalationCore): TransactionalStage {
   const { retryLongest: ms } = deps.timing.platformWebhook;
   return {
     takes: "escalations",
@@ -136,7 +120,7 @@ export function platformWebhookStage(deps: PlatformWebhookDeps): TransactionalSt
         (rows) => process(q, rows, policy, deps),
         async (row, error) => {
           const { agent, id } = row;
-          deps.log.error({ agent, intake: id, err: error }, "processing a platform webhook failed");
+          deps.log.error({ agent, delivery: id, err: error }, "processing a platform webhook failed");
           await postponePlatformWebhooks(q, [{ row, ms }]);
         },
       );
@@ -149,7 +133,7 @@ async function process(
   q: Query,
   rows: readonly PlatformWebhookRow[],
   policy: Policy,
-  deps: PlatformWebhookDeps,
+  deps: EscalationCore,
 ): Promise<void> {
   const deliveries = rows.map((row) => ({ row, payload: readPayload(row.body) }));
   const bound = await conversationsBoundTo(
@@ -165,5 +149,5 @@ async function process(
   await postponePlatformWebhooks(q, plan.postponed);
   for (const { row, state } of plan.ended)
     if (state === "lost")
-      deps.log.warn({ agent: row.agent, intake: row.id }, "platform webhook about an unknown conversation");
+      deps.log.warn({ agent: row.agent, delivery: row.id }, "platform webhook about an unknown conversation");
 }

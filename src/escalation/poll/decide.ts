@@ -39,7 +39,7 @@ export interface ExternalMessages {
  *  a human's answer in the platform's interface or a scheduled message. `known`: platform ids of our own
  *  questions and answers. */
 export function externalMessages(
-  watch: Pick<PollRow, "mark" | "position">,
+  poll: Pick<PollRow, "mark" | "position">,
   { messages, start }: PollRead,
   known: ReadonlySet<string>,
   turns: readonly KnownTurn[],
@@ -50,11 +50,11 @@ export function externalMessages(
   // after our first question.
   const begun = messages.findIndex(({ id }) => known.has(id));
   const isOurs = (at: number) => start > 0 || (begun >= 0 && at > begun);
-  if (watch.position === allKnown) {
+  if (poll.position === allKnown) {
     const record = messages.filter(({ id, role }, at) => role !== "person" && isOurs(at) && !known.has(id));
     return { deliver: [], record };
   }
-  const marked = watch.mark === null ? -1 : messages.findIndex(({ id }) => id === watch.mark);
+  const marked = poll.mark === null ? -1 : messages.findIndex(({ id }) => id === poll.mark);
   const isNew = ({ role }: PlatformMessage, at: number) =>
     (role === "human" && isOurs(at)) || (role === "agent" && marked >= 0 && at > marked);
   // Texts that were posted again, or given up, because the platform did not list them. The first copy may
@@ -134,7 +134,7 @@ export interface PollPlan {
 
 /** Plans the effects of a poll. */
 export function planPoll(
-  watch: PollRow,
+  poll: PollRow,
   { mode, read, until }: PollResult,
   facts: PollFacts,
   line: Pick<ChannelRuntime, "channel" | "agent" | "traits" | "settings">,
@@ -142,18 +142,18 @@ export function planPoll(
   const { customer, escalation } = facts;
   // A partial read without the mark does not show which messages are new. The next poll reads the whole
   // conversation.
-  const astray = read.start > 0 && !read.messages.some(({ id }) => id === watch.mark);
-  const found = astray ? noMessages : externalMessages(watch, read, facts.known, facts.turns);
+  const astray = read.start > 0 && !read.messages.some(({ id }) => id === poll.mark);
+  const found = astray ? noMessages : externalMessages(poll, read, facts.known, facts.turns);
   const isCall = line.traits.platform === "voice";
   const deliver = customer === null || (isCall && customer.session === null) ? [] : found.deliver;
   const acknowledge = escalation?.state === "open" && deliver.some(({ role }) => role === "human");
   // No mark is set before the first complete poll: earlier messages would be treated as new.
-  const whole = read.failure === null || watch.mark !== null;
+  const whole = read.failure === null || poll.mark !== null;
   const newest = astray || !whole ? null : (read.messages.at(-1)?.id ?? null);
   const isEmpty = newest === null && read.failure === null;
-  const at = newest ?? watch.mark ?? "";
+  const at = newest ?? poll.mark ?? "";
   const { channel, agent } = line;
-  const conversation = watch.conversation;
+  const conversation = poll.conversation;
   const trigger: EscalationTrigger = {
     channel,
     agent,
@@ -172,12 +172,12 @@ export function planPoll(
     deliver,
     address: customer === null ? "" : addressFor(customer, isCall),
     acknowledge,
-    takeover: mode === "manual" && watch.mode !== "manual" ? { trigger, except } : null,
-    close: mode === "ai" && watch.mode === "manual" && isEnded(escalation, acknowledge),
+    takeover: mode === "manual" && poll.mode !== "manual" ? { trigger, except } : null,
+    close: mode === "ai" && poll.mode === "manual" && isEnded(escalation, acknowledge),
     poll: {
       mode,
       mark: newest,
-      position: newest !== null ? read.end : astray || isEmpty ? 0 : watch.position,
+      position: newest !== null ? read.end : astray || isEmpty ? 0 : poll.position,
       failed: read.failure !== null || astray,
     },
   };
@@ -212,5 +212,7 @@ export function pauseAfter(
 }
 
 /** Returns the milliseconds until a failed poll is retried. */
-export const retryIn = ({ looks }: Pick<PollRow, "looks">, { pollBusy }: Timing["escalation"]): number =>
-  Math.max(lookDelay(looks), pollBusy);
+export const retryIn = (
+  { failures }: Pick<PollRow, "failures">,
+  { pollBusy }: Timing["escalation"],
+): number => Math.max(lookDelay(failures), pollBusy);

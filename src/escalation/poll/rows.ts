@@ -20,20 +20,19 @@ export interface PollRow {
    *  reads from the start, and delivers none of the existing messages. */
   readonly position: number;
   /** Number of consecutive failed polls. */
-  readonly looks: number;
+  readonly failures: number;
 }
 
+const columns = "conversation, channel, mode, mark, position, failures";
+
 export async function readPoll(q: Query, conversation: string): Promise<PollRow | null> {
-  const row = await q.one<PollRow>(
-    "SELECT conversation, channel, mode, mark, position, looks FROM watches WHERE conversation = $1",
-    conversation,
-  );
+  const row = await q.one<PollRow>(`SELECT ${columns} FROM polls WHERE conversation = $1`, conversation);
   return row ?? null;
 }
 
 export async function channelsToPoll(q: Query): Promise<string[]> {
   const rows = await q.all<{ channel: string }>(
-    channelsIn("watches", "due_at IS NOT NULL", "due_at <= now_ms()"),
+    channelsIn("polls", "due_at IS NOT NULL", "due_at <= now_ms()"),
   );
   return rows.map((row) => row.channel);
 }
@@ -41,7 +40,7 @@ export async function channelsToPoll(q: Query): Promise<string[]> {
 /** Returns the due polls of a channel, longest due first. */
 export async function duePolls(q: Query, channel: string, limit: number): Promise<PollRow[]> {
   return q.all<PollRow>(
-    `SELECT conversation, channel, mode, mark, position, looks FROM watches WHERE channel = $1 AND due_at <= now_ms()
+    `SELECT ${columns} FROM polls WHERE channel = $1 AND due_at <= now_ms()
      ORDER BY due_at LIMIT $2`,
     channel,
     limit,
@@ -52,7 +51,7 @@ export async function duePolls(q: Query, channel: string, limit: number): Promis
  *  transaction. */
 export async function duePoll(q: Query, conversation: string): Promise<PollRow | null> {
   const row = await q.one<PollRow>(
-    `SELECT conversation, channel, mode, mark, position, looks FROM watches WHERE conversation = $1 AND due_at <= now_ms()
+    `SELECT ${columns} FROM polls WHERE conversation = $1 AND due_at <= now_ms()
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     conversation,
   );
@@ -62,7 +61,7 @@ export async function duePoll(q: Query, conversation: string): Promise<PollRow |
 /** Postpones the poll by `ms`. */
 export async function postponePoll(q: Query, conversation: string, ms: number): Promise<void> {
   await q.write(
-    "UPDATE watches SET due_at = now_ms() + $2 WHERE conversation = $1",
+    "UPDATE polls SET due_at = now_ms() + $2 WHERE conversation = $1",
     conversation,
     Math.ceil(ms),
   );
@@ -73,7 +72,7 @@ export async function postponePoll(q: Query, conversation: string, ms: number): 
  *  that time (epoch ms). `endPoll` compares it to detect whether another poll was requested since. */
 export async function beginPoll(q: Query, conversation: string, forMs: number): Promise<number> {
   const row = await q.one<{ due_at: number }>(
-    "UPDATE watches SET due_at = now_ms() + $2 WHERE conversation = $1 RETURNING due_at",
+    "UPDATE polls SET due_at = now_ms() + $2 WHERE conversation = $1 RETURNING due_at",
     conversation,
     forMs,
   );
@@ -97,8 +96,8 @@ export async function endPoll(
   },
 ): Promise<void> {
   await q.write(
-    `UPDATE watches SET mode = $2, mark = COALESCE($3, mark), position = $6,
-       looks = CASE WHEN $7 = 1 THEN looks + 1 ELSE 0 END,
+    `UPDATE polls SET mode = $2, mark = COALESCE($3, mark), position = $6,
+       failures = CASE WHEN $7 = 1 THEN failures + 1 ELSE 0 END,
        due_at = CASE WHEN due_at < $4 THEN due_at ELSE now_ms() + $5 END WHERE conversation = $1`,
     conversation,
     found.mode,
@@ -108,7 +107,7 @@ export async function endPoll(
     found.position,
     found.failed ? 1 : 0,
   );
-  touch(q, "watches");
+  touch(q, "polls");
 }
 
 /** Returns the known ids, the turns that explain messages without a recorded id, and the state of the conversation.
@@ -151,7 +150,7 @@ export async function loadPollFacts(q: Query, conversation: string, platformId: 
 /** Records a failed poll and schedules the next one. */
 export async function failPoll(q: Query, conversation: string, nextMs: number): Promise<void> {
   await q.write(
-    "UPDATE watches SET looks = looks + 1, due_at = now_ms() + $2 WHERE conversation = $1",
+    "UPDATE polls SET failures = failures + 1, due_at = now_ms() + $2 WHERE conversation = $1",
     conversation,
     Math.ceil(nextMs),
   );

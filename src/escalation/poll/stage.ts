@@ -5,10 +5,8 @@
 // Failure: retried later; messages read until then count. Crash: the lease expires, and the poll is still
 // due.
 
-import type { Clock, Log } from "bridgehead/contract";
-import type { CallResult, PlatformMessage, PlatformMessages } from "../../agent/calls.ts";
-import type { Policy } from "../../domain/policy.ts";
-import type { RateReserve } from "../../engine/rate-reserve.ts";
+import { type CallResult, type PlatformMessage, type PlatformMessages } from "../../agent/calls.ts";
+import { type RateReserve } from "../../engine/rate-reserve.ts";
 import {
   type Claimed,
   leaseDeadline,
@@ -17,17 +15,17 @@ import {
   withFailpoint,
 } from "../../engine/stage.ts";
 import { limited, newId } from "../../ops/clock.ts";
-import type { Timing } from "../../ops/timing.ts";
-import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
+import { type Timing } from "../../ops/timing.ts";
+import { type ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import { readCall } from "../../pipeline/rate.ts";
 import { type Database, logOnDisk, type Query } from "../../store/driver.ts";
 import { abandonLane, guardLease, type Lease, releaseLane, tryLane } from "../../store/lanes.ts";
 import { leaseIdleLane } from "../../store/leases.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
 import { insertReply } from "../../store/tables/drafts.ts";
-import type { EscalationRow } from "../../store/tables/escalations.ts";
+import { type EscalationRow } from "../../store/tables/escalations.ts";
 import { dropWaitingAnswers } from "../../store/tables/takeover.ts";
-import { acknowledge, close } from "../actions.ts";
+import { acknowledge, close, type EscalationCore } from "../actions.ts";
 import { logUnnotified, openEscalations } from "../trigger/stage.ts";
 import { type PollPlan, pauseAfter, planPoll, retryIn } from "./decide.ts";
 import {
@@ -42,16 +40,11 @@ import {
   postponePoll,
 } from "./rows.ts";
 
-export interface PollDeps {
-  /** Null when the configuration has no policy: conversations are polled at the default intervals. */
-  readonly policy: () => Policy | null;
-  readonly lines: () => ChannelRuntimes;
+/** Without a policy conversations are polled at the default intervals. */
+export interface PollDeps extends EscalationCore {
   readonly db: Database;
   readonly rate: RateReserve;
-  readonly clock: Clock;
-  readonly log: Log;
   readonly node: string;
-  readonly timing: Timing;
 }
 
 const calls = 2;
@@ -62,7 +55,7 @@ const leaseFor = ({ pollCall, pollLeaseMargin }: Timing["escalation"]): number =
 interface PollWork {
   readonly line: ChannelRuntime;
   readonly lease: Lease;
-  readonly watch: PollRow;
+  readonly poll: PollRow;
   readonly conversation: ConversationRow;
   readonly platformId: string;
   /** Identifies this poll, as returned by `beginPoll`. */
@@ -71,8 +64,8 @@ interface PollWork {
 
 export function pollStage(deps: PollDeps): Stage {
   return {
-    name: "watch",
-    takes: "watches",
+    name: "poll",
+    takes: "polls",
     atOnce: 4,
     async channels(q) {
       const channels = await channelsToPoll(q);
@@ -83,7 +76,7 @@ export function pollStage(deps: PollDeps): Stage {
       const line = deps.lines().get(channel);
       if (!line) return claimed;
       for (const { conversation } of await duePolls(q, channel, room)) {
-        const look = await claimLook(q, line, conversation, deps);
+        const look = await claimPoll(q, line, conversation, deps);
         if (look) claimed.push(piece(look, deps));
       }
       return claimed;
@@ -91,7 +84,7 @@ export function pollStage(deps: PollDeps): Stage {
   };
 }
 
-async function claimLook(
+async function claimPoll(
   q: Query,
   line: ChannelRuntime,
   id: string,
@@ -100,8 +93,8 @@ async function claimLook(
   // Another node may be polling the conversation, or has just done so, and then the poll is no longer due.
   // The lock is not waited for: its holder may wait for a lock of this transaction.
   if (!(await tryLane(q, id, "in"))) return null;
-  const watch = await duePoll(q, id);
-  if (watch === null) return null;
+  const poll = await duePoll(q, id);
+  if (poll === null) return null;
   const timing = deps.timing.escalation;
   const leaseMs = leaseFor(timing);
   // Read under the lock: another node may have bound the conversation, or replaced its binding.
@@ -117,7 +110,7 @@ async function claimLook(
     return null;
   }
   const until = await beginPoll(q, id, leaseMs);
-  return { line, lease, watch, conversation, platformId, until };
+  return { line, lease, poll, conversation, platformId, until };
 }
 
 function piece(look: PollWork, deps: PollDeps): Claimed {
@@ -127,7 +120,7 @@ function piece(look: PollWork, deps: PollDeps): Claimed {
     channel: look.line.channel,
     left: () => held.left(),
     abandon: (q) => abandonLane(q, look.lease),
-    work: async (signal) => withFailpoint(await read(look, signal, deps), "watch.commit", fields),
+    work: async (signal) => withFailpoint(await read(look, signal, deps), "poll.commit", fields),
   };
 }
 
@@ -138,7 +131,7 @@ async function read(look: PollWork, signal: AbortSignal, deps: PollDeps): Promis
   const deadline = limited(signal, deps.timing.escalation.pollCall);
   const mode = await client.mode(look.platformId, deadline);
   if (mode.kind !== "ok") return failed(look, mode, deps);
-  const from = look.watch.mark === null ? 0 : Math.max(0, look.watch.position - overlap);
+  const from = look.poll.mark === null ? 0 : Math.max(0, look.poll.position - overlap);
   const said = await client.read(look.platformId, from, readCall(deadline, deps));
   return (q) => found(q, look, mode.value, said, deps);
 }
@@ -161,23 +154,23 @@ async function found(
   read: PlatformMessages,
   deps: PollDeps,
 ): Promise<void> {
-  const { watch, conversation, line, until } = look;
+  const { poll, conversation, line, until } = look;
   const timing = deps.timing.escalation;
   await guardLease(q, look.lease);
   const facts = await loadPollFacts(q, conversation.id, look.platformId);
-  const plan = planPoll(watch, { mode, read, until }, facts, line);
+  const plan = planPoll(poll, { mode, read, until }, facts, line);
   const opened = await write(q, look, plan, facts.escalation, deps);
   warnOf(look, read, plan, deps);
   const escalated = opened || (facts.escalation !== null && !plan.close);
   const nextMs = plan.poll.failed
-    ? retryIn(watch, timing)
+    ? retryIn(poll, timing)
     : pauseAfter({ quiet: facts.quiet, escalated }, mode, deps.policy(), timing);
   await endPoll(q, conversation.id, { ...plan.poll, nextMs, until });
   await releaseLane(q, look.lease, "in");
 }
 
 /** The actor for answers in the platform's interface, which does not name the author. */
-const platformUser = { name: "somebody who answers on the platform", contact: null };
+const platformUser = { name: "somebody who answers on the platform", target: null };
 
 /** Writes the effects of a poll. Each external message goes to the customer once, on the channel of the question.
  *  Returns true when an escalation is open after the takeover. */
@@ -244,13 +237,13 @@ function failed(
   result: Exclude<CallResult<unknown>, { kind: "ok" }>,
   deps: PollDeps,
 ): Transition {
-  const { line, watch } = look;
+  const { line, poll } = look;
   const fields = { channel: line.channel, conversation: look.conversation.id, result: result.kind };
   deps.log.warn({ ...fields, reason: result.reason }, "polling the platform failed");
   if (result.kind === "unauthorized") line.report(result.reason);
   return async (q) => {
     await guardLease(q, look.lease);
-    await failPoll(q, watch.conversation, retryIn(watch, deps.timing.escalation));
+    await failPoll(q, poll.conversation, retryIn(poll, deps.timing.escalation));
     await releaseLane(q, look.lease, "in");
   };
 }

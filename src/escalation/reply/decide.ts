@@ -9,13 +9,13 @@ import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
 import type { MeantFile, ReadyFile } from "../../store/tables/files.ts";
 import type { TargetRow } from "../../store/tables/responders.ts";
-import { carriesNotice } from "../notify/text.ts";
+import { quotesNotification } from "../notify/text.ts";
 import { handOn } from "./files.ts";
 import type { Customer } from "./rows.ts";
 
 /** A notification target of the sender, and its escalation. */
 export interface Candidate {
-  readonly contact: TargetRow;
+  readonly target: TargetRow;
   readonly row: EscalationRow;
 }
 
@@ -56,7 +56,7 @@ export function whyIgnored(event: MessageEvent, { from }: Sender, first: Candida
       code: "not-a-recipient",
       reason: "it answers an escalation, and its sender was not told of it",
       stranger: informs
-        ? `${number}: ${event.from.address} has answered our mail to you, and was not told of this: nothing of it was sent. If that was you, please answer from ${first.contact.address}.`
+        ? `${number}: ${event.from.address} has answered our mail to you, and was not told of this: nothing of it was sent. If that was you, please answer from ${first.target.address}.`
         : undefined,
     };
   }
@@ -97,7 +97,7 @@ function choose(known: readonly Candidate[], words: Instructions): readonly Cand
     if (words.acknowledge && live.length > 0) return "ask";
   }
   if (live.length <= 1 || words.acknowledge) return live;
-  const acknowledged = live.filter(({ row, contact }) => row.acknowledged_contact === contact.id);
+  const acknowledged = live.filter(({ row, target }) => row.acknowledged_target === target.id);
   return acknowledged.length === 1 ? acknowledged : "ask";
 }
 
@@ -166,7 +166,7 @@ export interface ReplyPlan {
   } | null;
   readonly actions: readonly Action[];
   /** Our answers to the responder. */
-  readonly answers: readonly { readonly contact: TargetRow; readonly text: string }[];
+  readonly answers: readonly { readonly target: TargetRow; readonly text: string }[];
 }
 
 /** Limit of escalation numbers in one answer; more do not fit into an SMS. */
@@ -183,7 +183,7 @@ export function planReply(input: ReplyInput): ReplyPlan {
   const onlyAnswer = (answer: string): ReplyPlan => ({
     automatic: null,
     actions: [],
-    answers: [{ contact: first.contact, text: answer }],
+    answers: [{ target: first.target, text: answer }],
   });
   const wrong = whatIsWrong(text, words, input.files.length);
   if (wrong !== null) return onlyAnswer(`${wrong} Nothing was sent to the customer, and nothing was done.`);
@@ -197,12 +197,12 @@ export function planReply(input: ReplyInput): ReplyPlan {
   if (chosen.length === 0) return onlyAnswer("That escalation is closed. Nothing was sent to the customer.");
   const plans = chosen.map((one) => planAction(input, one, chosen.length));
   const answers = plans.flatMap(({ answer, action }) =>
-    answer === "" ? [] : [{ contact: action.contact, text: `${action.row.number}: ${answer}` }],
+    answer === "" ? [] : [{ target: action.target, text: `${action.row.number}: ${answer}` }],
   );
   // One confirmation for all escalations.
   if (chosen.length > 1 && words.acknowledge && confirms(input)) {
     const unsent = words.ambiguous ? ` "${firstLine(text)}" was sent to no customer.` : "";
-    answers.push({ contact: first.contact, text: `All ${chosen.length} are yours.${unsent}` });
+    answers.push({ target: first.target, text: `All ${chosen.length} are yours.${unsent}` });
   }
   return { automatic: null, actions: plans.map(({ action }) => action), answers };
 }
@@ -216,7 +216,7 @@ function planAction(
   count: number,
 ): { readonly action: Action; readonly answer: string } {
   const { words, text: typed, traits, event } = input;
-  const { row, contact } = one;
+  const { row, target } = one;
   const handed = handOn(input.files, words, row, input.lineOf(row.channel));
   // A leading number that names no live escalation is part of the text.
   const text = words.number === null || words.number === row.number ? words.text : words.whole;
@@ -229,7 +229,7 @@ function planAction(
     ...one,
     // Several responders may share one webhook, and its receiver reports the name. In mails and texts the
     // sender's name is not trustworthy.
-    by: (traits.platform === null ? event.from.name : undefined) ?? contact.name,
+    by: (traits.platform === null ? event.from.name : undefined) ?? target.name,
     note: words.note === "" ? null : words.note,
     acknowledge: words.acknowledge || text !== "" || attached,
     relay:
@@ -240,7 +240,7 @@ function planAction(
     customer,
   };
   // A responder who already acknowledged the escalation may have meant this text for the customer.
-  const mine = words.acknowledge && words.number === null && row.acknowledged_contact === contact.id;
+  const mine = words.acknowledge && words.number === null && row.acknowledged_target === target.id;
   const unsent = row.conversation !== null && (words.ambiguous || mine);
   const parts = [
     trouble === null ? handed.left : `Your answer was not sent: ${trouble}.`,
@@ -300,7 +300,7 @@ function whatIsWrong(text: string, words: Instructions, files: number): string |
   if (words.slip !== null)
     return `"${words.slip.trim().slice(0, 40)}" is no command: those are #resume, #close and #note, each in a line of its own.`;
   // A reaction quotes the message it is attached to, and acknowledges it.
-  if (!words.acknowledge && carriesNotice(text))
+  if (!words.acknowledge && quotesNotification(text))
     return "Your answer carries our own message; please remove it.";
   const { number, acknowledge, resume, close, note } = words;
   const empty = words.text === "" && number === null && !(acknowledge || resume || close || note);

@@ -50,9 +50,9 @@ async function withEscalations(q: Query, targets: readonly TargetRow[]): Promise
     q,
     targets.map(({ escalation }) => escalation),
   );
-  return targets.flatMap((contact): Candidate[] => {
-    const row = rows.get(contact.escalation);
-    return row ? [{ contact, row }] : [];
+  return targets.flatMap((target): Candidate[] => {
+    const row = rows.get(target.escalation);
+    return row ? [{ target, row }] : [];
   });
 }
 
@@ -62,9 +62,9 @@ const prefixed = (table: string, columns: string): string =>
     .map((column) => `${table}.${column} AS ${table}_${column}`)
     .join(", ");
 
-const candidateSql = `SELECT ${prefixed("contacts", targetColumns)}, ${prefixed("escalations", escalationColumns)}
-     FROM contacts JOIN escalations ON escalations.id = contacts.escalation
-     WHERE contacts.channel = $1 AND contacts.address = $2 AND (escalations.state <> 'closed' OR closed_at > now_ms() - $3)
+const candidateSql = `SELECT ${prefixed("notification_targets", targetColumns)}, ${prefixed("escalations", escalationColumns)}
+     FROM notification_targets JOIN escalations ON escalations.id = notification_targets.escalation
+     WHERE notification_targets.channel = $1 AND notification_targets.address = $2 AND (escalations.state <> 'closed' OR closed_at > now_ms() - $3)
      ORDER BY escalations.id
      FOR UPDATE OF escalations -- only: postgres`;
 
@@ -84,10 +84,10 @@ export async function candidatesAt(
       ),
     );
   const found = rows.map((row) => ({
-    contact: part(row, "contacts_") as unknown as TargetRow,
+    target: part(row, "notification_targets_") as unknown as TargetRow,
     row: part(row, "escalations_") as unknown as EscalationRow,
   }));
-  return found.sort((a, b) => (a.contact.id < b.contact.id ? 1 : -1));
+  return found.sort((a, b) => (a.target.id < b.target.id ? 1 : -1));
 }
 
 /** Returns the conversations with these ids in which `sender` takes part, and those with these tokens, in
@@ -106,15 +106,15 @@ async function conversationsCited(
   return found;
 }
 
-/** Returns the contacts notified in these conversations: in their order, newest first in each. There are
+/** Returns the targets notified in these conversations: in their order, newest first in each. There are
  *  several when one message covers several escalations. */
 export async function targetsIn(q: Query, conversations: readonly string[]): Promise<TargetRow[]> {
   const found = new Map<string, TargetRow>();
   for (const conversation of new Set(conversations)) {
     const rows = await q.all<TargetRow>(
-      `SELECT ${targetColumns} FROM contacts WHERE id IN (
-         SELECT id FROM contacts WHERE conversation = $1
-         UNION SELECT notices.contact FROM replies JOIN notices ON notices.reply = replies.id WHERE replies.conversation = $1
+      `SELECT ${targetColumns} FROM notification_targets WHERE id IN (
+         SELECT id FROM notification_targets WHERE conversation = $1
+         UNION SELECT notifications.target FROM replies JOIN notifications ON notifications.reply = replies.id WHERE replies.conversation = $1
        ) ORDER BY id DESC`,
       conversation,
     );
@@ -123,7 +123,7 @@ export async function targetsIn(q: Query, conversations: readonly string[]): Pro
   return [...found.values()];
 }
 
-/** Returns the contacts notified by our messages with these ids, for any sender that references them. In
+/** Returns the targets notified by our messages with these ids, for any sender that references them. In
  *  the order of the ids, newest first for each; empty when none of them is a notification. */
 export async function targetsNotifiedBy(
   q: Query,
@@ -134,9 +134,9 @@ export async function targetsNotifiedBy(
   for (const id of externalIds)
     found.push(
       ...(await q.all<TargetRow>(
-        `SELECT ${targetColumns} FROM contacts WHERE id IN (
-           SELECT notices.contact FROM citations JOIN drafts ON drafts.id = citations.draft
-             JOIN notices ON notices.reply = drafts.reply
+        `SELECT ${targetColumns} FROM notification_targets WHERE id IN (
+           SELECT notifications.target FROM citations JOIN drafts ON drafts.id = citations.draft
+             JOIN notifications ON notifications.reply = drafts.reply
            WHERE citations.channel = $1 AND citations.external_id = $2) ORDER BY id DESC`,
         channel,
         id,
@@ -173,71 +173,71 @@ export async function readCustomers(
   return new Map(rows.map((row) => [row.id, row]));
 }
 
-/** Acknowledges the escalation. Returns false when it is closed, or already acknowledged by that contact. */
+/** Acknowledges the escalation. Returns false when it is closed, or already acknowledged by that target. */
 export async function acknowledgeEscalation(
   q: Query,
   id: string,
-  by: { readonly name: string; readonly contact: string | null },
+  by: { readonly name: string; readonly target: string | null },
 ): Promise<boolean> {
   const changed = await q.run(
     moves("escalations", "acknowledged", {
-      set: "acknowledged_by = $2, acknowledged_contact = $3, acknowledged_at = now_ms(), due_at = NULL",
+      set: "acknowledged_by = $2, acknowledged_target = $3, acknowledged_at = now_ms(), due_at = NULL",
       where:
-        "id = $1 AND (state = 'open' OR acknowledged_by <> $2 OR COALESCE(acknowledged_contact, '') <> COALESCE($3, ''))",
+        "id = $1 AND (state = 'open' OR acknowledged_by <> $2 OR COALESCE(acknowledged_target, '') <> COALESCE($3, ''))",
     }),
     id,
     by.name,
-    by.contact,
+    by.target,
   );
   return changed === 1;
 }
 
 /** Enqueues the notification of an acknowledgement for the other responders that were notified before.
- *  `id` is the prefix of the new ids. A contact that got the same notification before, because another
+ *  `id` is the prefix of the new ids. A target that got the same notification before, because another
  *  responder had the escalation in between, gets it again. */
 export async function notifyOthers(
   q: Query,
   escalation: string,
-  by: { readonly name: string; readonly contact: string | null },
+  by: { readonly name: string; readonly target: string | null },
   { id, text }: { readonly id: string; readonly text: string },
 ): Promise<void> {
   const added = await q.run(
-    `INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at)
-     SELECT $2 || '/' || contacts.id, contacts.id, 'acknowledged', CASE WHEN EXISTS (
-         SELECT 1 FROM notices WHERE notices.contact = contacts.id AND kind = 'acknowledged' AND subject = $3
+    `INSERT INTO notifications (id, target, kind, subject, text, due_at, made_at)
+     SELECT $2 || '/' || notification_targets.id, notification_targets.id, 'acknowledged', CASE WHEN EXISTS (
+         SELECT 1 FROM notifications WHERE notifications.target = notification_targets.id AND kind = 'acknowledged' AND subject = $3
        ) THEN $3 || ' ' || $2 ELSE $3 END, $4, now_ms(), now_ms()
-     FROM contacts WHERE escalation = $1
-       AND NOT EXISTS (SELECT 1 FROM contacts own WHERE own.id = $5 AND (own.id = contacts.id OR own.person = contacts.person))
-       AND EXISTS (SELECT 1 FROM notices JOIN drafts ON drafts.reply = notices.reply WHERE notices.contact = contacts.id)`,
+     FROM notification_targets WHERE escalation = $1
+       AND NOT EXISTS (SELECT 1 FROM notification_targets own WHERE own.id = $5 AND (own.id = notification_targets.id OR own.person = notification_targets.person))
+       AND EXISTS (SELECT 1 FROM notifications JOIN drafts ON drafts.reply = notifications.reply WHERE notifications.target = notification_targets.id)`,
     escalation,
     id,
     by.name,
     text,
-    by.contact ?? "",
+    by.target ?? "",
   );
   if (added > 0) touch(q, "escalations");
 }
 
-/** Enqueues our answer to a message of the contact, once per `subject`. Returns false when it was
+/** Enqueues our answer to a message of the target, once per `subject`. Returns false when it was
  *  enqueued before, or when `most` answers were made to that address within the last `withinMs`. */
 export async function enqueueAnswer(
   q: Query,
-  contact: TargetRow,
+  target: TargetRow,
   answer: { readonly id: string; readonly subject: string; readonly text: string },
   { most, withinMs }: { readonly most: number; readonly withinMs: number },
 ): Promise<boolean> {
   const added = await q.run(
-    `INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at)
-     SELECT $1, $2, 'said', $3, $4, now_ms(), now_ms() WHERE (
-       SELECT COUNT(*) FROM notices JOIN contacts ON contacts.id = notices.contact
-       WHERE contacts.channel = $5 AND contacts.address = $6 AND notices.kind = 'said' AND made_at > now_ms() - $7
-     ) < $8 ON CONFLICT (contact, kind, subject) DO NOTHING`,
+    `INSERT INTO notifications (id, target, kind, subject, text, due_at, made_at)
+     SELECT $1, $2, 'message', $3, $4, now_ms(), now_ms() WHERE (
+       SELECT COUNT(*) FROM notifications JOIN notification_targets ON notification_targets.id = notifications.target
+       WHERE notification_targets.channel = $5 AND notification_targets.address = $6 AND notifications.kind = 'message' AND made_at > now_ms() - $7
+     ) < $8 ON CONFLICT (target, kind, subject) DO NOTHING`,
     answer.id,
-    contact.id,
+    target.id,
     answer.subject,
     answer.text,
-    contact.channel,
-    contact.address,
+    target.channel,
+    target.address,
     withinMs,
     most,
   );

@@ -5,17 +5,16 @@
 // Output: acknowledged, closed or resumed escalations; a relayed text; an answer to the responder; the event settled.
 // Failure: fails with the transaction of stage route, which retries. Crash: the event is still stored.
 
-import type { Clock, Log, MessageEvent } from "bridgehead/contract";
+import type { MessageEvent } from "bridgehead/contract";
 import { readInstructions } from "../../domain/instructions.ts";
 import { newId } from "../../ops/clock.ts";
-import type { Timing } from "../../ops/timing.ts";
-import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
+import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
 import { addTriggers, escalationByNumber } from "../../store/tables/escalations.ts";
 import { type EventRow, settleEvent } from "../../store/tables/events.ts";
 import { meantFiles } from "../../store/tables/files.ts";
 import { addNotifications, type TargetRow } from "../../store/tables/responders.ts";
-import { acknowledge, close, enqueueRelay, resume } from "../actions.ts";
+import { acknowledge, close, type EscalationCore, enqueueRelay, resume } from "../actions.ts";
 import {
   type Action,
   type Candidate,
@@ -26,12 +25,7 @@ import {
 } from "./decide.ts";
 import { enqueueAnswer, loadSender, readCustomers } from "./rows.ts";
 
-export interface ReplyDeps {
-  readonly lines: () => ChannelRuntimes;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly timing: Timing;
-}
+type ReplyDeps = Omit<EscalationCore, "policy">;
 
 /** Limit of our answers to one address. Stops a mail loop between two autoresponders. */
 const mostAnswers = 20;
@@ -51,14 +45,14 @@ export async function routeResponderReply(
   if (!first) return false;
   const ignored = whyIgnored(event, sender, first);
   if (ignored === null) {
-    await handleResponderReply(q, line, row, event, perEscalation(sender.candidates), first.contact, deps);
+    await handleResponderReply(q, line, row, event, perEscalation(sender.candidates), first.target, deps);
     return true;
   }
   const { code, reason, answer, stranger } = ignored;
-  if (answer !== undefined) await answerTo(q, row, first.contact, answer, deps);
+  if (answer !== undefined) await answerTo(q, row, first.target, answer, deps);
   // Sent once per address, because the address may belong to an autoresponder. The stranger gets no message.
   if (stranger !== undefined)
-    await enqueueSaid(q, first.contact, `from:${event.from.address}`, stranger, deps);
+    await enqueueSaid(q, first.target, `from:${event.from.address}`, stranger, deps);
   logOnDisk(q, deps.log).warn({ channel: line.channel, event: row.id, code }, "escalation reply ignored");
   await settleEvent(q, row.id, { state: "ignored", code, reason });
   return true;
@@ -118,16 +112,16 @@ async function handleResponderReply(
     ),
   );
   for (const action of actions) await apply(q, action, deps);
-  for (const answer of answers) await answerTo(q, row, answer.contact, answer.text, deps);
+  for (const answer of answers) await answerTo(q, row, answer.target, answer.text, deps);
   await settleEvent(q, row.id, { state: "routed", code: "human", ...conversation });
 }
 
 async function apply(
   q: Query,
-  { row, contact, by, relay, end, customer, ...action }: Action,
+  { row, target, by, relay, end, customer, ...action }: Action,
   deps: ReplyDeps,
 ): Promise<void> {
-  if (action.acknowledge) await acknowledge(q, row, { name: by, contact: contact.id }, deps);
+  if (action.acknowledge) await acknowledge(q, row, { name: by, target: target.id }, deps);
   if (relay !== null) await enqueueRelay(q, relay.customer, relay, deps);
   if (end === "resume") await resume(q, row, customer, by, deps);
   if (end === "close") await close(q, row, by, deps);
@@ -137,22 +131,22 @@ async function apply(
 async function answerTo(
   q: Query,
   { id: event, channel }: EventRow,
-  contact: TargetRow,
+  target: TargetRow,
   text: string,
   { clock, log, timing }: ReplyDeps,
 ): Promise<void> {
   const answer = { id: newId(clock.now()), subject: `event:${event}`, text };
   const loopLimit = { most: mostAnswers, withinMs: timing.escalation.answerLoop };
-  if (!(await enqueueAnswer(q, contact, answer, loopLimit)))
+  if (!(await enqueueAnswer(q, target, answer, loopLimit)))
     logOnDisk(q, log).warn({ channel, event }, "escalation reply not answered: duplicate or loop limit");
 }
 
 async function enqueueSaid(
   q: Query,
-  { id: contact }: TargetRow,
+  { id: target }: TargetRow,
   subject: string,
   text: string,
   { clock }: ReplyDeps,
 ): Promise<void> {
-  await addNotifications(q, [{ id: newId(clock.now()), contact, kind: "said", subject, text, inMs: 0 }]);
+  await addNotifications(q, [{ id: newId(clock.now()), target, kind: "message", subject, text, inMs: 0 }]);
 }

@@ -4,22 +4,17 @@
 // Output: one escalation per outage of the channel; its end, and a notification to its targets.
 // Failure: retried at the next sweep. Crash: the escalation is stored, and the channel is checked again.
 
-import type { Clock, Log } from "bridgehead/contract";
-import type { Policy } from "../../domain/policy.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId } from "../../ops/clock.ts";
 import { addTriggers } from "../../store/tables/escalations.ts";
 import { notifyTargets } from "../../store/tables/responders.ts";
-import { close } from "../actions.ts";
+import { close, type EscalationCore } from "../actions.ts";
 import { aboutChannel, type ChannelHealth, judgeHealth, planOutages, recoveredKey } from "./decide.ts";
 import { loadOutages } from "./rows.ts";
 import { openEscalations } from "./stage.ts";
 
-export interface HealthDeps {
-  readonly policy: () => Policy | null;
+export interface HealthDeps extends Pick<EscalationCore, "policy" | "clock" | "log"> {
   readonly pulses: () => readonly ChannelHealth[];
-  readonly clock: Clock;
-  readonly log: Log;
 }
 
 export function healthStage(deps: HealthDeps): TransactionalStage {
@@ -60,7 +55,7 @@ export function healthStage(deps: HealthDeps): TransactionalStage {
         if (!(await close(q, row, "recovery", deps))) continue;
         const text = `Escalation ${row.number} is closed: channel ${channel} works again.`;
         const id = newId(clock.now());
-        await notifyTargets(q, row, { id, kind: "said", subject: "recovered", text }, "all");
+        await notifyTargets(q, row, { id, kind: "message", subject: "recovered", text }, "all");
       }
       return changes.map(
         ({ health, now }) =>

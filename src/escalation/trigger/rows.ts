@@ -2,19 +2,19 @@
 
 import type { EscalationTrigger } from "../../pipeline/escalation.ts";
 import type { Query } from "../../store/driver.ts";
-import { fromListed, listOf, manyRows } from "../../store/many.ts";
+import { fromListed, listOf, ManyRows } from "../../store/many.ts";
 import { lockEscalations } from "../../store/tables/escalations.ts";
 import type { NotificationRow } from "../../store/tables/responders.ts";
 import { aboutOf, type Outage, type PassedOn, recoveredKey, type Subject } from "./decide.ts";
 
-const subjectRows = manyRows(
+const subjectRows = new ManyRows(
   "WITH given (key, about, conversation) AS (VALUES",
-  "(?, ?, CAST(? AS TEXT))",
+  "(:key, :about, CAST(:conversation AS TEXT))",
   `) SELECT given.key, COALESCE(
        (SELECT id FROM escalations WHERE escalations.about = given.about AND state <> 'closed'),
        (SELECT id FROM escalations WHERE escalations.about = given.about ORDER BY number DESC LIMIT 1)
      ) AS escalation,
-     CASE WHEN EXISTS (SELECT 1 FROM sources WHERE sources.key = given.key) THEN 1 ELSE 0 END AS triggered,
+     CASE WHEN EXISTS (SELECT 1 FROM triggers WHERE triggers.key = given.key) THEN 1 ELSE 0 END AS triggered,
      (SELECT seq FROM turns WHERE turns.conversation = given.conversation AND kind = 'question' AND opening IS NULL
       ORDER BY seq DESC LIMIT 1) AS asked
      FROM given`,
@@ -26,10 +26,15 @@ export async function loadSubjects(
   q: Query,
   triggers: readonly EscalationTrigger[],
 ): Promise<readonly Subject[]> {
-  const given = triggers.map((one) => [one.key, aboutOf(one), one.conversation]);
-  const found: { key: string; escalation: string | null; triggered: number; asked: number | null }[] = [];
-  for (const [sql, values] of subjectRows(given))
-    found.push(...(await q.all<(typeof found)[number]>(sql, ...values)));
+  const found = await subjectRows.all<{
+    key: string;
+    escalation: string | null;
+    triggered: number;
+    asked: number | null;
+  }>(
+    q,
+    triggers.map((one) => ({ ...one, about: aboutOf(one) })),
+  );
   const byKey = new Map(found.map((one) => [one.key, one]));
   const ids = found.flatMap(({ escalation, triggered }) => (triggered === 1 ? [] : (escalation ?? [])));
   const rows = ids.length > 0 ? await lockEscalations(q, ids) : new Map();
@@ -51,10 +56,10 @@ export async function loadUndelivered(q: Query, reply: string): Promise<Undelive
   const rows = await q.all<
     { of: string } & Partial<NotificationRow> & { id: string | null; escalation: string }
   >(
-    `SELECT replies.kind AS of, notices.id, notices.contact, notices.kind, notices.subject, notices.text, notices.reply,
-       contacts.escalation
-     FROM replies LEFT JOIN notices ON notices.reply = replies.id LEFT JOIN contacts ON contacts.id = notices.contact
-     WHERE replies.id = $1 ORDER BY notices.id`,
+    `SELECT replies.kind AS of, notifications.id, notifications.target, notifications.kind, notifications.subject, notifications.text, notifications.reply,
+       notification_targets.escalation
+     FROM replies LEFT JOIN notifications ON notifications.reply = replies.id LEFT JOIN notification_targets ON notification_targets.id = notifications.target
+     WHERE replies.id = $1 ORDER BY notifications.id`,
     reply,
   );
   return {
@@ -67,36 +72,37 @@ export async function loadUndelivered(q: Query, reply: string): Promise<Undelive
  *  nodes at the same time. */
 export async function passedOn(q: Query, escalation: string, subject: string): Promise<PassedOn> {
   const row = await q.one<PassedOn>(
-    `SELECT COUNT(DISTINCT contacts.id) AS targets, COUNT(DISTINCT notices.id) AS written,
-       COALESCE(SUM(CASE WHEN notices.due_at IS NOT NULL OR replies.state = 'ready'
+    `SELECT COUNT(DISTINCT notification_targets.id) AS targets, COUNT(DISTINCT notifications.id) AS written,
+       COALESCE(SUM(CASE WHEN notifications.due_at IS NOT NULL OR replies.state = 'ready'
          OR drafts.state IN ('queued', 'sending', 'unknown', 'sent', 'delivered') THEN 1 ELSE 0 END), 0) AS alive
-     FROM contacts
-     LEFT JOIN notices ON notices.contact = contacts.id AND notices.kind = 'customer' AND notices.subject = $2
-     LEFT JOIN replies ON replies.id = notices.reply LEFT JOIN drafts ON drafts.reply = notices.reply
-     WHERE contacts.escalation = $1`,
+     FROM notification_targets
+     LEFT JOIN notifications ON notifications.target = notification_targets.id AND notifications.kind = 'customer' AND notifications.subject = $2
+     LEFT JOIN replies ON replies.id = notifications.reply LEFT JOIN drafts ON drafts.reply = notifications.reply
+     WHERE notification_targets.escalation = $1`,
     escalation,
     subject,
   );
   return row ?? { targets: 0, written: 0, alive: 0 };
 }
 
-const outageRows = manyRows(
+const outageRows = new ManyRows(
   "WITH given (about) AS (VALUES",
-  "(?)",
+  "(:about)",
   `) SELECT given.about, (SELECT id FROM escalations WHERE escalations.about = given.about ORDER BY number DESC LIMIT 1) AS id
      FROM given`,
 );
 
 /** Returns the newest outages by subject, locked. */
 export async function loadOutages(q: Query, abouts: readonly string[]): Promise<ReadonlyMap<string, Outage>> {
-  const found: { about: string; id: string | null }[] = [];
-  for (const [sql, values] of outageRows(abouts.map((about) => [about])))
-    found.push(...(await q.all<{ about: string; id: string | null }>(sql, ...values)));
+  const found = await outageRows.all<{ about: string; id: string | null }>(
+    q,
+    abouts.map((about) => ({ about })),
+  );
   const ids = found.flatMap(({ id }) => id ?? []);
   if (ids.length === 0) return new Map();
   const rows = await lockEscalations(q, ids);
   const recovered = await q.all<{ key: string }>(
-    `SELECT key ${fromListed("sources", "key")}`,
+    `SELECT key ${fromListed("triggers", "key")}`,
     listOf(ids.map(recoveredKey)),
   );
   const keys = new Set(recovered.map(({ key }) => key));

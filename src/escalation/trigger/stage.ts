@@ -4,15 +4,15 @@
 // Output: an escalation with its triggers, and notifications for the responders who know of it; a due poll.
 // Failure: fails with the transaction that detected it. Crash: likewise, so a trigger is neither lost nor counted twice.
 
-import type { Clock, Log } from "bridgehead/contract";
-import type { Answer } from "../../agent/calls.ts";
-import { type Policy, pollingOf } from "../../domain/policy.ts";
+import { type Log, type MessageEvent } from "bridgehead/contract";
+import { type Answer } from "../../agent/calls.ts";
+import { pollingOf } from "../../domain/policy.ts";
 import { newId } from "../../ops/clock.ts";
-import type { Timing } from "../../ops/timing.ts";
-import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
-import type { EscalationHooks, EscalationTrigger } from "../../pipeline/escalation.ts";
+import { type ChannelRuntime } from "../../pipeline/channel-runtime.ts";
+import { type EscalationHooks, type EscalationTrigger } from "../../pipeline/escalation.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
-import type { ConversationRow } from "../../store/tables/conversations.ts";
+import { type ConversationRow } from "../../store/tables/conversations.ts";
+import { type DraftRow } from "../../store/tables/drafts.ts";
 import {
   addTriggers,
   type EscalationRow,
@@ -23,24 +23,20 @@ import {
   lockEscalations,
   reopenEscalation,
 } from "../../store/tables/escalations.ts";
+import { type EventRow } from "../../store/tables/events.ts";
 import { schedulePoll } from "../../store/tables/polls.ts";
 import { notifyTargets } from "../../store/tables/responders.ts";
-import type { TurnRow } from "../../store/tables/turns.ts";
+import { type TurnRow } from "../../store/tables/turns.ts";
+import { type EscalationCore } from "../actions.ts";
 import { customerText } from "../notify/text.ts";
 import { routeResponderReply } from "../reply/stage.ts";
 import { escalatingTopic, isPassedOn, planTriggers, type Subject } from "./decide.ts";
 import { loadSubjects, loadUndelivered, passedOn, type Undelivered } from "./rows.ts";
 
-export interface EscalationDeps {
-  /** Null when the current configuration has no policy. */
-  readonly policy: () => Policy | null;
+export interface EscalationDeps extends EscalationCore {
   /** False while no responder was ever notified and none is configured: then no message can be a
    *  responder's reply, and the look-up is skipped. Default: true. */
   readonly hasResponders?: () => boolean;
-  readonly lines: () => ChannelRuntimes;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly timing: Timing;
 }
 
 /** Opens or extends the escalations of these triggers. Returns the unclosed ones, by subject. `subjects`: loaded before
@@ -75,7 +71,7 @@ export async function openEscalations(
     }),
   );
   for (const { row, subject, text } of updates)
-    await notifyTargets(q, row, { id: newId(clock.now()), kind: "said", subject, text }, "owner");
+    await notifyTargets(q, row, { id: newId(clock.now()), kind: "message", subject, text }, "owner");
   return rows;
 }
 
@@ -87,23 +83,92 @@ export function logUnnotified(
   log.warn({ channel, agent, conversation, topic, cause }, "escalation detected, no responder is configured");
 }
 
-/** Returns the pipeline's interface to escalations (`pipeline/escalation.ts`). Detection, transfer and polling of the
- *  platform's conversation do not depend on a policy; notifying responders does. */
-export function createEscalation(deps: EscalationDeps): EscalationHooks {
-  const { clock, log } = deps;
-  const timing = deps.timing.escalation;
+/** The pipeline's interface to escalations. Detection, transfer and polling of the platform's conversation do not depend
+ *  on a policy; notifying responders does. One per daemon. */
+export class EscalationHandler implements EscalationHooks {
+  readonly #deps: EscalationDeps;
 
-  async function open(q: Query, trigger: EscalationTrigger, subject?: Subject): Promise<void> {
-    const policy = deps.policy();
+  constructor(deps: EscalationDeps) {
+    this.#deps = deps;
+  }
+
+  async open(q: Query, trigger: EscalationTrigger, subject?: Subject): Promise<void> {
+    const policy = this.#deps.policy();
     if (policy?.causes.includes(trigger.cause))
-      await openEscalations(q, [trigger], deps, subject && [subject]);
+      await openEscalations(q, [trigger], this.#deps, subject && [subject]);
     // The customer waits for a human. Without responders this log line is the only record.
-    else if (policy === null && trigger.source !== "ours") logUnnotified(logOnDisk(q, log), trigger);
+    else if (policy === null && trigger.source !== "ours")
+      logUnnotified(logOnDisk(q, this.#deps.log), trigger);
+  }
+
+  async routeReply(q: Query, line: ChannelRuntime, row: EventRow, event: MessageEvent): Promise<boolean> {
+    if (this.#deps.hasResponders?.() === false) return false;
+    return routeResponderReply(q, line, row, event, this.#deps);
+  }
+
+  async answered(
+    q: Query,
+    line: ChannelRuntime,
+    { conversation, turn }: { readonly conversation: ConversationRow; readonly turn: TurnRow },
+    answer: Answer,
+  ): Promise<boolean> {
+    if (turn.kind !== "question") return false;
+    const { channel, agent } = line;
+    const configured = line.settings()?.escalations ?? [];
+    const text = answer.text ?? "";
+    const found = text.trim() === "" ? null : escalatingTopic(configured, text);
+    if (text.trim() === "") await this.#unanswered(q, line, conversation, turn);
+    else if (found !== null)
+      await this.open(q, {
+        channel,
+        agent,
+        conversation: conversation.id,
+        topic: found.topic,
+        key: `response:${answer.replyId ?? turn.id}`,
+        source: "response",
+        cause: "topic",
+        reason: "the agent gave the answer it has for this escalation",
+      });
+    // Polls also after a turn without an answer: a human may answer on the platform. Locks are taken in
+    // the usual order.
+    const timing = this.#deps.timing.escalation;
+    const { poll } = pollingOf(this.#deps.policy(), timing);
+    await schedulePoll(q, conversation, configured.length > 0 ? timing.pollAfterAnswer : poll);
+    return found !== null && turn.session !== null;
+  }
+
+  async undeliverable(
+    q: Query,
+    { channel, agent }: ChannelRuntime,
+    draft: Pick<DraftRow, "id" | "conversation" | "reply">,
+    { state, reason }: { readonly state: "failed" | "held" | "dropped"; readonly reason: string },
+  ): Promise<void> {
+    const { isHumans, notifications } = await loadUndelivered(q, draft.reply);
+    if (notifications.length > 0) {
+      const escalations = await this.#notificationsFailed(q, notifications);
+      const fields = { channel, draft: draft.id, escalations, state, reason };
+      return logOnDisk(q, this.#deps.log).error(fields, "escalation notification not delivered");
+    }
+    // A human who wrote the reply assumes that the customer has received it.
+    const humans = isHumans && this.#deps.policy() !== null;
+    if (state === "dropped" && !humans) return;
+    const trigger: EscalationTrigger = {
+      channel,
+      agent,
+      conversation: draft.conversation,
+      topic: null,
+      key: `draft:${draft.id}:${state}`,
+      source: "ours",
+      cause: state === "held" ? "held" : "turn-failed",
+      reason: humans ? `the answer did not reach the customer (${state}): ${reason}` : reason,
+    };
+    if (humans) await openEscalations(q, [{ ...trigger, news: true }], this.#deps);
+    else await this.open(q, trigger);
   }
 
   /** Handles a turn without an answer: passes the customer's text to the responder who acknowledged the
    *  escalation, or opens one. */
-  async function unanswered(
+  async #unanswered(
     q: Query,
     { channel, agent }: ChannelRuntime,
     { id: conversation, person, person_name: name }: ConversationRow,
@@ -121,39 +186,29 @@ export function createEscalation(deps: EscalationDeps): EscalationHooks {
     };
     const [subject] = await loadSubjects(q, [trigger]);
     const row = subject?.row;
-    if (row?.state !== "acknowledged") return open(q, trigger, subject);
+    if (row?.state !== "acknowledged") return this.open(q, trigger, subject);
     const customer = name ?? person;
     // The responder's answer goes to the customer even when another sender wrote in the thread.
     const who = turn.person === person ? customer : `${turn.person} (in the thread of ${customer})`;
     const text = customerText(row, who, turn.question);
-    await notifyTargets(
-      q,
-      row,
-      { id: newId(clock.now()), kind: "customer", subject: turn.id, text },
-      "notified",
-    );
+    const id = newId(this.#deps.clock.now());
+    await notifyTargets(q, row, { id, kind: "customer", subject: turn.id, text }, "notified");
   }
 
   /** Handles notifications that cannot be delivered. The next step of the policy becomes due at once. A customer's
    *  text is passed to all targets of the escalation instead. Returns the numbers of the escalations. */
-  async function notificationsFailed(
-    q: Query,
-    failed: Undelivered["notifications"],
-  ): Promise<readonly number[]> {
+  async #notificationsFailed(q: Query, failed: Undelivered["notifications"]): Promise<readonly number[]> {
+    const { clock, log, timing } = this.#deps;
+    const ofCustomers = failed.filter(({ kind }) => kind === "customer");
+    const others = failed.filter(({ kind }) => kind !== "customer").map(({ escalation }) => escalation);
     const rows = await lockEscalations(
       q,
       failed.map(({ escalation }) => escalation),
     );
-    const texts = failed.filter(({ kind }) => kind === "customer");
     const states = [];
-    for (const { escalation, subject } of texts) states.push(await passedOn(q, escalation, subject));
-    const others = failed.filter(({ kind }) => kind !== "customer");
-    await hastenEscalations(
-      q,
-      others.map(({ escalation }) => escalation),
-      timing.repeatFailed,
-    );
-    for (const [at, { escalation, subject, text }] of texts.entries()) {
+    for (const { escalation, subject } of ofCustomers) states.push(await passedOn(q, escalation, subject));
+    await hastenEscalations(q, others, timing.escalation.repeatFailed);
+    for (const [at, { escalation, subject, text }] of ofCustomers.entries()) {
       const row = rows.get(escalation);
       const state = states[at];
       if (!row || !state) continue;
@@ -166,61 +221,4 @@ export function createEscalation(deps: EscalationDeps): EscalationHooks {
     }
     return failed.flatMap(({ escalation }) => rows.get(escalation)?.number ?? []);
   }
-
-  return {
-    open,
-    async routeReply(q, line, row, event) {
-      if (deps.hasResponders?.() === false) return false;
-      return routeResponderReply(q, line, row, event, deps);
-    },
-    async answered(q, line, { conversation, turn }, answer: Answer) {
-      if (turn.kind !== "question") return false;
-      const configured = line.settings()?.escalations ?? [];
-      const text = answer.text ?? "";
-      const found = text.trim() === "" ? null : escalatingTopic(configured, text);
-      if (text.trim() === "") await unanswered(q, line, conversation, turn);
-      else if (found !== null) {
-        const { channel, agent } = line;
-        await open(q, {
-          channel,
-          agent,
-          conversation: conversation.id,
-          topic: found.topic,
-          key: `response:${answer.replyId ?? turn.id}`,
-          source: "response",
-          cause: "topic",
-          reason: "the agent gave the answer it has for this escalation",
-        });
-      }
-      // Polls also after a turn without an answer: a human may answer on the platform. Locks are taken in
-      // the usual order.
-      const { poll } = pollingOf(deps.policy(), timing);
-      await schedulePoll(q, conversation, configured.length > 0 ? timing.pollAfterAnswer : poll);
-      return found !== null && turn.session !== null;
-    },
-    async undeliverable(q, line, draft, { state, reason }) {
-      const { channel, agent } = line;
-      const { isHumans, notifications } = await loadUndelivered(q, draft.reply);
-      if (notifications.length > 0) {
-        const escalations = await notificationsFailed(q, notifications);
-        const fields = { channel, draft: draft.id, escalations, state, reason };
-        return logOnDisk(q, log).error(fields, "escalation notification not delivered");
-      }
-      // A human who wrote the reply assumes that the customer has received it.
-      const humans = isHumans && deps.policy() !== null;
-      if (state === "dropped" && !humans) return;
-      const trigger: EscalationTrigger = {
-        channel,
-        agent,
-        conversation: draft.conversation,
-        topic: null,
-        key: `draft:${draft.id}:${state}`,
-        source: "ours",
-        cause: state === "held" ? "held" : "turn-failed",
-        reason: humans ? `the answer did not reach the customer (${state}): ${reason}` : reason,
-      };
-      if (humans) await openEscalations(q, [{ ...trigger, news: true }], deps);
-      else await open(q, trigger);
-    },
-  };
 }

@@ -5,10 +5,9 @@
 import { createHmac } from "node:crypto";
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import type { EscalationSettings } from "../../agent/calls.ts";
-import type { Contact, Policy } from "../../domain/policy.ts";
+import type { Contact, Policy, Way } from "../../domain/policy.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
-import type { ContactMethod } from "../../store/tables/responders.ts";
 
 export interface WebhookRecipient {
   readonly headers: Readonly<Record<string, string>>;
@@ -86,7 +85,7 @@ export function agentRecipients(
 ): readonly Contact[] {
   const line = lines.get(row.channel) ?? [...lines.values()].find(({ agent }) => agent === row.agent);
   const told = escalationsFor(row.topic, line?.settings()?.escalations ?? []);
-  const contacts = told.flatMap(({ recipients }) =>
+  const targets = told.flatMap(({ recipients }) =>
     recipients
       .filter(({ channel, value }) => channel !== "webhook" || !isPlatformWebhook(value))
       .map(({ channel, value }) => ({
@@ -96,7 +95,7 @@ export function agentRecipients(
         address: value,
       })),
   );
-  return [...new Map(contacts.map((one) => [`${one.way} ${one.address}`, one])).values()];
+  return [...new Map(targets.map((one) => [`${one.way} ${one.address}`, one])).values()];
 }
 
 /** True for a webhook URL under which the platform notifies a bridge. A notification to it would return
@@ -106,5 +105,5 @@ const isPlatformWebhook = (url: string): boolean =>
 
 /** The name that other responders see when this recipient acknowledges. A webhook shows only its host,
  *  because the path often contains a secret key. */
-const shownName = (way: ContactMethod, value: string): string =>
+const shownName = (way: Way, value: string): string =>
   way === "webhook" ? (URL.parse(value)?.host ?? "a webhook") : value;

@@ -13,7 +13,7 @@ import type {
 import { traceOf } from "../../ops/hops.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import { type Query, touch, type Value } from "../../store/driver.ts";
-import { manyRows } from "../../store/many.ts";
+import { ManyRows } from "../../store/many.ts";
 import { exempt, insertBlobs } from "../../store/tables/events.ts";
 
 /** A session event with the node that received it. For `opened` this is the node that holds the socket. */
@@ -142,7 +142,7 @@ const answersLookedUp = [0, 1, 2, 3, 4] as const;
  *   an earlier conversation, notification targets, and those that reference a message of ours. The other senders share
  *   one queue per domain.
  */
-const insert = manyRows(
+const insert = new ManyRows<readonly Value[]>(
   `WITH given (channel, external_id, fingerprint, cited, kind, code, sender, subject, body, raw, sent_at, standing, domain,
      answer0, answer1, answer2, answer3, answer4, known_before) AS (VALUES`,
   "(?, ?, ?, CAST(? AS TEXT), ?, ?, ?, ?, ?, ?, CAST(? AS BIGINT), CAST(? AS BIGINT), ?, ?, ?, ?, ?, ?, now_ms() - ?)",
@@ -161,7 +161,7 @@ const insert = manyRows(
          SELECT 1 FROM conversations WHERE conversations.channel = given.channel AND conversations.person = given.sender
            AND opened_at < known_before
        ) OR EXISTS (
-         SELECT 1 FROM contacts WHERE contacts.channel = given.channel AND contacts.address = given.sender
+         SELECT 1 FROM notification_targets WHERE notification_targets.channel = given.channel AND notification_targets.address = given.sender
        ) OR (answer0 IS NOT NULL AND EXISTS (
          SELECT 1 FROM citations WHERE citations.channel = given.channel AND draft IS NOT NULL
            AND citations.external_id IN (answer0, answer1, answer2, answer3, answer4)
@@ -171,7 +171,7 @@ const insert = manyRows(
    ON CONFLICT DO NOTHING RETURNING id, external_id, state`,
 );
 
-const insertAttachments = manyRows(
+const insertAttachments = new ManyRows<readonly Value[]>(
   "INSERT INTO attachments (event, position, channel, name, media_type, size, blob, ref, named, meant, reason, due_at) VALUES",
   "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CASE WHEN ? = 1 THEN now_ms() END)",
 );
@@ -193,15 +193,14 @@ export async function insertEvents(
       blobs.filter((blob) => blob !== null),
     );
     const stored = new Map<string, number>();
-    for (const [sql, values] of insert(group.map((event) => [...valuesOf(event), knownMs]))) {
-      const rows = await q.all<{ id: number; external_id: string; state: string }>(sql, ...values);
-      for (const row of rows) if (row.state === "stored") stored.set(keyOf(row.external_id), row.id);
-    }
+    const rows = group.map((event) => [...valuesOf(event), knownMs]);
+    for (const row of await insert.all<{ id: number; external_id: string; state: string }>(q, rows))
+      if (row.state === "stored") stored.set(keyOf(row.external_id), row.id);
     if (stored.size > 0) touch(q, "events", group[0]?.channel);
     const attachments = group.flatMap((event) =>
       attachmentValues(event, stored.get(keyOf(event.externalId))),
     );
-    for (const [sql, values] of insertAttachments(attachments)) await q.write(sql, ...values);
+    await insertAttachments.write(q, attachments);
     if (attachments.some((values) => values.at(-1) === 1)) touch(q, "attachments", group[0]?.channel);
     results.push(...group.map(({ externalId }) => stored.has(keyOf(externalId))));
     for (const event of group) reportReceived(q, event, stored.get(keyOf(event.externalId)));

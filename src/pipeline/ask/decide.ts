@@ -152,7 +152,7 @@ function again(turn: TurnRow, reason: string, least: number, limited: boolean): 
 export function afterFailedLookup(turn: TurnRow, result: FailedCall): AskDecision {
   if ((turn.trying_for ?? 0) > askLifetime)
     return failed("unknown", `it may have been asked, and cannot be looked up: ${result.reason}`);
-  const delay = Math.max(lookDelay(turn.looks + 1), ("retryAfterMs" in result && result.retryAfterMs) || 0);
+  const delay = Math.max(lookDelay(turn.lookups + 1), ("retryAfterMs" in result && result.retryAfterMs) || 0);
   const penalty = result.kind === "deferred" && result.limited ? delay : 0;
   return unknown(result.reason, delay, { penalty });
 }
@@ -165,7 +165,7 @@ export function afterAbsence(
   why: { readonly early: string; readonly final: string },
 ): AskDecision {
   const missing = settleAfter - (turn.over_ago ?? 0);
-  if (missing > 0) return unknown(why.early, Math.min(lookDelay(turn.looks), missing + 10));
+  if (missing > 0) return unknown(why.early, Math.min(lookDelay(turn.lookups), missing + 10));
   if (turn.attempts >= attemptLimit)
     return failed("refused", `tried ${turn.attempts} times, and ${why.final}`);
   return { kind: "retry", outcome: "refused", reason: why.final, delay: askDelay(turn.attempts), penalty: 0 };
@@ -181,7 +181,7 @@ export function afterPending(
     return { kind: "answered", answer: { questionId, replyId: null, text: null }, rendered: null };
   if ((turn.over_ago ?? 0) > answerLifetime)
     return failed("sent", "the platform has the question and gave no answer", questionId);
-  return unknown("asked, not answered yet", lookDelay(turn.looks), { questionId });
+  return unknown("asked, not answered yet", lookDelay(turn.lookups), { questionId });
 }
 
 /** Setting the mode is idempotent: a call of unknown outcome is retried like one that was not executed. */

@@ -202,8 +202,8 @@ async function unknown(
   asking: Asking,
   { reason, delay, questionId, penalty }: Extract<AskDecision, { kind: "unknown" }>,
 ): Promise<void> {
-  const looks = asking.turn.state === "waiting" ? 0 : asking.turn.looks + 1;
-  const change = { state: "unknown", open: 1, dueInMs: delay, reason, looks, questionId } as const;
+  const lookups = asking.turn.state === "waiting" ? 0 : asking.turn.lookups + 1;
+  const change = { state: "unknown", open: 1, dueInMs: delay, reason, lookups, questionId } as const;
   await leave(q, asking, "unknown", change);
   if (penalty > 0) await asking.rate.penalise(q, penalty);
 }

@@ -22,13 +22,13 @@ export const notificationRules = (rules: ChannelRules, window: number): ChannelR
  *  without end: their backoff grows, and the lifetime of deferred drafts applies. */
 export function changeAfter(
   finding: Verdict,
-  draft: Pick<DraftRow, "looks" | "settle_left" | "attempts" | "trying_for">,
+  draft: Pick<DraftRow, "lookups" | "reconcile_left" | "attempts" | "trying_for">,
   rules: ReconcileRules,
   pace: Pace,
   jitter: (ms: number) => number,
 ): DraftChange {
   // The window of an attempt in which the process died begins with the first lookup.
-  const left = Math.min(draft.settle_left ?? rules.unknown_window, rules.unknown_window);
+  const left = Math.min(draft.reconcile_left ?? rules.unknown_window, rules.unknown_window);
   switch (finding.kind) {
     case "sent":
       return { state: "sent", open: 0, externalId: finding.id, reason: "reconcile: the provider has it" };
@@ -36,13 +36,13 @@ export function changeAfter(
       return { state: "queued", open: 1, reason: "reconcile: it was not sent" };
     case "unsure": {
       if (left <= 0) return byPolicy(draft, rules, pace, jitter);
-      const asked = Math.max(finding.lookAgainAfterMs ?? lookDelay(draft.looks), lookDelay(0));
+      const asked = Math.max(finding.lookAgainAfterMs ?? lookDelay(draft.lookups), lookDelay(0));
       return {
         state: "unknown",
         open: 1,
         dueInMs: Math.min(asked, left),
-        looks: draft.looks + 1,
-        settleForMs: left,
+        lookups: draft.lookups + 1,
+        reconcileForMs: left,
         reason: "reconcile: the outcome is still unknown",
       };
     }

@@ -121,7 +121,7 @@ export async function loadFacts(
     "responder",
     persons,
     columns("given.value"),
-    "WHERE EXISTS (SELECT 1 FROM contacts WHERE contacts.channel = $1 AND contacts.address = given.value)",
+    "WHERE EXISTS (SELECT 1 FROM notification_targets WHERE notification_targets.channel = $1 AND notification_targets.address = given.value)",
   );
   parts.add(
     "attachment",

@@ -55,8 +55,14 @@ import {
   type RowDecision,
   remember,
 } from "./decide.ts";
+import {
+  applyConsent,
+  escalateHeld,
+  forwardToHumans,
+  holdForHuman,
+  notifyHeld,
+} from "./held-notifications.ts";
 import { pauseAtLimit, waitForRoom } from "./limits.ts";
-import { applyConsent, holdForHuman, raiseHeld, tellHeld, tellHumans } from "./notices.ts";
 import { boundConversation, loadConversations, loadFacts, noWrites, type Writes, write } from "./rows.ts";
 
 interface RouteDeps {
@@ -346,7 +352,7 @@ async function perform(
       return holdForHuman(q, line, message, facts, decision.refusal, await place(), pass);
     case "humans": {
       const conversation = await place();
-      await tellHumans(q, line, decision.message, facts, conversation, pass);
+      await forwardToHumans(q, line, decision.message, facts, conversation, pass);
       return pass.sessions.openForHumans(q, line, row, decision.message.event, conversation);
     }
     case "words":
@@ -357,8 +363,8 @@ async function perform(
       pass.counted.loop = row;
       await settleEvent(q, row.id, { state: "held", code, reason });
       q.hop({ name: "capped", channel: row.channel, trace: "", code });
-      if (line.rules.cap_text) await tellHeld(q, line, event, cap, await place(), pass);
-      return raiseHeld(q, line, row, reason);
+      if (line.rules.cap_text) await notifyHeld(q, line, event, cap, await place(), pass);
+      return escalateHeld(q, line, row, reason);
     }
     case "wait":
       return waitForRoom(q, pass, row, decision.waits);

@@ -100,7 +100,7 @@ export function endingOf(
           open: 1,
           dueInMs: lookDelay(0),
           reason: outcome.reason,
-          settleForMs: rules.unknown_window,
+          reconcileForMs: rules.unknown_window,
         },
       };
   }
@@ -114,7 +114,7 @@ export type PauseStep =
       readonly cause: DeferralCause;
       readonly failures: number;
       readonly forMs: number;
-      readonly told: boolean;
+      readonly by_provider: boolean;
       readonly reason: string;
     }
   | { readonly kind: "end"; readonly sender: string };
@@ -145,8 +145,8 @@ export function pauseSteps(
     if (isProbe && (outcome.kind === "unknown" || failing === wholeChannel)) {
       const { cause, failures, reason } = one;
       const forMs = jitter(pauseDelay(pace, cause, failures));
-      steps.push({ kind: "begin", sender: one.sender, cause, failures, forMs, told: false, reason });
-    } else if (isProbe || (answered && (one.remaining <= 0 || one.told === 0)))
+      steps.push({ kind: "begin", sender: one.sender, cause, failures, forMs, by_provider: false, reason });
+    } else if (isProbe || (answered && (one.remaining <= 0 || one.by_provider === 0)))
       steps.push({ kind: "end", sender: one.sender });
   }
   return steps;
@@ -174,5 +174,5 @@ function pauseFor(
   const asked = retryAfterMs === undefined ? null : Math.max(retryAfterMs, shortestWait);
   if (running && (asked === null || asked <= known.remaining)) return null;
   const forMs = asked ?? jitter(pauseDelay(pace, cause, failures));
-  return { kind: "begin", sender, cause, failures, forMs, told: asked !== null, reason };
+  return { kind: "begin", sender, cause, failures, forMs, by_provider: asked !== null, reason };
 }

@@ -67,7 +67,7 @@ export async function isHumans(q: Query, { reply }: Pick<DraftRow, "reply">): Pr
 }
 
 const sendingMove = moves("drafts", "sending", {
-  set: "attempts = attempts + 1, settle_until = NULL, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()",
+  set: "attempts = attempts + 1, reconcile_until = NULL, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()",
   where: `id = $1 AND open = 1 AND attempts = $2 AND (forced = 1 OR NOT EXISTS (
        SELECT 1 FROM suppressions WHERE suppressions.channel = drafts.channel AND address = drafts.recipient AND active = 1))
        AND (internal = 1 OR session IS NOT NULL OR NOT ${isPaused("drafts.channel")})`,

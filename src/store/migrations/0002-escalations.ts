@@ -1,4 +1,4 @@
-// Escalations, their contacts and notifications, and the state of the platform's conversations.
+// Escalations, their triggers, notification targets and notifications, and the state of the platform's conversations.
 
 export const escalations = /* sql */ `
 CREATE SEQUENCE escalation_numbers; -- only: postgres
@@ -19,31 +19,34 @@ CREATE TABLE escalations (
   notified_at BIGINT,
   due_at BIGINT,
   acknowledged_by TEXT,
-  acknowledged_contact TEXT,
+  acknowledged_target TEXT,
   acknowledged_at BIGINT,
   opened_at BIGINT NOT NULL,
+  from_seq BIGINT NOT NULL DEFAULT 0,
   closed_at BIGINT,
   closed_by TEXT
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
 CREATE UNIQUE INDEX escalations_live ON escalations (about) WHERE state <> 'closed';
 CREATE INDEX escalations_due ON escalations (due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX escalations_about ON escalations (about, opened_at);
+CREATE INDEX escalations_ahead ON escalations ((CASE WHEN notified_at > entered_at THEN notified_at ELSE entered_at END))
+  WHERE due_at IS NOT NULL;
+CREATE INDEX escalations_about ON escalations (about, number);
 CREATE INDEX escalations_conversation ON escalations (conversation);
-CREATE INDEX escalations_state ON escalations (state, id);
+CREATE INDEX escalations_state ON escalations (state, number);
 CREATE INDEX escalations_kept ON escalations (channel, closed_at) WHERE closed_by IS NOT NULL;
 
-CREATE TABLE sources (
+CREATE TABLE triggers (
   key TEXT PRIMARY KEY,
   escalation TEXT NOT NULL REFERENCES escalations (id),
   source TEXT NOT NULL,
   detail TEXT,
-  noticed_at BIGINT NOT NULL
+  recorded_at BIGINT NOT NULL
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
-CREATE INDEX sources_escalation ON sources (escalation);
+CREATE INDEX triggers_escalation ON triggers (escalation);
 
-CREATE TABLE contacts (
+CREATE TABLE notification_targets (
   id TEXT PRIMARY KEY,
   escalation TEXT NOT NULL REFERENCES escalations (id),
   person TEXT NOT NULL,
@@ -57,38 +60,40 @@ CREATE TABLE contacts (
   UNIQUE (escalation, way, address)
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
-CREATE INDEX contacts_address ON contacts (channel, address);
-CREATE INDEX contacts_conversation ON contacts (conversation) WHERE conversation IS NOT NULL;
+CREATE INDEX notification_targets_address ON notification_targets (channel, address);
+CREATE INDEX notification_targets_conversation ON notification_targets (conversation) WHERE conversation IS NOT NULL;
 
-CREATE TABLE notices (
+CREATE TABLE notifications (
   id TEXT PRIMARY KEY,
-  contact TEXT NOT NULL REFERENCES contacts (id),
-  kind TEXT NOT NULL CHECK (kind IN ('opened', 'again', 'acknowledged', 'customer', 'said')),
+  target TEXT NOT NULL REFERENCES notification_targets (id),
+  kind TEXT NOT NULL CHECK (kind IN ('opened', 'reminder', 'acknowledged', 'customer', 'message')),
   subject TEXT NOT NULL,
   text TEXT,
   due_at BIGINT,
   reply TEXT REFERENCES replies (id),
   made_at BIGINT NOT NULL,
   written_at BIGINT,
-  UNIQUE (contact, kind, subject)
+  UNIQUE (target, kind, subject)
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
-CREATE INDEX notices_due ON notices (due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX notices_reply ON notices (reply) WHERE reply IS NOT NULL;
+CREATE INDEX notifications_due ON notifications (due_at, id) WHERE due_at IS NOT NULL;
+CREATE INDEX notifications_ahead ON notifications (made_at) WHERE due_at IS NOT NULL;
+CREATE INDEX notifications_written ON notifications (written_at) WHERE written_at IS NOT NULL;
+CREATE INDEX notifications_reply ON notifications (reply) WHERE reply IS NOT NULL;
 
-CREATE TABLE watches (
+CREATE TABLE polls (
   conversation TEXT PRIMARY KEY REFERENCES conversations (id),
   channel TEXT NOT NULL,
   mode TEXT,
   mark TEXT,
   position BIGINT NOT NULL DEFAULT 0,
   due_at BIGINT,
-  looks BIGINT NOT NULL DEFAULT 0
+  failures BIGINT NOT NULL DEFAULT 0
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
-CREATE INDEX watches_due ON watches (channel, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX polls_due ON polls (channel, due_at) WHERE due_at IS NOT NULL;
 
-CREATE TABLE intakes (
+CREATE TABLE platform_webhooks (
   agent TEXT NOT NULL,
   id TEXT NOT NULL,
   kind TEXT NOT NULL CHECK (kind IN ('escalation', 'message')),
@@ -100,17 +105,17 @@ CREATE TABLE intakes (
   PRIMARY KEY (agent, id)
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
-CREATE INDEX intakes_due ON intakes (due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX intakes_kept ON intakes (agent, received_at) WHERE body <> '';
+CREATE INDEX platform_webhooks_due ON platform_webhooks (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX platform_webhooks_kept ON platform_webhooks (agent, received_at) WHERE body <> '';
 
-CREATE TABLE registrations (
+CREATE TABLE webhook_registrations (
   agent TEXT NOT NULL,
   trigger_name TEXT NOT NULL,
   url TEXT NOT NULL,
   digest TEXT NOT NULL,
   platform_id TEXT,
   secret TEXT,
-  asked_at BIGINT NOT NULL,
+  requested_at BIGINT NOT NULL,
   PRIMARY KEY (agent, trigger_name, url)
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres

@@ -33,7 +33,7 @@ export interface TurnHistory {
   readonly question: string;
   readonly context: string | null;
   readonly opening: string | null;
-  readonly looks: number;
+  readonly lookups: number;
   readonly due_at: number;
   readonly question_id: string | null;
   readonly reason: string | null;
@@ -56,7 +56,7 @@ export interface ReplyHistory {
 
 export interface DraftHistory extends Omit<DraftSummary, "attempts"> {
   readonly reply: string;
-  readonly looks: number;
+  readonly lookups: number;
   readonly heard: string | null;
   readonly attempts: readonly AttemptRow[];
 }
@@ -117,7 +117,7 @@ export interface History {
 export async function conversationHistory(q: Query, id: string, limit: number): Promise<History | null> {
   const conversation = await q.one<ConversationHeader>(
     `SELECT conversations.id, conversations.channel, agent, person, person_name, via, subject, platform_id, opened_at,
-       (SELECT mode FROM watches WHERE watches.conversation = conversations.id) AS mode,
+       (SELECT mode FROM polls WHERE polls.conversation = conversations.id) AS mode,
        (SELECT reason FROM suppressions WHERE suppressions.channel = conversations.channel AND address = person AND active = 1) AS suppressed
      FROM conversations WHERE conversations.id = $1`,
     id,
@@ -129,7 +129,7 @@ export async function conversationHistory(q: Query, id: string, limit: number): 
     limit,
   );
   const turns = await q.all<Omit<TurnHistory, "attempts">>(
-    `SELECT id, seq, kind, event, session, state, question, context, opening, looks, due_at, question_id, reason,
+    `SELECT id, seq, kind, event, session, state, question, context, opening, lookups, due_at, question_id, reason,
        received_at, made_at, updated_at FROM turns WHERE conversation = $1 ORDER BY seq DESC LIMIT $2`,
     id,
     limit,
@@ -142,7 +142,7 @@ export async function conversationHistory(q: Query, id: string, limit: number): 
   );
   // Drafts before all others have low sequence numbers; their ids follow the time.
   const drafts = await q.all<Omit<DraftHistory, "attempts">>(
-    `SELECT ${draftColumns.replace(" attempts,", "")}, reply, looks, heard FROM drafts
+    `SELECT ${draftColumns.replace(" attempts,", "")}, reply, lookups, heard FROM drafts
      WHERE conversation = $1 ORDER BY id DESC LIMIT $2`,
     id,
     limit,
@@ -233,16 +233,16 @@ async function escalationsOf(q: Query, conversation: string, limit: number): Pro
   if (rows.length === 0) return [];
   const ids = listOf(rows.map(({ id }) => id));
   const triggers = await q.all<TriggerRow & { readonly escalation: string }>(
-    `SELECT escalation, source, detail, noticed_at ${fromListed("sources", "escalation")}
-     ORDER BY noticed_at, key LIMIT $2`,
+    `SELECT escalation, source, detail, recorded_at ${fromListed("triggers", "escalation")}
+     ORDER BY recorded_at, key LIMIT $2`,
     ids,
     limit,
   );
   const notifications = await q.all<NotificationHistory & { readonly escalation: string }>(
-    `SELECT contacts.escalation, notices.id, notices.kind, contacts.name, contacts.way, contacts.address, contacts.channel,
-       notices.made_at, notices.due_at, drafts.id AS draft, drafts.state, drafts.reason, drafts.updated_at AS settled_at
-     ${fromListed("contacts", "escalation")} JOIN notices ON notices.contact = contacts.id
-     LEFT JOIN drafts ON drafts.reply = notices.reply ORDER BY notices.made_at, notices.id LIMIT $2`,
+    `SELECT notification_targets.escalation, notifications.id, notifications.kind, notification_targets.name, notification_targets.way, notification_targets.address, notification_targets.channel,
+       notifications.made_at, notifications.due_at, drafts.id AS draft, drafts.state, drafts.reason, drafts.updated_at AS settled_at
+     ${fromListed("notification_targets", "escalation")} JOIN notifications ON notifications.target = notification_targets.id
+     LEFT JOIN drafts ON drafts.reply = notifications.reply ORDER BY notifications.made_at, notifications.id LIMIT $2`,
     ids,
     limit,
   );

@@ -90,7 +90,7 @@ export async function attemptsOn(q: Query, subject: string): Promise<AttemptRow[
 export async function resendDraft(q: Query, id: string, actor: string = someOperator): Promise<void> {
   await recordAction(q, { action: "resend", actor }, { draft: id });
   const update = moves("drafts", "queued", {
-    set: `open = 1, due_at = now_ms(), looks = 0, tried_at = NULL, released = 1, code = NULL, reason = '${resent}',
+    set: `open = 1, due_at = now_ms(), lookups = 0, tried_at = NULL, released = 1, code = NULL, reason = '${resent}',
        updated_at = now_ms()`,
     where: `id = $1 AND body <> ''
        AND NOT EXISTS (SELECT 1 FROM files WHERE files.reply = drafts.reply AND files.blob IS NULL)`,

@@ -103,7 +103,7 @@ export async function overview(q: Query): Promise<ChannelOverview[]> {
      ) AS waiting GROUP BY channel`,
   );
   const pauses = await q.all<{ channel: string; sender: string; remaining: number; reason: string }>(
-    "SELECT channel, sender, until - now_ms() AS remaining, reason FROM pauses WHERE until > now_ms() ORDER BY until DESC",
+    "SELECT channel, sender, until - now_ms() AS remaining, reason FROM send_pauses WHERE until > now_ms() ORDER BY until DESC",
   );
   return channels.map(({ channel, ...rest }) => ({
     ...rest,

@@ -164,7 +164,7 @@ function turnEntries(turn: TurnHistory): TimelineEntry[] {
     detail: joined(
       turn.state === "waiting" ? `due ${iso(turn.due_at)}` : null,
       turn.reason,
-      turn.looks > 0 ? `looked up ${turn.looks} times` : null,
+      turn.lookups > 0 ? `looked up ${turn.lookups} times` : null,
     ),
     text: turn.opening === null ? [turn.context, turn.question].filter(Boolean).join("\n") || null : null,
     ids,
@@ -223,7 +223,7 @@ function draftEntries(draft: DraftHistory): TimelineEntry[] {
     detail: joined(
       waits ? `due ${iso(draft.due_at)}` : null,
       draft.reason,
-      draft.looks > 0 ? `looked up ${draft.looks} times` : null,
+      draft.lookups > 0 ? `looked up ${draft.lookups} times` : null,
       draft.heard === null ? null : `interrupted; heard: ${draft.heard}`,
     ),
     ids,
@@ -243,10 +243,10 @@ function draftEntries(draft: DraftHistory): TimelineEntry[] {
 
 const notificationTitles: Readonly<Record<string, string>> = {
   opened: "notified",
-  again: "reminded",
+  reminder: "reminded",
   acknowledged: "told who acknowledged it",
   customer: "passed on a message of the customer",
-  said: "answered",
+  message: "answered",
 };
 
 function escalationEntries(escalation: EscalationHistory): TimelineEntry[] {
@@ -259,8 +259,8 @@ function escalationEntries(escalation: EscalationHistory): TimelineEntry[] {
       detail: escalation.reason || null,
       ids,
     },
-    ...escalation.triggers.map(({ source, detail, noticed_at }) => ({
-      ...instant("escalation", noticed_at, escalation.state),
+    ...escalation.triggers.map(({ source, detail, recorded_at }) => ({
+      ...instant("escalation", recorded_at, escalation.state),
       title: source === "note" ? `note on ${name}` : `${name}: reported by ${source}`,
       text: detail,
     })),

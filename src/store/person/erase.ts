@@ -93,7 +93,7 @@ async function eraseConversation(q: Query, conversation: string) {
   await q.run(moves("replies", "failed", { where: "conversation = $1" }), conversation);
   await q.run(
     moves("drafts", "dropped", {
-      set: `open = 0, settle_until = NULL, reason = '${erased}', updated_at = now_ms()`,
+      set: `open = 0, reconcile_until = NULL, reason = '${erased}', updated_at = now_ms()`,
       where: "conversation = $1 AND state <> 'failed'",
     }),
     conversation,
@@ -117,7 +117,7 @@ async function eraseConversation(q: Query, conversation: string) {
   await q.run("DELETE FROM citations WHERE conversation = $1", conversation);
   await q.run("DELETE FROM participants WHERE conversation = $1", conversation);
   await q.run("UPDATE actions SET detail = NULL WHERE conversation = $1", conversation);
-  await q.run("DELETE FROM watches WHERE conversation = $1", conversation);
+  await q.run("DELETE FROM polls WHERE conversation = $1", conversation);
   await q.run("UPDATE sessions SET reason = NULL WHERE conversation = $1", conversation);
   await q.run(
     "UPDATE conversations SET person = '', person_name = NULL, subject = NULL WHERE id = $1",
@@ -186,23 +186,22 @@ async function eraseEscalations(q: Query, conversation: string) {
       "UPDATE escalations SET reason = '', topic = NULL, acknowledged_by = NULL, closed_by = NULL, due_at = NULL WHERE id = $1",
       id,
     );
-    await q.run("UPDATE sources SET detail = NULL WHERE escalation = $1", id);
-    const notices = await q.all<{ reply: string | null }>(
-      "SELECT reply FROM notices WHERE contact IN (SELECT id FROM contacts WHERE escalation = $1)",
+    await q.run("UPDATE triggers SET detail = NULL WHERE escalation = $1", id);
+    const sent = await q.all<{ reply: string | null }>(
+      "SELECT reply FROM notifications WHERE target IN (SELECT id FROM notification_targets WHERE escalation = $1)",
       id,
     );
-    for (const { reply } of notices.filter((one) => one.reply !== null))
-      await eraseNotification(q, reply ?? "");
-    notifications += notices.length;
+    for (const { reply } of sent.filter((one) => one.reply !== null)) await eraseNotification(q, reply ?? "");
+    notifications += sent.length;
     await q.run(
-      `UPDATE notices SET text = NULL, due_at = NULL, subject = CASE WHEN kind = 'acknowledged' THEN id ELSE subject END
-       WHERE contact IN (SELECT id FROM contacts WHERE escalation = $1)`,
+      `UPDATE notifications SET text = NULL, due_at = NULL, subject = CASE WHEN kind = 'acknowledged' THEN id ELSE subject END
+       WHERE target IN (SELECT id FROM notification_targets WHERE escalation = $1)`,
       id,
     );
     // A responder's answer usually quotes the notification.
     const answers = await q.all<{ id: number }>(
       `SELECT id FROM events WHERE kind = 'message' AND received_at >= $2 AND received_at <= $3
-         AND conversation IN (SELECT conversation FROM contacts WHERE escalation = $1)`,
+         AND conversation IN (SELECT conversation FROM notification_targets WHERE escalation = $1)`,
       id,
       from,
       (to ?? Number.MAX_SAFE_INTEGER / 2) + answersMs,
@@ -211,7 +210,7 @@ async function eraseEscalations(q: Query, conversation: string) {
       q,
       answers.map((answer) => answer.id),
     );
-    await q.run("UPDATE contacts SET link = NULL, link_until = NULL WHERE escalation = $1", id);
+    await q.run("UPDATE notification_targets SET link = NULL, link_until = NULL WHERE escalation = $1", id);
   }
   return { escalations: rows.length, notifications };
 }
@@ -242,7 +241,7 @@ async function eraseNotification(q: Query, reply: string): Promise<void> {
 /** Deliveries of the platform's webhooks about the conversation. One that waits will find nothing. */
 async function eraseWebhooks(q: Query, platformId: string): Promise<number> {
   return q.run(
-    "UPDATE intakes SET body = '', due_at = NULL, state = 'lost' WHERE body LIKE '%' || $1 || '%'",
+    "UPDATE platform_webhooks SET body = '', due_at = NULL, state = 'lost' WHERE body LIKE '%' || $1 || '%'",
     platformId,
   );
 }

@@ -8,25 +8,47 @@ export type Exported =
   | { readonly kind: "row"; readonly table: string; readonly row: Row }
   | { readonly kind: "file"; readonly name: string; readonly bytes: Uint8Array };
 
+/** What is exported of each conversation before its messages, and after them. */
+const before = [
+  [
+    "conversations",
+    "SELECT id, channel, agent, person, person_name, via, subject, platform_id, opened_at FROM conversations WHERE id = $1",
+  ],
+  ["participants", "SELECT address FROM participants WHERE conversation = $1"],
+] as const;
+const after = [
+  [
+    "turns",
+    "SELECT id, kind, state, question, context, reason, received_at FROM turns WHERE conversation = $1 ORDER BY seq",
+  ],
+  [
+    "replies",
+    "SELECT id, turn, kind, state, text, created_at FROM replies WHERE conversation = $1 ORDER BY id",
+  ],
+  [
+    "drafts",
+    "SELECT id, reply, recipient, state, body, created_at, updated_at FROM drafts WHERE conversation = $1 ORDER BY seq",
+  ],
+  [
+    "escalations",
+    "SELECT number, state, cause, topic, reason, opened_at, closed_at FROM escalations WHERE conversation = $1 ORDER BY number",
+  ],
+  [
+    "notifications",
+    `SELECT notifications.kind, notifications.text, notifications.made_at FROM notifications
+       JOIN notification_targets ON notification_targets.id = notifications.target
+       JOIN escalations ON escalations.id = notification_targets.escalation
+     WHERE escalations.conversation = $1 ORDER BY notifications.id`,
+  ],
+] as const;
+const suppressions =
+  "SELECT channel, address, active, reason, updated_at FROM suppressions WHERE address = $1";
+
 /** Yields rows in the order of the conversations, with the raw messages and files as bytes. `read` runs one read. */
-export async function* exportPerson(
-  read: <T>(work: (q: Query) => Promise<T>) => Promise<T>,
-  records: PersonRecords,
-): AsyncGenerator<Exported> {
+export async function* exportPerson(read: Read, records: PersonRecords): AsyncGenerator<Exported> {
   const seen = new Set<number>();
   for (const conversation of records.conversations) {
-    yield* rows(
-      read,
-      "conversations",
-      "SELECT id, channel, agent, person, person_name, via, subject, platform_id, opened_at FROM conversations WHERE id = $1",
-      conversation,
-    );
-    yield* rows(
-      read,
-      "participants",
-      "SELECT address FROM participants WHERE conversation = $1",
-      conversation,
-    );
+    for (const [table, sql] of before) yield* rows(read, table, sql, conversation);
     const events = await read((q) =>
       q.all<{ id: number }>("SELECT id FROM events WHERE conversation = $1 ORDER BY id", conversation),
     );
@@ -34,46 +56,10 @@ export async function* exportPerson(
       seen.add(id);
       yield* event(read, id);
     }
-    yield* rows(
-      read,
-      "turns",
-      "SELECT id, kind, state, question, context, reason, received_at FROM turns WHERE conversation = $1 ORDER BY seq",
-      conversation,
-    );
-    yield* rows(
-      read,
-      "replies",
-      "SELECT id, turn, kind, state, text, created_at FROM replies WHERE conversation = $1 ORDER BY id",
-      conversation,
-    );
-    yield* rows(
-      read,
-      "drafts",
-      "SELECT id, reply, recipient, state, body, created_at, updated_at FROM drafts WHERE conversation = $1 ORDER BY seq",
-      conversation,
-    );
-    yield* rows(
-      read,
-      "escalations",
-      "SELECT number, state, cause, topic, reason, opened_at, closed_at FROM escalations WHERE conversation = $1 ORDER BY number",
-      conversation,
-    );
-    yield* rows(
-      read,
-      "notifications",
-      `SELECT notices.kind, notices.text, notices.made_at FROM notices JOIN contacts ON contacts.id = notices.contact
-         JOIN escalations ON escalations.id = contacts.escalation WHERE escalations.conversation = $1 ORDER BY notices.id`,
-      conversation,
-    );
+    for (const [table, sql] of after) yield* rows(read, table, sql, conversation);
   }
   for (const id of records.events) if (!seen.has(id)) yield* event(read, id);
-  for (const address of records.addresses)
-    yield* rows(
-      read,
-      "suppressions",
-      "SELECT channel, address, active, reason, updated_at FROM suppressions WHERE address = $1",
-      address,
-    );
+  for (const address of records.addresses) yield* rows(read, "suppressions", suppressions, address);
 }
 
 type Read = <T>(work: (q: Query) => Promise<T>) => Promise<T>;

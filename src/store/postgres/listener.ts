@@ -7,22 +7,73 @@ import { Client, type ClientConfig } from "pg";
 import { jitter } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 
-/** Resolves when the connection is listening. Rejects when the first connection fails; later it
- *  reconnects automatically. */
-export async function listenFor(
-  channel: string,
-  heard: () => void,
-  options: { readonly setup: ClientConfig; readonly clock: Clock; readonly timing: Timing["postgres"] },
-): Promise<{ notify(): void; close(): Promise<void> }> {
-  const { setup, clock, timing } = options;
-  const stop = new AbortController();
+interface ListeningClient {
+  readonly client: Client;
+  /** Resolves when the connection is closed. */
+  readonly ended: Promise<void>;
+}
 
-  /** Resolves when the connection is listening; `ended` resolves when it closes. */
-  async function connect(): Promise<{ client: Client; ended: Promise<void> }> {
-    const client = new Client(setup);
+/** One per open store. */
+export class WakeListener {
+  readonly #channel: string;
+  readonly #setup: ClientConfig;
+  readonly #clock: Clock;
+  readonly #timing: Timing["postgres"];
+  readonly #stop = new AbortController();
+  readonly #stopped: Promise<void>;
+  readonly #listeners: (() => void)[] = [];
+  #listening: ListeningClient | null = null;
+  #kept: Promise<void> = Promise.resolve();
+  #isDue = false;
+  #isPaused = false;
+  #sent: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    channel: string,
+    options: { readonly setup: ClientConfig; readonly clock: Clock; readonly timing: Timing["postgres"] },
+  ) {
+    this.#channel = channel;
+    this.#setup = options.setup;
+    this.#clock = options.clock;
+    this.#timing = options.timing;
+    this.#stopped = new Promise((resolve) =>
+      this.#stop.signal.addEventListener("abort", () => resolve(), { once: true }),
+    );
+  }
+
+  /** Resolves when the connection is listening. Rejects when this first connection fails; later it reconnects
+   *  automatically. */
+  async open(): Promise<void> {
+    this.#listening = await this.#connect();
+    this.#kept = this.#keep();
+  }
+
+  /** Registers a callback for notifications of other nodes. */
+  onNotification(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  /** Wakes the other nodes. Call after the commit. */
+  notify(): void {
+    this.#isDue = true;
+    this.#send();
+  }
+
+  async close(): Promise<void> {
+    const { listenClose } = this.#timing;
+    this.#isPaused = false;
+    this.#send();
+    await Promise.race([this.#sent, this.#clock.sleep(listenClose)]);
+    this.#stop.abort();
+    // A connection attempt in progress is not awaited beyond the timeout; it closes when it completes.
+    await Promise.race([this.#kept, this.#clock.sleep(listenClose)]);
+  }
+
+  async #connect(): Promise<ListeningClient> {
+    const client = new Client(this.#setup);
     let own: number | undefined;
     client.on("notification", ({ processId }) => {
-      if (processId !== own) heard();
+      if (processId !== own) this.#notified();
     });
     client.on("error", () => undefined);
     const ended = new Promise<void>((resolve) => client.once("end", resolve));
@@ -30,7 +81,7 @@ export async function listenFor(
       await client.connect();
       // A notification must not wait for the disk: after a crash of the server the sweep finds the work.
       await client.query("SET synchronous_commit = off");
-      await client.query(`LISTEN "${channel}"`);
+      await client.query(`LISTEN "${this.#channel}"`);
       own = (await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid")).rows[0]?.pid;
     } catch (error) {
       void client.end().catch(() => undefined);
@@ -39,62 +90,44 @@ export async function listenFor(
     return { client, ended };
   }
 
-  let line: Awaited<ReturnType<typeof connect>> | null = await connect();
-  const stopped = new Promise<void>((resolve) =>
-    stop.signal.addEventListener("abort", () => resolve(), { once: true }),
-  );
+  #notified(): void {
+    for (const listener of this.#listeners) listener();
+  }
 
-  async function keep(): Promise<void> {
-    for (let pause = timing.listenRetry; ; pause = Math.min(pause * 2, timing.listenRetryLongest)) {
-      if (line) {
-        await Promise.race([line.ended, stopped]);
-        pause = timing.listenRetry;
+  async #keep(): Promise<void> {
+    const { listenRetry, listenRetryLongest } = this.#timing;
+    const { signal } = this.#stop;
+    for (let pause = listenRetry; ; pause = Math.min(pause * 2, listenRetryLongest)) {
+      if (this.#listening) {
+        await Promise.race([this.#listening.ended, this.#stopped]);
+        pause = listenRetry;
       }
-      if (stop.signal.aborted) return end();
-      line = null;
-      await clock.sleep(jitter(pause), stop.signal);
-      if (stop.signal.aborted) return;
-      line = await connect().catch(() => null);
-      if (line) heard(); // notifications during the outage were lost
+      if (signal.aborted) return this.#end();
+      this.#listening = null;
+      await this.#clock.sleep(jitter(pause), signal);
+      if (signal.aborted) return;
+      this.#listening = await this.#connect().catch(() => null);
+      if (this.#listening) this.#notified(); // notifications during the outage were lost
     }
   }
 
   /** Closes the connection; a lost one may never confirm, so the wait has a timeout. */
-  async function end(): Promise<void> {
+  async #end(): Promise<void> {
     const patience = new AbortController();
-    const ending = line?.client.end().catch(() => undefined);
-    await Promise.race([ending, clock.sleep(timing.listenClose, patience.signal)]);
+    const ending = this.#listening?.client.end().catch(() => undefined);
+    await Promise.race([ending, this.#clock.sleep(this.#timing.listenClose, patience.signal)]);
     patience.abort();
   }
-  const kept = keep();
 
-  let isDue = false;
-  let isPaused = false;
-  let sent: Promise<unknown> = Promise.resolve();
-  function send(): void {
-    if (!isDue || isPaused) return;
-    isDue = false;
-    isPaused = true;
-    sent = line?.client.query(`NOTIFY "${channel}"`).catch(() => undefined) ?? sent;
-    void clock.sleep(timing.notifyInterval, stop.signal).then(() => {
-      isPaused = false;
-      send();
+  #send(): void {
+    if (!this.#isDue || this.#isPaused) return;
+    this.#isDue = false;
+    this.#isPaused = true;
+    const sent = this.#listening?.client.query(`NOTIFY "${this.#channel}"`);
+    this.#sent = sent?.catch(() => undefined) ?? this.#sent;
+    void this.#clock.sleep(this.#timing.notifyInterval, this.#stop.signal).then(() => {
+      this.#isPaused = false;
+      this.#send();
     });
   }
-
-  return {
-    /** Wakes the other nodes. Call after the commit. */
-    notify() {
-      isDue = true;
-      send();
-    },
-    async close() {
-      isPaused = false;
-      send();
-      await Promise.race([sent, clock.sleep(timing.listenClose)]);
-      stop.abort();
-      // A connection attempt in progress is not awaited beyond the timeout; it closes when it completes.
-      await Promise.race([kept, clock.sleep(timing.listenClose)]);
-    },
-  };
 }

@@ -3,7 +3,7 @@
 
 import type { Query } from "../driver.ts";
 import { type Direction, noteDue } from "../lanes.ts";
-import { manyRows } from "../many.ts";
+import { ManyRows } from "../many.ts";
 
 export interface ConversationRow {
   readonly id: string;
@@ -35,49 +35,37 @@ export interface NewConversation
   readonly firstDue?: number;
 }
 
-const conversationRows = manyRows(
+const conversationRows = new ManyRows<NewConversation>(
   "INSERT INTO conversations (id, channel, agent, person, person_name, subject, token, via, opened_at, seen_at) VALUES",
-  "(?, ?, ?, ?, ?, ?, ?, ?, now_ms(), now_ms())",
+  "(:id, :channel, :agent, :person, :person_name, :subject, :token, :via, now_ms(), now_ms())",
 );
-const laneRows = manyRows(
+const laneRows = new ManyRows(
   "INSERT INTO lanes (id, conversation, channel, direction, sender, next_seq, due_at) VALUES",
-  "(?, ?, ?, ?, ?, ?, CASE WHEN ? < now_ms() THEN now_ms() ELSE ? END)",
+  "(:id, :conversation, :channel, :direction, :sender, :seq, CASE WHEN :due < now_ms() THEN now_ms() ELSE :due END)",
   "RETURNING direction, channel, due_at - now_ms() AS wait",
 );
 
 /** Opens conversations with their two lanes, and announces those that are due. */
 export async function insertConversations(q: Query, rows: readonly NewConversation[]): Promise<void> {
-  const conversations = rows.map((row) => [
-    row.id,
-    row.channel,
-    row.agent,
-    row.person,
-    row.person_name,
-    row.subject,
-    row.token,
-    row.via ?? null,
-  ]);
-  for (const [sql, values] of conversationRows(conversations)) await q.write(sql, ...values);
-  const lanes = rows.flatMap(({ id, channel, via, firstDue = null }) => [
-    [`${id}/in`, id, channel, "in", via ?? "", firstDue === null ? 1 : 2, firstDue, firstDue],
-    [`${id}/out`, id, channel, "out", via ?? "", 1, null, null],
-  ]);
-  for (const [sql, values] of laneRows(lanes)) {
-    const opened = await q.all<{ direction: Direction; channel: string; wait: number | null }>(
-      sql,
-      ...values,
-    );
-    for (const { direction, channel, wait } of opened) noteDue(q, direction, channel, wait);
-  }
+  await conversationRows.write(q, rows);
+  const lanes = rows.flatMap(({ id: conversation, channel, via, firstDue: due = null }) => {
+    const lane = { conversation, channel, sender: via ?? "" };
+    return [
+      { ...lane, id: `${conversation}/in`, direction: "in", seq: due === null ? 1 : 2, due },
+      { ...lane, id: `${conversation}/out`, direction: "out", seq: 1 },
+    ];
+  });
+  const opened = await laneRows.all<{ direction: Direction; channel: string; wait: number | null }>(q, lanes);
+  for (const { direction, channel, wait } of opened) noteDue(q, direction, channel, wait);
 }
 
 /** Opens a conversation with its two lanes. */
 export const insertConversation = (q: Query, row: NewConversation): Promise<void> =>
   insertConversations(q, [row]);
 
-const participantRows = manyRows(
+const participantRows = new ManyRows(
   "INSERT INTO participants (conversation, address) VALUES",
-  "(?, ?)",
+  "(:conversation, :address)",
   "ON CONFLICT (conversation, address) DO NOTHING",
 );
 
@@ -86,8 +74,10 @@ export async function addParticipants(
   q: Query,
   rows: readonly { readonly conversation: string; readonly address: string }[],
 ): Promise<void> {
-  const values = rows.map(({ conversation, address }) => [conversation, address.toLowerCase()]);
-  for (const [sql, given] of participantRows(values)) await q.write(sql, ...given);
+  await participantRows.write(
+    q,
+    rows.map(({ conversation, address }) => ({ conversation, address: address.toLowerCase() })),
+  );
 }
 
 /** Returns the condition that an address takes part in a conversation: as its person, or as a participant. Both
@@ -104,16 +94,13 @@ export interface Citation {
   readonly draft: string | null;
 }
 
-const citationRows = manyRows(
+const citationRows = new ManyRows<Citation>(
   "INSERT INTO citations (channel, external_id, conversation, draft) VALUES",
-  "(?, ?, ?, ?)",
+  "(:channel, :externalId, :conversation, :draft)",
   "ON CONFLICT (channel, external_id, conversation) DO NOTHING",
 );
 
-export async function citeAll(q: Query, rows: readonly Citation[]): Promise<void> {
-  const values = rows.map((row) => [row.channel, row.externalId, row.conversation, row.draft]);
-  for (const [sql, given] of citationRows(values)) await q.write(sql, ...given);
-}
+export const citeAll = (q: Query, rows: readonly Citation[]): Promise<void> => citationRows.write(q, rows);
 
 /** Records that `externalId` belongs to the conversation; `draft` is set for our own messages. */
 export const cite = (

@@ -1,10 +1,13 @@
 // Replies, and drafts in their lanes: statements that several stages and commands share. Each part of a reply with several
 // drafts is sent only after the previous one was accepted.
 
-import type { Hop, HopName } from "../../ops/hops.ts";
+import { type Clock } from "bridgehead/contract";
+import { type Address, type NoticeAddress } from "../../domain/turn.ts";
+import { newId } from "../../ops/clock.ts";
+import { type Hop, type HopName } from "../../ops/hops.ts";
 import { type Query, touch } from "../driver.ts";
 import { appendToLane, nextSeq, refreshLane } from "../lanes.ts";
-import { channelsIn } from "../many.ts";
+import { channelsIn, ManyRows } from "../many.ts";
 import { moves, movesToAny, type StateOf, TransitionRefused } from "../transitions.ts";
 
 export interface ReplyRow {
@@ -27,6 +30,13 @@ export interface ReplyRow {
   readonly created_at: number;
 }
 
+const replyRows = new ManyRows(
+  `INSERT INTO replies (id, conversation, channel, turn, state, text, platform_id, kind, address, transfer, rendered,
+     internal, created_at) VALUES`,
+  `(:id, :conversation, :channel, :turn, :state, :text, :platformId, :kind, :address, :transfer, :rendered,
+     :internal, now_ms())`,
+);
+
 export async function insertReply(
   q: Query,
   reply: {
@@ -48,22 +58,45 @@ export async function insertReply(
     state?: "ready" | "composed";
   },
 ): Promise<void> {
-  await q.write(
-    `INSERT INTO replies (id, conversation, channel, turn, state, text, platform_id, kind, address, transfer, rendered, created_at)
-     VALUES ($1, $2, $3, $4, $11, $5, $6, $7, $8, $9, $10, now_ms())`,
-    reply.id,
-    reply.conversation,
-    reply.channel,
-    reply.turn,
-    reply.text,
-    reply.platformId,
-    reply.kind ?? "answer",
-    reply.address ?? null,
-    reply.transfer ? 1 : 0,
-    reply.rendered ?? null,
-    reply.state ?? "ready",
-  );
-  if (reply.state !== "composed") touch(q, "replies", reply.channel);
+  const row = { kind: "answer", state: "ready", ...reply, transfer: reply.transfer ? 1 : 0, internal: 0 };
+  await replyRows.write(q, [row]);
+  if (row.state === "ready") touch(q, "replies", reply.channel);
+}
+
+/** A reply of the channel itself: sent unchanged, without signature, introduction or delay. */
+export interface Notice {
+  readonly channel: string;
+  readonly conversation: string;
+  readonly address: Address;
+  readonly text: string;
+  /** Sent despite a suppression, and before other queued drafts of the conversation. */
+  readonly forced: boolean;
+  /** For a responder or an address of `notify`: sent also while the channel is paused or in shadow mode. */
+  readonly internal: boolean;
+}
+
+/** Inserts a notice to be composed and sent. Returns the id of its reply. */
+export async function insertNotice(q: Query, clock: Clock, notice: Notice): Promise<string> {
+  const id = newId(clock.now());
+  await insertNotices(q, [{ id, ...notice }]);
+  return id;
+}
+
+/** Inserts several notices. Those of one conversation are sent in the order of their ids. */
+export async function insertNotices(
+  q: Query,
+  notices: readonly (Notice & { readonly id: string })[],
+): Promise<void> {
+  const rows = notices.map(({ address, forced, internal, ...one }) => ({
+    ...one,
+    state: "ready",
+    kind: "notice",
+    address: JSON.stringify({ ...address, forced } satisfies NoticeAddress),
+    transfer: 0,
+    internal: internal ? 1 : 0,
+  }));
+  await replyRows.write(q, rows);
+  for (const { channel } of notices) touch(q, "replies", channel);
 }
 
 /** Counts the channel's own notices in the conversation within the last `withinMs`. */
@@ -80,7 +113,7 @@ export async function countNotices(q: Query, conversation: string, withinMs: num
  *  all others of the person (lower case) on the channel, because each email can start a new one. */
 export async function hasNotice(
   q: Query,
-  told: { readonly channel: string; readonly conversation: string; readonly person: string },
+  to: { readonly channel: string; readonly conversation: string; readonly person: string },
   text: string,
   withinMs: number,
 ): Promise<boolean> {
@@ -88,9 +121,9 @@ export async function hasNotice(
     `SELECT 1 FROM replies
      WHERE conversation IN (SELECT $1 UNION ALL SELECT id FROM conversations WHERE channel = $2 AND person = $3)
        AND kind = 'notice' AND text = $4 AND created_at > now_ms() - $5 LIMIT 1`,
-    told.conversation,
-    told.channel,
-    told.person,
+    to.conversation,
+    to.channel,
+    to.person,
     text,
     withinMs,
   );
@@ -158,9 +191,9 @@ export interface DraftRow {
   readonly state: string;
   readonly body: string;
   readonly attempts: number;
-  readonly looks: number;
+  readonly lookups: number;
   /** Milliseconds left to reconcile an unknown outcome; null when the outcome is not unknown. */
-  readonly settle_left: number | null;
+  readonly reconcile_left: number | null;
   /** Milliseconds since the first attempt of this round; null before that attempt. A resend starts a new
    *  round. */
   readonly trying_for: number | null;
@@ -171,8 +204,8 @@ export interface DraftRow {
 }
 
 /** The columns of a `DraftRow`. */
-export const draftColumns = `drafts.id, drafts.conversation, drafts.channel, reply, recipient, drafts.trace, session, forced, internal, released, seq, state, body, attempts, looks,
-   settle_until - now_ms() AS settle_left, now_ms() - tried_at AS trying_for, drafts.due_at - now_ms() AS due_in,
+export const draftColumns = `drafts.id, drafts.conversation, drafts.channel, reply, recipient, drafts.trace, session, forced, internal, released, seq, state, body, attempts, lookups,
+   reconcile_until - now_ms() AS reconcile_left, now_ms() - tried_at AS trying_for, drafts.due_at - now_ms() AS due_in,
    created_at, updated_at,
    (SELECT now_ms() - turns.received_at FROM replies JOIN turns ON turns.id = replies.turn WHERE replies.id = drafts.reply) AS age`;
 
@@ -207,23 +240,16 @@ export async function enqueueDraft(q: Query, draft: NewDraft): Promise<void> {
   await refreshLane(q, conversation, "out");
 }
 
-async function insertDraft(q: Query, draft: NewDraft, seq: number): Promise<void> {
-  await q.write(
-    `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, forced, session, trace, internal, created_at, updated_at)
-     VALUES ($1, $2, $3, $4, $5, $6, 'queued', 1, $7, CASE WHEN $8 > now_ms() THEN $8 ELSE now_ms() END, $9, $10, $11, $12, now_ms(), now_ms())`,
-    draft.id,
-    draft.conversation,
-    draft.channel,
-    draft.reply,
-    draft.recipient,
-    seq,
-    draft.body,
-    draft.dueAt,
-    draft.forced ? 1 : 0,
-    draft.session ?? null,
-    draft.trace ?? "",
-    draft.internal ? 1 : 0,
-  );
+const draftRows = new ManyRows(
+  `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, forced, session, trace,
+     internal, created_at, updated_at) VALUES`,
+  `(:id, :conversation, :channel, :reply, :recipient, :seq, 'queued', 1, :body,
+     CASE WHEN :dueAt > now_ms() THEN :dueAt ELSE now_ms() END, :forced, :session, :trace, :internal, now_ms(), now_ms())`,
+);
+
+function insertDraft(q: Query, draft: NewDraft, seq: number): Promise<void> {
+  const [forced, internal] = [draft.forced ? 1 : 0, draft.internal ? 1 : 0];
+  return draftRows.write(q, [{ trace: "", ...draft, seq, forced, internal }]);
 }
 
 export interface DraftChange {
@@ -235,14 +261,14 @@ export interface DraftChange {
   readonly code?: string | null;
   readonly reason?: string | null;
   readonly externalId?: string | null;
-  readonly looks?: number;
+  readonly lookups?: number;
   /** Milliseconds for which an unknown outcome is reconciled; unchanged when absent. */
-  readonly settleForMs?: number | null;
+  readonly reconcileForMs?: number | null;
 }
 
 const draftMoves = movesToAny("drafts", {
   set: `open = $2, due_at = now_ms() + $3, reason = $4, external_id = COALESCE($5, external_id),
-       looks = $6, settle_until = COALESCE(now_ms() + $7, settle_until), code = $9, updated_at = now_ms()`,
+       lookups = $6, reconcile_until = COALESCE(now_ms() + $7, reconcile_until), code = $9, updated_at = now_ms()`,
   where: "id = $1 AND ($8 = '' OR state = $8)",
 });
 
@@ -261,8 +287,8 @@ export async function changeDraft(
     Math.ceil(change.dueInMs ?? 0),
     change.reason ?? null,
     change.externalId ?? null,
-    change.looks ?? 0,
-    change.settleForMs ?? null,
+    change.lookups ?? 0,
+    change.reconcileForMs ?? null,
     from ?? "",
     change.code ?? null,
   );

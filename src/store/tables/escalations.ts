@@ -2,7 +2,7 @@
 // escalation exists per subject (`about`).
 
 import { type Query, touch } from "../driver.ts";
-import { fromListed, isListed, listOf, manyRows } from "../many.ts";
+import { fromListed, isListed, listOf, ManyRows } from "../many.ts";
 import { moves } from "../transitions.ts";
 
 export interface EscalationRow {
@@ -25,7 +25,7 @@ export interface EscalationRow {
   /** The name of the responder who acknowledged it. */
   readonly acknowledged_by: string | null;
   /** Contact of that responder; null when it was acknowledged by a command. */
-  readonly acknowledged_contact: string | null;
+  readonly acknowledged_target: string | null;
   readonly acknowledged_at: number | null;
   readonly opened_at: number;
   /** Turns of its conversation with this sequence number or a higher one came after it. Sequence numbers
@@ -37,7 +37,7 @@ export interface EscalationRow {
 
 /** Columns of `EscalationRow`. */
 export const escalationColumns =
-  "id, number, about, conversation, channel, agent, state, cause, topic, reason, tier, entered_at, notified_at, due_at, acknowledged_by, acknowledged_contact, acknowledged_at, opened_at, from_seq, closed_at, closed_by";
+  "id, number, about, conversation, channel, agent, state, cause, topic, reason, tier, entered_at, notified_at, due_at, acknowledged_by, acknowledged_target, acknowledged_at, opened_at, from_seq, closed_at, closed_by";
 
 export async function readEscalation(q: Query, id: string): Promise<EscalationRow> {
   const row = await q.one<EscalationRow>(`SELECT ${escalationColumns} FROM escalations WHERE id = $1`, id);
@@ -87,16 +87,16 @@ export type NewEscalation = Pick<
 
 // Rows are never deleted, so the numbers of an SQLite store follow from the rows. On PostgreSQL a sequence avoids
 // that transactions which open escalations wait for each other.
-const newRows = manyRows(
+const newRows = new ManyRows<NewEscalation>(
   "WITH given (id, about, conversation, channel, agent, cause, topic, reason, key) AS (VALUES",
-  "(?, ?, CAST(? AS TEXT), ?, ?, ?, CAST(? AS TEXT), ?, ?)",
+  "(:id, :about, CAST(:conversation AS TEXT), :channel, :agent, :cause, CAST(:topic AS TEXT), :reason, :key)",
   `) INSERT INTO escalations (id, number, about, conversation, channel, agent, state, cause, topic, reason, entered_at, due_at, opened_at, from_seq)
      SELECT id,
        nextval('escalation_numbers'), -- only: postgres
        COALESCE((SELECT MAX(number) FROM escalations), 0) + ROW_NUMBER() OVER (), -- only: sqlite
        about, conversation, channel, agent, 'open', cause, topic, reason, now_ms(), now_ms(), now_ms(),
        COALESCE((SELECT next_seq FROM lanes WHERE lanes.id = given.conversation || '/in'), 0)
-     FROM given WHERE NOT EXISTS (SELECT 1 FROM sources WHERE sources.key = given.key)
+     FROM given WHERE NOT EXISTS (SELECT 1 FROM triggers WHERE triggers.key = given.key)
      ON CONFLICT (about) WHERE state <> 'closed' DO NOTHING RETURNING ${escalationColumns}`,
 );
 
@@ -107,19 +107,7 @@ export async function insertEscalations(
   q: Query,
   opened: readonly NewEscalation[],
 ): Promise<EscalationRow[]> {
-  const made: EscalationRow[] = [];
-  const rows = opened.map((one) => [
-    one.id,
-    one.about,
-    one.conversation,
-    one.channel,
-    one.agent,
-    one.cause,
-    one.topic,
-    one.reason,
-    one.key,
-  ]);
-  for (const [sql, values] of newRows(rows)) made.push(...(await q.all<EscalationRow>(sql, ...values)));
+  const made = await newRows.all<EscalationRow>(q, opened);
   if (made.length > 0) touch(q, "escalations");
   return made;
 }
@@ -151,22 +139,20 @@ export async function dueEscalations(q: Query, limit: number): Promise<DueEscala
   return [...due, ...ahead];
 }
 
-const stepRows = manyRows(
+/** The position in the policy. */
+export type EscalationStep = Pick<EscalationRow, "id" | "tier" | "entered_at" | "notified_at" | "due_at">;
+
+const stepRows = new ManyRows<EscalationStep>(
   "WITH given (id, tier, entered_at, notified_at, due_at) AS (VALUES",
-  "(?, CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT))",
+  "(:id, CAST(:tier AS BIGINT), CAST(:entered_at AS BIGINT), CAST(:notified_at AS BIGINT), CAST(:due_at AS BIGINT))",
   `) UPDATE escalations SET tier = given.tier, entered_at = given.entered_at, notified_at = given.notified_at,
      due_at = given.due_at FROM given WHERE escalations.id = given.id AND escalations.state = 'open'`,
 );
 
 /** Updates the positions in the policy. Changes nothing in an escalation that was acknowledged or closed
  *  since it was read. */
-export async function moveEscalations(
-  q: Query,
-  to: readonly Pick<EscalationRow, "id" | "tier" | "entered_at" | "notified_at" | "due_at">[],
-): Promise<void> {
-  const rows = to.map((row) => [row.id, row.tier, row.entered_at, row.notified_at, row.due_at]);
-  for (const [sql, values] of stepRows(rows)) await q.run(sql, ...values);
-}
+export const moveEscalations = (q: Query, to: readonly EscalationStep[]): Promise<number> =>
+  stepRows.run(q, to);
 
 /** Postpones a failed step by `ms`, so that it does not delay other escalations. */
 export async function postponeEscalation(q: Query, id: string, ms: number): Promise<void> {
@@ -200,7 +186,7 @@ export async function reconsiderEscalations(q: Query): Promise<void> {
 export async function reopenEscalation(q: Query, id: string): Promise<boolean> {
   const changed = await q.run(
     moves("escalations", "open", {
-      set: `acknowledged_by = NULL, acknowledged_contact = NULL, acknowledged_at = NULL, tier = 0, entered_at = now_ms(),
+      set: `acknowledged_by = NULL, acknowledged_target = NULL, acknowledged_at = NULL, tier = 0, entered_at = now_ms(),
        notified_at = NULL, due_at = now_ms()`,
       where: "id = $1",
     }),
@@ -283,22 +269,18 @@ export interface NewTrigger {
   readonly detail: string | null;
 }
 
-const triggerRows = manyRows(
-  "INSERT INTO sources (key, escalation, source, detail, noticed_at) VALUES",
-  "(?, ?, ?, ?, now_ms())",
+const triggerRows = new ManyRows<NewTrigger>(
+  "INSERT INTO triggers (key, escalation, source, detail, recorded_at) VALUES",
+  "(:key, :escalation, :source, :detail, now_ms())",
   "ON CONFLICT (key) DO NOTHING",
 );
 
 /** Records triggers. Returns how many were not recorded before. */
-export async function addTriggers(q: Query, triggers: readonly NewTrigger[]): Promise<number> {
-  let added = 0;
-  const rows = triggers.map(({ key, escalation, source, detail }) => [key, escalation, source, detail]);
-  for (const [sql, values] of triggerRows(rows)) added += await q.run(sql, ...values);
-  return added;
-}
+export const addTriggers = (q: Query, triggers: readonly NewTrigger[]): Promise<number> =>
+  triggerRows.run(q, triggers);
 
 export async function isTriggered(q: Query, key: string): Promise<boolean> {
-  return (await q.one("SELECT 1 FROM sources WHERE key = $1", key)) !== undefined;
+  return (await q.one("SELECT 1 FROM triggers WHERE key = $1", key)) !== undefined;
 }
 
 /** Returns whether the same detail from that source was recorded within the last `withinMs`. */
@@ -308,7 +290,7 @@ export async function hasNote(
   withinMs: number,
 ): Promise<boolean> {
   const row = await q.one(
-    "SELECT 1 FROM sources WHERE escalation = $1 AND source = $2 AND detail = $3 AND noticed_at > now_ms() - $4 LIMIT 1",
+    "SELECT 1 FROM triggers WHERE escalation = $1 AND source = $2 AND detail = $3 AND recorded_at > now_ms() - $4 LIMIT 1",
     escalation,
     source,
     detail,
@@ -320,7 +302,7 @@ export async function hasNote(
 export interface TriggerRow {
   readonly source: string;
   readonly detail: string | null;
-  readonly noticed_at: number;
+  readonly recorded_at: number;
 }
 
 /** Returns the triggers of each escalation in the order of their recording. */
@@ -329,14 +311,14 @@ export async function triggersOf(
   escalations: Iterable<string>,
 ): Promise<ReadonlyMap<string, readonly TriggerRow[]>> {
   const rows = await q.all<TriggerRow & { readonly escalation: string }>(
-    `SELECT escalation, source, detail, noticed_at ${fromListed("sources", "escalation")} ORDER BY noticed_at, key`,
+    `SELECT escalation, source, detail, recorded_at ${fromListed("triggers", "escalation")} ORDER BY recorded_at, key`,
     listOf(escalations),
   );
   const byEscalation = Map.groupBy(rows, ({ escalation }) => escalation);
   return new Map(
     [...byEscalation].map(([escalation, own]) => [
       escalation,
-      own.map(({ source, detail, noticed_at }) => ({ source, detail, noticed_at })),
+      own.map(({ source, detail, recorded_at }) => ({ source, detail, recorded_at })),
     ]),
   );
 }

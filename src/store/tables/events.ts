@@ -4,7 +4,7 @@
 import { loopCode } from "../../domain/guards.ts";
 import { traceOf } from "../../ops/hops.ts";
 import type { Query } from "../driver.ts";
-import { channelsIn, manyRows } from "../many.ts";
+import { channelsIn, ManyRows } from "../many.ts";
 import { movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
 import { pauseEnd } from "./pauses.ts";
 
@@ -30,21 +30,18 @@ export interface EventRow {
   readonly queue: string | null;
 }
 
-const blobRows = manyRows(
+const blobRows = new ManyRows<{ readonly id: string; readonly bytes: Uint8Array }>(
   "INSERT INTO blobs (id, bytes, stored_at) VALUES",
-  "(?, ?, now_ms())",
+  "(:id, :bytes, now_ms())",
   "ON CONFLICT (id) DO NOTHING",
 );
 
 /** Stores bytes under their digest; identical bytes are shared. Bytes without a reference are deleted by
  *  the retention. */
-export async function insertBlobs(
+export const insertBlobs = (
   q: Query,
   blobs: readonly { readonly id: string; readonly bytes: Uint8Array }[],
-): Promise<void> {
-  for (const [sql, values] of blobRows(blobs.map(({ id, bytes }) => [id, bytes])))
-    await q.write(sql, ...values);
-}
+): Promise<void> => blobRows.write(q, blobs);
 
 /** Returns the ids that are stored, as ids of events or as provider ids of sent messages. */
 export async function knownEvents(q: Query, channel: string, ids: readonly string[]): Promise<Set<string>> {
@@ -135,9 +132,9 @@ const eventMoves = movesToAny("events", {
 const outcomeRows = new Map(
   Object.entries(eventMoves).map(([state, move]) => [
     state,
-    manyRows(
+    new ManyRows<EventOutcome>(
       "WITH given (id, code, reason, conversation, turn) AS (VALUES",
-      "(CAST(? AS BIGINT), ?, ?, ?, ?)",
+      "(CAST(:id AS BIGINT), :code, :reason, :conversation, :turn)",
       `)
        ${move} RETURNING events.id, events.channel, events.kind`,
     ),
@@ -150,20 +147,10 @@ export async function settleEvents(
   outcomes: readonly (EventOutcome & { readonly id: number })[],
 ): Promise<void> {
   for (const state of new Set(outcomes.map((one) => one.state))) {
-    const rows = outcomes
-      .filter((one) => one.state === state)
-      .map((one) => [
-        one.id,
-        one.code ?? null,
-        one.reason ?? null,
-        one.conversation ?? null,
-        one.turn ?? null,
-      ]);
-    const changed: SettledRow[] = [];
-    for (const [sql, values] of outcomeRows.get(state)?.(rows) ?? [])
-      changed.push(...(await q.all<SettledRow>(sql, ...values)));
+    const rows = outcomes.filter((one) => one.state === state);
+    const changed = (await outcomeRows.get(state)?.all<SettledRow>(q, rows)) ?? [];
     if (changed.length !== rows.length)
-      throw new TransitionRefused("events", rows.map(([id]) => id).join(", "), state);
+      throw new TransitionRefused("events", rows.map(({ id }) => id).join(", "), state);
     for (const row of changed)
       reportSettled(
         q,

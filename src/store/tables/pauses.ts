@@ -19,7 +19,7 @@ export interface Pause {
   /** Milliseconds left; zero or less when the next draft may be tried. */
   readonly remaining: number;
   /** 1 when the provider specified the time (Retry-After): a success does not end the pause earlier. */
-  readonly told: number;
+  readonly by_provider: number;
   /** The draft that is the current probe, or null. */
   readonly probe: string | null;
   readonly reason: string;
@@ -29,9 +29,9 @@ export interface Pause {
  *  one hour, so a pause that ends in more than `longestMs` was written with a wrong clock and is expired. */
 export async function pausesOf(q: Query, channel: string, longestMs: number): Promise<Pause[]> {
   return q.all<Pause>(
-    `SELECT sender, cause, failures, told, probe, reason,
+    `SELECT sender, cause, failures, by_provider, probe, reason,
        CASE WHEN until - now_ms() > $2 THEN 0 ELSE until - now_ms() END AS remaining
-     FROM pauses WHERE channel = $1`,
+     FROM send_pauses WHERE channel = $1`,
     channel,
     longestMs,
   );
@@ -41,19 +41,22 @@ export async function pausesOf(q: Query, channel: string, longestMs: number): Pr
 export async function writePause(
   q: Query,
   channel: string,
-  pause: Omit<Pause, "remaining" | "probe" | "told"> & { readonly forMs: number; readonly told: boolean },
+  pause: Omit<Pause, "remaining" | "probe" | "by_provider"> & {
+    readonly forMs: number;
+    readonly by_provider: boolean;
+  },
 ): Promise<void> {
   await q.write(
-    `INSERT INTO pauses (channel, sender, cause, failures, until, told, reason)
+    `INSERT INTO send_pauses (channel, sender, cause, failures, until, by_provider, reason)
      VALUES ($1, $2, $3, $4, now_ms() + $5, $6, $7)
      ON CONFLICT (channel, sender) DO UPDATE SET cause = excluded.cause, failures = excluded.failures,
-       until = excluded.until, told = excluded.told, reason = excluded.reason, probe = NULL`,
+       until = excluded.until, by_provider = excluded.by_provider, reason = excluded.reason, probe = NULL`,
     channel,
     pause.sender,
     pause.cause,
     pause.failures,
     Math.ceil(pause.forMs),
-    pause.told ? 1 : 0,
+    pause.by_provider ? 1 : 0,
     pause.reason,
   );
 }
@@ -69,7 +72,7 @@ export async function takeProbe(
   longestMs: number,
 ): Promise<boolean> {
   const changed = await q.run(
-    `UPDATE pauses SET probe = $3, until = now_ms() + $4
+    `UPDATE send_pauses SET probe = $3, until = now_ms() + $4
      WHERE channel = $1 AND sender = $2 AND (until <= now_ms() OR until > now_ms() + $5)`,
     channel,
     sender,
@@ -82,7 +85,7 @@ export async function takeProbe(
 
 /** Ends the pause; drafts that waited for it become due. */
 export async function endPause(q: Query, channel: string, sender: string): Promise<void> {
-  const changed = await q.run("DELETE FROM pauses WHERE channel = $1 AND sender = $2", channel, sender);
+  const changed = await q.run("DELETE FROM send_pauses WHERE channel = $1 AND sender = $2", channel, sender);
   if (changed > 0) touch(q, "drafts");
 }
 
@@ -90,8 +93,8 @@ export async function endPause(q: Query, channel: string, sender: string): Promi
  *  by a missing connection or login. Pauses by quota, or with a time from the provider, stay. */
 export async function probeNow(q: Query, channel: string): Promise<void> {
   const changed = await q.run(
-    `UPDATE pauses SET until = now_ms()
-     WHERE channel = $1 AND cause IN ('unreachable', 'login') AND told = 0 AND probe IS NULL AND until > now_ms()`,
+    `UPDATE send_pauses SET until = now_ms()
+     WHERE channel = $1 AND cause IN ('unreachable', 'login') AND by_provider = 0 AND probe IS NULL AND until > now_ms()`,
     channel,
   );
   if (changed > 0) touch(q, "drafts");

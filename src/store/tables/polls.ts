@@ -3,16 +3,16 @@
 // together with a question.
 
 import { type Query, touch } from "../driver.ts";
-import { manyRows } from "../many.ts";
+import { ManyRows } from "../many.ts";
 
 /** Value of `position` after a restore: all messages found by the next poll were delivered before. */
 export const allKnown = -1;
 
-const dueRows = manyRows(
-  "INSERT INTO watches (conversation, channel, due_at) VALUES",
-  "(?, ?, now_ms() + ?)",
+const dueRows = new ManyRows(
+  "INSERT INTO polls (conversation, channel, due_at) VALUES",
+  "(:id, :channel, now_ms() + :ms)",
   `ON CONFLICT (conversation) DO UPDATE SET due_at = CASE
-     WHEN watches.due_at IS NULL OR watches.due_at > excluded.due_at THEN excluded.due_at ELSE watches.due_at END`,
+     WHEN polls.due_at IS NULL OR polls.due_at > excluded.due_at THEN excluded.due_at ELSE polls.due_at END`,
 );
 
 /** Schedules polls of distinct conversations in `ms`, or keeps earlier ones. */
@@ -24,9 +24,11 @@ export async function schedulePolls(
   if (conversations.length === 0) return;
   // In a fixed order, so that concurrent transactions cannot deadlock.
   const sorted = conversations.toSorted((a, b) => (a.id < b.id ? -1 : 1));
-  const rows = sorted.map(({ id, channel }) => [id, channel, Math.ceil(ms)]);
-  for (const [sql, values] of dueRows(rows)) await q.write(sql, ...values);
-  if (ms <= 0) touch(q, "watches");
+  await dueRows.write(
+    q,
+    sorted.map((one) => ({ ...one, ms: Math.ceil(ms) })),
+  );
+  if (ms <= 0) touch(q, "polls");
   else q.waits.add(ms);
 }
 
@@ -44,7 +46,7 @@ export async function recordMode(
   mode: "ai" | "manual",
 ): Promise<void> {
   await q.write(
-    `INSERT INTO watches (conversation, channel, mode) VALUES ($1, $2, $3)
+    `INSERT INTO polls (conversation, channel, mode) VALUES ($1, $2, $3)
      ON CONFLICT (conversation) DO UPDATE SET mode = excluded.mode`,
     id,
     channel,
@@ -55,7 +57,7 @@ export async function recordMode(
 /** Resets the recorded state after the platform replaced the conversation. */
 export async function resetPoll(q: Query, conversation: string): Promise<void> {
   await q.write(
-    "UPDATE watches SET mode = NULL, mark = NULL, position = 0 WHERE conversation = $1",
+    "UPDATE polls SET mode = NULL, mark = NULL, position = 0 WHERE conversation = $1",
     conversation,
   );
 }

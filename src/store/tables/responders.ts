@@ -1,11 +1,11 @@
-// Contacts: a responder's address for one escalation and one transport. Notifications: messages to
-// contacts; one without a reply is waiting to be rendered.
+// Targets: a responder's address for one escalation and one transport. Notifications: messages to
+// targets; one without a reply is waiting to be rendered.
 
+import type { Way } from "../../domain/policy.ts";
 import { type Query, touch } from "../driver.ts";
-import { fromListed, listOf, manyRows } from "../many.ts";
+import { fromListed, listOf, ManyRows } from "../many.ts";
 
-export type ContactMethod = "sms" | "email" | "webhook";
-export type NotificationKind = "opened" | "again" | "acknowledged" | "customer" | "said";
+export type NotificationKind = "opened" | "reminder" | "acknowledged" | "customer" | "message";
 
 export interface TargetRow {
   readonly id: string;
@@ -14,73 +14,64 @@ export interface TargetRow {
    *  skill. */
   readonly person: string;
   readonly name: string;
-  readonly way: ContactMethod;
+  readonly way: Way;
   /** In the carrying channel's canonical form. */
   readonly address: string;
   /** The channel that sends the notifications. */
   readonly channel: string;
-  /** Our conversation with this contact on that channel; null until the first notification is written. */
+  /** Our conversation with this target on that channel; null until the first notification is written. */
   readonly conversation: string | null;
   readonly link_until: number | null;
 }
 
 export const targetColumns = "id, escalation, person, name, way, address, channel, conversation, link_until";
 
-const contactRows = manyRows(
-  "INSERT INTO contacts (id, escalation, person, name, way, address, channel) VALUES",
-  "(?, ?, ?, ?, ?, ?, ?)",
+export type NewTarget = Omit<TargetRow, "conversation" | "link_until">;
+
+const targetRows = new ManyRows<NewTarget>(
+  "INSERT INTO notification_targets (id, escalation, person, name, way, address, channel) VALUES",
+  "(:id, :escalation, :person, :name, :way, :address, :channel)",
   "ON CONFLICT (escalation, way, address) DO NOTHING",
 );
 
-/** Adds contacts. One with the transport and address of another contact of the escalation is ignored. */
-export async function addTargets(
-  q: Query,
-  contacts: readonly Omit<TargetRow, "conversation" | "link_until">[],
-): Promise<void> {
-  const rows = contacts.map((one) => [
-    one.id,
-    one.escalation,
-    one.person,
-    one.name,
-    one.way,
-    one.address,
-    one.channel,
-  ]);
-  for (const [sql, values] of contactRows(rows)) await q.run(sql, ...values);
-}
+/** Adds targets. One with the transport and address of another target of the escalation is ignored. */
+export const addTargets = (q: Query, targets: readonly NewTarget[]): Promise<number> =>
+  targetRows.run(q, targets);
 
 export async function targetsOf(q: Query, escalation: string): Promise<TargetRow[]> {
   return q.all<TargetRow>(
-    `SELECT ${targetColumns} FROM contacts WHERE escalation = $1 ORDER BY id`,
+    `SELECT ${targetColumns} FROM notification_targets WHERE escalation = $1 ORDER BY id`,
     escalation,
   );
 }
 
-const linkRows = manyRows(
+const linkRows = new ManyRows(
   "WITH given (id, link, ms) AS (VALUES",
-  "(?, ?, CAST(? AS BIGINT))",
-  `) UPDATE contacts SET link = given.link, link_until = now_ms() + given.ms
-     FROM given WHERE contacts.id = given.id`,
+  "(:target, :link, CAST(:ms AS BIGINT))",
+  `) UPDATE notification_targets SET link = given.link, link_until = now_ms() + given.ms
+     FROM given WHERE notification_targets.id = given.id`,
 );
 
 /** Stores acknowledgement links that replace earlier ones. `link` is the SHA-256 of the token in the URL;
  *  the token itself is not stored. */
 export async function giveLinks(
   q: Query,
-  links: readonly { readonly contact: string; readonly link: string }[],
+  links: readonly { readonly target: string; readonly link: string }[],
   forMs: number,
 ): Promise<void> {
-  const rows = links.map(({ contact, link }) => [contact, link, forMs]);
-  for (const [sql, values] of linkRows(rows)) await q.run(sql, ...values);
+  await linkRows.run(
+    q,
+    links.map((one) => ({ ...one, ms: forMs })),
+  );
 }
 
-/** Finds a contact by the hash of the token; `left`: milliseconds until the link expires. */
+/** Finds a target by the hash of the token; `left`: milliseconds until the link expires. */
 export async function targetByLink(
   q: Query,
   link: string,
 ): Promise<(TargetRow & { readonly left: number }) | null> {
   const row = await q.one<TargetRow & { left: number }>(
-    `SELECT ${targetColumns}, link_until - now_ms() AS left FROM contacts WHERE link = $1`,
+    `SELECT ${targetColumns}, link_until - now_ms() AS left FROM notification_targets WHERE link = $1`,
     link,
   );
   return row ?? null;
@@ -88,91 +79,84 @@ export async function targetByLink(
 
 export interface NotificationRow {
   readonly id: string;
-  readonly contact: string;
+  readonly target: string;
   readonly kind: NotificationKind;
   readonly subject: string;
   readonly text: string | null;
   readonly reply: string | null;
 }
 
-const notificationColumns = "id, contact, kind, subject, text, reply";
+const notificationColumns = "id, target, kind, subject, text, reply";
 
-const noticeRows = manyRows(
-  "INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at) VALUES",
-  "(?, ?, ?, ?, ?, now_ms() + ?, now_ms())",
-  "ON CONFLICT (contact, kind, subject) DO NOTHING",
+const notificationRows = new ManyRows<NewNotification>(
+  "INSERT INTO notifications (id, target, kind, subject, text, due_at, made_at) VALUES",
+  "(:id, :target, :kind, :subject, :text, now_ms() + :inMs, now_ms())",
+  "ON CONFLICT (target, kind, subject) DO NOTHING",
 );
 
 /** A notification that is due in `inMs` milliseconds. */
 export type NewNotification = Omit<NotificationRow, "reply"> & { readonly inMs: number };
 
-/** Enqueues notifications. Ignores duplicates (same contact, kind and subject); returns how many were new. */
-export async function addNotifications(q: Query, notices: readonly NewNotification[]): Promise<number> {
-  let added = 0;
-  const rows = notices.map((one) => [
-    one.id,
-    one.contact,
-    one.kind,
-    one.subject,
-    one.text,
-    Math.ceil(one.inMs),
-  ]);
-  for (const [sql, values] of noticeRows(rows)) added += await q.run(sql, ...values);
-  if (added > 0 && notices.some(({ inMs }) => inMs <= 0)) touch(q, "escalations");
-  for (const { inMs } of notices) if (added > 0 && inMs > 0) q.waits.add(inMs);
+/** Enqueues notifications. Ignores duplicates (same target, kind and subject); returns how many were new. */
+export async function addNotifications(q: Query, notifications: readonly NewNotification[]): Promise<number> {
+  const rows = notifications.map((one) => ({ ...one, inMs: Math.ceil(one.inMs) }));
+  const added = await notificationRows.run(q, rows);
+  if (added > 0 && notifications.some(({ inMs }) => inMs <= 0)) touch(q, "escalations");
+  for (const { inMs } of notifications) if (added > 0 && inMs > 0) q.waits.add(inMs);
   return added;
 }
 
 const recipients = {
   all: "COALESCE($6, '') IS NOT NULL",
   /** The target that acknowledged the escalation; all when there is none. */
-  owner: "contacts.id = COALESCE($6, contacts.id)",
+  owner: "notification_targets.id = COALESCE($6, notification_targets.id)",
   /** The target that acknowledged it; all that were notified when there is none. */
-  notified: "(contacts.id = $6 OR ($6 IS NULL AND contacts.conversation IS NOT NULL))",
+  notified:
+    "(notification_targets.id = $6 OR ($6 IS NULL AND notification_targets.conversation IS NOT NULL))",
 };
 
 /** Enqueues one notification for targets of an escalation, due at once. Ignores duplicates (same target, kind and
  *  subject). `id` is the prefix of the new ids. */
 export async function notifyTargets(
   q: Query,
-  escalation: { readonly id: string; readonly acknowledged_contact: string | null },
+  escalation: { readonly id: string; readonly acknowledged_target: string | null },
   { id, kind, subject, text }: Pick<NotificationRow, "id" | "kind" | "subject" | "text">,
   to: keyof typeof recipients,
 ): Promise<void> {
   const added = await q.run(
-    `INSERT INTO notices (id, contact, kind, subject, text, due_at, made_at)
-     SELECT $2 || '/' || contacts.id, contacts.id, $3, $4, $5, now_ms(), now_ms() FROM contacts
+    `INSERT INTO notifications (id, target, kind, subject, text, due_at, made_at)
+     SELECT $2 || '/' || notification_targets.id, notification_targets.id, $3, $4, $5, now_ms(), now_ms() FROM notification_targets
      WHERE escalation = $1 AND ${recipients[to].replaceAll("$6", "CAST($6 AS TEXT)")}
-     ON CONFLICT (contact, kind, subject) DO NOTHING`,
+     ON CONFLICT (target, kind, subject) DO NOTHING`,
     escalation.id,
     id,
     kind,
     subject,
     text,
-    escalation.acknowledged_contact,
+    escalation.acknowledged_target,
   );
   if (added > 0) touch(q, "escalations");
 }
 
-/** A due notification and the escalation of its contact. */
+/** A due notification and the escalation of its target. */
 export interface DueNotification extends NotificationRow {
   readonly escalation: string;
 }
 
-const dueColumns = `${notificationColumns}, (SELECT escalation FROM contacts WHERE contacts.id = notices.contact) AS escalation`;
+const dueColumns = `${notificationColumns}, (SELECT escalation FROM notification_targets WHERE notification_targets.id = notifications.target) AS escalation`;
 
 /** Returns due notifications, oldest first. Includes rows dated in the future, which exist after a
  *  backward clock step: those written more than `aheadMs` in the future. Locked for this transaction. There are two statements because a combined one
  *  would read all waiting rows at every sweep. */
 export async function dueNotifications(q: Query, limit: number, aheadMs: number): Promise<DueNotification[]> {
   const due = await q.all<DueNotification>(
-    `SELECT ${dueColumns} FROM notices WHERE due_at <= now_ms() ORDER BY due_at, id LIMIT $1
+    `SELECT ${dueColumns} FROM notifications WHERE due_at <= now_ms() ORDER BY due_at, id LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     limit,
   );
   if (due.length === limit) return due;
   const ahead = await q.all<DueNotification>(
-    `SELECT ${dueColumns} FROM notices WHERE due_at IS NOT NULL AND made_at > now_ms() + $2 AND due_at > now_ms()
+    `SELECT ${dueColumns} FROM notifications WHERE due_at IS NOT NULL AND made_at > now_ms() + $2 AND due_at > now_ms()
      ORDER BY made_at LIMIT $1
      FOR UPDATE SKIP LOCKED -- only: postgres`,
     limit - due.length,
@@ -183,9 +167,9 @@ export async function dueNotifications(q: Query, limit: number, aheadMs: number)
 
 /** A notification of an escalation, its target, and the draft that carries it. */
 export interface NotificationStateRow {
-  readonly contact: string;
+  readonly target: string;
   readonly name: string;
-  readonly way: ContactMethod;
+  readonly way: Way;
   readonly address: string;
   readonly kind: NotificationKind;
   readonly text: string | null;
@@ -199,10 +183,10 @@ export interface NotificationStateRow {
 /** Returns the notifications of an escalation in the order of their creation. */
 export async function notificationStatesOf(q: Query, escalation: string): Promise<NotificationStateRow[]> {
   return q.all<NotificationStateRow>(
-    `SELECT notices.contact, contacts.name, contacts.way, contacts.address, notices.kind, notices.text, notices.made_at,
-       drafts.id AS draft, drafts.state, drafts.reason FROM notices
-     JOIN contacts ON contacts.id = notices.contact LEFT JOIN drafts ON drafts.reply = notices.reply
-     WHERE contacts.escalation = $1 ORDER BY notices.made_at, notices.id`,
+    `SELECT notifications.target, notification_targets.name, notification_targets.way, notification_targets.address, notifications.kind, notifications.text, notifications.made_at,
+       drafts.id AS draft, drafts.state, drafts.reason FROM notifications
+     JOIN notification_targets ON notification_targets.id = notifications.target LEFT JOIN drafts ON drafts.reply = notifications.reply
+     WHERE notification_targets.escalation = $1 ORDER BY notifications.made_at, notifications.id`,
     escalation,
   );
 }
@@ -211,14 +195,14 @@ export async function notificationStatesOf(q: Query, escalation: string): Promis
  *  escalations, and none when the reply is not a notification. */
 export async function notificationsOf(q: Query, reply: string): Promise<NotificationRow[]> {
   return q.all<NotificationRow>(
-    `SELECT ${notificationColumns} FROM notices WHERE reply = $1 ORDER BY id`,
+    `SELECT ${notificationColumns} FROM notifications WHERE reply = $1 ORDER BY id`,
     reply,
   );
 }
 
-/** Returns whether any contact exists in the store. */
+/** Returns whether any target exists in the store. */
 export async function hasTargets(q: Query): Promise<boolean> {
-  return (await q.one("SELECT 1 FROM contacts LIMIT 1")) !== undefined;
+  return (await q.one("SELECT 1 FROM notification_targets LIMIT 1")) !== undefined;
 }
 
 /** Returns the external ids of our sent messages in each conversation, oldest first. */

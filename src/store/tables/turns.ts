@@ -3,7 +3,7 @@
 import { traceOf } from "../../ops/hops.ts";
 import type { Query } from "../driver.ts";
 import { appendToLane, type Claim, type Held, leaseHeads, lockLane, nextSeq, refreshLane } from "../lanes.ts";
-import { manyRows } from "../many.ts";
+import { ManyRows } from "../many.ts";
 import { moves, movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
 import type { ConversationRow } from "./conversations.ts";
 import { isPaused, pauseEnd } from "./pauses.ts";
@@ -22,7 +22,7 @@ export interface TurnRow {
   readonly context: string | null;
   readonly address: string;
   readonly attempts: number;
-  readonly looks: number;
+  readonly lookups: number;
   /** The event that caused it. */
   readonly event: number | null;
   /** Its messages, for the log (`Hop.trace`). */
@@ -44,7 +44,7 @@ export interface TurnRow {
   readonly received_at: number;
 }
 
-const columns = `id, conversation, channel, person, seq, kind, event, trace, session, opening, state, question, context, address, attempts, looks,
+const columns = `id, conversation, channel, person, seq, kind, event, trace, session, opening, state, question, context, address, attempts, lookups,
    (SELECT now_ms() - ended_at FROM attempts WHERE subject = turns.id AND number = turns.attempts) AS over_ago,
    now_ms() - tried_at AS trying_for, now_ms() - received_at AS age, question_id, reason, received_at`;
 
@@ -71,11 +71,12 @@ export interface NewTurn {
   readonly queue?: string | null;
 }
 
-const turnRows = manyRows(
+const turnRows = new ManyRows<NewTurn>(
   `INSERT INTO turns (id, conversation, channel, person, seq, event, state, open, question, context, address, due_at,
      received_at, made_at, updated_at, session, opening, kind, preferred, queue, trace) VALUES`,
-  `(?, ?, ?, ?, ?, ?, 'waiting', 1, ?, ?, ?, CASE WHEN ? > now_ms() THEN ? ELSE now_ms() END,
-     ?, now_ms(), now_ms(), ?, ?, ?, ?, ?, ?)`,
+  `(:id, :conversation, :channel, :person, :seq, :event, 'waiting', 1, :question, :context, :address,
+     CASE WHEN :dueAt > now_ms() THEN :dueAt ELSE now_ms() END,
+     :receivedAt, now_ms(), now_ms(), :session, :opening, :kind, :preferred, :queue, :trace)`,
 );
 
 /** Inserts turns with given sequence numbers. Their lanes must have these numbers and a due time: see
@@ -84,27 +85,13 @@ export async function insertTurns(
   q: Query,
   turns: readonly (NewTurn & { readonly seq: number })[],
 ): Promise<void> {
-  const rows = turns.map((turn) => [
-    turn.id,
-    turn.conversation,
-    turn.channel,
-    turn.person,
-    turn.seq,
-    turn.event,
-    turn.question,
-    turn.context,
-    turn.address,
-    turn.dueAt ?? 0,
-    turn.dueAt ?? 0,
-    turn.receivedAt,
-    turn.session ?? null,
-    turn.opening ?? null,
-    turn.kind ?? "question",
-    turn.preferred ?? 1,
-    turn.queue ?? null,
-    turn.trace ?? (turn.event === null ? "" : traceOf(turn.event)),
-  ]);
-  for (const [sql, values] of turnRows(rows)) await q.write(sql, ...values);
+  const rows = turns.map((turn) => ({
+    kind: "question" as const,
+    preferred: 1 as const,
+    trace: turn.event === null ? "" : traceOf(turn.event),
+    ...turn,
+  }));
+  await turnRows.write(q, rows);
 }
 
 /** Enqueues a turn at the end of its conversation's inbound lane, after any other change of the lane. */
@@ -275,7 +262,7 @@ export interface TurnChange {
   readonly dueInMs?: number;
   readonly reason?: string | null;
   readonly questionId?: string | null;
-  readonly looks?: number;
+  readonly lookups?: number;
 }
 
 /** Throws TransitionRefused. */
@@ -288,11 +275,11 @@ export async function changeTurn(q: Query, id: string, change: TurnChange): Prom
     Math.ceil(change.dueInMs ?? 0),
     change.reason ?? null,
     change.questionId ?? null,
-    change.looks ?? 0,
+    change.lookups ?? 0,
   );
 }
 const turnMoves = movesToAny("turns", {
-  set: `open = $2, due_at = now_ms() + $3, reason = $4, question_id = COALESCE($5, question_id), looks = $6,
+  set: `open = $2, due_at = now_ms() + $3, reason = $4, question_id = COALESCE($5, question_id), lookups = $6,
        updated_at = now_ms()`,
   where: "id = $1",
 });
@@ -363,7 +350,7 @@ export async function roomIn(q: Query, channel: string, max: number, windowMs: n
 
 const revived = (to: "waiting" | "unknown", where: string): string =>
   moves("turns", to, {
-    set: `open = 1, looks = 0, reason = 'released by an operator', tried_at = NULL, due_at = now_ms(),
+    set: `open = 1, lookups = 0, reason = 'released by an operator', tried_at = NULL, due_at = now_ms(),
        updated_at = now_ms()`,
     where: `id = $1 AND ${where}`,
     from: ["failed", "silent"],

@@ -12,13 +12,13 @@ import { RateReserve } from "../../../src/engine/rate-reserve.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
 import { notifyStage } from "../../../src/escalation/notify/stage.ts";
 import { pollStage } from "../../../src/escalation/poll/stage.ts";
-import { createEscalation } from "../../../src/escalation/trigger/stage.ts";
+import { EscalationHandler } from "../../../src/escalation/trigger/stage.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import { accept } from "../../../src/pipeline/accept/stage.ts";
 import type { ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
 import { composeStage } from "../../../src/pipeline/compose/stage.ts";
-import { openFor } from "../../../src/pipeline/route/notices.ts";
+import { openFor } from "../../../src/pipeline/route/held-notifications.ts";
 import { routeStage } from "../../../src/pipeline/route/stage.ts";
 import { sendStage } from "../../../src/pipeline/send/stage.ts";
 import type { Database, Query } from "../../../src/store/driver.ts";
@@ -74,7 +74,7 @@ export async function startStorm(customers: number): Promise<Storm> {
     node: "bench",
     timing: standardTiming,
   };
-  const escalation = createEscalation(deps);
+  const escalation = new EscalationHandler(deps);
   for (const channel of ["customers", "pager"])
     lines.set(channel, { ...lineOf(channel), escalation: () => escalation });
   const rate = new RateReserve({
@@ -120,7 +120,7 @@ export async function startStorm(customers: number): Promise<Storm> {
     const whom = { channel: "customers", agent: "agent", person, subject: null };
     const id = await openFor(q, whom, clock);
     await bindPlatform(q, id, `p-${n}`);
-    await q.run("INSERT INTO watches (conversation, channel, mode) VALUES ($1, 'customers', 'manual')", id);
+    await q.run("INSERT INTO polls (conversation, channel, mode) VALUES ($1, 'customers', 'manual')", id);
     return id;
   }
 
@@ -156,7 +156,7 @@ export async function startStorm(customers: number): Promise<Storm> {
       await settle();
     },
     async look() {
-      await db.tx((q) => q.run("UPDATE watches SET due_at = now_ms(), mark = NULL"));
+      await db.tx((q) => q.run("UPDATE polls SET due_at = now_ms(), mark = NULL"));
       await settle();
     },
     async counts() {
@@ -164,7 +164,7 @@ export async function startStorm(customers: number): Promise<Storm> {
         q.all<{ open: number; taken: number; looked: number }>(
           `SELECT (SELECT COUNT(*) FROM escalations WHERE state = 'open') AS open,
              (SELECT COUNT(*) FROM escalations WHERE state = 'acknowledged') AS taken,
-             (SELECT COUNT(*) FROM watches WHERE mark IS NOT NULL) AS looked`,
+             (SELECT COUNT(*) FROM polls WHERE mark IS NOT NULL) AS looked`,
         ),
       );
       if (!row) throw new Error("counting found nothing");
@@ -181,8 +181,8 @@ export async function startStorm(customers: number): Promise<Storm> {
 const dueSql = `SELECT 1 AS due FROM events WHERE state = 'stored' UNION ALL SELECT 1 FROM replies WHERE state = 'ready'
   UNION ALL SELECT 1 FROM drafts WHERE open = 1 AND due_at <= now_ms()
   UNION ALL SELECT 1 FROM escalations WHERE due_at <= now_ms()
-  UNION ALL SELECT 1 FROM notices WHERE due_at <= now_ms()
-  UNION ALL SELECT 1 FROM watches WHERE due_at <= now_ms() AND channel = 'customers' LIMIT 1`;
+  UNION ALL SELECT 1 FROM notifications WHERE due_at <= now_ms()
+  UNION ALL SELECT 1 FROM polls WHERE due_at <= now_ms() AND channel = 'customers' LIMIT 1`;
 
 const dora = {
   id: "dora",

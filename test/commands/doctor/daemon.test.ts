@@ -64,7 +64,7 @@ it("reports what the running daemon knows, and that none runs", async () => {
   await one.stored(async (q) => {
     for (const channel of ["office", "sales"]) await ensureChannel(q, channel);
     await q.run(
-      `INSERT INTO pauses (channel, sender, cause, failures, until, told, reason)
+      `INSERT INTO send_pauses (channel, sender, cause, failures, until, by_provider, reason)
        VALUES ('sales', '*', 'rate', 1, now_ms() + 1800000, 1, '421 try later')`,
     );
     await insertEvents(q, [event("held", { channel: "sales" })]);

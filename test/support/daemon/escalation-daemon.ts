@@ -132,8 +132,8 @@ const idleSql = `SELECT CAST(id AS TEXT) AS id FROM events WHERE state = 'stored
   UNION ALL SELECT id FROM replies WHERE state = 'ready'
   UNION ALL SELECT id FROM drafts WHERE open = 1 AND (state <> 'queued' OR attempts > 0 OR due_at < now_ms() + 60000)
   UNION ALL SELECT id FROM lanes WHERE holder IS NOT NULL
-  UNION ALL SELECT id FROM escalations WHERE due_at <= now_ms() UNION ALL SELECT id FROM notices WHERE due_at <= now_ms()
-  UNION ALL SELECT conversation FROM watches WHERE due_at < now_ms() + 5000`;
+  UNION ALL SELECT id FROM escalations WHERE due_at <= now_ms() UNION ALL SELECT id FROM notifications WHERE due_at <= now_ms()
+  UNION ALL SELECT conversation FROM polls WHERE due_at < now_ms() + 5000`;
 
 export async function openDesk(finished: Finished, options: DeskOptions = {}): Promise<Desk> {
   const { topics = [topic("refund")], mail, escalation = policy, ...more } = options;
@@ -245,8 +245,8 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
     async look(person) {
       const { id } = await conversationOf(person);
       await world.app().scheduler.commit(async (q) => {
-        await q.run("UPDATE watches SET due_at = now_ms() WHERE conversation = $1", id);
-        touch(q, "watches");
+        await q.run("UPDATE polls SET due_at = now_ms() WHERE conversation = $1", id);
+        touch(q, "polls");
       });
     },
   };

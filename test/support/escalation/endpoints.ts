@@ -166,7 +166,7 @@ export async function openFrontDoor(
             channel: "c",
           },
         ]);
-        await giveLinks(q, [{ contact: id, link: hashOf(token) }], 60 * minute);
+        await giveLinks(q, [{ target: id, link: hashOf(token) }], 60 * minute);
         return row;
       }),
   };

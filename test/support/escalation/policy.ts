@@ -1,11 +1,11 @@
 // What is raised, without anybody being told of it: a policy, and what the store has of escalations.
 
 import { causes, type Policy } from "../../../src/domain/policy.ts";
-import { createEscalation } from "../../../src/escalation/trigger/stage.ts";
+import { EscalationHandler } from "../../../src/escalation/trigger/stage.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
-import type { ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
-import type { EscalationHooks } from "../../../src/pipeline/escalation.ts";
-import type { Database } from "../../../src/store/driver.ts";
+import { type ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
+import { type EscalationHooks } from "../../../src/pipeline/escalation.ts";
+import { type Database } from "../../../src/store/driver.ts";
 import { addTargets } from "../../../src/store/tables/responders.ts";
 import { clock, listen } from "../pipeline/stage.ts";
 import { addNotification } from "../store/escalation-rows.ts";
@@ -34,7 +34,7 @@ export function raising(over: Partial<Policy> = {}): (line: ChannelRuntime) => C
   const lines = new Map<string, ChannelRuntime>();
   const { log } = listen();
   const policy = policyOf(over);
-  const escalation: EscalationHooks = createEscalation({
+  const escalation: EscalationHooks = new EscalationHandler({
     policy: () => policy,
     lines: () => lines,
     clock,
@@ -63,7 +63,7 @@ export const escalationsIn = (db: Database): Promise<Raised[]> =>
 /** Why, in the order in which it was noticed. */
 export const sourcesIn = async (db: Database): Promise<string[]> =>
   (
-    await db.read((q) => q.all<{ detail: string }>("SELECT detail FROM sources ORDER BY noticed_at, key"))
+    await db.read((q) => q.all<{ detail: string }>("SELECT detail FROM triggers ORDER BY recorded_at, key"))
   ).map(({ detail }) => detail);
 
 /** Somebody was told of it: the contact's id. */
@@ -80,11 +80,11 @@ export async function told(db: Database, escalation: string, id = `to-${escalati
         channel: "c",
       },
     ]);
-    await addNotification(q, { id: `n-${id}`, contact: id, kind: "opened", subject: "", text: null }, 0);
+    await addNotification(q, { id: `n-${id}`, target: id, kind: "opened", subject: "", text: null }, 0);
   });
   return id;
 }
 
 /** Kind and text of what is to be said to people: the telling first. */
 export const noticesIn = (db: Database): Promise<{ kind: string; text: string | null }[]> =>
-  db.read((q) => q.all("SELECT kind, text FROM notices ORDER BY kind DESC, id"));
+  db.read((q) => q.all("SELECT kind, text FROM notifications ORDER BY kind DESC, id"));

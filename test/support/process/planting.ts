@@ -1,7 +1,7 @@
 // What a planted defect is: wrappers around exported functions of the daemon. The sources are loaded unchanged; modules that
 // import a wrapped one get its wrapper instead (plant.ts).
 
-import type { Database, Query } from "../../../src/store/driver.ts";
+import { type Database, type Query } from "../../../src/store/driver.ts";
 
 /** The modules that can be wrapped. An export that is renamed or changes its type fails the type check. */
 export interface Modules {
@@ -22,7 +22,7 @@ export interface Modules {
   "src/pipeline/accept/stage.ts": typeof import("../../../src/pipeline/accept/stage.ts");
   "src/pipeline/send/rows.ts": typeof import("../../../src/pipeline/send/rows.ts");
   "src/pipeline/reconcile/stage.ts": typeof import("../../../src/pipeline/reconcile/stage.ts");
-  "src/pipeline/route/notices.ts": typeof import("../../../src/pipeline/route/notices.ts");
+  "src/pipeline/route/held-notifications.ts": typeof import("../../../src/pipeline/route/held-notifications.ts");
   "src/store/lanes.ts": typeof import("../../../src/store/lanes.ts");
   "src/store/leases.ts": typeof import("../../../src/store/leases.ts");
   "src/store/sqlite/lock.ts": typeof import("../../../src/store/sqlite/lock.ts");

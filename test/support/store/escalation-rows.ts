@@ -50,6 +50,6 @@ export const notice = (
   q: Query,
   id: string,
   of: string,
-  kind: "opened" | "again" | "said" = "opened",
+  kind: "opened" | "reminder" | "message" = "opened",
   inMs = 0,
-) => addNotification(q, { id, contact: of, kind, subject: "", text: null }, inMs);
+) => addNotification(q, { id, target: of, kind, subject: "", text: null }, inMs);

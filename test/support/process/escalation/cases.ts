@@ -33,7 +33,7 @@ const after = ["after"] as const;
 
 export const escalationCases: readonly EscalationCase[] = [
   // The answer that hands over, and in its commit the escalation and whoever is told of it.
-  ...(["ask.cross", "answer.commit", "notice.commit", "send.record", "watch.commit"] as const).flatMap(
+  ...(["ask.cross", "answer.commit", "notify.commit", "send.record", "poll.commit"] as const).flatMap(
     (point) => at("hands over", point),
   ),
   // What the customer gets, a text, a mail and a page, in any order.
@@ -42,8 +42,8 @@ export const escalationCases: readonly EscalationCase[] = [
   ...at("hands over", "outcome.commit"),
   ...at("hands over", "outcome.commit", [2, 4], after),
   // The platform says the same by its webhook, and somebody takes it by a link.
-  ...at("tells us", "intake.commit"),
-  ...at("takes", "take.commit"),
+  ...at("tells us", "platform-webhook.commit"),
+  ...at("takes", "action.commit"),
   // The human's words, taken down once, to the platform and to the customer; and the others, who learn of it.
   ...(["route.commit", "ask.cross", "answer.commit", "send.record"] as const).flatMap((point) =>
     at("answers", point),
@@ -56,7 +56,7 @@ export const escalationCases: readonly EscalationCase[] = [
   ),
   // What the customer writes to the human.
   ...(["ask.cross", "answer.commit", "send.cross"] as const).flatMap((point) => at("writes on", point)),
-  ...(["notice.commit", "outcome.commit"] as const).flatMap((point) => at("writes on", point, [1], after)),
+  ...(["notify.commit", "outcome.commit"] as const).flatMap((point) => at("writes on", point, [1], after)),
   ...at("writes on", "answer.commit", [1], after, "mail"),
   // Back to the agent.
   ...(["route.commit", "ask.cross", "answer.commit"] as const).flatMap((point) => at("gives back", point)),

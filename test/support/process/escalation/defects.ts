@@ -10,7 +10,7 @@ export const escalationDefects: Defects<EscalationInvariant> = {
     by: ["unnotified"],
     endless: true,
     plant: writingLater((later) => ({
-      "src/pipeline/route/notices.ts": {
+      "src/store/tables/drafts.ts": {
         insertNotices: (real) => (_q, notices) => {
           later(60_000, (q) => real(q, notices));
           return Promise.resolve();
@@ -20,7 +20,7 @@ export const escalationDefects: Defects<EscalationInvariant> = {
         endAll: (real) => (q, ended) =>
           real(
             q,
-            ended.map(({ notice }) => ({ notice, reply: null })),
+            ended.map(({ notification }) => ({ notification, reply: null })),
           ),
       },
     })),
@@ -60,7 +60,7 @@ export const escalationDefects: Defects<EscalationInvariant> = {
     by: ["unnotified"],
     endless: true,
     plant: atStart(
-      "UPDATE drafts SET state = 'dropped', open = 0 WHERE open = 1 AND reply IN (SELECT reply FROM notices)",
+      "UPDATE drafts SET state = 'dropped', open = 0 WHERE open = 1 AND reply IN (SELECT reply FROM notifications)",
     ),
   },
   "own-words-from-elsewhere": {

@@ -43,9 +43,9 @@ const busySql = `SELECT 'event' AS what, id, state FROM events WHERE state = 'st
   UNION ALL SELECT 'draft', id, state FROM drafts WHERE open = 1
   UNION ALL SELECT 'lane', id, holder FROM lanes WHERE holder IS NOT NULL
   UNION ALL SELECT 'escalation', id, state FROM escalations WHERE due_at <= :soon
-  UNION ALL SELECT 'notice', id, kind FROM notices WHERE due_at <= :soon
-  UNION ALL SELECT 'intake', id, state FROM intakes WHERE state = 'stored'
-  UNION ALL SELECT 'watch', conversation, mode FROM watches WHERE due_at <= :soon`;
+  UNION ALL SELECT 'notice', id, kind FROM notifications WHERE due_at <= :soon
+  UNION ALL SELECT 'intake', id, state FROM platform_webhooks WHERE state = 'stored'
+  UNION ALL SELECT 'watch', conversation, mode FROM polls WHERE due_at <= :soon`;
 
 interface Busy {
   readonly what: string;
@@ -73,7 +73,7 @@ export async function stateOf(place: EscalationPlace): Promise<string> {
 
 /** Whether that is one of the ways in which an escalation was noticed. */
 export const isNoticedBy = (place: EscalationPlace, source: string): boolean =>
-  readStore(place, (db) => db.prepare("SELECT key FROM sources WHERE source = ?").all(source).length > 0);
+  readStore(place, (db) => db.prepare("SELECT key FROM triggers WHERE source = ?").all(source).length > 0);
 
 /** The platform's id of the customer's conversation. */
 export const platformIdOf = (place: EscalationPlace, { customer }: Cast): string =>
@@ -109,7 +109,7 @@ function checkStore(db: Store, say: Say): void {
       `SELECT 'event' AS what, id, state FROM events WHERE state IN ('stored', 'failed', 'held')
        UNION ALL SELECT 'turn', id, state FROM turns WHERE state NOT IN ('answered', 'silent')
        UNION ALL SELECT 'draft', id, state FROM drafts WHERE state NOT IN ('sent', 'delivered')
-       UNION ALL SELECT 'notice', id, kind FROM notices WHERE due_at IS NOT NULL
+       UNION ALL SELECT 'notice', id, kind FROM notifications WHERE due_at IS NOT NULL
        UNION ALL SELECT 'lane', id, 'leased' FROM lanes WHERE lease_until > 0`,
     )
     .all() as Busy[];

@@ -1,7 +1,7 @@
 // The first schema. All times are epoch milliseconds; JSON is stored as text; ids are text, except the
 // arrival number of events.
 
-export const spine = /* sql */ `
+export const core = /* sql */ `
 CREATE TABLE leases (
   name TEXT PRIMARY KEY,
   holder TEXT,
@@ -42,13 +42,13 @@ CREATE TABLE channels (
 ) WITHOUT ROWID; -- only: sqlite
 ); -- only: postgres
 
-CREATE TABLE pauses (
+CREATE TABLE send_pauses (
   channel TEXT NOT NULL,
   sender TEXT NOT NULL,
   cause TEXT NOT NULL CHECK (cause IN ('unreachable', 'login', 'rate', 'set-up')),
   failures BIGINT NOT NULL,
   until BIGINT NOT NULL,
-  told BIGINT NOT NULL,
+  by_provider BIGINT NOT NULL,
   probe TEXT,
   reason TEXT NOT NULL,
   PRIMARY KEY (channel, sender)
@@ -174,6 +174,7 @@ CREATE TABLE attachments (
   blob TEXT REFERENCES blobs (id),
   ref TEXT,
   named BIGINT NOT NULL,
+  meant BIGINT NOT NULL DEFAULT 1,
   attempts BIGINT NOT NULL DEFAULT 0,
   due_at BIGINT,
   holder TEXT,
@@ -247,7 +248,7 @@ CREATE TABLE turns (
   opening TEXT,
   address TEXT NOT NULL,
   attempts BIGINT NOT NULL DEFAULT 0,
-  looks BIGINT NOT NULL DEFAULT 0,
+  lookups BIGINT NOT NULL DEFAULT 0,
   due_at BIGINT NOT NULL,
   tried_at BIGINT,
   question_id TEXT,
@@ -288,6 +289,20 @@ CREATE INDEX replies_platform ON replies (conversation, platform_id);
 CREATE INDEX replies_kept ON replies (channel, created_at) WHERE text <> '';
 CREATE INDEX replies_internal ON replies (created_at) WHERE internal = 1 AND text <> '';
 
+-- Files sent with a human's answer.
+CREATE TABLE files (
+  reply TEXT NOT NULL REFERENCES replies (id),
+  position BIGINT NOT NULL,
+  name TEXT NOT NULL,
+  media_type TEXT NOT NULL,
+  size BIGINT NOT NULL,
+  blob TEXT REFERENCES blobs (id),
+  PRIMARY KEY (reply, position)
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
+CREATE INDEX files_blob ON files (blob) WHERE blob IS NOT NULL;
+CREATE INDEX files_forgotten ON files (reply) WHERE blob IS NULL;
+
 CREATE TABLE drafts (
   id TEXT PRIMARY KEY,
   conversation TEXT NOT NULL REFERENCES conversations (id),
@@ -305,9 +320,9 @@ CREATE TABLE drafts (
   open BIGINT NOT NULL,
   body TEXT NOT NULL,
   attempts BIGINT NOT NULL DEFAULT 0,
-  looks BIGINT NOT NULL DEFAULT 0,
+  lookups BIGINT NOT NULL DEFAULT 0,
   due_at BIGINT NOT NULL,
-  settle_until BIGINT,
+  reconcile_until BIGINT,
   tried_at BIGINT,
   external_id TEXT,
   code TEXT,

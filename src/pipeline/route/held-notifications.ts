@@ -1,15 +1,15 @@
-// Replies that answer no question: confirmations of STOP, START and HELP, and notifications to humans. Part
-// of stage route. Each is written in the event's own transaction, and therefore exactly once.
+// Messages that the agent does not get: held ones with the notifications about them, messages for humans, and the
+// confirmations of STOP, START and HELP. Part of stage route. Each reply is written in the event's own transaction, and
+// therefore exactly once.
 
 import type { Clock, Log, MessageEvent, Refusal } from "bridgehead/contract";
 import { type Cap, isShortCode } from "../../domain/guards.ts";
-import { type Address, answerTo, attachmentLines, firstTo, type NoticeAddress } from "../../domain/turn.ts";
+import { answerTo, attachmentLines, firstTo } from "../../domain/turn.ts";
 import { newId, newToken } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
-import { logOnDisk, type Query, touch } from "../../store/driver.ts";
-import { manyRows } from "../../store/many.ts";
+import { logOnDisk, type Query } from "../../store/driver.ts";
 import { insertConversation } from "../../store/tables/conversations.ts";
-import { hasNotice } from "../../store/tables/drafts.ts";
+import { hasNotice, insertNotice } from "../../store/tables/drafts.ts";
 import { countHeld, type EventRow, settleEvent } from "../../store/tables/events.ts";
 import { type AttachmentRow } from "../../store/tables/files.ts";
 import { lift, suppress } from "../../store/tables/suppressions.ts";
@@ -25,52 +25,10 @@ import {
 } from "./decide.ts";
 import { loadConsent } from "./rows.ts";
 
-export interface Notice {
-  readonly channel: string;
-  readonly conversation: string;
-  readonly address: Address;
-  readonly text: string;
-  /** Sent despite a suppression, and before other queued drafts of the conversation. */
-  readonly forced: boolean;
-  /** For a responder or an address of `notify`: sent also while the channel is paused or in shadow mode. */
-  readonly internal: boolean;
-}
-
-/** Inserts a reply in state `ready` that is sent unchanged: without signature, introduction or delay.
- *  Returns its id. */
-export async function insertNotice(q: Query, clock: Clock, notice: Notice): Promise<string> {
-  const id = newId(clock.now());
-  await insertNotices(q, [{ id, ...notice }]);
-  return id;
-}
-
-const noticeRows = manyRows(
-  "INSERT INTO replies (id, conversation, channel, state, kind, address, text, internal, created_at) VALUES",
-  "(?, ?, ?, 'ready', 'notice', ?, ?, ?, now_ms())",
-);
-
-/** Inserts several replies like `insertNotice`. Those of one conversation are sent in the order of their
- *  ids. */
-export async function insertNotices(
-  q: Query,
-  notices: readonly (Notice & { readonly id: string })[],
-): Promise<void> {
-  const rows = notices.map(({ id, conversation, channel, address, forced, internal, text }) => [
-    id,
-    conversation,
-    channel,
-    JSON.stringify({ ...address, forced } satisfies NoticeAddress),
-    text,
-    internal ? 1 : 0,
-  ]);
-  for (const [sql, values] of noticeRows(rows)) await q.write(sql, ...values);
-  for (const { channel } of notices) touch(q, "replies", channel);
-}
-
 /** Notifies a customer that their messages are held: once per window of the cap, and at most once in
  *  `timing.route.heldNotice`. Recognized machines get no such message. A suppression drops it like any other draft. Called by
  *  stage route. */
-export async function tellHeld(
+export async function notifyHeld(
   q: Query,
   line: ChannelRuntime,
   event: MessageEvent,
@@ -81,8 +39,8 @@ export async function tellHeld(
   const text = line.rules.cap_text?.trim();
   if (!text || !line.outbound || (event.hops ?? 0) > 0 || isShortCode(event.from.address)) return;
   const { channel } = line;
-  const told = { channel, conversation, person: event.from.address.toLowerCase() };
-  if (await hasNotice(q, told, text, Math.max(cap.per, timing.route.heldNotice))) return;
+  const to = { channel, conversation, person: event.from.address.toLowerCase() };
+  if (await hasNotice(q, to, text, Math.max(cap.per, timing.route.heldNotice))) return;
   const address = { ...answerTo(event), cc: [] };
   await insertNotice(q, clock, {
     channel,
@@ -96,7 +54,7 @@ export async function tellHeld(
 
 /** Forwards a message for humans (a voicemail) to each of the channel's `notify`, in separate
  *  conversations. Without `notify` it is held, and `inbox` lists it. */
-export async function tellHumans(
+export async function forwardToHumans(
   q: Query,
   line: ChannelRuntime,
   { row, event }: HumansMessage,
@@ -226,7 +184,7 @@ function textFor(
 
 /** Opens an escalation for a held message that only an operator can release. It is about the channel,
  *  because a loop has many conversations. */
-export async function raiseHeld(
+export async function escalateHeld(
   q: Query,
   line: ChannelRuntime,
   row: EventRow,
