@@ -4,8 +4,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { importsOf, type SourceFile } from "./architecture/imports.ts";
-import { fullFolders, repeatedTypes, rules } from "./architecture/rules.ts";
+import { fullFolders, importsOf, repeatedTypes, rules, type SourceFile } from "./architecture/rules.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const files: readonly SourceFile[] = globSync("{src,adapters,test}/**/*.ts", { cwd: root }).map((path) => ({

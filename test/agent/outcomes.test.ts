@@ -1,7 +1,6 @@
 // Every fault of the platform, over real sockets, and the one result each of them must have.
 
-import type { AddressInfo } from "node:net";
-import { createServer } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import { describe, expect, test } from "vitest";
 import { startClient, startRig } from "../support/client/agent-client.ts";
 import {

@@ -1,12 +1,12 @@
 // Mail to agent and back: in the person's thread, in order, in one conversation of the platform.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { echoed } from "../support/daemon/echo-model.ts";
+import { eventually } from "../support/clock.ts";
 import { openWorld } from "../support/daemon/mail-daemon.ts";
+import { echoed } from "../support/daemon/platform.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import type { Letter } from "../support/email/messages.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 describeReal("a person writes, the agent answers", missing, () => {

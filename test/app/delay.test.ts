@@ -1,11 +1,10 @@
 // responseDelaySeconds: never early, in order, over a restart, and what happens when the person writes again meanwhile.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { eventually, movableClock } from "../support/clock.ts";
 import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { eventually } from "../support/time/eventually.ts";
-import { movableClock } from "../support/time/movable-clock.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

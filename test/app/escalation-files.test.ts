@@ -4,6 +4,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { wholeChannel, writePause } from "../../src/store/tables/pauses.ts";
+import { eventually } from "../support/clock.ts";
 import {
   customer,
   type Desk,
@@ -17,7 +18,6 @@ import { anna } from "../support/daemon/phone-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { type Enclosed, type Reply, withFiles } from "../support/email/messages.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

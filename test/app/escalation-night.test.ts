@@ -2,8 +2,8 @@
 // hours, and nobody who answers.
 
 import { expect, it } from "vitest";
+import { eventually } from "../support/clock.ts";
 import { chief, clockFrom, type Desk, openDesk, policy } from "../support/daemon/escalation-daemon.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 const [berta, nora, owen] = ["+12025550161", "+12025550162", "+12025550163"];
 

@@ -4,7 +4,7 @@
 import { beforeAll, expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
-import { echoed } from "../support/daemon/echo-model.ts";
+import { eventually } from "../support/clock.ts";
 import {
   chief,
   colleague,
@@ -18,10 +18,10 @@ import {
 } from "../support/daemon/escalation-daemon.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { anna, type LinesNode } from "../support/daemon/phone-daemon.ts";
+import { echoed } from "../support/daemon/platform.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { startDaemon } from "../support/process/daemon.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 /** A clock that its machine's may be ahead of: whoever measures by it has been here for so long already. */
 function windable() {

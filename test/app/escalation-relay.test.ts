@@ -2,14 +2,13 @@
 // platform the conversation is whole.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { echoed } from "../support/daemon/echo-model.ts";
+import { eventually, movableClock } from "../support/clock.ts";
 import { colleague, customer, type Desk, dora, emil, openDesk } from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
+import { echoed } from "../support/daemon/platform.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import type { Letter, Reply } from "../support/email/messages.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { eventually } from "../support/time/eventually.ts";
-import { movableClock } from "../support/time/movable-clock.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

@@ -2,7 +2,7 @@
 // order they come, and also when one comes after it is all over.
 
 import { expect, it } from "vitest";
-import { echoed } from "../support/daemon/echo-model.ts";
+import { eventually, movableClock } from "../support/clock.ts";
 import {
   chief,
   colleague,
@@ -14,8 +14,7 @@ import {
   topic,
 } from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
-import { eventually } from "../support/time/eventually.ts";
-import { movableClock } from "../support/time/movable-clock.ts";
+import { echoed } from "../support/daemon/platform.ts";
 
 const sources = async (desk: Desk) =>
   (await desk.rows("SELECT source FROM triggers WHERE source <> 'ours' ORDER BY recorded_at, key")).map(

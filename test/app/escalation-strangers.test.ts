@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import { releaseEvent } from "../../src/store/operators/inbox.ts";
-import { echoed } from "../support/daemon/echo-model.ts";
+import { eventually } from "../support/clock.ts";
 import {
   colleague,
   customer,
@@ -13,8 +13,8 @@ import {
 } from "../support/daemon/escalation-daemon.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
+import { echoed } from "../support/daemon/platform.ts";
 import type { LetterOptions, Reply } from "../support/email/messages.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 /** A text that escalated, and the mail that tells Dora of it. */
 async function told(finished: Finished, options: DeskOptions = {}): Promise<{ desk: Desk; notice: Reply }> {

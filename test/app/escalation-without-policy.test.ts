@@ -3,11 +3,11 @@
 
 import { describe, expect, it } from "vitest";
 import { touch } from "../../src/store/driver.ts";
-import { echoed } from "../support/daemon/echo-model.ts";
+import { eventually } from "../support/clock.ts";
 import { colleague, topic } from "../support/daemon/escalation-daemon.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { anna, type LinesOptions, type LinesWorld, openLines } from "../support/daemon/phone-daemon.ts";
-import { eventually } from "../support/time/eventually.ts";
+import { echoed } from "../support/daemon/platform.ts";
 
 const office = "+12025550150";
 const detected = "escalation detected, no responder is configured";

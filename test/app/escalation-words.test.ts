@@ -1,6 +1,7 @@
 // What people write back: a word that takes it, a number that says which one, and what must not be taken for either.
 
 import { expect, it } from "vitest";
+import { eventually, movableClock } from "../support/clock.ts";
 import {
   chief,
   colleague,
@@ -12,8 +13,6 @@ import {
   policy,
 } from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
-import { eventually } from "../support/time/eventually.ts";
-import { movableClock } from "../support/time/movable-clock.ts";
 
 const bert = "+12025550124";
 const carl = "+12025550125";

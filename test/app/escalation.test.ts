@@ -1,7 +1,7 @@
 // An agent that must not answer alone: the customer hears so once, people are told, and one of them takes it.
 
 import { expect, it } from "vitest";
-import { echoed } from "../support/daemon/echo-model.ts";
+import { eventually } from "../support/clock.ts";
 import {
   chief,
   colleague,
@@ -12,7 +12,7 @@ import {
   topic,
 } from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
-import { eventually } from "../support/time/eventually.ts";
+import { echoed } from "../support/daemon/platform.ts";
 
 const told = [dora.email, dora.sms, emil.email, emil.sms].toSorted();
 const whoWasTold = `SELECT address FROM notification_targets JOIN notifications ON notifications.target = notification_targets.id

@@ -3,8 +3,8 @@
 
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { expect, it } from "vitest";
+import { eventually } from "../support/clock.ts";
 import { customer, dora, emil, openDesk } from "../support/daemon/escalation-daemon.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 /** Milliseconds. Nothing here takes 50 ms of CPU time; the rest is for a machine that stands still for a moment. */
 const mostDelayMs = 1500;

@@ -1,10 +1,10 @@
 // Starting, stopping, reloading; several mailboxes in one process; a person who takes a conversation over.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { eventually } from "../support/clock.ts";
 import { openWorld } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 const users = ["inflight", "drain", "sending", "manual", "password", "reload", "again", "silent"];
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");

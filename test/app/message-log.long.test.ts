@@ -1,13 +1,13 @@
 // The log of the running daemon: one grep finds the whole history of one message, and a lost connection costs two lines.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { messages, startDaemon } from "../support/daemon/logged-daemon.ts";
+import { eventually } from "../support/clock.ts";
+import { messages, startDaemon } from "../support/daemon/command.ts";
 import { openWorld } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { bounceOf } from "../support/email/messages.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { startTcpProxy } from "../support/machine/tcp-proxy.ts";
-import { eventually } from "../support/time/eventually.ts";
+import { startTcpProxy } from "../support/machine/network.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 describeReal("the log of messages", missing, () => {

@@ -6,11 +6,11 @@ import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { beat } from "../../src/commands/running/heartbeat.ts";
 import { systemClock as clock } from "../../src/ops/clock.ts";
 import { Statistics } from "../../src/ops/statistics.ts";
-import { messages, startDaemon } from "../support/daemon/logged-daemon.ts";
+import { eventually } from "../support/clock.ts";
+import { messages, startDaemon } from "../support/daemon/command.ts";
 import { type Finished, openWorld } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 interface Span {
   readonly traceId: string;

@@ -1,11 +1,11 @@
 // The platform fails in every way: each question is put exactly once, each mail answered exactly once at the end.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { eventually } from "../support/clock.ts";
 import { openWorld } from "../support/daemon/mail-daemon.ts";
-import type { FrontFault } from "../support/daemon/platform-proxy.ts";
+import type { FrontFault } from "../support/daemon/platform.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 type Case = readonly [name: string, fault: FrontFault, times?: number];
 

@@ -4,15 +4,15 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { App } from "../../src/app.ts";
 import { lockChannel } from "../../src/store/tables/events.ts";
-import { echoed } from "../support/daemon/echo-model.ts";
+import { eventually } from "../support/clock.ts";
 import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
+import { echoed } from "../support/daemon/platform.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import type { Letter } from "../support/email/messages.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { startTcpProxy } from "../support/machine/tcp-proxy.ts";
+import { startTcpProxy } from "../support/machine/network.ts";
 import { adminOf, startDaemon } from "../support/process/daemon.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 

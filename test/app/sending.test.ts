@@ -3,13 +3,12 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { listDrafts, resendDraft } from "../../src/store/operators/outbox.ts";
 import { overview } from "../../src/store/operators/overview.ts";
+import { eventually, movableClock } from "../support/clock.ts";
 import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { bounceOf, readReply } from "../support/email/messages.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { startTcpProxy } from "../support/machine/tcp-proxy.ts";
-import { eventually } from "../support/time/eventually.ts";
-import { movableClock } from "../support/time/movable-clock.ts";
+import { startTcpProxy } from "../support/machine/network.ts";
 
 const users = [
   "temporary",

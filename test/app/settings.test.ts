@@ -1,12 +1,11 @@
 // The agent's settings on the platform, applied while the daemon runs; and the platform away when it starts.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { echoed } from "../support/daemon/echo-model.ts";
+import { eventually } from "../support/clock.ts";
 import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
-import type { AgentRecord } from "../support/daemon/platform-proxy.ts";
+import { type AgentRecord, echoed } from "../support/daemon/platform.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

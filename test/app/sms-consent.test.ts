@@ -1,10 +1,9 @@
 // STOP, START and HELP through the whole daemon, and replies that wait for their delay meanwhile.
 
 import { expect, it } from "vitest";
-import { echoed } from "../support/daemon/echo-model.ts";
+import { eventually, movableClock } from "../support/clock.ts";
 import { anna, type LinesWorld, openLines } from "../support/daemon/phone-daemon.ts";
-import { eventually } from "../support/time/eventually.ts";
-import { movableClock } from "../support/time/movable-clock.ts";
+import { echoed } from "../support/daemon/platform.ts";
 
 const bert = "+12025550124";
 /** Longer than any machine takes for what happens meanwhile: it passes when the test says so. */

@@ -1,10 +1,9 @@
 // What the provider refuses, cannot take now, or leaves unanswered: every class of it through the whole daemon.
 
 import { describe, expect, it } from "vitest";
-import { echoed } from "../support/daemon/echo-model.ts";
+import { eventually, type MovableClock, movableClock } from "../support/clock.ts";
 import { anna, type LinesOptions, type LinesWorld, openLines } from "../support/daemon/phone-daemon.ts";
-import { eventually } from "../support/time/eventually.ts";
-import { type MovableClock, movableClock } from "../support/time/movable-clock.ts";
+import { echoed } from "../support/daemon/platform.ts";
 
 interface DraftState {
   readonly state: string;

@@ -1,10 +1,9 @@
 // Texts through the whole daemon: webhook in, agent, text out, and what is heard of it.
 
 import { expect, it } from "vitest";
-import { echoed } from "../support/daemon/echo-model.ts";
+import { eventually, movableClock } from "../support/clock.ts";
 import { anna, openLines, ourNumber } from "../support/daemon/phone-daemon.ts";
-import { eventually } from "../support/time/eventually.ts";
-import { movableClock } from "../support/time/movable-clock.ts";
+import { echoed } from "../support/daemon/platform.ts";
 
 const bert = "+12025550124";
 

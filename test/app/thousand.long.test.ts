@@ -2,12 +2,12 @@
 // mail is lost, none is answered twice, and every thread keeps its order. The rate itself takes more than a minute.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { lastLine } from "../support/daemon/echo-model.ts";
+import { eventually } from "../support/clock.ts";
 import { openWorld } from "../support/daemon/mail-daemon.ts";
+import { lastLine } from "../support/daemon/platform.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import type { Letter } from "../support/email/messages.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 const threads = 100;
 const rounds = 10;

@@ -1,12 +1,12 @@
 // How threads are found where mail programs and relays lose what they should keep, and what the agent gets to read.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { lastLine } from "../support/daemon/echo-model.ts";
+import { eventually } from "../support/clock.ts";
 import { openWorld } from "../support/daemon/mail-daemon.ts";
+import { lastLine } from "../support/daemon/platform.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { letter, mailOf, withFiles } from "../support/email/messages.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 const users =
   "marker plus server twice without large quoted files cc history routes forged copies circular sealed".split(

@@ -2,10 +2,10 @@
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { listEvents, releaseEvent } from "../../src/store/operators/inbox.ts";
+import { eventually } from "../support/clock.ts";
 import { customer, type Desk, dora, emil, openDesk } from "../support/daemon/escalation-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 const armored = "-----BEGIN PGP MESSAGE-----\n\nhQEMA\n-----END PGP MESSAGE-----";
 const smime = { "Content-Type": "application/pkcs7-mime; smime-type=enveloped-data; name=smime.p7m" };

@@ -2,9 +2,9 @@
 
 import { expect, it } from "vitest";
 import type { PhoneCall } from "../../src/sandbox/phone.ts";
-import { echoed } from "../support/daemon/echo-model.ts";
+import { eventually } from "../support/clock.ts";
 import { openLines } from "../support/daemon/phone-daemon.ts";
-import { eventually } from "../support/time/eventually.ts";
+import { echoed } from "../support/daemon/platform.ts";
 
 const callers = 500;
 const numberOf = (index: number): string => `+1202556${String(index).padStart(4, "0")}`;

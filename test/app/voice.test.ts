@@ -1,9 +1,9 @@
 // Calls through the whole daemon: a caller over Twilio's ConversationRelay, the agent, and what lies between them.
 
 import { describe, expect, it } from "vitest";
-import { echoed } from "../support/daemon/echo-model.ts";
+import { eventually } from "../support/clock.ts";
 import { type LinesWorld, openLines } from "../support/daemon/phone-daemon.ts";
-import { eventually } from "../support/time/eventually.ts";
+import { echoed } from "../support/daemon/platform.ts";
 
 const sessions = (world: LinesWorld) =>
   world.rows("SELECT id, state, reason, openings, duration FROM sessions ORDER BY opened_at");

@@ -4,7 +4,7 @@
  * function is the first line with the function's indentation that begins with a closing brace.
  */
 import { globSync, readFileSync } from "node:fs";
-import { importsOf, type SourceFile } from "./imports.ts";
+import { importsOf, type SourceFile } from "./rules.ts";
 
 /** One row: what is counted, and the counted names. */
 interface Count {

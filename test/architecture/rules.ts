@@ -1,6 +1,6 @@
 // The rules of the house as data and small functions: each takes files and answers what breaks it.
 
-import { type Import, importsOf, packageOf, type SourceFile, zoneOf } from "./imports.ts";
+import { posix } from "node:path";
 
 type Rule = (files: readonly SourceFile[]) => string[];
 
@@ -245,4 +245,66 @@ export function repeatedTypes(files: readonly SourceFile[]): string[] {
   return [...declaredIn]
     .filter(([, paths]) => paths.length > 1)
     .map(([name, paths]) => `${name} is declared in ${paths.join(" and ")}: give each type its own name`);
+}
+
+// Which module imports which, read from the text: no compiler, so it cannot fall silent with one.
+
+export interface SourceFile {
+  /** From the repository's root, with `/`. */
+  readonly path: string;
+  readonly text: string;
+}
+
+export interface Import {
+  readonly from: string;
+  /** A path from the root for a relative import, else the name as written; "?" for a computed one. */
+  readonly to: string;
+  readonly relative: boolean;
+  readonly typeOnly: boolean;
+}
+
+// The formatter puts every import and re-export at the beginning of a line.
+const withFrom = /^(?:import|export)\b([^'"`;=]*?)\bfrom\s*["']([^"']+)["']/gm;
+const bare = /^import\s*["']([^"']+)["']/gm;
+const called = /\b(?:import|require)\s*\(\s*(?:(["'`])([^"'`$]+)\1\s*[,)]|(?=[^"'`\s)]|`[^`]*\$))/g;
+
+export function importsOf({ path, text }: SourceFile): Import[] {
+  const code = withoutComments(text);
+  const found: [specifier: string, typeOnly: boolean][] = [
+    ...[...code.matchAll(withFrom)].map(([, clause, name]): [string, boolean] => [
+      name ?? "",
+      /^\s*type\b/.test(clause ?? ""),
+    ]),
+    ...[...code.matchAll(bare)].map(([, name]): [string, boolean] => [name ?? "", false]),
+    ...[...code.matchAll(called)].map(([, , name]): [string, boolean] => [name ?? "?", false]),
+  ];
+  return found.map(([specifier, typeOnly]) => {
+    const relative = specifier.startsWith(".");
+    return {
+      from: path,
+      to: relative ? posix.join(posix.dirname(path), specifier) : specifier,
+      relative,
+      typeOnly,
+    };
+  });
+}
+
+/** Only comments that begin a line or stand alone: what follows code on its line cannot hold an import. */
+function withoutComments(text: string): string {
+  return text.replace(/^\s*\/\/.*$/gm, "").replace(/^\s*\/\*[\s\S]*?\*\//gm, "");
+}
+
+/** `src/store/sqlite.ts` -> `store`; `src/app.ts` -> `app.ts`; `adapters/email/x.ts` -> `adapters/email`. */
+function zoneOf(path: string): string {
+  const [top = "", second = ""] = path.split("/");
+  return top === "src" ? second : `${top}/${second}`;
+}
+
+/** `@hono/node-server/x` -> `@hono/node-server`; `node:fs` and `bridgehead/contract` as they are. */
+function packageOf(specifier: string): string {
+  if (specifier.startsWith("node:") || specifier.startsWith("bridgehead/")) return specifier;
+  return specifier
+    .split("/")
+    .slice(0, specifier.startsWith("@") ? 2 : 1)
+    .join("/");
 }

@@ -18,7 +18,7 @@ import { type CallHouse, callHouse, callOf } from "../support/pipeline/calls.ts"
 import { mail } from "../support/pipeline/pipeline.ts";
 import { type ScriptedPlatform, startPlatform } from "../support/pipeline/scripted-platform.ts";
 import { conversation, draft, turn } from "../support/store/databases.ts";
-import { insertEscalation } from "../support/store/escalation-rows.ts";
+import { insertEscalation } from "../support/store/rows.ts";
 
 interface Disk {
   readonly file: string;

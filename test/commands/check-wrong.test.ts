@@ -5,8 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { checkConfig } from "../../src/commands/doctor/check.ts";
-import type { Io } from "../../src/commands/io.ts";
-import { exitCodes } from "../../src/commands/io.ts";
+import { exitCodes, type Io } from "../../src/commands/io.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "check-wrong-"));
 afterAll(() => rmSync(folder, { recursive: true }));

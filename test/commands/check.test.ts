@@ -3,8 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { type CheckOptions, checkConfig, printSchema } from "../../src/commands/doctor/check.ts";
-import type { Io } from "../../src/commands/io.ts";
-import { exitCodes } from "../../src/commands/io.ts";
+import { exitCodes, type Io } from "../../src/commands/io.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "check-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -13,6 +13,7 @@ import { finishFile } from "../../src/store/person/finish.ts";
 import { countInFile } from "../../src/store/person/mentions.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { suppress, suppression, suppressionOrHash } from "../../src/store/tables/suppressions.ts";
+import { eventually } from "../support/clock.ts";
 import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { bridgehead } from "../support/machine/command.ts";
@@ -28,7 +29,6 @@ import {
   turn,
 } from "../support/store/databases.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 

@@ -15,6 +15,7 @@ import { dropDraft, resendDraft } from "../../src/store/operators/outbox.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { recordAction } from "../../src/store/tables/actions.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
+import { eventually } from "../support/clock.ts";
 import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
 import { type Letter, letter } from "../support/email/messages.ts";
@@ -22,7 +23,6 @@ import { bridgehead, childEnv, root } from "../support/machine/command.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { conversation, draft, postgresPlace, sqlitePlace, storeEvent } from "../support/store/databases.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 const missing = (await need("dovecot-imapd", "/usr/sbin/dovecot")) ?? (await needPostgres());
 

@@ -7,7 +7,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import type { AdapterDefinition, Json } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { jsonSchema, loadChannel, loadConfig } from "../../src/config/index.ts";
-import { fax, folder, good, line } from "../support/commands/config.ts";
+import { fax, folder, good, line } from "../support/commands/configuration.ts";
 
 let count = 0;
 const written = (text: string): string => {

@@ -4,7 +4,7 @@
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { maskSecrets, secretValues } from "../../src/config/index.ts";
-import { folder, line, load, problems } from "../support/commands/config.ts";
+import { folder, line, load, problems } from "../support/commands/configuration.ts";
 
 const text = (more = "", model = "", agent = "{}") => `platform: embedded
 model: { url: "http://127.0.0.1:11434/v1", name: tiny${model} }

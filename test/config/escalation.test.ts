@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import { loadAdapter } from "../../src/channels/loader.ts";
 import { loadConfig, loadPolicy, maskSecrets, secretValues } from "../../src/config/index.ts";
 import { configFile, numbers, support } from "../../src/sandbox/demo.ts";
-import { fax, folder, line } from "../support/commands/config.ts";
+import { fax, folder, line } from "../support/commands/configuration.ts";
 
 const whsec = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 const env = { KEY: "k-1", PAGER: "pager-key", HOOK: "https://chat.example.com/T0/B0/path-key", WHSEC: whsec };

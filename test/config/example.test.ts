@@ -11,7 +11,7 @@ import { builtIn, loadAdapter } from "../../src/channels/loader.ts";
 import { jsonSchema, loadConfig } from "../../src/config/index.ts";
 import { type Shape, shapeOf } from "../../src/config/json-schema.ts";
 import { coreChannel } from "../../src/config/schema/channel.ts";
-import { folder, line } from "../support/commands/config.ts";
+import { folder, line } from "../support/commands/configuration.ts";
 
 const example = fileURLToPath(new URL("../../config.example.yaml", import.meta.url));
 const text = readFileSync(example, "utf8");

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { loadAdapter } from "../../src/channels/loader.ts";
 import { loadConfig } from "../../src/config/index.ts";
-import { line } from "../support/commands/config.ts";
+import { line } from "../support/commands/configuration.ts";
 import { bridgehead } from "../support/machine/command.ts";
 import { startDaemon } from "../support/process/daemon.ts";
 

@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { loadConfig, maskSecrets, secretValues } from "../../src/config/index.ts";
-import { fax, folder, good, line, load } from "../support/commands/config.ts";
+import { fax, folder, good, line, load } from "../support/commands/configuration.ts";
 
 const env = { KEY: "k-1" };
 async function config(text: string, given: Record<string, string> = env) {

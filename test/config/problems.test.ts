@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { folder, good, load, problems } from "../support/commands/config.ts";
+import { folder, good, load, problems } from "../support/commands/configuration.ts";
 
 const env = { KEY: "k-1" };
 

@@ -2,8 +2,7 @@
 
 import { checks, exemption } from "bridgehead/contract/testing";
 import { describe, expect, it } from "vitest";
-import type { Flaw } from "../support/contract/flaws.ts";
-import { makingFlaws, readingFlaws } from "../support/contract/flaws-reading.ts";
+import { type Flaw, makingFlaws, readingFlaws, serveFlaws } from "../support/contract/flaws.ts";
 import {
   capacityFlaws,
   composeFlaws,
@@ -11,7 +10,6 @@ import {
   lookFlaws,
   sendFlaws,
 } from "../support/contract/flaws-sending.ts";
-import { serveFlaws } from "../support/contract/flaws-serving.ts";
 import { eventFlaws, sessionFlaws } from "../support/contract/flaws-sessions.ts";
 
 const flaws = [

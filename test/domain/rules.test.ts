@@ -20,7 +20,7 @@ import {
   referenceLimit,
   references,
 } from "../../src/domain/turn.ts";
-import { workedMs } from "../support/machine/cpu-time.ts";
+import { workedMs } from "../support/clock.ts";
 
 const hour = 3_600_000;
 const now = 1_800_000_000_000;

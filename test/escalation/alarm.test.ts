@@ -8,11 +8,11 @@ import { Statistics } from "../../src/ops/statistics.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { addTargets } from "../../src/store/tables/responders.ts";
+import { eventually } from "../support/clock.ts";
 import { policyOf } from "../support/escalation/endpoints.ts";
 import { testClock } from "../support/pipeline/pipeline.ts";
 import { conversation, draft, fresh, sqlitePlace } from "../support/store/databases.ts";
-import { addNotification, insertEscalation } from "../support/store/escalation-rows.ts";
-import { eventually } from "../support/time/eventually.ts";
+import { addNotification, insertEscalation } from "../support/store/rows.ts";
 
 const chief = policyOf().responders.get("chief");
 if (!chief) throw new Error("there is no chief");

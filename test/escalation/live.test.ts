@@ -2,11 +2,11 @@
 
 import { expect, it } from "vitest";
 import { startMailServer } from "../../src/sandbox/mail-server.ts";
+import { eventually } from "../support/clock.ts";
 import { colleague, topic } from "../support/daemon/escalation-daemon.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { anna, type LinesOptions, type LinesWorld, openLines } from "../support/daemon/phone-daemon.ts";
-import { startTcpProxy } from "../support/machine/tcp-proxy.ts";
-import { eventually } from "../support/time/eventually.ts";
+import { startTcpProxy } from "../support/machine/network.ts";
 
 const office = "+12025550150";
 const dora = { name: "Dora Dahl", sms: "+12025550191" };

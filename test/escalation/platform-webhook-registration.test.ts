@@ -14,11 +14,11 @@ import {
   status,
 } from "../support/client/fault-server.ts";
 import { agentRecord } from "../support/client/records.ts";
+import { eventually } from "../support/clock.ts";
 import { key, policyOf } from "../support/escalation/endpoints.ts";
 import { testClock } from "../support/pipeline/pipeline.ts";
 import { listen, reserveOf } from "../support/pipeline/stage.ts";
 import { fresh, sqlitePlace } from "../support/store/databases.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 interface Hook {
   readonly id: string;

@@ -8,11 +8,11 @@ import { expect, it, onTestFailed, onTestFinished } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../src/platform/index.ts";
 import { startMailServer } from "../../src/sandbox/mail-server.ts";
+import { eventually } from "../support/clock.ts";
 import { letter, readReply } from "../support/email/messages.ts";
 import { key } from "../support/escalation/endpoints.ts";
 import { freePort } from "../support/machine/ports.ts";
 import { adminOf, startDaemon } from "../support/process/daemon.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 const office = "support@team.example";
 const chief = "chief@people.example";

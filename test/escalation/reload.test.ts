@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { expect, it } from "vitest";
 import { loadAdapter } from "../../src/channels/loader.ts";
 import { loadConfig } from "../../src/config/index.ts";
+import { eventually, movableClock } from "../support/clock.ts";
 import {
   chief,
   customer,
@@ -15,8 +16,6 @@ import {
   policy,
 } from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
-import { eventually } from "../support/time/eventually.ts";
-import { movableClock } from "../support/time/movable-clock.ts";
 
 type Block = Record<string, unknown>;
 interface File {

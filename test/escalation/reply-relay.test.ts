@@ -6,6 +6,7 @@ import { longText, quotesNotification } from "../../src/escalation/notify/text.t
 import { newId } from "../../src/ops/clock.ts";
 import { insertReply } from "../../src/store/tables/drafts.ts";
 import { escalationByNumber } from "../../src/store/tables/escalations.ts";
+import { eventually, movableClock } from "../support/clock.ts";
 import {
   colleague,
   customer,
@@ -16,8 +17,6 @@ import {
   topic,
 } from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
-import { eventually } from "../support/time/eventually.ts";
-import { movableClock } from "../support/time/movable-clock.ts";
 
 const outbound = (desk: Desk, kind: string) =>
   desk.rows<{ state: string }>(

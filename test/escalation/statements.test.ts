@@ -21,7 +21,7 @@ import { readTurn } from "../../src/store/tables/turns.ts";
 import { policyOf } from "../support/escalation/policy.ts";
 import { clock, lineOf, listen } from "../support/pipeline/stage.ts";
 import { conversation, draft, fresh, sqlitePlace, storeEvent, turn } from "../support/store/databases.ts";
-import { addNotification, opens } from "../support/store/escalation-rows.ts";
+import { addNotification, opens } from "../support/store/rows.ts";
 
 const { log } = listen();
 const responders = [1, 2].map((n) => ({

@@ -11,7 +11,7 @@ import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../src/store
 import { openHouse } from "../support/pipeline/pipeline.ts";
 import { lineOf } from "../support/pipeline/stage.ts";
 import { concludeTurn } from "../support/store/databases.ts";
-import { addNotification, insertEscalation } from "../support/store/escalation-rows.ts";
+import { addNotification, insertEscalation } from "../support/store/rows.ts";
 
 const human = (id: string, text: string): PlatformMessage => ({ id, role: "human", text, answers: null });
 

@@ -1,10 +1,9 @@
 // Ways that end: who has the escalation cannot be reached, the configuration has changed, the platform is not there.
 
 import { expect, it } from "vitest";
+import { eventually, movableClock } from "../support/clock.ts";
 import { chief, colleague, dora, emil, openDesk, policy } from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
-import { eventually } from "../support/time/eventually.ts";
-import { movableClock } from "../support/time/movable-clock.ts";
 
 const doraAlone = { ...policy, tiers: [{ notify: ["dora"], by: ["sms"], repeat: "0s", next: "15m" }] };
 

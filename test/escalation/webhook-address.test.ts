@@ -11,8 +11,8 @@ import {
   startReceiver,
   status,
 } from "../support/escalation/webhook-target.ts";
-import { certificate } from "../support/machine/certificate.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
+import { certificate } from "../support/machine/network.ts";
 
 async function receiver(options: Parameters<typeof startReceiver>[0] = {}): Promise<Receiver> {
   const started = await startReceiver(options);

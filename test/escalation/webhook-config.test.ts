@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { webhookChannels } from "../../src/escalation/webhook/adapter.ts";
-import { load, problems } from "../support/commands/config.ts";
+import { load, problems } from "../support/commands/configuration.ts";
 
 const file = (more: string, channel = "office") => `platform: { url: https://platform.example.com }
 agents:

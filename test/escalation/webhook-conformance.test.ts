@@ -11,9 +11,8 @@ import {
   startReceiver,
   status,
 } from "../support/escalation/webhook-target.ts";
-import { certificate } from "../support/machine/certificate.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { startTcpProxy } from "../support/machine/tcp-proxy.ts";
+import { certificate, startTcpProxy } from "../support/machine/network.ts";
 
 /** Of the receivers that run now: the adapter has no configuration of its own. */
 const urls = new Set<string>();

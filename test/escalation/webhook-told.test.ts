@@ -4,6 +4,7 @@ import { externalId, type MessageEvent, threadToken } from "bridgehead/contract"
 import { expect, it } from "vitest";
 import { isReady, reportChannels, statusText } from "../../src/channels/readiness.ts";
 import { accept } from "../../src/pipeline/accept/stage.ts";
+import { eventually } from "../support/clock.ts";
 import {
   chief,
   colleague,
@@ -23,7 +24,6 @@ import {
   startReceiver,
   status,
 } from "../support/escalation/webhook-target.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 interface World {
   readonly desk: Desk;

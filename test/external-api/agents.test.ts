@@ -1,10 +1,8 @@
 // The operations of External API 4.2: their records, pages and rules.
 
 import { describe, expect, test } from "vitest";
-import { drivers } from "../support/external-api/drivers.ts";
-import { missing, problems } from "../support/external-api/shape.ts";
-import { skillNames } from "../support/external-api/skill-tables.ts";
-import { embedded, startTarget } from "../support/external-api/target.ts";
+import { skillNames } from "../support/external-api/tables.ts";
+import { drivers, embedded, missing, problems, startTarget } from "../support/external-api/target.ts";
 
 const target = await startTarget();
 interface PeoplePage {

@@ -1,9 +1,7 @@
 // Conversations, their messages and their people (External API 4.3, and what the public description adds).
 
 import { describe, expect, test } from "vitest";
-import { type Driver, drivers } from "../support/external-api/drivers.ts";
-import { problems } from "../support/external-api/shape.ts";
-import { startTarget } from "../support/external-api/target.ts";
+import { type Driver, drivers, problems, startTarget } from "../support/external-api/target.ts";
 
 const target = await startTarget();
 const run = Math.random().toString(36).slice(2, 8);

@@ -1,9 +1,14 @@
 // Who may do what (External API 5), and how a refusal looks (7): of every operation.
 
 import { describe, expect, test } from "vitest";
-import { type Ask, drivers, type OperationName, operations } from "../support/external-api/drivers.ts";
-import { problems } from "../support/external-api/shape.ts";
-import { startTarget } from "../support/external-api/target.ts";
+import {
+  type Ask,
+  drivers,
+  type OperationName,
+  operations,
+  problems,
+  startTarget,
+} from "../support/external-api/target.ts";
 
 const target = await startTarget();
 const { foreign } = target;

@@ -1,9 +1,7 @@
 // Agent files: taken in, made searchable, removed (External API 4.3, and what the public description adds).
 
 import { describe, expect, test } from "vitest";
-import { drivers } from "../support/external-api/drivers.ts";
-import { problems } from "../support/external-api/shape.ts";
-import { startTarget } from "../support/external-api/target.ts";
+import { drivers, problems, startTarget } from "../support/external-api/target.ts";
 
 const target = await startTarget();
 const file = { name: "lamps.txt", text: "Lamps weigh seven kilograms." };

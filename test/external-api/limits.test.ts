@@ -2,9 +2,14 @@
 
 import { describe, expect, test } from "vitest";
 import { createClient } from "../../src/client/index.ts";
-import { drivers, type OperationName, operations } from "../support/external-api/drivers.ts";
-import { problems } from "../support/external-api/shape.ts";
-import { embedded, startTarget } from "../support/external-api/target.ts";
+import {
+  drivers,
+  embedded,
+  type OperationName,
+  operations,
+  problems,
+  startTarget,
+} from "../support/external-api/target.ts";
 
 const target = await startTarget({ rate: { requests: 100_000, perSeconds: 60 } });
 const { url, agentKey } = target;

@@ -4,9 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { closeServer, listen } from "../support/client/fault-server.ts";
-import { drivers } from "../support/external-api/drivers.ts";
-import { problems } from "../support/external-api/shape.ts";
-import { embedded, startTarget } from "../support/external-api/target.ts";
+import { drivers, embedded, problems, startTarget } from "../support/external-api/target.ts";
 
 const target = await startTarget();
 const triggers = [

@@ -19,8 +19,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { installPrograms, noChroot, phoneConfig, phoneSecrets } from "../support/machine/chroot.ts";
-import { root } from "../support/machine/command.ts";
+import { installPrograms, noChroot, phoneConfig, phoneSecrets, root } from "../support/machine/command.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { freePort } from "../support/machine/ports.ts";
 

@@ -7,8 +7,7 @@ import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { closeServer, listen } from "../support/client/fault-server.ts";
 import { saying, startModel } from "../support/platform/model.ts";
-import { keys, type Rig, startRig, startWith } from "../support/platform/platform.ts";
-import { receiver } from "../support/platform/webhook-receiver.ts";
+import { keys, type Rig, receiver, startRig, startWith } from "../support/platform/platform.ts";
 
 /** A receiver that takes everything in and answers nothing before it is told to. */
 async function silent() {

@@ -3,8 +3,7 @@
 
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { expect, test } from "vitest";
-import { fetchFresh } from "../support/platform/fetch-fresh.ts";
-import { startRig } from "../support/platform/platform.ts";
+import { fetchFresh, startRig } from "../support/platform/platform.ts";
 
 const off: { readonly [rule: string]: string } = {
   "info-contact": "whoever runs the platform is to be asked, not whoever wrote it",

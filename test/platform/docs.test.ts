@@ -19,9 +19,7 @@ import { wordedFields } from "../../src/platform/docs/words.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { type Operation, operations } from "../../src/wire/operations/index.ts";
 import { closeServer, listen } from "../support/client/fault-server.ts";
-import { fetchFresh } from "../support/platform/fetch-fresh.ts";
-import { startByEmail, startWith } from "../support/platform/platform.ts";
-import { receiver } from "../support/platform/webhook-receiver.ts";
+import { fetchFresh, receiver, startByEmail, startWith } from "../support/platform/platform.ts";
 
 const run = promisify(execFile);
 const agentsFile = `

@@ -6,8 +6,7 @@ import { speaksOf } from "../../src/platform/conversations/escalations.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { webhookDelivery } from "../../src/wire/webhook.ts";
 import { saying, startModel } from "../support/platform/model.ts";
-import { startWith } from "../support/platform/platform.ts";
-import { receiver } from "../support/platform/webhook-receiver.ts";
+import { receiver, startWith } from "../support/platform/platform.ts";
 
 const key = "support-key-1";
 

@@ -19,7 +19,7 @@ import {
   streaming,
   trickling,
   word,
-} from "../support/platform/model-streams.ts";
+} from "../support/platform/model.ts";
 
 const messages = [{ role: "user", content: "Hi" }] as const;
 const never = new AbortController().signal;

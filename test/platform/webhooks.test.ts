@@ -8,8 +8,14 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { isPublic, judge } from "../../src/ops/address.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { triggers, webhook, webhookDelivery } from "../../src/wire/webhook.ts";
-import { keys, type Rig, startRig, startWith } from "../support/platform/platform.ts";
-import { type Delivered, receiver } from "../support/platform/webhook-receiver.ts";
+import {
+  type Delivered,
+  keys,
+  type Rig,
+  receiver,
+  startRig,
+  startWith,
+} from "../support/platform/platform.ts";
 
 const registration = (url: string, triggerCondition: string, over: object = {}) => ({
   title: "Turns",

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { doubleDeaths } from "../support/process/mail/cases.ts";
-import { violations } from "../support/process/mail/invariants.ts";
+import { readStored, violations } from "../support/process/mail/invariants.ts";
 import { letter } from "../support/process/mail/letters.ts";
 import { live, settled, tell, until, within } from "../support/process/mail/scenario.ts";
 import {
@@ -14,7 +14,6 @@ import {
   startWorld,
   type World,
 } from "../support/process/mail/servers.ts";
-import { readStored } from "../support/process/stored.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 const users = [...doubleDeaths.map((_, index) => `d${index}`), "drain", "impatient", "stopped"];

@@ -1,10 +1,10 @@
 // The operator's command dies half way, beside the running daemon, and is repeated: nothing is lost, and nothing is done twice.
 
 import { describe, expect, it } from "vitest";
+import { eventually } from "../support/clock.ts";
 import { type Desk, dora, emil, openDesk } from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
 import { root, start } from "../support/machine/command.ts";
-import { eventually } from "../support/time/eventually.ts";
 
 const bert = "+12025550124";
 const words = "It is on its way.";

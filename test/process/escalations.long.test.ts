@@ -1,7 +1,6 @@
 // The remaining cases of the crash matrix of escalations.
 
-import { escalationCases } from "../support/process/escalation/cases.ts";
-import { matrixOfEscalations } from "../support/process/escalation/matrix.ts";
+import { escalationCases, matrixOfEscalations } from "../support/process/escalation/cases.ts";
 import { firstOfEach } from "../support/process/mail/cases.ts";
 
 const first = firstOfEach(escalationCases);

@@ -1,7 +1,6 @@
 // The remaining cases of the crash matrix: before and after every durable step, in every circumstance.
 
-import { cases, firstOfEach } from "../support/process/mail/cases.ts";
-import { matrix } from "../support/process/mail/matrix.ts";
+import { cases, firstOfEach, matrix } from "../support/process/mail/cases.ts";
 
 const first = firstOfEach(cases);
 matrix(cases.filter((one) => !first.includes(one)));

@@ -1,6 +1,5 @@
 // The process dies at every failpoint once, and is started again.
 
-import { cases, firstOfEach } from "../support/process/mail/cases.ts";
-import { matrix } from "../support/process/mail/matrix.ts";
+import { cases, firstOfEach, matrix } from "../support/process/mail/cases.ts";
 
 matrix(firstOfEach(cases));

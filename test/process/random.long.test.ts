@@ -3,10 +3,9 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { violations } from "../support/process/mail/invariants.ts";
-import { letter } from "../support/process/mail/letters.ts";
+import { generator, letter } from "../support/process/mail/letters.ts";
 import { lastWords, live, settled, within } from "../support/process/mail/scenario.ts";
 import { openPlace, type Place, startWorld, type World } from "../support/process/mail/servers.ts";
-import { generator } from "../support/time/random.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 /** The same mail may be on its way at many of the deaths. */

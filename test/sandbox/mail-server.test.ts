@@ -6,7 +6,7 @@ import { ImapFlow } from "imapflow";
 import { createTransport } from "nodemailer";
 import { expect, it } from "vitest";
 import { faultDomain, mailFaults, startMailServer } from "../../src/sandbox/mail-server.ts";
-import { eventually } from "../support/time/eventually.ts";
+import { eventually } from "../support/clock.ts";
 
 /** Resolves with what the server has said, as soon as that is in it. */
 async function said(socket: Socket, what: string): Promise<string> {

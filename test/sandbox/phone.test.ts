@@ -8,7 +8,7 @@ import { type WebSocket, WebSocketServer } from "ws";
 import { readTwiml } from "../../src/sandbox/call-flow.ts";
 import { type PhoneOptions, startPhone } from "../../src/sandbox/phone.ts";
 import { closeServer, listen } from "../support/client/fault-server.ts";
-import { eventually } from "../support/time/eventually.ts";
+import { eventually } from "../support/clock.ts";
 
 type Finished = TestContext["onTestFinished"];
 type Form = Record<string, string>;

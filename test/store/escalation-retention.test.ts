@@ -23,7 +23,7 @@ import {
   turn,
 } from "../support/store/databases.ts";
 import { onEachDatabase } from "../support/store/each-database.ts";
-import { addTrigger, contact, notice, opens } from "../support/store/escalation-rows.ts";
+import { addTrigger, contact, notice, opens } from "../support/store/rows.ts";
 
 const day = 86_400_000;
 const clean = (db: Database) => db.tx((q) => forget(q, { rawMs: day, eventsMs: 2 * day }));

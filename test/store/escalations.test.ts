@@ -41,7 +41,7 @@ import {
 import { clock, listen } from "../support/pipeline/stage.ts";
 import { conversation, draft, fresh, migrated, type NewPlace } from "../support/store/databases.ts";
 import { onEachDatabase } from "../support/store/each-database.ts";
-import { addTrigger, contact, notice, opens } from "../support/store/escalation-rows.ts";
+import { addTrigger, contact, notice, opens } from "../support/store/rows.ts";
 
 const minute = 60_000;
 

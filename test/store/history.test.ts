@@ -9,9 +9,9 @@ import { listEvents, releaseEvent } from "../../src/store/operators/inbox.ts";
 import { dropDraft, resendDraft } from "../../src/store/operators/outbox.ts";
 import { timelineOf } from "../../src/store/operators/timeline.ts";
 import { settleEvent } from "../../src/store/tables/events.ts";
-import { withConversation } from "../support/store/conversation-history.ts";
 import { put, storeEvent } from "../support/store/databases.ts";
 import { onEachDatabase } from "../support/store/each-database.ts";
+import { withConversation } from "../support/store/rows.ts";
 
 onEachDatabase((place) => {
   describe("history", () => {

@@ -30,7 +30,7 @@ import {
   turn,
 } from "../support/store/databases.ts";
 import { onEachDatabase } from "../support/store/each-database.ts";
-import { opens } from "../support/store/escalation-rows.ts";
+import { opens } from "../support/store/rows.ts";
 
 const minute = 60_000;
 

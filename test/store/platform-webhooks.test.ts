@@ -19,7 +19,7 @@ import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { addTargets } from "../../src/store/tables/responders.ts";
 import { conversation, draft, fresh } from "../support/store/databases.ts";
 import { onEachDatabase } from "../support/store/each-database.ts";
-import { addNotification, insertEscalation } from "../support/store/escalation-rows.ts";
+import { addNotification, insertEscalation } from "../support/store/rows.ts";
 
 const told = { agent: "agent", id: "msg_1", kind: "escalation", body: "{}" } as const;
 

@@ -12,7 +12,7 @@ import { countHeld } from "../../src/store/restored.ts";
 import { readSettings, writeSettings } from "../../src/store/tables/agents.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { describeReal } from "../support/machine/debian.ts";
-import { startTcpProxy } from "../support/machine/tcp-proxy.ts";
+import { startTcpProxy } from "../support/machine/network.ts";
 import { fresh, postgresPlace, storeEvent } from "../support/store/databases.ts";
 import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
 

@@ -6,8 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { type FileOperation, traceFiles } from "../support/store/power-cut/file-trace.ts";
-import { type Findings, replay, storeName } from "../support/store/power-cut/replay.ts";
+import {
+  type FileOperation,
+  type Findings,
+  replay,
+  storeName,
+  traceFiles,
+} from "../support/store/power-cut/replay.ts";
 
 const missing = await need("strace", "/usr/bin/strace");
 const writer = new URL("../support/store/power-cut/writer.ts", import.meta.url).pathname;

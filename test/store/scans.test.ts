@@ -50,7 +50,7 @@ import {
   turn,
 } from "../support/store/databases.ts";
 import { onEachDatabase } from "../support/store/each-database.ts";
-import { addTrigger, contact, notice, opens } from "../support/store/escalation-rows.ts";
+import { addTrigger, contact, notice, opens } from "../support/store/rows.ts";
 
 const rows = 2000;
 const large = [

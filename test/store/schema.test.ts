@@ -6,7 +6,7 @@ import type { Database } from "../../src/store/driver.ts";
 import { migrate, migrations, NewerSchema, schemaVersion } from "../../src/store/migrate.ts";
 import { insertConversation } from "../../src/store/tables/conversations.ts";
 import { onEachDatabase } from "../support/store/each-database.ts";
-import { insertEscalation } from "../support/store/escalation-rows.ts";
+import { insertEscalation } from "../support/store/rows.ts";
 
 /** The schema as the database itself tells it. */
 async function dump(db: Database): Promise<unknown> {

@@ -19,7 +19,7 @@ import {
   turn,
 } from "../support/store/databases.ts";
 import { onEachDatabase } from "../support/store/each-database.ts";
-import { insertEscalation } from "../support/store/escalation-rows.ts";
+import { insertEscalation } from "../support/store/rows.ts";
 
 const tables = Object.keys(machines) as Table[];
 

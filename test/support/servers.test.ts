@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Dovecot, startDovecot } from "./email/dovecot.ts";
 import { startSmtpPeer } from "./email/smtp-server.ts";
 import { describeReal, need } from "./machine/debian.ts";
-import { startTcpProxy } from "./machine/tcp-proxy.ts";
+import { startTcpProxy } from "./machine/network.ts";
 
 const mail = { from: "a@example.org", to: "b@example.org", subject: "hi", text: "hello" };
 

@@ -2,7 +2,7 @@
 
 import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { type Mailboxes, ready, startMailboxes } from "../../support/email/mailboxes.ts";
+import { type Mailboxes, ready, startMailboxes } from "../../support/email/adapter.ts";
 import { type SmtpPeer, startSmtpPeer } from "../../support/email/smtp-server.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 

@@ -9,7 +9,7 @@ import { mail } from "../../support/email/adapter.ts";
 import { type Dovecot, startDovecot } from "../../support/email/dovecot.ts";
 import { type ReceivedMail, startSmtpPeer } from "../../support/email/smtp-server.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
-import { startTcpProxy } from "../../support/machine/tcp-proxy.ts";
+import { startTcpProxy } from "../../support/machine/network.ts";
 
 const users = Array.from({ length: 60 }, (_, n) => `support${n}`);
 let dovecot: Dovecot;

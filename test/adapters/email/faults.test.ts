@@ -1,11 +1,20 @@
 // What goes wrong between us and an IMAP server: it stops, it falls silent, it refuses us, it strips encryption.
 
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { adapterFor, mail, type Settings, settingsFor } from "../../support/email/adapter.ts";
+import {
+  adapterFor,
+  arrived,
+  type Mailboxes,
+  mail,
+  ready,
+  type Settings,
+  settingsFor,
+  startMailboxes,
+  subjects,
+} from "../../support/email/adapter.ts";
 import type { Dovecot } from "../../support/email/dovecot.ts";
-import { arrived, type Mailboxes, ready, startMailboxes, subjects } from "../../support/email/mailboxes.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
-import { startTcpProxy } from "../../support/machine/tcp-proxy.ts";
+import { startTcpProxy } from "../../support/machine/network.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

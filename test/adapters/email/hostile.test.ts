@@ -7,16 +7,19 @@ import { reader } from "../../../adapters/email/imap/reader.ts";
 import { sentFolder } from "../../../adapters/email/imap/sent.ts";
 import { marker } from "../../../adapters/email/imap/traces.ts";
 import { identity } from "../../../adapters/email/parties.ts";
-import { mail, type Settings, settingsFor, supervise } from "../../support/email/adapter.ts";
-import type { Dovecot } from "../../support/email/dovecot.ts";
 import {
   arrived,
   before,
   type Mailboxes,
+  mail,
   ready,
+  type Settings,
+  settingsFor,
   startMailboxes,
   subjects,
-} from "../../support/email/mailboxes.ts";
+  supervise,
+} from "../../support/email/adapter.ts";
+import type { Dovecot } from "../../support/email/dovecot.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 import { freePort } from "../../support/machine/ports.ts";
 

@@ -3,16 +3,16 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { mail } from "../../support/email/adapter.ts";
-import type { Dovecot } from "../../support/email/dovecot.ts";
 import {
   arrived,
   before,
   type Mailboxes,
+  mail,
   ready,
   startMailboxes,
   subjects,
-} from "../../support/email/mailboxes.ts";
+} from "../../support/email/adapter.ts";
+import type { Dovecot } from "../../support/email/dovecot.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");

@@ -4,21 +4,22 @@ import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type OAuth2Config, config as schema } from "../../../adapters/email/config.ts";
 import { endpointOf, keptToken, tokenSource } from "../../../adapters/email/oauth.ts";
+import { movableClock } from "../../support/clock.ts";
 import {
   adapterFor,
+  arrived,
   attempt,
   mail,
+  ready,
   replyTo,
   type Settings,
   settingsFor,
   supervise,
 } from "../../support/email/adapter.ts";
 import { type Dovecot, startDovecot } from "../../support/email/dovecot.ts";
-import { arrived, ready } from "../../support/email/mailboxes.ts";
+import { startTokenIssuer, type TokenIssuer } from "../../support/email/servers.ts";
 import { startSmtpPeer } from "../../support/email/smtp-server.ts";
-import { startTokenIssuer, type TokenIssuer } from "../../support/email/token-issuer.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
-import { movableClock } from "../../support/time/movable-clock.ts";
 
 let issuer: TokenIssuer;
 beforeAll(async () => {

@@ -1,9 +1,8 @@
 // Messages larger than max_size, on a real Dovecot: their text is answered, what they carry is listed by name and size.
 
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { mail } from "../../support/email/adapter.ts";
+import { arrived, type Mailboxes, mail, ready, startMailboxes } from "../../support/email/adapter.ts";
 import type { Dovecot } from "../../support/email/dovecot.ts";
-import { arrived, type Mailboxes, ready, startMailboxes } from "../../support/email/mailboxes.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");

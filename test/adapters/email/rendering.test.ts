@@ -14,7 +14,7 @@ import {
   renderPlain,
 } from "../../../adapters/email/smtp/markdown.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
-import { workedMs } from "../../support/machine/cpu-time.ts";
+import { workedMs } from "../../support/clock.ts";
 
 const server = { host: "127.0.0.1", tls: "none" } as const;
 const settings = schema.parse({

@@ -7,7 +7,7 @@ import { adapterFor, attempt, replyTo, type Settings, settingsFor } from "../../
 import { type Dovecot, startDovecot } from "../../support/email/dovecot.ts";
 import { type SmtpPeer, startSmtpPeer } from "../../support/email/smtp-server.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
-import { startTcpProxy } from "../../support/machine/tcp-proxy.ts";
+import { startTcpProxy } from "../../support/machine/network.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

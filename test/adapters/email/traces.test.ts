@@ -3,9 +3,19 @@
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { adapterFor, mail, type Settings, settingsFor, supervise } from "../../support/email/adapter.ts";
+import {
+  adapterFor,
+  arrived,
+  type Mailboxes,
+  mail,
+  ready,
+  type Settings,
+  settingsFor,
+  startMailboxes,
+  subjects,
+  supervise,
+} from "../../support/email/adapter.ts";
 import type { Dovecot } from "../../support/email/dovecot.ts";
-import { arrived, type Mailboxes, ready, startMailboxes, subjects } from "../../support/email/mailboxes.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");

@@ -2,7 +2,7 @@
 
 import { describeAdapter, type Fault, type Harness, type Peer } from "bridgehead/contract/testing";
 import sms from "../../../adapters/sms/index.ts";
-import { type SmscFault, spoken, startSmsc } from "../../support/sms/smpp-server.ts";
+import { type SmscFault, spoken, startSmsc } from "../../support/sms/smpp.ts";
 
 const faults: Record<Exclude<Fault, "refuse-connection"> | "none", SmscFault> = {
   none: "none",

@@ -2,8 +2,7 @@
 
 import { recordingChannel } from "bridgehead/contract/testing";
 import { describe, expect, it } from "vitest";
-import { bound, openDesk } from "../../support/sms/smpp-adapter.ts";
-import { type Smsc, spoken, startSmsc } from "../../support/sms/smpp-server.ts";
+import { bound, openDesk, type Smsc, spoken, startSmsc } from "../../support/sms/smpp.ts";
 
 const ucs2 = (text: string, more: object = {}) =>
   spoken("", { data_coding: 8, short_message: Buffer.from(text, "utf16le").swap16(), ...more });

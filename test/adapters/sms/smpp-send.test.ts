@@ -1,10 +1,9 @@
 // Texts on their way to a message centre (npm's smpp server), and what becomes of them.
 
 import { describe, expect, it } from "vitest";
-import { certificate } from "../../support/machine/certificate.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
-import { bound, openDesk } from "../../support/sms/smpp-adapter.ts";
-import { spoken, startSmsc } from "../../support/sms/smpp-server.ts";
+import { certificate } from "../../support/machine/network.ts";
+import { bound, openDesk, spoken, startSmsc } from "../../support/sms/smpp.ts";
 
 const long = "A sentence of some length, with words. ".repeat(12).trim();
 

@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { clean, toPlain } from "../../../adapters/sms/text/plain.ts";
 import { split, type TextOptions, textsOf } from "../../../adapters/sms/text/split.ts";
-import { workedMs } from "../../support/machine/cpu-time.ts";
+import { workedMs } from "../../support/clock.ts";
 
 const usual: TextOptions = { target: 320, max: 1600, parts: 6, numbering: "(1/2)" };
 const answer = (text: string, signature: string | null = null) =>

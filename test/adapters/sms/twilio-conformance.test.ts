@@ -13,9 +13,8 @@ import {
   type RequestSample,
 } from "bridgehead/contract/testing";
 import sms from "../../../adapters/sms/index.ts";
-import { certificate } from "../../support/machine/certificate.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
-import { startTcpProxy } from "../../support/machine/tcp-proxy.ts";
+import { certificate, startTcpProxy } from "../../support/machine/network.ts";
 import { person, settings, signed, startApi, statusForm, textForm } from "../../support/sms/twilio.ts";
 
 /** Ends TLS in front of a server on 127.0.0.1. */

@@ -6,7 +6,7 @@ import { getExpectedTwilioSignature, validateRequest } from "twilio/lib/webhooks
 import { describe, expect, it } from "vitest";
 import { formOf } from "../../../adapters/sms/twilio/forms.ts";
 import { prove } from "../../../adapters/sms/twilio/webhook.ts";
-import { workedMs } from "../../support/machine/cpu-time.ts";
+import { workedMs } from "../../support/clock.ts";
 import { account, desk, type Fields, person, signed, textForm, token } from "../../support/sms/twilio.ts";
 
 const api = "http://127.0.0.1:9";

@@ -10,7 +10,7 @@ import {
   sentencesOf,
   speakable,
 } from "../../../adapters/voice/speech/speakable.ts";
-import { workedMs } from "../../support/machine/cpu-time.ts";
+import { workedMs } from "../../support/clock.ts";
 
 const languages = ["en", "de", "fr", "es", "it", "pt", "nl", "pl"];
 const said = (text: string) => speakable(text, "en");

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
-import { fixture, rest } from "../../support/commands/doctor.ts";
+import { fixture, rest } from "../../support/commands/configuration.ts";
 import { bridgehead } from "../../support/machine/command.ts";
 import { conversation, draft, storeEvent, turn } from "../../support/store/databases.ts";
 

@@ -8,7 +8,7 @@ import { exitCodes } from "../../../src/commands/io.ts";
 import { insertEvents } from "../../../src/pipeline/accept/rows.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { pauseChannel } from "../../../src/store/tables/pauses.ts";
-import { env, type Fixture, fixture, rest } from "../../support/commands/doctor.ts";
+import { env, type Fixture, fixture, rest } from "../../support/commands/configuration.ts";
 import { bridgehead } from "../../support/machine/command.ts";
 import { conversation, draft, event } from "../../support/store/databases.ts";
 

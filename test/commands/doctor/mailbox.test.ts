@@ -4,12 +4,11 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
-import { type Fixture, fixture, rest } from "../../support/commands/doctor.ts";
+import { type Fixture, fixture, rest } from "../../support/commands/configuration.ts";
 import { type Dovecot, startDovecot } from "../../support/email/dovecot.ts";
 import { type SmtpPeer, startSmtpPeer } from "../../support/email/smtp-server.ts";
-import { certificate } from "../../support/machine/certificate.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
-import { startDns } from "../../support/machine/dns-server.ts";
+import { certificate, startDns } from "../../support/machine/network.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

@@ -8,7 +8,7 @@ import { exitCodes } from "../../../src/commands/io.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../../src/platform/index.ts";
 import { startSmsApi } from "../../../src/sandbox/sms-api.ts";
-import { env, fixture, rest } from "../../support/commands/doctor.ts";
+import { env, fixture, rest } from "../../support/commands/configuration.ts";
 
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 

@@ -3,9 +3,8 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { address, modelKey, type Servers, startServers } from "../../support/email/delivering-servers.ts";
-import { root, start } from "../../support/machine/command.ts";
-import { openTerminal } from "../../support/machine/terminal.ts";
+import { address, modelKey, type Servers, startServers } from "../../support/email/servers.ts";
+import { openTerminal, root, start } from "../../support/machine/command.ts";
 import { startDaemon } from "../../support/process/daemon.ts";
 
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8);

@@ -9,8 +9,8 @@ import { systemClock } from "../../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../../src/platform/index.ts";
 import { listen } from "../../support/client/fault-server.ts";
 import { startDovecot } from "../../support/email/dovecot.ts";
+import { startTokenIssuer } from "../../support/email/servers.ts";
 import { startSmtpPeer } from "../../support/email/smtp-server.ts";
-import { startTokenIssuer } from "../../support/email/token-issuer.ts";
 import { freePort } from "../../support/machine/ports.ts";
 
 const { signal } = new AbortController();

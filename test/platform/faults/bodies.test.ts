@@ -5,18 +5,16 @@ import { describe, expect, test } from "vitest";
 import * as z from "zod";
 import {
   bodies,
+  credential,
+  formProblem,
+  furnish,
+  type Grounds,
   hasBody,
   namedBy,
   type OperationName,
   operationNames,
   operations,
   pathOf,
-} from "../../support/platform/operations.ts";
-import {
-  credential,
-  formProblem,
-  furnish,
-  type Grounds,
   startGrounds,
 } from "../../support/platform/tenants.ts";
 

@@ -8,18 +8,16 @@ import { systemClock } from "../../../src/ops/clock.ts";
 import { openAdministration } from "../../../src/platform/index.ts";
 import {
   bodies,
+  furnish,
+  type Grounds,
   hasBody,
+  keys,
   namedBy,
   type OperationName,
   operationNames,
   operations,
-  pathOf,
-} from "../../support/platform/operations.ts";
-import {
-  furnish,
-  type Grounds,
-  keys,
   organizationKeys,
+  pathOf,
   startGrounds,
 } from "../../support/platform/tenants.ts";
 

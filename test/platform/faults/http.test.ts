@@ -1,8 +1,14 @@
 // HTTP as nobody should speak it: what cannot be understood, does not end, or hides a second request in the first.
 
 import { describe, expect, onTestFinished, test } from "vitest";
-import { type RawConnection, rawConnection } from "../../support/platform/connection.ts";
-import { formProblem, type Grounds, keys, startGrounds } from "../../support/platform/tenants.ts";
+import {
+  formProblem,
+  type Grounds,
+  keys,
+  type RawConnection,
+  rawConnection,
+  startGrounds,
+} from "../../support/platform/tenants.ts";
 
 const key = `Agent-Secret-Key: ${keys.own}\r\n`;
 const known = `Host: here\r\n${key}`;

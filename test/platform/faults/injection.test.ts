@@ -2,22 +2,20 @@
 
 import { describe, expect, test } from "vitest";
 import { readAgents } from "../../../src/platform/index.ts";
-import { rawConnection } from "../../support/platform/connection.ts";
 import {
   bodies,
-  namedBy,
-  operationNames,
-  operations,
-  pathOf,
-  type Things,
-} from "../../support/platform/operations.ts";
-import {
   credential,
   formProblem,
   furnish,
   type Grounds,
   keys,
+  namedBy,
+  operationNames,
+  operations,
+  pathOf,
+  rawConnection,
   startGrounds,
+  type Things,
 } from "../../support/platform/tenants.ts";
 
 const headers = credential("agent", "own");

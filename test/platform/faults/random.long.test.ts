@@ -2,12 +2,13 @@
 
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { operationNames, operations } from "../../support/platform/operations.ts";
 import { type Plan, plans, requestOf } from "../../support/platform/random-requests.ts";
 import {
   formProblem,
   furnish,
   keys,
+  operationNames,
+  operations,
   organizationKeys,
   startGrounds,
 } from "../../support/platform/tenants.ts";

@@ -3,21 +3,19 @@
 import { describe, expect, test } from "vitest";
 import {
   bodies,
+  credential,
+  formProblem,
+  furnish,
+  type Grounds,
   hasBody,
   namedBy,
   type OperationName,
   operationNames,
   operations,
   pathOf,
-  type Things,
-} from "../../support/platform/operations.ts";
-import {
-  credential,
-  formProblem,
-  furnish,
-  type Grounds,
   startGrounds,
   type Tenant,
+  type Things,
 } from "../../support/platform/tenants.ts";
 
 const notFound = {

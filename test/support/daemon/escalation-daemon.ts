@@ -6,12 +6,10 @@ import { expect } from "vitest";
 import type { App } from "../../../src/app.ts";
 import { startMailServer } from "../../../src/sandbox/mail-server.ts";
 import { touch } from "../../../src/store/driver.ts";
+import { eventually, type MovableClock, sleepersOn } from "../clock.ts";
 import type { Dovecot } from "../email/dovecot.ts";
 import { type Letter, type LetterOptions, letter, type Reply, readReply } from "../email/messages.ts";
 import { startSmtpPeer } from "../email/smtp-server.ts";
-import { eventually } from "../time/eventually.ts";
-import type { MovableClock } from "../time/movable-clock.ts";
-import { sleepersOn } from "../time/sleepers.ts";
 import type { Finished } from "./mail-daemon.ts";
 import { type LinesOptions, type LinesWorld, openLines } from "./phone-daemon.ts";
 

@@ -12,6 +12,7 @@ import { type ChannelReport, reportChannels } from "../../../src/channels/readin
 import { type Config, loadConfig } from "../../../src/config/index.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { type Platform, readAgents, startPlatform } from "../../../src/platform/index.ts";
+import { eventually } from "../clock.ts";
 import type { Dovecot } from "../email/dovecot.ts";
 import { type Letter, type LetterOptions, letter, type Reply, readReply } from "../email/messages.ts";
 import {
@@ -20,10 +21,15 @@ import {
   type SmtpPeerOptions,
   startSmtpPeer,
 } from "../email/smtp-server.ts";
-import { eventually } from "../time/eventually.ts";
-import { type Echo, lastLine, startEcho } from "./echo-model.ts";
-import { platformReader, type Question } from "./platform-file.ts";
-import { type Front, startFront } from "./platform-proxy.ts";
+import {
+  type Echo,
+  type Front,
+  lastLine,
+  platformReader,
+  type Question,
+  startEcho,
+  startFront,
+} from "./platform.ts";
 
 type Block = { readonly [key: string]: unknown };
 

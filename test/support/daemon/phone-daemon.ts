@@ -22,11 +22,9 @@ import {
 } from "../../../src/sandbox/sms-api.ts";
 import type { SmsMessage } from "../../../src/sandbox/sms-records.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
-import { eventually } from "../time/eventually.ts";
-import { type Echo, startEcho } from "./echo-model.ts";
+import { eventually } from "../clock.ts";
 import type { Finished, Logged, Row } from "./mail-daemon.ts";
-import { platformReader, type Question } from "./platform-file.ts";
-import { type Front, startFront } from "./platform-proxy.ts";
+import { type Echo, type Front, platformReader, type Question, startEcho, startFront } from "./platform.ts";
 
 type Block = { readonly [key: string]: unknown };
 

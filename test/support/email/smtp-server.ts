@@ -3,7 +3,7 @@
 import type { AddressInfo, Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import { SMTPServer, type SMTPServerSession } from "smtp-server";
-import type { Certificate } from "../machine/certificate.ts";
+import type { Certificate } from "../machine/network.ts";
 
 export type Stage = "connect" | "ehlo" | "auth" | "mail" | "rcpt" | "data" | "dot";
 

@@ -20,7 +20,7 @@ import { type EscalationRow, liveEscalation } from "../../../src/store/tables/es
 import { addTargets, giveLinks } from "../../../src/store/tables/responders.ts";
 import { lineOf } from "../pipeline/stage.ts";
 import { conversation, fresh, sqlitePlace } from "../store/databases.ts";
-import { insertEscalation } from "../store/escalation-rows.ts";
+import { insertEscalation } from "../store/rows.ts";
 
 const minute = 60_000;
 export const key = "a-key-of-32-characters-in-a-row!";

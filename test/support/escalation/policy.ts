@@ -8,7 +8,7 @@ import { type EscalationHooks } from "../../../src/pipeline/escalation.ts";
 import { type Database } from "../../../src/store/driver.ts";
 import { addTargets } from "../../../src/store/tables/responders.ts";
 import { clock, listen } from "../pipeline/stage.ts";
-import { addNotification } from "../store/escalation-rows.ts";
+import { addNotification } from "../store/rows.ts";
 
 /** One person, who is told by mail over channel `c`. */
 export const policyOf = (over: Partial<Policy> = {}): Policy => ({

@@ -18,7 +18,7 @@ import type { AgentSettings, EscalationSettings } from "../../../src/agent/calls
 import type { Person, Policy } from "../../../src/domain/policy.ts";
 import { type WebhookDeps, webhookAdapter } from "../../../src/escalation/webhook/adapter.ts";
 import type { ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
-import { certificate } from "../machine/certificate.ts";
+import { certificate } from "../machine/network.ts";
 
 export interface Delivered {
   readonly method: string;

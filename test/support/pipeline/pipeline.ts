@@ -28,8 +28,8 @@ import type { Database } from "../../../src/store/driver.ts";
 import { type EventSummary, listEvents, releaseEvent } from "../../../src/store/operators/inbox.ts";
 import type { Rate } from "../../../src/store/rates.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
+import { sleepersOn } from "../clock.ts";
 import { sqlitePlace } from "../store/databases.ts";
-import { sleepersOn } from "../time/sleepers.ts";
 import { type ScriptedPlatform, startPlatform } from "./scripted-platform.ts";
 import { lineOf, listen, reserveOf, watched } from "./stage.ts";
 

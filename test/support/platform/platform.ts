@@ -1,5 +1,7 @@
 // A running platform with two agents of one organization and one of another, and a caller.
 
+import { createServer, type IncomingHttpHeaders } from "node:http";
+import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 import { systemClock } from "../../../src/ops/clock.ts";
 import {
@@ -8,6 +10,7 @@ import {
   readAgents,
   startPlatform,
 } from "../../../src/platform/index.ts";
+import { closeServer, listen } from "../client/fault-server.ts";
 
 export const keys = { support: "support-key-1", sales: "sales-key-2", other: "other-key-3" };
 
@@ -108,3 +111,42 @@ export const startByEmail = (email: string, over: object = {}) => ({
   emailIntroduction: "Thank you for writing.",
   ...over,
 });
+
+// A webhook's receiver, over a real socket.
+
+export interface Delivered {
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  // The tests look into whatever comes.
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly body: any;
+}
+
+/** A receiver that answers as it is told, 204 at first. */
+export async function receiver() {
+  const got: Delivered[] = [];
+  let status = 204;
+  const server = createServer((request, response) => {
+    let text = "";
+    request.on("data", (chunk) => (text += String(chunk)));
+    request.on("end", () => {
+      got.push({ headers: request.headers, text, body: JSON.parse(text) });
+      response.writeHead(status, { location: "/elsewhere" }).end();
+    });
+  });
+  await listen(server);
+  onTestFinished(() => closeServer(server));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  return { url, got, answer: (next: number) => void (status = next) };
+}
+
+// Requests that share no connection: a server that stood still for a while closes an idle one just as the next request
+// goes out on it.
+
+/** As fetch, on a connection of its own. */
+
+export const fetchFresh = (url: string, init: RequestInit = {}): Promise<Response> => {
+  const headers = new Headers(init.headers);
+  headers.set("connection", "close");
+  return fetch(url, { ...init, headers });
+};

@@ -3,8 +3,8 @@
 
 import * as fc from "fast-check";
 import * as z from "zod";
-import type { Asked } from "./connection.ts";
 import {
+  type Asked,
   bodies,
   hasBody,
   namedBy,
@@ -14,7 +14,7 @@ import {
   pathOf,
   type Thing,
   type Things,
-} from "./operations.ts";
+} from "./tenants.ts";
 
 export interface Plan {
   readonly operation: OperationName;

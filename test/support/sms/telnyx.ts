@@ -7,8 +7,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as pass } from "node:timers/promises";
-import { certificate } from "../machine/certificate.ts";
-import { startTcpProxy } from "../machine/tcp-proxy.ts";
+import { certificate, startTcpProxy } from "../machine/network.ts";
 
 export const apiKey = "KEY-of-the-desk";
 

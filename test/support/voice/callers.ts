@@ -24,7 +24,7 @@ import {
   type PhoneOptions,
   startPhone,
 } from "../../../src/sandbox/phone.ts";
-import { type StillClock, stillClock } from "./still-clock.ts";
+import { type StillClock, stillClock } from "../clock.ts";
 
 export const authToken = "the-auth-token";
 export const publicUrl = "https://bridge.example";

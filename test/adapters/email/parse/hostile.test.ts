@@ -3,8 +3,8 @@ import { afterAll, describe, expect, it } from "vitest";
 import type { ParseContext } from "../../../../adapters/email/parse/mail.ts";
 import { Parser } from "../../../../adapters/email/parse/parser.ts";
 import { systemClock } from "../../../../src/ops/clock.ts";
+import { workedMs } from "../../../support/clock.ts";
 import { html, mail, multipart, parts } from "../../../support/email/mails.ts";
-import { workedMs } from "../../../support/machine/cpu-time.ts";
 
 const off: ParseContext = { senderAuth: { mode: "off" } };
 const parser = new Parser({ clock: systemClock, maxMilliseconds: 15_000 });

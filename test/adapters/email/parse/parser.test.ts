@@ -2,9 +2,8 @@ import { afterAll, describe, expect, it } from "vitest";
 import type { ParseContext } from "../../../../adapters/email/parse/mail.ts";
 import { Parser, sharedParser } from "../../../../adapters/email/parse/parser.ts";
 import { systemClock } from "../../../../src/ops/clock.ts";
+import { sleepersOn, workedMs } from "../../../support/clock.ts";
 import { html, mail, multipart, reader } from "../../../support/email/mails.ts";
-import { workedMs } from "../../../support/machine/cpu-time.ts";
-import { sleepersOn } from "../../../support/time/sleepers.ts";
 
 const off: ParseContext = { senderAuth: { mode: "off" } };
 const { parser, read } = reader();

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { isWordless, type TrimOptions, trimReply } from "../../../../adapters/email/parse/quotes/trim.ts";
-import { workedMs } from "../../../support/machine/cpu-time.ts";
+import { workedMs } from "../../../support/clock.ts";
 
 const quoted = "> Your parcel left us on Monday.\n> Support";
 const answer = "It has not come.\n\nAnna";

@@ -1,7 +1,9 @@
 // The matrix of escalations: in which act the daemon dies, and at which point.
 
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { FailpointName } from "../../../../src/ops/failpoints.ts";
-import type { Act, EscalationStory } from "./scenario.ts";
+import { type Act, type EscalationStory, tellEscalation } from "./scenario.ts";
+import { type EscalationWorld, openPlace, startEscalationWorld } from "./servers.ts";
 
 export interface EscalationCase {
   readonly name: string;
@@ -72,3 +74,26 @@ export function escalationCaseNamed(name: string): EscalationCase {
   if (!found) throw new Error(`there is no case ${name}`);
   return found;
 }
+
+// Kills the daemon at each of these cases, on the way from the agent's answer to the human's, and back.
+
+/** Defines one test per case. */
+export const matrixOfEscalations = (cases: readonly EscalationCase[]) =>
+  describe("the daemon that finds a human, killed and started again", () => {
+    let world: EscalationWorld;
+    beforeAll(async () => {
+      world = await startEscalationWorld();
+    });
+    afterAll(() => world?.close());
+
+    for (const [index, { name, story }] of cases.entries()) {
+      it.concurrent(`at ${name}`, { timeout: 600_000 }, async () => {
+        const place = await openPlace(world);
+        try {
+          expect(await tellEscalation(place, index, story)).toEqual([]);
+        } finally {
+          await place.close();
+        }
+      });
+    }
+  });

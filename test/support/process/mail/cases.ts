@@ -1,8 +1,10 @@
 // The matrix: at which point the daemon dies, and in what world.
 
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { type FailpointName, failpointNames } from "../../../../src/ops/failpoints.ts";
-import type { Story } from "./scenario.ts";
-import type { Place, PlaceOptions } from "./servers.ts";
+import { describeReal, need } from "../../machine/debian.ts";
+import { type Story, tell } from "./scenario.ts";
+import { openPlace, type Place, type PlaceOptions, startWorld, type World } from "./servers.ts";
 
 export interface Case {
   readonly name: string;
@@ -128,3 +130,29 @@ export function caseNamed(name: string): Case {
   if (!found) throw new Error(`there is no case ${name}`);
   return found;
 }
+
+// Kills the daemon of a mailbox at each of these cases, and states what is left of it after the next start.
+
+const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
+
+/** Defines one test per case, on one Dovecot. */
+export const matrix = (cases: readonly Case[]) =>
+  describeReal("the daemon, killed and started again", missing, () => {
+    const users = cases.map((_, index) => `m${index}`);
+    let world: World;
+    beforeAll(async () => {
+      world = await startWorld(users);
+    });
+    afterAll(() => world?.close());
+
+    for (const [index, { name, place: options, story }] of cases.entries()) {
+      it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
+        const place = await openPlace(world, { user: users[index] ?? "", ...options });
+        try {
+          expect(await tell(place, story)).toEqual([]);
+        } finally {
+          await place.close();
+        }
+      });
+    }
+  });

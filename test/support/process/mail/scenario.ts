@@ -1,8 +1,7 @@
 // How a life of the daemon is told: start, letters, death at a point, start again, wait until all is settled, look.
 
 import { type Daemon, type DaemonOptions, startDaemon } from "../daemon.ts";
-import { readStored } from "../stored.ts";
-import { type Violation, violations } from "./invariants.ts";
+import { readStored, type Violation, violations } from "./invariants.ts";
 import { type Letter, letter } from "./letters.ts";
 import type { Place } from "./servers.ts";
 

@@ -1,8 +1,9 @@
 // The matrix of texts: at which point the daemon dies, and in what world.
 
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { FailpointName } from "../../../../src/ops/failpoints.ts";
-import type { TextStory } from "./scenario.ts";
-import type { PlaceOptions } from "./servers.ts";
+import { type TextStory, tellTexts } from "./scenario.ts";
+import { type LinesWorld, openPlace, type PlaceOptions, startLinesWorld } from "./servers.ts";
 
 export interface TextCase {
   readonly name: string;
@@ -62,3 +63,26 @@ export function textCaseNamed(name: string): TextCase {
   if (!found) throw new Error(`there is no case ${name}`);
   return found;
 }
+
+// Kills the daemon of texts at each of these cases, and states what is left of it after the next start.
+
+/** Defines one test per case. */
+export const matrixOfTexts = (cases: readonly TextCase[]) =>
+  describe("the daemon of texts, killed and started again", () => {
+    let world: LinesWorld;
+    beforeAll(async () => {
+      world = await startLinesWorld();
+    });
+    afterAll(() => world?.close());
+
+    for (const [index, { name, place: options, story }] of cases.entries()) {
+      it.concurrent(`at ${name}`, { timeout: 300_000 }, async () => {
+        const place = await openPlace(world, options);
+        try {
+          expect(await tellTexts(place, index, story)).toEqual([]);
+        } finally {
+          await place.close();
+        }
+      });
+    }
+  });

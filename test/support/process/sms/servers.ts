@@ -8,7 +8,7 @@ import { systemClock } from "../../../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../../../src/platform/index.ts";
 import { type Phone, startPhone } from "../../../../src/sandbox/phone.ts";
 import { type SmsApi, startSmsApi } from "../../../../src/sandbox/sms-api.ts";
-import { type PlatformReader, platformReader } from "../../daemon/platform-file.ts";
+import { type PlatformReader, platformReader } from "../../daemon/platform.ts";
 import { freePort } from "../../machine/ports.ts";
 import { startDaemon } from "../daemon.ts";
 import { type Served, startModel } from "../mail/servers.ts";

@@ -1,9 +1,11 @@
 // Replays recorded file operations, cuts the power after each, and examines what the disk may then hold.
 
-import { rmSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { basename, dirname } from "node:path";
 import Sqlite from "better-sqlite3";
-import { Disk, type Files, type Survival } from "./disk.ts";
-import type { FileOperation } from "./file-trace.ts";
 
 /** The name of the store's file in the recorded operations. */
 export const storeName = "store.db";
@@ -107,4 +109,269 @@ function put(place: string, files: Files): void {
   for (const suffix of ["", "-wal", "-shm", "-journal"]) rmSync(place + suffix, { force: true });
   for (const [file, content] of files)
     if (file.startsWith(storeName)) writeFileSync(place + file.slice(storeName.length), content);
+}
+
+// Model of a disk that loses its power: which contents of the files are possible at an instant. A write, a truncation or
+// a directory entry that no sync has covered may be there, be missing, or (a write) be there in part, sector by sector.
+
+type Change = Extract<FileOperation, { kind: "write" | "truncate" }>;
+type Entry = Extract<FileOperation, { kind: "create" | "unlink" }>;
+
+interface Inode {
+  durable: Buffer;
+  /** Position of the newest change in `durable`. */
+  version: number;
+  /** Changes without a sync, oldest first, with their position in the order of all. */
+  pending: { readonly order: number; readonly change: Change }[];
+}
+
+export type Files = ReadonlyMap<string, Buffer>;
+
+/** What survives: nothing, everything, or a random part in whole writes or in sectors. */
+export type Survival = "none" | "all" | "writes" | "sectors";
+
+const sector = 512;
+
+/** `obeys` says which syncs the disk obeys: a negative control leaves some out. */
+class Disk {
+  readonly #obeys: (call: string) => boolean;
+  /** What programs see. */
+  readonly #names = new Map<string, Inode>();
+  readonly #durableNames = new Map<string, Inode>();
+  #entries: { readonly order: number; readonly entry: Entry; readonly inode: Inode | null }[] = [];
+  readonly #syncs = new Map<number, () => void>();
+  readonly #images = new Map<string, Buffer>();
+  #order = 0;
+
+  constructor(obeys: (call: string) => boolean) {
+    this.#obeys = obeys;
+  }
+
+  /** Returns true when other contents are possible after the operation than before. */
+  apply(operation: FileOperation): boolean {
+    const order = ++this.#order;
+    switch (operation.kind) {
+      case "write":
+      case "truncate":
+        this.#inode(operation.file).pending.push({ order, change: operation });
+        return true;
+      case "create":
+      case "unlink":
+        return this.#rename(order, operation);
+      case "begin-sync":
+        if (this.#obeys(operation.call)) this.#syncs.set(operation.id, this.#syncOf(operation.file, order));
+        return false;
+      case "end-sync":
+        this.#syncs.get(operation.id)?.();
+        return this.#syncs.delete(operation.id);
+      case "output":
+        return false;
+    }
+  }
+
+  /** One possible content of the files, with a key that is the same for the same choice. They are valid until the next
+   *  call. `random` answers 0 (inclusive) to 1. */
+  contents(survival: Survival, random: () => number): { readonly files: Files; readonly key: string } {
+    const choice = createHash("sha1");
+    const note = (...numbers: number[]) => choice.update(`${numbers.join()} `);
+    const all = this.#entries.length;
+    // File systems order changes of names: the first few of them survive.
+    const kept = survival === "none" ? 0 : survival === "all" ? all : Math.floor(random() * (all + 1));
+    const names = new Map(this.#durableNames);
+    for (const { order, entry, inode } of this.#entries.slice(0, kept)) {
+      note(order);
+      rename(names, entry, inode);
+    }
+    const share = [0.1, 0.5, 0.9][Math.floor(random() * 3)] ?? 0.5;
+    const survives = () => survival === "all" || (survival !== "none" && random() < share);
+    const contentOf = (name: string, { durable, version, pending }: Inode): Buffer => {
+      note(version);
+      const ends = pending.map(({ change }) => endOf(change));
+      const image = this.#scratch(name, Math.max(durable.length, ...ends));
+      durable.copy(image);
+      let size = durable.length;
+      for (const { order, change } of pending) {
+        for (const part of survival === "sectors" ? sectorsOf(change) : [change]) {
+          if (!survives()) continue;
+          size = write(image, size, part);
+          note(order, part.kind === "write" ? part.at : -1, endOf(part));
+        }
+      }
+      return image.subarray(0, size);
+    };
+    const files = new Map([...names].map(([name, inode]) => [name, contentOf(name, inode)]));
+    return { files, key: choice.digest("base64") };
+  }
+
+  /** A buffer of at least that size, reused by the next call for the file. */
+  #scratch(file: string, size: number): Buffer {
+    const found = this.#images.get(file);
+    if (found && found.length >= size) return found;
+    const made = Buffer.alloc(size * 2);
+    this.#images.set(file, made);
+    return made;
+  }
+
+  #inode(file: string): Inode {
+    const found = this.#names.get(file);
+    if (!found) throw new Error(`${file} is written and was never created`);
+    return found;
+  }
+
+  #rename(order: number, entry: Entry): boolean {
+    if (entry.kind === "create" && this.#names.has(entry.file)) return false;
+    const inode = entry.kind === "create" ? { durable: Buffer.alloc(0), version: order, pending: [] } : null;
+    this.#entries.push({ order, entry, inode });
+    rename(this.#names, entry, inode);
+    return true;
+  }
+
+  #syncOf(file: string, before: number): () => void {
+    if (file === folderItself)
+      return () => {
+        for (const { entry, inode } of this.#entries.filter(({ order }) => order < before))
+          rename(this.#durableNames, entry, inode);
+        this.#entries = this.#entries.filter(({ order }) => order >= before);
+      };
+    const inode = this.#inode(file);
+    return () => {
+      const covered = inode.pending.filter(({ order }) => order < before);
+      if (covered.length === 0) return;
+      const ends = covered.map(({ change }) => endOf(change));
+      const image = Buffer.alloc(Math.max(inode.durable.length, ...ends));
+      inode.durable.copy(image);
+      let size = inode.durable.length;
+      for (const { order, change } of covered) {
+        size = write(image, size, change);
+        inode.version = order;
+      }
+      inode.durable = image.subarray(0, size);
+      inode.pending = inode.pending.filter(({ order }) => order >= before);
+    };
+  }
+}
+
+function rename(names: Map<string, Inode>, { kind, file }: Entry, inode: Inode | null): void {
+  if (kind === "create" && inode) names.set(file, inode);
+  else names.delete(file);
+}
+
+const endOf = (change: Change): number =>
+  change.kind === "truncate" ? change.size : change.at + change.bytes.length;
+
+/** Applies the change to a file of `size` bytes in `image`, and returns its new size. A gap reads as zeros. */
+function write(image: Buffer, size: number, change: Change): number {
+  const end = endOf(change);
+  const from = change.kind === "truncate" ? end : change.at;
+  if (from > size) image.fill(0, size, from);
+  if (change.kind === "truncate") return end;
+  change.bytes.copy(image, change.at);
+  return Math.max(size, end);
+}
+
+function* sectorsOf(change: Change): Generator<Change> {
+  if (change.kind === "truncate") yield change;
+  else
+    for (let at = change.at; at < change.at + change.bytes.length; ) {
+      const end = Math.min(change.at + change.bytes.length, (Math.floor(at / sector) + 1) * sector);
+      yield { ...change, at, bytes: change.bytes.subarray(at - change.at, end - change.at) };
+      at = end;
+    }
+}
+
+// Records the file operations of a process with strace, in the order in which the kernel finished them.
+
+/** `sync` begins and ends: it covers only writes that were finished before it began, and only once it has ended. */
+export type FileOperation =
+  | { readonly kind: "write"; readonly file: string; readonly at: number; readonly bytes: Buffer }
+  | { readonly kind: "truncate"; readonly file: string; readonly size: number }
+  | { readonly kind: "create" | "unlink"; readonly file: string }
+  | { readonly kind: "begin-sync"; readonly file: string; readonly id: number; readonly call: string }
+  | { readonly kind: "end-sync"; readonly id: number }
+  | { readonly kind: "output"; readonly text: string };
+
+/** The folder itself, as a file that is synced. */
+const folderItself = ".";
+
+const calls =
+  "openat,open,creat,pwrite64,pwritev,pwritev2,write,writev,ftruncate,truncate,fallocate,copy_file_range," +
+  "sendfile,sync_file_range,fdatasync,fsync,unlink,unlinkat,rename,renameat,renameat2,link,linkat";
+
+/** Runs the command and returns what it did to the files whose names begin with `prefix`, and what it wrote to standard
+ *  output. Rejects when it fails, or does what the model of the disk does not know. */
+export async function traceFiles(prefix: string, command: readonly string[]): Promise<FileOperation[]> {
+  const log = `${prefix}.trace`;
+  const options = ["-f", "--seccomp-bpf", "-y", "-xx", "-s", "200000", "-e", `trace=${calls}`, "-o", log];
+  const child = spawn("strace", [...options, ...command], { stdio: ["ignore", "pipe", "pipe"] });
+  let complaint = "";
+  child.stdout.resume();
+  child.stderr.on("data", (chunk: Buffer) => (complaint += chunk.toString()));
+  const [code] = (await once(child, "close")) as [number | null];
+  if (code !== 0) throw new Error(`tracing ${command.join(" ")}: exit code ${code}: ${complaint}`);
+  const text = readFileSync(log, "latin1");
+  rmSync(log);
+  return parseTrace(text, prefix);
+}
+
+const decoded = (hex: string): Buffer => Buffer.from(hex.replaceAll("\\x", ""), "hex");
+
+/** Lines of `strace -f -y -xx`; interrupted calls count from their second line. */
+function parseTrace(text: string, prefix: string): FileOperation[] {
+  const folder = dirname(prefix);
+  const operations: FileOperation[] = [];
+  const unfinished = new Map<string, { readonly begun: string; readonly sync: number | null }>();
+  let syncs = 0;
+  const nameOf = (path: string): string | null =>
+    path === folder
+      ? folderItself
+      : path.startsWith(prefix) && !path.endsWith("-shm")
+        ? basename(path)
+        : null;
+  const beginSync = (call: string): number | null => {
+    const found = /^(f(?:data)?sync)\(\d+<([^>]*)>/.exec(call);
+    const file = found && nameOf(decoded(found[2] ?? "").toString());
+    if (!found || file === null) return null;
+    operations.push({ kind: "begin-sync", file, id: ++syncs, call: found[1] ?? "" });
+    return syncs;
+  };
+  const finish = (call: string, sync: number | null) => {
+    if (sync === null) operations.push(...operationsOf(call, nameOf));
+    else if (/ = 0\b/.test(call)) operations.push({ kind: "end-sync", id: sync });
+  };
+  for (const line of text.split("\n")) {
+    const found = /^(\d+) +(.*)$/.exec(line);
+    const [, thread = "", call = ""] = found ?? [];
+    const interrupted = /^(.*) <unfinished \.\.\.>$/.exec(call);
+    const resumed = /^<\.\.\. \w+ resumed>(.*)$/.exec(call);
+    if (interrupted) {
+      const begun = interrupted[1] ?? "";
+      unfinished.set(thread, { begun, sync: beginSync(begun) });
+    } else if (resumed) {
+      const before = unfinished.get(thread);
+      unfinished.delete(thread);
+      if (before) finish(before.begun + (resumed[1] ?? ""), before.sync);
+    } else if (found) finish(call, beginSync(call));
+  }
+  return operations;
+}
+
+function operationsOf(call: string, nameOf: (path: string) => string | null): FileOperation[] {
+  const [, name = "", rest = "", result = ""] = /^(\w+)\((.*)\) += (-?\d+)/s.exec(call) ?? [];
+  if (name === "" || result.startsWith("-")) return [];
+  const strings = [...rest.matchAll(/"((?:\\x[0-9a-f]{2})*)"/g)].map(([, hex = ""]) => decoded(hex));
+  const open = /^(\d+)<([^>]*)>/.exec(rest);
+  if (name === "write" && open?.[1] === "1" && strings[0])
+    return [{ kind: "output", text: strings[0].toString() }];
+  const path = open ? decoded(open[2] ?? "") : strings[0];
+  const file = path === undefined ? null : nameOf(path.toString());
+  if (file === null) return [];
+  const numbers = rest.split(", ").map(Number);
+  if (name === "pwrite64" && strings[0]) {
+    if (strings[0].length !== Number(result)) throw new Error(`a write was cut: ${call.slice(0, 80)}`);
+    return [{ kind: "write", file, at: numbers.at(-1) ?? 0, bytes: strings[0] }];
+  }
+  if (name === "ftruncate") return [{ kind: "truncate", file, size: numbers.at(-1) ?? 0 }];
+  if (name.startsWith("open")) return rest.includes("O_CREAT") ? [{ kind: "create", file }] : [];
+  if (name === "unlink") return [{ kind: "unlink", file }];
+  throw new Error(`the model of the disk does not know ${name} of ${file}`);
 }

@@ -2,8 +2,10 @@
 // platform has seen the request, or after it has answered.
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import Sqlite from "better-sqlite3";
 import { forbidden, notFound, tooManyRequests } from "../../../src/wire/record.ts";
-import { closeServer } from "../client/fault-server.ts";
+import { closeServer, listen } from "../client/fault-server.ts";
 import { freePort } from "../machine/ports.ts";
 
 export interface FrontFault {
@@ -160,3 +162,97 @@ const forwarded = ({ headers }: IncomingMessage): Record<string, string> => ({
   "agent-secret-key": String(headers["agent-secret-key"] ?? ""),
   ...(headers["content-type"] === undefined ? {} : { "content-type": headers["content-type"] }),
 });
+
+// What the embedded platform's agent thinks with: a model that answers every question with the question, so that each
+// answer can be told from every other. It can be held, as a slow model would.
+
+export interface Echo {
+  /** For `model.url` of an agent. */
+  readonly url: string;
+  /** How many questions it has been asked. */
+  asked(): number;
+  /** From now on nobody gets an answer, until `release`. */
+  hold(): void;
+  release(): void;
+  close(): Promise<void>;
+}
+
+/** The answer to a question, as it stands in the reply's text. */
+export const echoed = (question: string): string => `You asked: ${question}`;
+
+export async function startEcho(): Promise<Echo> {
+  let held = false;
+  let count = 0;
+  const waiting: (() => void)[] = [];
+  const server = createServer((request, response) => {
+    let body = "";
+    request.setEncoding("utf8");
+    request.on("data", (chunk: string) => (body += chunk));
+    request.on("end", () => {
+      count += 1;
+      const { messages } = JSON.parse(body) as { messages: { content: string }[] };
+      const answer = () => say(response, echoed(lastLine(messages.at(-1)?.content ?? "")));
+      if (held) waiting.push(answer);
+      else answer();
+    });
+  });
+  await listen(server);
+  const release = () => {
+    held = false;
+    for (const answer of waiting.splice(0)) answer();
+  };
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    asked: () => count,
+    hold: () => void (held = true),
+    release,
+    close: () => closeServer(server),
+  };
+}
+
+function say(response: ServerResponse, content: string): void {
+  const body = JSON.stringify({ choices: [{ message: { role: "assistant", content } }] });
+  response.writeHead(200, { "content-type": "application/json" }).end(body);
+}
+
+/** A new conversation's question begins with the subject. */
+export const lastLine = (text: string): string => text.trim().split("\n").at(-1) ?? "";
+
+// What the embedded platform's own file says, read beside it.
+
+export interface Question {
+  readonly conversation: string;
+  readonly text: string;
+}
+
+export interface PlatformReader {
+  /** Questions in their order. */
+  questions(): Question[];
+  conversations(): number;
+  /** Of the person with that foreign key. */
+  conversationsOf(fkId: string): number;
+}
+
+/** `file`: where it is now. */
+export function platformReader(file: () => string): PlatformReader {
+  function all<T>(sql: string, ...values: string[]): T[] {
+    const db = new Sqlite(file(), { readonly: true });
+    try {
+      return db.prepare<string[], T>(sql).all(...values);
+    } finally {
+      db.close();
+    }
+  }
+  return {
+    questions: () =>
+      all(
+        "SELECT conversation_id AS conversation, text FROM message WHERE sender_role = 'conversation_user' ORDER BY seq",
+      ),
+    conversations: () => all("SELECT id FROM conversation").length,
+    conversationsOf: (fkId) =>
+      all(
+        "SELECT conversation.id FROM conversation JOIN person ON person.id = conversation.person_id WHERE fk_id = ?",
+        fkId,
+      ).length,
+  };
+}

@@ -1,11 +1,19 @@
-// A conversation with a history, for what lists and finds it.
+// Single rows of escalations, for tests.
 
 import { expect } from "vitest";
 import { recordSending } from "../../../src/pipeline/send/rows.ts";
-import type { Database } from "../../../src/store/driver.ts";
+import type { Database, Query } from "../../../src/store/driver.ts";
 import { bindPlatform, cite } from "../../../src/store/tables/conversations.ts";
 import { readDraft } from "../../../src/store/tables/drafts.ts";
+import {
+  addTriggers,
+  type EscalationRow,
+  insertEscalations,
+  type NewEscalation,
+  type NewTrigger,
+} from "../../../src/store/tables/escalations.ts";
 import { settleEvent } from "../../../src/store/tables/events.ts";
+import { addNotifications, addTargets, type NewNotification } from "../../../src/store/tables/responders.ts";
 import { changeTurn, endAttempt, readTurn, recordAsking } from "../../../src/store/tables/turns.ts";
 import {
   concludeDraft,
@@ -17,7 +25,52 @@ import {
   storeEvent,
   turn,
 } from "./databases.ts";
-import { addTrigger, contact, notice, opens } from "./escalation-rows.ts";
+
+/** Opens one; null when there is one about its subject, or the trigger `key` was recorded. */
+export const insertEscalation = async (
+  q: Query,
+  row: Omit<NewEscalation, "key">,
+  key = "",
+): Promise<EscalationRow | null> => (await insertEscalations(q, [{ ...row, key }]))[0] ?? null;
+
+/** False when the key was recorded before. */
+export const addTrigger = async (q: Query, trigger: NewTrigger): Promise<boolean> =>
+  (await addTriggers(q, [trigger])) === 1;
+
+/** Due in `inMs` milliseconds. False for a duplicate. */
+export const addNotification = async (
+  q: Query,
+  notification: Omit<NewNotification, "inMs">,
+  inMs: number,
+): Promise<boolean> => (await addNotifications(q, [{ ...notification, inMs }])) === 1;
+
+/** Opens one about channel `c`, or whatever is said; null when there is one. */
+export const opens = (q: Query, id: string, over: Partial<EscalationRow> = {}) =>
+  insertEscalation(q, {
+    id,
+    about: "channel:c:cap",
+    conversation: null,
+    channel: "c",
+    agent: "agent",
+    cause: "cap",
+    topic: null,
+    reason: "a cap",
+    ...over,
+  });
+
+/** The contact `id` of escalation `escalation`. */
+export const contact = (q: Query, id: string, escalation: string, address = `${id}@example.org`) =>
+  addTargets(q, [{ id, escalation, person: id, name: `Name ${id}`, way: "email", address, channel: "c" }]);
+
+export const notice = (
+  q: Query,
+  id: string,
+  of: string,
+  kind: "opened" | "reminder" | "message" = "opened",
+  inMs = 0,
+) => addNotification(q, { id, target: of, kind, subject: "", text: null }, inMs);
+
+// A conversation with a history, for what lists and finds it.
 
 const body = (text: string) => JSON.stringify({ kind: "message", from: { name: "Anna" }, text });
 

@@ -1,0 +1,132 @@
+// A clock that tests may set forward. Whoever sleeps wakes when the new time has passed his.
+
+import { setTimeout as pass } from "node:timers/promises";
+import type { Clock } from "bridgehead/contract";
+
+export interface MovableClock extends Clock {
+  /** Sets the wall clock forward; `monotonic` goes on as the machine's. */
+  forward(ms: number): void;
+}
+
+export function movableClock(): MovableClock {
+  let offset = 0;
+  const now = () => Date.now() + offset;
+  const sleepers = sleepersOn(now);
+  return {
+    now,
+    monotonic: () => performance.now(),
+    sleep: sleepers.sleep,
+    forward(ms) {
+      offset += ms;
+      sleepers.rouse();
+    },
+  };
+}
+
+// Sleeping on a clock that tests may move: whoever sleeps wakes when his time has passed, by itself or by a move.
+
+export interface Sleepers {
+  readonly sleep: Clock["sleep"];
+  /** Wakes those whose time has come; call after every move of the clock. */
+  rouse(): void;
+  count(): number;
+}
+
+/** `time` is what the sleeps are measured by, in milliseconds. */
+export function sleepersOn(time: () => number): Sleepers {
+  const sleepers = new Set<{ readonly due: number; readonly wake: () => void }>();
+  return {
+    sleep: (ms, signal) =>
+      new Promise((resolve) => {
+        if (signal?.aborted) return resolve();
+        const wake = () => {
+          clearTimeout(timer);
+          sleepers.delete(sleeper);
+          signal?.removeEventListener("abort", wake);
+          resolve();
+        };
+        const sleeper = { due: time() + ms, wake };
+        const timer = setTimeout(wake, Math.min(Math.max(ms, 0), 2 ** 31 - 1));
+        sleepers.add(sleeper);
+        signal?.addEventListener("abort", wake, { once: true });
+      }),
+    rouse() {
+      for (const sleeper of sleepers) if (sleeper.due <= time()) sleeper.wake();
+    },
+    count: () => sleepers.size,
+  };
+}
+
+// A clock that only moves when a test says so. What is due on the way happens in its order.
+
+export interface StillClock extends Clock {
+  /** Time passes in small steps; after each one what became due gets a moment to happen. */
+  passes(ms: number): Promise<void>;
+}
+
+interface Sleeper {
+  readonly due: number;
+  wake(): void;
+}
+
+const stepMs = 100;
+
+export function stillClock(): StillClock {
+  let time = 0;
+  const sleepers = new Set<Sleeper>();
+  return {
+    now: () => time,
+    monotonic: () => time,
+    sleep: (ms, signal) =>
+      new Promise((resolve) => {
+        if (signal?.aborted) return resolve();
+        const wake = () => {
+          sleepers.delete(sleeper);
+          signal?.removeEventListener("abort", wake);
+          resolve();
+        };
+        const sleeper = { due: time + Math.max(0, ms), wake };
+        sleepers.add(sleeper);
+        signal?.addEventListener("abort", wake);
+        if (ms <= 0) wake();
+      }),
+    async passes(ms) {
+      const end = time + ms;
+      for (;;) {
+        const due = [...sleepers].filter((one) => one.due <= time);
+        for (const one of due) one.wake();
+        // Frames cross a real socket; a few turns of the loop let them.
+        await pass(due.length > 0 ? 8 : 1);
+        if (due.length > 0) continue;
+        if (time >= end) return;
+        const next = Math.min(...[...sleepers].map((one) => one.due), time + stepMs, end);
+        time = Math.max(time, next);
+      }
+    },
+  };
+}
+
+// Waiting for what others do: looks again and again, for a bounded time.
+
+/** Resolves when `look` no longer throws; rejects with its last error after `withinMs`. */
+
+export async function eventually(look: () => unknown, withinMs = 60_000): Promise<void> {
+  for (const end = performance.now() + withinMs; ; ) {
+    try {
+      await look();
+      return;
+    } catch (error) {
+      if (performance.now() > end) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+}
+
+// How much work something is, on a machine that does other things too, slowly, or nothing at all for a while.
+
+/** Milliseconds that the processors have worked for this process so far, all its threads together. */
+
+export function workedMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+}
