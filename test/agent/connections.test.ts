@@ -2,15 +2,19 @@
 
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { startClient, startRig } from "../support/client/agent-client.ts";
+import {
+  conversationRecord,
+  messageRecord,
+  startAgentClient,
+  startClient,
+} from "../support/client/client.ts";
 import { entityNotFound, type Fault, hang, json, status } from "../support/client/fault-server.ts";
-import { conversationRecord, messageRecord } from "../support/client/records.ts";
 
 const answer = json(messageRecord("a-1", "assistant", "Yes.", { conversationMessageId: "q-1" }), 201);
 const question = { text: "hi" };
 
 test("the time for an answer begins when the question leaves", async () => {
-  const { server } = await startRig();
+  const { server } = await startAgentClient();
   const { client, effect } = startClient(server.url, 3000, "key", { connections: 1 });
   server.script(hang, answer);
   // The second waits as long as the first may take for its answer, which is all the time a call has.
@@ -22,7 +26,7 @@ test("the time for an answer begins when the question leaves", async () => {
 });
 
 test("waiting too long for a connection is deferred, unsent, and harms nobody", async () => {
-  const { server, effect } = await startRig();
+  const { server, effect } = await startAgentClient();
   const { client, signal } = startClient(server.url, 60_000, "key", {
     connections: 2,
     connectionWaitMs: 2000,
@@ -46,7 +50,7 @@ test("waiting too long for a connection is deferred, unsent, and harms nobody", 
 });
 
 test("who waits is asked in turn, and may be stopped meanwhile", async () => {
-  const { server } = await startRig();
+  const { server } = await startAgentClient();
   const { client, effect } = startClient(server.url, 60_000, "key", { connections: 1 });
   const stop = new AbortController();
   server.script((...request) => {
@@ -66,7 +70,7 @@ test("who waits is asked in turn, and may be stopped meanwhile", async () => {
 });
 
 test("a hundred and more questions are under way at once by default", async () => {
-  const { server, client, effect } = await startRig();
+  const { server, client, effect } = await startAgentClient();
   server.script(hang);
   const stop = new AbortController();
   const calls = Array.from({ length: 130 }, () => effect(stop.signal));
@@ -79,7 +83,7 @@ test("a hundred and more questions are under way at once by default", async () =
 });
 
 test("closing lets nobody wait", async () => {
-  const { server, effect } = await startRig();
+  const { server, effect } = await startAgentClient();
   const { client } = startClient(server.url, 60_000, "key", { connections: 1 });
   server.script(hang);
   const calls = [effect(), effect(), effect()];
@@ -109,7 +113,7 @@ test("a line that never gets through is deferred before any crossing", async () 
 });
 
 test("finding the person to open a conversation with takes no longer than one call", async () => {
-  const { server, client, effect } = await startRig(300);
+  const { server, client, effect } = await startAgentClient(300);
   // Each answer is in time, the three of them together are not.
   const slow =
     (fault: Fault): Fault =>

@@ -1,9 +1,8 @@
 // After an unknown outcome the messages are read back: is the question there, and is its answer?
 
 import { describe, expect, test } from "vitest";
-import { startRig } from "../support/client/agent-client.ts";
+import { messageRecord, startAgentClient } from "../support/client/client.ts";
 import { entityNotFound, json, status } from "../support/client/fault-server.ts";
-import { messageRecord } from "../support/client/records.ts";
 
 const asked = (id: string, text: string, over: object = {}) =>
   messageRecord(id, "conversation_user", text, over);
@@ -11,7 +10,7 @@ const replied = (id: string, to: string, text: string, over: object = {}) =>
   messageRecord(id, "assistant", text, { conversationMessageId: to, ...over });
 
 async function lookUp(body: unknown, text: string, known: readonly string[] = []) {
-  const { client, server, reading } = await startRig();
+  const { client, server, reading } = await startAgentClient();
   server.script(json(body));
   const result = await client.lookUp("c-1", { text, knownIds: new Set(known) }, reading);
   expect(server.received[0]?.path).toBe(
@@ -114,7 +113,7 @@ describe("the list", () => {
   });
 
   test("that is refused or missing says so", async () => {
-    const { client, server, reading } = await startRig();
+    const { client, server, reading } = await startAgentClient();
     server.script(entityNotFound, status(503));
     const question = { text: "A", knownIds: new Set<string>() };
     expect(await client.lookUp("c-1", question, reading)).toMatchObject({ kind: "missing" });

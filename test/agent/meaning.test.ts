@@ -1,7 +1,7 @@
 // What the platform's word means on each operation, and what of it is repeated in a reason.
 
 import { describe, expect, test } from "vitest";
-import { type Rig, startRig } from "../support/client/agent-client.ts";
+import { type AgentClientFixture, startAgentClient } from "../support/client/client.ts";
 import { entityNotFound, type Fault, json, status, text } from "../support/client/fault-server.ts";
 
 const names = { firstName: "Jo", lastName: "Doe" };
@@ -12,7 +12,7 @@ const past = { text: "hi", knownIds: new Set<string>() };
 
 interface Operation {
   readonly name: string;
-  readonly run: (rig: Rig) => Promise<object>;
+  readonly run: (rig: AgentClientFixture) => Promise<object>;
   /** What the platform answers before it comes to the point. */
   readonly before?: readonly Fault[];
   /** What the interface's own 404 means. */
@@ -63,7 +63,7 @@ const operations: readonly Operation[] = [
 
 describe.each(operations)("$name", ({ run, before = [], absent }) => {
   async function against(fault: Fault): Promise<object> {
-    const rig = await startRig();
+    const rig = await startAgentClient();
     rig.server.script(...before, fault);
     const result = await run(rig);
     expect(rig.server.received).toHaveLength(before.length + 1);
@@ -113,7 +113,7 @@ describe("a reason", () => {
     ["no more than codes", "limit of 1000 per 60 s, code 40012", "limit of 1000 per 60 s, code 40012"],
     ["several lines", "first\r\n\tsecond\u2028third\u0000", "first second third"],
   ])("with %s", async (_name, said, repeated) => {
-    const { client, server, effect } = await startRig();
+    const { client, server, effect } = await startAgentClient();
     server.script(saying("BAD_REQUEST", said));
     expect(await client.ask("c-1", { text: "hi" }, effect())).toEqual({
       kind: "refused",
@@ -123,7 +123,7 @@ describe("a reason", () => {
   });
 
   test("is cut, and no cut leaves a part of an address", async () => {
-    const { client, server, effect } = await startRig();
+    const { client, server, effect } = await startAgentClient();
     for (const length of [170, 175, 180, 185, 190, 300]) {
       server.script(saying("jo@acme.test", `${"word ".repeat(length / 5)}josephine.doe@acme.test`));
       const result = await client.ask("c-1", { text: "hi" }, effect());

@@ -1,16 +1,22 @@
 // Each operation against scripted answers: what it sends, what it makes of the answer.
 
 import { describe, expect, test } from "vitest";
-import { startClient, startRig } from "../support/client/agent-client.ts";
+import {
+  agentRecord,
+  conversationRecord,
+  emailSkill,
+  messageRecord,
+  startAgentClient,
+  startClient,
+} from "../support/client/client.ts";
 import { entityNotFound, json, status } from "../support/client/fault-server.ts";
-import { agentRecord, conversationRecord, emailSkill, messageRecord } from "../support/client/records.ts";
 
 const person = { firstName: "Jo", lastName: "Doe", fkId: "jo@acme.test", email: "jo@acme.test" };
 const userRecord = { id: "u-1", firstName: "Jo", lastName: "Doe", isAnonymized: false };
 
 describe("describe", () => {
   test("reads the agent and its e-mail skill", async () => {
-    const { client, server, signal, warnings } = await startRig();
+    const { client, server, signal, warnings } = await startAgentClient();
     server.script(json(agentRecord([emailSkill(), { systemName: "TELEPATHY", status: "active", depth: 3 }])));
     expect(await client.describe(signal)).toEqual({
       kind: "ok",
@@ -55,7 +61,7 @@ describe("describe", () => {
   });
 
   test("reads an active DATA_RETENTION skill, and ignores an inactive or incomplete one", async () => {
-    const { client, server, signal } = await startRig();
+    const { client, server, signal } = await startAgentClient();
     const skill = {
       systemName: "DATA_RETENTION",
       status: "active",
@@ -75,7 +81,7 @@ describe("describe", () => {
   });
 
   test("reads which webhooks there are, also those that say little else or are inactive", async () => {
-    const { client, server, signal } = await startRig();
+    const { client, server, signal } = await startAgentClient();
     const webhooks = [
       {
         url: "https://a.test/",
@@ -100,7 +106,7 @@ describe("describe", () => {
   });
 
   test("takes an SMS signature as a string, an object with a text, or texts by language", async () => {
-    const { client, server, signal } = await startRig();
+    const { client, server, signal } = await startAgentClient();
     const sms = (smsSignature: unknown) => ({
       systemName: "SMS",
       status: "inactive",
@@ -125,7 +131,7 @@ describe("describe", () => {
   });
 
   test("drops optional fields of a wrong type and says so once", async () => {
-    const { client, server, signal, warnings } = await startRig();
+    const { client, server, signal, warnings } = await startAgentClient();
     const broken = emailSkill({ responseDelaySeconds: "90", emailSignature: 5, senderName: null });
     server.script(json(agentRecord([broken], { tags: "none", aiConfig: 5, status: "archived" })));
     const expected = {
@@ -144,7 +150,7 @@ describe("describe", () => {
   });
 
   test("names the path of a required field of a wrong type", async () => {
-    const { client, server, signal } = await startRig();
+    const { client, server, signal } = await startAgentClient();
     server.script(json(agentRecord([{ systemName: "EMAIL", status: 1 }])));
     expect(await client.describe(signal)).toMatchObject({
       kind: "unknown",
@@ -155,7 +161,7 @@ describe("describe", () => {
 
 describe("opening a conversation", () => {
   test("start sends the body as it is", async () => {
-    const { client, server, effect } = await startRig();
+    const { client, server, effect } = await startAgentClient();
     server.script(json({ conversationId: "c-9", extra: true }, 201));
     const { email, firstName, lastName } = person;
     const request = {
@@ -174,14 +180,14 @@ describe("opening a conversation", () => {
   });
 
   test("start without a conversationId in the answer is unknown", async () => {
-    const { client, server, effect } = await startRig();
+    const { client, server, effect } = await startAgentClient();
     server.script(json({ id: "c-9" }, 201));
     const request = { ...person, channel: "email", emailSubject: "S", emailIntroduction: "I" } as const;
     expect(await client.start(request, effect())).toMatchObject({ kind: "unknown" });
   });
 
   test("create makes the user and the conversation, and crosses for the conversation only", async () => {
-    const { client, server, effect } = await startRig();
+    const { client, server, effect } = await startAgentClient();
     server.script(json(userRecord, 201), json(conversationRecord({ id: "c-7" }), 201));
     const call = effect();
     const request = { ...person, title: "t".repeat(300), conversationContext: "about" };
@@ -194,7 +200,7 @@ describe("opening a conversation", () => {
   });
 
   test("create finds the user who exists, by whatever identifies them", async () => {
-    const { client, server, effect } = await startRig();
+    const { client, server, effect } = await startAgentClient();
     const found = json({ user: userRecord, conversationIds: [] });
     server.script(status(400), entityNotFound, found, json(conversationRecord(), 201));
     expect(await client.create(person, effect())).toMatchObject({ kind: "ok" });
@@ -206,7 +212,7 @@ describe("opening a conversation", () => {
   });
 
   test("create is refused when the user is neither acceptable nor found", async () => {
-    const { client, server, effect } = await startRig();
+    const { client, server, effect } = await startAgentClient();
     server.script(status(422), entityNotFound);
     const call = effect();
     expect(await client.create(person, call)).toMatchObject({ kind: "refused", status: 422 });
@@ -214,7 +220,7 @@ describe("opening a conversation", () => {
   });
 
   test("create is deferred while the user is in doubt, unknown once the conversation is", async () => {
-    const { client, server, effect } = await startRig();
+    const { client, server, effect } = await startAgentClient();
     server.script(status(500));
     expect(await client.create(person, effect())).toMatchObject({ kind: "deferred" });
     server.script(json(userRecord, 201), status(500));
@@ -222,7 +228,7 @@ describe("opening a conversation", () => {
   });
 
   test("findConversations gives none for an unknown person", async () => {
-    const { client, server, signal } = await startRig();
+    const { client, server, signal } = await startAgentClient();
     server.script(json({ user: userRecord, conversationIds: ["c-1", "c-2"] }), entityNotFound);
     expect(await client.findConversations("jo", signal)).toEqual({ kind: "ok", value: ["c-1", "c-2"] });
     expect(await client.findConversations("jo", signal)).toEqual({ kind: "ok", value: [] });
@@ -231,7 +237,7 @@ describe("opening a conversation", () => {
 
 describe("asking", () => {
   test("sends text and context below the base address's path", async () => {
-    const { server } = await startRig();
+    const { server } = await startAgentClient();
     const { client, effect } = startClient(`${server.url}/eu/`);
     server.script(json(messageRecord("a-1", "assistant", "Yes.", { conversationMessageId: "q-1" }), 201));
     const result = await client.ask("c/1", { text: "Is it?", context: "mail" }, effect());
@@ -241,7 +247,7 @@ describe("asking", () => {
   });
 
   test("the person's own record back means that nobody answered now", async () => {
-    const { client, server, effect } = await startRig();
+    const { client, server, effect } = await startAgentClient();
     server.script(json(messageRecord("q-1", "conversation_user", "Is it?"), 201));
     expect(await client.ask("c-1", { text: "Is it?" }, effect())).toEqual({
       kind: "ok",
@@ -250,7 +256,7 @@ describe("asking", () => {
   });
 
   test("an empty reply, or one that names only itself, is still read", async () => {
-    const { client, server, effect } = await startRig();
+    const { client, server, effect } = await startAgentClient();
     server.script(json(messageRecord("a-1", "some_other_agent", " \n"), 201));
     expect(await client.ask("c-1", { text: "Is it?" }, effect())).toEqual({
       kind: "ok",
@@ -267,7 +273,7 @@ test.each([
   [undefined, "ai"],
   [3, "ai"],
 ])("mode %s reads as %s", async (given, expected) => {
-  const { client, server, signal } = await startRig();
+  const { client, server, signal } = await startAgentClient();
   server.script(json(conversationRecord({ mode: given })));
   expect(await client.mode("c-1", signal)).toEqual({ kind: "ok", value: expected });
 });

@@ -2,7 +2,7 @@
 
 import { type AddressInfo, createServer } from "node:net";
 import { describe, expect, test } from "vitest";
-import { startClient, startRig } from "../support/client/agent-client.ts";
+import { messageRecord, startAgentClient, startClient } from "../support/client/client.ts";
 import {
   entityNotFound,
   type Fault,
@@ -13,7 +13,6 @@ import {
   text,
   truncated,
 } from "../support/client/fault-server.ts";
-import { messageRecord } from "../support/client/records.ts";
 import { freePort } from "../support/machine/ports.ts";
 
 const answer = messageRecord("a-1", "assistant", "It ships today.", { conversationMessageId: "q-1" });
@@ -60,7 +59,7 @@ const faults: readonly (readonly [string, Fault, object])[] = [
 ];
 
 test.each(faults)("%s", async (_name, fault, expected) => {
-  const { client, server, effect } = await startRig();
+  const { client, server, effect } = await startAgentClient();
   server.script(fault);
   const call = effect();
   expect(await client.ask("c-1", { text: "Where is my order?" }, call)).toMatchObject(expected);
@@ -81,7 +80,7 @@ describe("429", () => {
     ["negative", "-5", undefined, undefined],
     ["words", "soon", undefined, undefined],
   ])("Retry-After: %s", async (_name, header, least, most) => {
-    const { client, server, effect } = await startRig();
+    const { client, server, effect } = await startAgentClient();
     server.script(status(429, header === undefined ? {} : { "retry-after": header }));
     const result = await client.ask("c-1", { text: "hi" }, effect());
     expect(result).toMatchObject({ kind: "deferred", limited: true });
@@ -94,7 +93,7 @@ describe("429", () => {
 
 describe("no answer", () => {
   test("a hang is unknown after the time-out", async () => {
-    const { client, server, effect } = await startRig(2000);
+    const { client, server, effect } = await startAgentClient(2000);
     server.script(hang);
     const call = effect();
     expect(await client.ask("c-1", { text: "hi" }, call)).toEqual({
@@ -105,21 +104,21 @@ describe("no answer", () => {
   });
 
   test("an abort after the crossing is unknown", async () => {
-    const { client, server, effect } = await startRig();
+    const { client, server, effect } = await startAgentClient();
     const stop = new AbortController();
     server.script(() => stop.abort());
     expect(await client.ask("c-1", { text: "hi" }, effect(stop.signal))).toMatchObject({ kind: "unknown" });
   });
 
   test("an abort before the crossing is deferred and sends nothing", async () => {
-    const { client, server, effect } = await startRig();
+    const { client, server, effect } = await startAgentClient();
     const call = effect(AbortSignal.abort());
     expect(await client.ask("c-1", { text: "hi" }, call)).toMatchObject({ kind: "deferred" });
     expect([call.crossings(), server.received.length]).toEqual([0, 0]);
   });
 
   test("a crossing that throws keeps the request from leaving", async () => {
-    const { client, server, signal, effect } = await startRig();
+    const { client, server, signal, effect } = await startAgentClient();
     const refuse = {
       signal,
       crossing: () => {
@@ -147,7 +146,7 @@ describe("no answer", () => {
   });
 
   test("a server that does not speak TLS is deferred before any crossing", async () => {
-    const { server } = await startRig();
+    const { server } = await startAgentClient();
     const { client, effect } = startClient(server.url.replace("http:", "https:"));
     const call = effect();
     expect(await client.ask("c-1", { text: "hi" }, call)).toMatchObject({ kind: "deferred" });

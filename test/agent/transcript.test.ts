@@ -2,9 +2,8 @@
 
 import { describe, expect, test } from "vitest";
 import type { ReadCall } from "../../src/agent/calls.ts";
-import { startRig } from "../support/client/agent-client.ts";
+import { messageRecord, startAgentClient } from "../support/client/client.ts";
 import { type Fault, json, status } from "../support/client/fault-server.ts";
-import { messageRecord } from "../support/client/records.ts";
 
 type Said = ReturnType<typeof messageRecord>;
 
@@ -38,7 +37,7 @@ const paging =
   };
 
 async function reading(fault: Fault, more: ReadCall["more"] = async () => true) {
-  const { client, server, signal } = await startRig();
+  const { client, server, signal } = await startAgentClient();
   server.script(fault);
   const call = { signal, more };
   return {

@@ -14,7 +14,7 @@ import type { Database } from "../../src/store/driver.ts";
 import { endLeases } from "../../src/store/leases.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { type CallHouse, callHouse, callOf } from "../support/pipeline/calls.ts";
+import { type CallHouse, callHouse, callOf } from "../support/pipeline/conversations.ts";
 import { mail } from "../support/pipeline/pipeline.ts";
 import { type ScriptedPlatform, startPlatform } from "../support/pipeline/scripted-platform.ts";
 import { conversation, draft, turn } from "../support/store/databases.ts";

@@ -2,8 +2,8 @@
 
 import { expect, test } from "vitest";
 import { CallFailure, items, pages } from "../../src/client/index.ts";
+import { startPacedClient } from "../support/client/client.ts";
 import { type Fault, json, status } from "../support/client/fault-server.ts";
-import { startRig } from "../support/client/paced-client.ts";
 
 const user = (id: string) => ({ id, firstName: "Jo", lastName: "Doe", isAnonymized: false });
 const page = (currentPage: number, totalPages: number, ids: readonly string[], over: object = {}): Fault =>
@@ -25,7 +25,7 @@ async function gather<T>(all: AsyncIterable<T>): Promise<T[]> {
 }
 
 test("page after page, item after item", async () => {
-  const { client, server } = await startRig();
+  const { client, server } = await startPacedClient();
   server.script(page(1, 3, ["a", "b"]), page(2, 3, ["c", "d"]), page(3, 3, ["e"]));
   const found = [];
   for await (const { id } of items((at) =>
@@ -39,7 +39,7 @@ test("page after page, item after item", async () => {
 });
 
 test("a page that fails ends it: as a result, or as an error that carries it", async () => {
-  const { client, server } = await startRig({ tries: 1 });
+  const { client, server } = await startPacedClient({ tries: 1 });
   const script = () => server.script(page(1, 3, ["a", "b"]), status(403), page(3, 3, ["e"]));
   script();
   const kinds = [];
@@ -52,14 +52,14 @@ test("a page that fails ends it: as a result, or as an error that carries it", a
 });
 
 test("whoever has seen enough asks no more", async () => {
-  const { client, server } = await startRig();
+  const { client, server } = await startPacedClient();
   server.script(page(1, 9, ["a", "b"]));
   for await (const { id } of items((at) => client.agents.users(at))) if (id === "b") break;
   expect(server.received).toHaveLength(1);
 });
 
 test("a platform that always says there is more is believed until it has nothing", async () => {
-  const { client, server } = await startRig();
+  const { client, server } = await startPacedClient();
   const more = { hasNextPage: true };
   server.script(page(1, 1, ["a"], more), page(2, 1, [], more));
   expect(await gather(items((at) => client.agents.users(at)))).toHaveLength(1);
@@ -67,7 +67,7 @@ test("a platform that always says there is more is believed until it has nothing
 });
 
 test("a bare array is the only page; numbers that are missing or wrong are made up for", async () => {
-  const { client, server, dropped } = await startRig();
+  const { client, server, dropped } = await startPacedClient();
   const file = (id: string) => ({ id, fileName: "a", url: "u", createdAt: "2026-11-20T10:00:00.000Z" });
   server.script(
     json([file("f-1"), file("f-2")]),
@@ -85,7 +85,7 @@ test("a bare array is the only page; numbers that are missing or wrong are made 
 });
 
 test("an item that cannot be read is named by its path", async () => {
-  const { client, server } = await startRig({ tries: 1 });
+  const { client, server } = await startPacedClient({ tries: 1 });
   server.script(json({ data: [user("a"), { ...user("b"), id: 7 }] }));
   expect(await client.agents.users()).toMatchObject({
     kind: "unknown",

@@ -3,9 +3,8 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { createClient, createRate } from "../../src/client/index.ts";
+import { conversationRecord, startPacedClient } from "../support/client/client.ts";
 import { json, status } from "../support/client/fault-server.ts";
-import { startRig } from "../support/client/paced-client.ts";
-import { conversationRecord } from "../support/client/records.ts";
 
 /** A clock that stands still until somebody sleeps, and then is late by as much as told. */
 function virtualClock(lateness: () => number = () => 0) {
@@ -72,7 +71,7 @@ test("keeps the order, and forgets who leaves", async () => {
 test("is shared by clients; one's 429 makes all of them wait", async () => {
   const { clock } = virtualClock();
   const rate = createRate({ clock });
-  const { server, client } = await startRig({ rate, clock, tries: 1 });
+  const { server, client } = await startPacedClient({ rate, clock, tries: 1 });
   server.script(status(429, { "retry-after": "30" }), json(conversationRecord()));
   const other = createClient({ url: server.url, agentKey: "other", timeoutMs: 60_000, rate, clock });
   expect(await client.conversations.get("c-1")).toMatchObject({ kind: "deferred", limited: true });
@@ -84,7 +83,7 @@ test("is shared by clients; one's 429 makes all of them wait", async () => {
 
 test("a call that is stopped while it waits has sent nothing", async () => {
   const rate = createRate({ requests: 2, perSeconds: 3600, burst: 1 });
-  const { server, client } = await startRig({ rate, tries: 1 });
+  const { server, client } = await startPacedClient({ rate, tries: 1 });
   server.script(json(conversationRecord()));
   await client.conversations.get("c-1");
   const stop = new AbortController();

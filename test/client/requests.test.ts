@@ -3,9 +3,8 @@
 import { describe, expect, test } from "vitest";
 import { type Client, createClient } from "../../src/client/index.ts";
 import { type Operation, operations } from "../../src/wire/operations/index.ts";
+import { conversationRecord, messageRecord, startPacedClient } from "../support/client/client.ts";
 import { json, status, text } from "../support/client/fault-server.ts";
-import { startRig } from "../support/client/paced-client.ts";
-import { conversationRecord, messageRecord } from "../support/client/records.ts";
 
 const person = { firstName: "Jo", lastName: "Doe" };
 const opening = { ...person, channel: "sms", phoneNumber: "+15550101", smsIntroduction: "Hi" } as const;
@@ -64,7 +63,7 @@ const calls: { readonly [id in keyof typeof operations]: (client: Client) => Pro
 };
 
 test.each(Object.entries<Operation>(operations))("%s is asked as the table says", async (id, operation) => {
-  const { client, server } = await startRig({ tries: 1 });
+  const { client, server } = await startPacedClient({ tries: 1 });
   server.script(status(400));
   const call = calls[id as keyof typeof operations];
   expect(await call(client)).toMatchObject({ kind: "refused", status: 400 });
@@ -94,7 +93,7 @@ describe("an id", () => {
   test.each(["a/b", "a?b=c", "a#b", "a%2Fb", "ä b", "..%2f", "\r\nx: y"])(
     "%j stays one segment",
     async (id) => {
-      const { client, server } = await startRig();
+      const { client, server } = await startPacedClient();
       server.script(json(conversationRecord()));
       expect(await client.conversations.get(id)).toMatchObject({ kind: "ok" });
       const path = server.received[0]?.path ?? "";
@@ -105,14 +104,14 @@ describe("an id", () => {
   );
 
   test.each(["", ".", ".."])("%j is refused unsent", async (id) => {
-    const { client, server } = await startRig();
+    const { client, server } = await startPacedClient();
     expect(await client.conversations.get(id)).toMatchObject({ kind: "refused", status: 400 });
     expect(server.received).toEqual([]);
   });
 });
 
 test("query parameters are escaped, and left out when they are undefined", async () => {
-  const { client, server } = await startRig();
+  const { client, server } = await startPacedClient();
   server.script(status(400));
   await client.conversations.list({
     page: 2,
@@ -126,7 +125,7 @@ test("query parameters are escaped, and left out when they are undefined", async
 });
 
 test("half a character is replaced, wherever it stands: nothing throws", async () => {
-  const { server, client } = await startRig();
+  const { server, client } = await startPacedClient();
   server.script(status(400));
   const half = "\ud83d";
   const results = [
@@ -145,7 +144,7 @@ test("half a character is replaced, wherever it stands: nothing throws", async (
 
 describe("where the platform is:", () => {
   test("a region's address, with its path", async () => {
-    const { server } = await startRig();
+    const { server } = await startPacedClient();
     server.script(json(conversationRecord()));
     const options = { agentKey: "k", timeoutMs: 60_000 };
     const client = createClient({
@@ -163,7 +162,7 @@ describe("where the platform is:", () => {
   });
 
   test("without the key that an operation needs nothing is sent", async () => {
-    const { server } = await startRig();
+    const { server } = await startPacedClient();
     const client = createClient({ url: server.url, agentKey: "k", timeoutMs: 60_000 });
     expect(await client.agents.usersOf("a-1")).toEqual({
       kind: "unauthorized",
@@ -183,7 +182,7 @@ describe("documents", () => {
   };
 
   test("go as a form with one file", async () => {
-    const { client, server } = await startRig();
+    const { client, server } = await startPacedClient();
     server.script(json(file));
     const bytes = new TextEncoder().encode("seven kilograms");
     const fileName = 'a "b"\r\nx.txt';
@@ -207,7 +206,7 @@ describe("documents", () => {
   });
 
   test("come as they are, and not cut", async () => {
-    const { client, server } = await startRig({ tries: 1 });
+    const { client, server } = await startPacedClient({ tries: 1 });
     server.script(text("{ not json", "text/plain"));
     const got = await client.files.content("f-1");
     expect(got.kind === "ok" && Buffer.from(got.value).toString()).toBe("{ not json");
@@ -219,14 +218,14 @@ describe("documents", () => {
   });
 
   test("an empty answer is one", async () => {
-    const { client, server } = await startRig();
+    const { client, server } = await startPacedClient();
     server.script(text("", "text/plain", 200));
     expect(await client.files.addToAssistant("f-1")).toEqual({ kind: "ok", value: undefined });
   });
 });
 
 test("records are read leniently, and what was dropped is told once", async () => {
-  const { client, server, dropped } = await startRig();
+  const { client, server, dropped } = await startPacedClient();
   server.script(json(messageRecord("a", "assistant", "Yes", { subagentId: 7, source: 8, more: true }), 201));
   const [first] = [await client.conversations.send("c", said), await client.conversations.send("c", said)];
   expect(first).toMatchObject({ kind: "ok", value: { id: "a", message: "Yes", more: true } });
@@ -240,7 +239,7 @@ test("records are read leniently, and what was dropped is told once", async () =
 });
 
 test("a refusal names the fields that were why, when the platform does", async () => {
-  const { client, server } = await startRig();
+  const { client, server } = await startPacedClient();
   const details = [{ path: "email", message: "is none" }];
   server.script(json({ name: "BAD_REQUEST", message: "INVALID_REQUEST", details }, 400), status(400));
   const refused = { kind: "refused", status: 400 };

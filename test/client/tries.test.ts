@@ -4,9 +4,8 @@ import { createServer } from "node:net";
 import { describe, expect, test } from "vitest";
 import { createClient } from "../../src/client/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
+import { conversationRecord, messageRecord, startPacedClient } from "../support/client/client.ts";
 import { type Fault, json, reset, status, text } from "../support/client/fault-server.ts";
-import { startRig } from "../support/client/paced-client.ts";
-import { conversationRecord, messageRecord } from "../support/client/records.ts";
 import { freePort } from "../support/machine/ports.ts";
 
 const read = json(conversationRecord());
@@ -21,7 +20,7 @@ describe("a read is repeated after", () => {
     ["a proxy's 404", proxy404],
     ["half an answer", text('{"id":', "application/json")],
   ])("%s", async (_name, fault) => {
-    const { client, server, pauses } = await startRig();
+    const { client, server, pauses } = await startPacedClient();
     server.script(fault, fault, read);
     expect(await client.conversations.get("c-1")).toMatchObject({ kind: "ok" });
     expect(server.received).toHaveLength(3);
@@ -31,7 +30,7 @@ describe("a read is repeated after", () => {
   });
 
   test("but not for ever", async () => {
-    const { client, server } = await startRig({ tries: 2 });
+    const { client, server } = await startPacedClient({ tries: 2 });
     server.script(status(500));
     expect(await client.conversations.get("c-1")).toMatchObject({ kind: "unknown" });
     expect(server.received).toHaveLength(2);
@@ -47,7 +46,7 @@ describe("what has an effect is sent once when it may have been done, or was not
     ["400", status(400), "refused"],
     ["403", status(403), "unauthorized"],
   ])("%s", async (_name, fault, kind) => {
-    const { client, server, pauses } = await startRig();
+    const { client, server, pauses } = await startPacedClient();
     server.script(fault, reply);
     expect(await client.conversations.send("c-1", { message: "hi" })).toMatchObject({ kind });
     expect(server.received).toHaveLength(1);
@@ -57,7 +56,7 @@ describe("what has an effect is sent once when it may have been done, or was not
 
 describe("429", () => {
   test("repeats a message, when the platform says", async () => {
-    const { client, server, pauses } = await startRig();
+    const { client, server, pauses } = await startPacedClient();
     server.script(status(429, { "retry-after": "7" }), reply);
     expect(await client.conversations.send("c-1", { message: "hi" })).toMatchObject({ kind: "ok" });
     expect(server.received).toHaveLength(2);
@@ -65,7 +64,7 @@ describe("429", () => {
   });
 
   test("is handed on when it says to come back much later", async () => {
-    const { client, server, pauses } = await startRig();
+    const { client, server, pauses } = await startPacedClient();
     server.script(status(429, { "retry-after": "300" }), reply);
     const result = await client.conversations.send("c-1", { message: "hi" });
     expect(result).toMatchObject({ kind: "deferred", limited: true, retryAfterMs: 300_000 });
@@ -73,7 +72,7 @@ describe("429", () => {
   });
 
   test("is not repeated where the caller writes crossings down", async () => {
-    const { client, server } = await startRig();
+    const { client, server } = await startPacedClient();
     server.script(status(429), reply);
     let crossings = 0;
     const result = await client.conversations.send(
@@ -88,7 +87,7 @@ describe("429", () => {
 
 test("a message that found no connection is sent when there is one", async () => {
   const port = await freePort();
-  const { server } = await startRig();
+  const { server } = await startPacedClient();
   server.script(reply);
   const front = createServer((socket) => {
     const { port: to } = new URL(server.url);
@@ -112,7 +111,7 @@ test("a message that found no connection is sent when there is one", async () =>
 });
 
 test("a signal that aborts in a pause ends it with what was last known", async () => {
-  const { server } = await startRig();
+  const { server } = await startPacedClient();
   server.script(status(503));
   const stop = new AbortController();
   const clock = { ...systemClock, sleep: async () => stop.abort() };
@@ -124,7 +123,7 @@ test("a signal that aborts in a pause ends it with what was last known", async (
 });
 
 test("one call may have a deadline of its own", async () => {
-  const { client, server } = await startRig({ tries: 1 });
+  const { client, server } = await startPacedClient({ tries: 1 });
   server.script(() => {});
   expect(await client.conversations.get("c-1", { timeoutMs: 2000 })).toEqual({
     kind: "unknown",

@@ -5,6 +5,7 @@ import { WebhookRegistrations } from "../../src/escalation/platform-webhook/regi
 import { beginRegistration, signingSecretsOf } from "../../src/escalation/platform-webhook/rows.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
+import { agentRecord } from "../support/client/client.ts";
 import {
   entityNotFound,
   type Fault,
@@ -13,7 +14,6 @@ import {
   startFaultServer,
   status,
 } from "../support/client/fault-server.ts";
-import { agentRecord } from "../support/client/records.ts";
 import { eventually } from "../support/clock.ts";
 import { key, policyOf } from "../support/escalation/endpoints.ts";
 import { testClock } from "../support/pipeline/pipeline.ts";

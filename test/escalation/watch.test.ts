@@ -7,7 +7,7 @@ import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { holdOpenWork } from "../../src/store/restored.ts";
 import { schedulePoll } from "../../src/store/tables/polls.ts";
-import { messageRecord } from "../support/client/records.ts";
+import { messageRecord } from "../support/client/client.ts";
 import { escalationsIn, policyOf, raising } from "../support/escalation/policy.ts";
 import { openHouse } from "../support/pipeline/pipeline.ts";
 import { type Asked, refusing } from "../support/pipeline/scripted-platform.ts";

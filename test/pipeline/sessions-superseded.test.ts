@@ -3,7 +3,7 @@
 
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { expect, it, onTestFinished } from "vitest";
-import { callHouse, callOf, restart } from "../support/pipeline/calls.ts";
+import { callHouse, callOf, restart } from "../support/pipeline/conversations.ts";
 import { type Asked, cutting } from "../support/pipeline/scripted-platform.ts";
 
 const minute = 60_000;

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { writeOpening } from "../../src/domain/turn.ts";
 import { accept } from "../../src/pipeline/accept/stage.ts";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";
-import { callHouse, callOf } from "../support/pipeline/calls.ts";
+import { callHouse, callOf } from "../support/pipeline/conversations.ts";
 import { testClock } from "../support/pipeline/pipeline.ts";
 import { refusing } from "../support/pipeline/scripted-platform.ts";
 import { concludeDraft } from "../support/store/databases.ts";

@@ -1,7 +1,7 @@
 // The daemon's own client against the embedded platform: the two ends of one interface.
 
 import { describe, expect, test } from "vitest";
-import { startClient } from "../support/client/agent-client.ts";
+import { startClient } from "../support/client/client.ts";
 import { keys, startRig } from "../support/platform/platform.ts";
 
 const noIds = new Set<string>();

@@ -4,9 +4,15 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { readStored, violations } from "../support/process/mail/invariants.ts";
-import { generator, letter } from "../support/process/mail/letters.ts";
 import { lastWords, live, settled, within } from "../support/process/mail/scenario.ts";
-import { openPlace, type Place, startWorld, type World } from "../support/process/mail/servers.ts";
+import {
+  generator,
+  letter,
+  openPlace,
+  type Place,
+  startWorld,
+  type World,
+} from "../support/process/mail/servers.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 const user = "burst";

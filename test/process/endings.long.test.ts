@@ -3,11 +3,10 @@
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { doubleDeaths } from "../support/process/mail/cases.ts";
 import { readStored, violations } from "../support/process/mail/invariants.ts";
-import { letter } from "../support/process/mail/letters.ts";
-import { live, settled, tell, until, within } from "../support/process/mail/scenario.ts";
+import { doubleDeaths, live, settled, tell, until, within } from "../support/process/mail/scenario.ts";
 import {
+  letter,
   openPlace,
   type Place,
   type PlaceOptions,

@@ -2,9 +2,8 @@
 
 import { afterAll, beforeAll, describe } from "vitest";
 import { catchesAll } from "../support/process/catching.ts";
-import { escalationCaseNamed } from "../support/process/escalation/cases.ts";
 import { escalationDefects } from "../support/process/escalation/defects.ts";
-import { tellEscalation } from "../support/process/escalation/scenario.ts";
+import { escalationCaseNamed, tellEscalation } from "../support/process/escalation/scenario.ts";
 import {
   type EscalationWorld,
   openPlace,

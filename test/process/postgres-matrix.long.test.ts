@@ -3,8 +3,7 @@
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { cases as allCases } from "../support/process/mail/cases.ts";
-import { tell } from "../support/process/mail/scenario.ts";
+import { cases as allCases, tell } from "../support/process/mail/scenario.ts";
 import { openPlace, startWorld, type World } from "../support/process/mail/servers.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 

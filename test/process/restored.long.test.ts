@@ -8,12 +8,13 @@ import { exitCodes } from "../../src/commands/io.ts";
 import { bridgehead } from "../support/machine/command.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { adminOf, type Daemon, startDaemon } from "../support/process/daemon.ts";
-import { letter, tagIn } from "../support/process/mail/letters.ts";
 import {
+  letter,
   openPlace,
   type Place,
   type PlaceOptions,
   startWorld,
+  tagIn,
   type World,
 } from "../support/process/mail/servers.ts";
 

@@ -2,9 +2,8 @@
 
 import { afterAll, beforeAll, describe } from "vitest";
 import { catchesAll } from "../support/process/catching.ts";
-import { textCaseNamed } from "../support/process/sms/cases.ts";
 import { textDefects } from "../support/process/sms/defects.ts";
-import { tellTexts } from "../support/process/sms/scenario.ts";
+import { tellTexts, textCaseNamed } from "../support/process/sms/scenario.ts";
 import { type LinesWorld, openPlace, startLinesWorld } from "../support/process/sms/servers.ts";
 
 describe("planted defects of texts", () => {

@@ -12,8 +12,7 @@ import {
 import type { Database } from "../../src/store/driver.ts";
 import { LeaseLost } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import { fresh, storeEvent } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
+import { fresh, onEachDatabase, storeEvent } from "../support/store/databases.ts";
 
 const elsewhere = (name: string) => ({
   name,

@@ -16,11 +16,11 @@ import {
   fresh,
   leaseLanes,
   type NewPlace,
+  onEachDatabase,
   put,
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
 
 const minute = 60_000;
 

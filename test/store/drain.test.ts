@@ -5,8 +5,13 @@ import type { Database } from "../../src/store/driver.ts";
 import { type Lease, LeaseLost, releaseLane } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { endAttempt, recordAsking, type TurnRow } from "../../src/store/tables/turns.ts";
-import { concludeTurn, conversation, headTurn, leaseLanes } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
+import {
+  concludeTurn,
+  conversation,
+  headTurn,
+  leaseLanes,
+  onEachDatabase,
+} from "../support/store/databases.ts";
 
 const [jobs, lanes, workers] = [10_000, 500, 4];
 const room = 50;

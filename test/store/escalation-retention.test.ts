@@ -19,10 +19,10 @@ import {
   draft,
   fresh,
   type NewPlace,
+  onEachDatabase,
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
 import { addTrigger, contact, notice, opens } from "../support/store/rows.ts";
 
 const day = 86_400_000;

@@ -39,8 +39,14 @@ import {
   targetsOf,
 } from "../../src/store/tables/responders.ts";
 import { clock, listen } from "../support/pipeline/stage.ts";
-import { conversation, draft, fresh, migrated, type NewPlace } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
+import {
+  conversation,
+  draft,
+  fresh,
+  migrated,
+  type NewPlace,
+  onEachDatabase,
+} from "../support/store/databases.ts";
 import { addTrigger, contact, notice, opens } from "../support/store/rows.ts";
 
 const minute = 60_000;

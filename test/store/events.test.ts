@@ -31,11 +31,11 @@ import {
   event,
   fresh,
   insertEvent,
+  onEachDatabase,
   participantsOf,
   stateOf,
   storeEvent,
 } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
 
 const bytes = (text: string) => ({ id: `sha-${text}`, bytes: Buffer.from(text) });
 

@@ -8,8 +8,15 @@ import { channelsWithDueLanes } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { countHeld, holdOpenWork, releaseHeld } from "../../src/store/restored.ts";
 import { readSecret, writeSecret } from "../../src/store/secrets.ts";
-import { conversation, draft, fresh, sqlitePlace, storeEvent, turn } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
+import {
+  conversation,
+  draft,
+  fresh,
+  onEachDatabase,
+  sqlitePlace,
+  storeEvent,
+  turn,
+} from "../support/store/databases.ts";
 
 const states = async (q: Query, table: "events" | "turns" | "replies" | "drafts"): Promise<string[]> =>
   (await q.all<{ state: string }>(`SELECT state FROM ${table} ORDER BY id`)).map(({ state }) => state);

@@ -31,9 +31,9 @@ import {
   headTurn,
   leaseLanes,
   type NewPlace,
+  onEachDatabase,
   turn,
 } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
 
 const minute = 60_000;
 const lease = (db: Database, node = "n", ms = minute, limit = 10): Promise<Lease[]> =>

@@ -25,12 +25,12 @@ import {
   insertEvent,
   leaseLanes,
   type NewPlace,
+  onEachDatabase,
   put,
   stateOf,
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
 
 const day = 86_400_000;
 const blob = (id: string) => ({ id, bytes: Buffer.from(id) });

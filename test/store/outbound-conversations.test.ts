@@ -36,10 +36,10 @@ import {
   headTurn,
   insertEvent,
   leaseLanes,
+  onEachDatabase,
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
 
 const person = "a@example.org";
 const lease = (q: Query, direction: "in" | "out") => leaseLanes(q, direction, "c", "n", 60_000, 9);

@@ -30,9 +30,9 @@ import {
   draft,
   fresh,
   leaseLanes,
+  onEachDatabase,
   turn,
 } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
 
 const hour = 3_600_000;
 const must = async (db: Database, id: string) => {

@@ -26,10 +26,10 @@ import {
   fresh,
   leaseLanes,
   type NewPlace,
+  onEachDatabase,
   stateOf,
   turn,
 } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
 import { opens } from "../support/store/rows.ts";
 
 const minute = 60_000;

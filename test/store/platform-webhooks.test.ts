@@ -17,8 +17,7 @@ import {
 } from "../../src/escalation/platform-webhook/rows.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { addTargets } from "../../src/store/tables/responders.ts";
-import { conversation, draft, fresh } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
+import { conversation, draft, fresh, onEachDatabase } from "../support/store/databases.ts";
 import { addNotification, insertEscalation } from "../support/store/rows.ts";
 
 const told = { agent: "agent", id: "msg_1", kind: "escalation", body: "{}" } as const;

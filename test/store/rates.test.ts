@@ -8,8 +8,7 @@ import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { penalise, type Rate, rateOf, takeRate } from "../../src/store/rates.ts";
 import { listen } from "../support/pipeline/stage.ts";
-import { fresh } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
+import { fresh, onEachDatabase } from "../support/store/databases.ts";
 
 /** The same rate under a clock of our own: now_ms() in the SQL becomes a number. */
 function at(q: Query, now: () => number): Query {

@@ -10,11 +10,11 @@ import {
   draft,
   fresh,
   type NewPlace,
+  onEachDatabase,
   put,
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
 
 const operator = { actor: "op", reason: "tidying up" };
 

@@ -13,10 +13,10 @@ import {
   draft,
   fresh,
   type NewPlace,
+  onEachDatabase,
   stateOf,
   storeEvent,
 } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
 
 const day = 86_400_000;
 const blob = (id: string) => ({ id, bytes: Buffer.from(`bytes of ${id}`) });

@@ -10,8 +10,7 @@ import type { Query } from "../../src/store/driver.ts";
 import { citeAll } from "../../src/store/tables/conversations.ts";
 import { capUse } from "../../src/store/tables/turns.ts";
 import { eventRow, lineOf } from "../support/pipeline/stage.ts";
-import { addParticipant, conversation, fresh, turn } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
+import { addParticipant, conversation, fresh, onEachDatabase, turn } from "../support/store/databases.ts";
 
 const minute = 60_000;
 

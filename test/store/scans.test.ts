@@ -46,10 +46,10 @@ import {
   draft,
   fresh,
   type NewPlace,
+  onEachDatabase,
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
 import { addTrigger, contact, notice, opens } from "../support/store/rows.ts";
 
 const rows = 2000;

@@ -5,7 +5,7 @@ import { machines } from "../../src/domain/states.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate, migrations, NewerSchema, schemaVersion } from "../../src/store/migrate.ts";
 import { insertConversation } from "../../src/store/tables/conversations.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
+import { onEachDatabase } from "../support/store/databases.ts";
 import { insertEscalation } from "../support/store/rows.ts";
 
 /** The schema as the database itself tells it. */

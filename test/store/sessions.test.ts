@@ -31,10 +31,10 @@ import {
   fresh,
   leaseLanes,
   type NewPlace,
+  onEachDatabase,
   stateOf,
   turn,
 } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
 
 const minute = 60_000;
 const day = 1440 * minute;

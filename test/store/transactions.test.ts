@@ -4,8 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { Query } from "../../src/store/driver.ts";
 import { readSettings, writeSettings } from "../../src/store/tables/agents.ts";
 import { readCursor } from "../../src/store/tables/events.ts";
-import { fresh } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
+import { fresh, onEachDatabase } from "../support/store/databases.ts";
 
 const names = async (q: Query) =>
   (await q.all<{ id: string }>("SELECT id FROM agents ORDER BY id")).map((row) => row.id);

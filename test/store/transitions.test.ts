@@ -14,11 +14,11 @@ import {
   event,
   fresh,
   type NewPlace,
+  onEachDatabase,
   put,
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
 import { insertEscalation } from "../support/store/rows.ts";
 
 const tables = Object.keys(machines) as Table[];

@@ -11,8 +11,15 @@ import {
   listReplies,
   listWaiting,
 } from "../../src/store/operators/worklists.ts";
-import { conversation, draft, fresh, put, storeEvent, turn } from "../support/store/databases.ts";
-import { onEachDatabase } from "../support/store/each-database.ts";
+import {
+  conversation,
+  draft,
+  fresh,
+  onEachDatabase,
+  put,
+  storeEvent,
+  turn,
+} from "../support/store/databases.ts";
 
 const hour = 3_600_000;
 const byName = (a: readonly unknown[], b: readonly unknown[]): number =>

@@ -4,7 +4,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 import { notFound } from "../../../src/wire/record.ts";
-import { agentRecord, conversationRecord, emailSkill, messageRecord } from "../client/records.ts";
+import { agentRecord, conversationRecord, emailSkill, messageRecord } from "../client/client.ts";
 
 type Operation = "start" | "ask" | "look" | "search" | "mode" | "describe";
 

@@ -3,7 +3,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { onTestFailed, onTestFinished } from "vitest";
+import { describe, onTestFailed, onTestFinished } from "vitest";
 import { insertEvents, type NewEvent } from "../../../src/pipeline/accept/rows.ts";
 import type { Database, Query } from "../../../src/store/driver.ts";
 import { type ClosedLanes, type Direction, type Lease, leaseHeads } from "../../../src/store/lanes.ts";
@@ -27,7 +27,8 @@ import {
   type TurnRow,
 } from "../../../src/store/tables/turns.ts";
 import type { Table } from "../../../src/store/transitions.ts";
-import type { Postgres, SharedPostgres } from "./postgres.ts";
+import { describeReal } from "../machine/debian.ts";
+import { needPostgres, type Postgres, type SharedPostgres, sharedPostgres } from "./postgres.ts";
 
 export interface Place {
   /** The file of an SQLite store. */
@@ -277,4 +278,14 @@ export async function participantsOf(q: Query, id: string): Promise<Set<string>>
     id,
   );
   return new Set(rows.map(({ address }) => address));
+}
+
+// The same tests on both databases.
+
+const missing = await needPostgres();
+
+/** Declares the tests twice. `place` gives the running test an empty store of its own. */
+export function onEachDatabase(declare: (place: NewPlace) => void): void {
+  describe("sqlite", () => declare(sqlitePlace));
+  describeReal("postgres", missing, () => declare(async () => postgresPlace(await sharedPostgres())));
 }

@@ -4,8 +4,7 @@
 import Database from "better-sqlite3";
 import { Client, types } from "pg";
 import type { ReceivedMail } from "../../email/smtp-server.ts";
-import { header, type Letter, tagIn } from "./letters.ts";
-import type { Place } from "./servers.ts";
+import { header, type Letter, type Place, tagIn } from "./servers.ts";
 
 export type Invariant =
   | "lost" // a letter without an answer

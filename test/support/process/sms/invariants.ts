@@ -3,7 +3,7 @@
 
 import Database from "better-sqlite3";
 import type { SmsMessage } from "../../../../src/sandbox/sms-records.ts";
-import { tagIn } from "../mail/letters.ts";
+import { tagIn } from "../mail/servers.ts";
 import type { LinesPlace } from "./servers.ts";
 
 export type TextInvariant =
