@@ -7,7 +7,7 @@ import { resolve } from "node:path";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
 import { isJournal } from "../ops/systemd.ts";
-import type { Administration, AgentFields } from "../platform/index.ts";
+import { type Administration, type AgentFields } from "../platform/index.ts";
 import { aborted, exitCodes, fail, type Io } from "./io.ts";
 import { type ListColumn, printList } from "./text.ts";
 
@@ -74,13 +74,13 @@ async function administer(options: AgentOptions, io: Io): Promise<number> {
   const { action, agent } = options;
   if (action === undefined || (agent === undefined && action !== "list"))
     fail("platform agent needs create, update or rotate-key and an agent, or list", exitCodes.usage);
-  const { openAdministration } = await import("../platform/index.ts");
+  const { Administration } = await import("../platform/index.ts");
   const fields = await readable(() => fieldsOf(options, io));
   const database = resolve(io.cwd, options.database);
   // Opening creates the file. Every action except `create` requires an existing one.
   if (action !== "create" && !existsSync(database))
     fail(`there is no platform's file ${database} (name it with --database)`);
-  const administration = openAdministration(database, clock);
+  const administration = new Administration(database, clock);
   try {
     if (agent === undefined || action === "list") printList(administration.list(), columns, options, io);
     else if (action === "update") tell(administration.update(agent, fields), options, io);

@@ -1,9 +1,8 @@
 // Public exports of the embedded platform.
 
 export {
-  type Administration,
+  Administration,
   type AgentFields,
-  openAdministration,
   readFields,
 } from "./agents/administration.ts";
 export type { AgentDefinition } from "./agents/definition.ts";

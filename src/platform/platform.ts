@@ -9,23 +9,31 @@ import { Hono } from "hono";
 import { internalError, modelUnavailable, notFound } from "../wire/record.ts";
 import { notDone } from "./agents/define.ts";
 import type { AgentDefinition } from "./agents/definition.ts";
-import { createRoster, type Roster } from "./agents/roster.ts";
+import { Roster } from "./agents/roster.ts";
 import { isModelFailure } from "./brain/model.ts";
 import { type Patience, standardPatience, watchIdle } from "./conversations/idle.ts";
-import { createTurns, type Turns } from "./conversations/turns.ts";
+import { Turns } from "./conversations/turns.ts";
 import { docsRoutes } from "./docs/page.ts";
-import { createLibrary, type Library } from "./files/library.ts";
+import { Library } from "./files/library.ts";
 import { DocumentReader, type ReadingLimits } from "./files/reading.ts";
 import { agentRoutes, escalationRoutes, organizationRoutes } from "./routes/agents.ts";
 import { conversationRoutes } from "./routes/conversations.ts";
-import { bounded, createLimiter, fail, gate, type RequestRate, type RouteEnv } from "./routes/exchange.ts";
+import {
+  bounded,
+  createLimiter,
+  fail,
+  gate,
+  type RequestRate,
+  RequestRefused,
+  type RouteEnv,
+} from "./routes/exchange.ts";
 import { fileRoutes } from "./routes/files.ts";
 import { messageFileRoutes, messageRoutes, signedRoutes } from "./routes/messages.ts";
 import { userRoutes } from "./routes/users.ts";
 import { webhookRoutes } from "./routes/webhooks.ts";
 import { createHttpServer, type ServerLimits } from "./server.ts";
 import { type Durability, openPlatformStore, type PlatformStore } from "./store/store.ts";
-import { startDelivering } from "./webhooks/deliveries.ts";
+import { Deliveries } from "./webhooks/deliveries.ts";
 
 /** Maximum body size in bytes. The longest documented field is a context of 256,000 characters. */
 const maxBodyBytes = 2 * 1024 * 1024;
@@ -77,21 +85,22 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
   const store = openPlatformStore(options.file, options.durability ?? "full");
   const stopping = new AbortController();
   try {
-    const roster = createRoster(store, options.agents, clock, log);
+    const roster = new Roster(store, options.agents, clock, log);
     for (const agent of roster.all()) {
       const skills = notDone(agent);
       if (skills.length > 0) log.info({ agent: agent.name, skills }, notDoneMessage);
     }
     const documents = new DocumentReader(stopping.signal, options.documents);
-    const turns = createTurns(store, roster, documents, clock, log, stopping.signal);
-    const library = createLibrary(store, clock, documents);
+    const turns = new Turns({ store, roster, documents, clock, log, signal: stopping.signal });
+    const library = new Library(store, clock, documents);
     const app = createApp(options, store, { roster, turns, library }, stopping.signal);
     const server = createHttpServer(app.fetch, clock, options.limits);
     await listen(server, options.listen);
     const { signal } = stopping;
     const allowPrivate = options.allowPrivateWebhooks ?? false;
-    const delivering = startDelivering(store, { clock, log, allowPrivate, signal });
-    store.commits.onCommit(() => delivering.wake());
+    const deliveries = new Deliveries(store, { clock, log, allowPrivate, signal });
+    const delivered = deliveries.run();
+    store.commits.onCommit(() => deliveries.wake());
     const patience = options.patience ?? standardPatience;
     const idle = watchIdle(store, roster, { clock, log, patience, signal });
     const resumed = Promise.all([turns.resume(), library.resume()]);
@@ -99,7 +108,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const { host } = options.listen;
     const close = async () => {
       stopping.abort();
-      await Promise.all([closeServer(server, clock), resumed, idle, delivering.ended]);
+      await Promise.all([closeServer(server, clock), resumed, idle, delivered]);
       await Promise.all([turns.settled(), library.settled()]);
       store.close();
     };
@@ -148,6 +157,7 @@ function createApp(
   app.route("/message-files", signedRoutes(store, clock));
   app.notFound((c) => fail(c, notFound));
   app.onError((error, c) => {
+    if (error instanceof RequestRefused) return fail(c, error.failure, error.headers);
     if (c.req.raw.signal.aborted || isGone(c.env.incoming))
       log.info({ error }, "embedded platform: the client closed the connection");
     else if (isModelFailure(error)) {

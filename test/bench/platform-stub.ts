@@ -6,9 +6,14 @@ export interface PlatformStub {
   serve(request: IncomingMessage, response: ServerResponse): void;
   /** Questions received so far. */
   asked(): number;
+  /** Answers every later question with this text; null: with the usual one. */
+  answerWith(text: string | null): void;
   /** Delays every later answer by `ms` milliseconds. */
   answerAfter(ms: number): void;
 }
+
+/** The answer with which the agent escalates. */
+export const escalatingAnswer = "A colleague will contact you shortly.";
 
 /** The first words of the answer to a caller. */
 export const firstWords = "Your order";
@@ -17,10 +22,24 @@ const skills = [
   { systemName: "EMAIL", status: "active", email: "support@example.com", responseDelaySeconds: null },
   { systemName: "SMS", status: "active", phoneNumber: "+15550100", responseDelaySeconds: null },
   { systemName: "VOICE", status: "active" },
+  {
+    systemName: "ESCALATION",
+    status: "active",
+    escalations: [
+      {
+        topic: "person",
+        escalationPrompt: "asks for a person",
+        autoChangeConversationMode: false,
+        response: escalatingAnswer,
+        recipients: [],
+      },
+    ],
+  },
 ];
 const agent = { id: "a-1", organizationId: "o-1", name: "Support", status: "active", skills };
 
-export function createPlatform(answer: string): PlatformStub {
+export function createPlatform(usual: string): PlatformStub {
+  let answer = usual;
   let conversations = 0;
   let asked = 0;
   let delay = 0;
@@ -42,13 +61,14 @@ export function createPlatform(answer: string): PlatformStub {
   };
   return {
     asked: () => asked,
+    answerWith: (text) => void (answer = text ?? usual),
     answerAfter: (ms) => void (delay = ms),
     serve(request, response) {
       request.resume();
       request.on("end", () => {
-        const answer = () => answerJson(response, 200, answerTo(request.method ?? "", request.url ?? ""));
-        if (delay > 0) setTimeout(answer, delay);
-        else answer();
+        const respond = () => answerJson(response, 200, answerTo(request.method ?? "", request.url ?? ""));
+        if (delay > 0) setTimeout(respond, delay);
+        else respond();
       });
     },
   };

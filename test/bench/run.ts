@@ -13,13 +13,13 @@ import { escalations } from "./escalation/escalations.ts";
 import { burst } from "./mail/burst.ts";
 import { kills } from "./mail/kills.ts";
 import { memory } from "./mail/memory.ts";
-import { path } from "./mail/path.ts";
 import { type MailServers, startMailServers } from "./mail/servers.ts";
 import { single } from "./mail/single.ts";
 import { soak } from "./mail/soak.ts";
 import { startToReply } from "./mail/start.ts";
 import { statements } from "./mail/statements.ts";
 import { steady } from "./mail/steady.ts";
+import { paths } from "./path.ts";
 import { type PhoneFixture, startPhoneFixture } from "./phone/fixture.ts";
 import { sms } from "./phone/sms.ts";
 import { voice } from "./phone/voice.ts";
@@ -96,8 +96,9 @@ const measures: Readonly<Record<string, Measure>> = {
       statements(await mail(), built.main, quick ? 5 : 20, quick ? 500 : 2000),
   },
   path: {
-    about: "source files that one email passes",
-    run: async ({ mail, built, quick }) => path(await mail(), built, quick ? 5 : 20),
+    about: "source files that an email, an escalated email, an SMS and a turn of a call pass",
+    run: async ({ mail, phone, built, quick }) =>
+      paths({ mail: await mail(), phone: await phone(), built }, quick ? 5 : 20),
   },
   platform: {
     about:

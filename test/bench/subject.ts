@@ -81,6 +81,8 @@ export interface DaemonOptions {
   readonly preload?: Preload | undefined;
   /** The store of the configuration; default: SQLite in the directory. */
   readonly store?: string;
+  /** Added to the configuration. */
+  readonly settings?: string;
   /** Text on standard error that ends the wait for the start; null: does not wait. */
   readonly ready?: string | null;
 }
@@ -90,7 +92,7 @@ export function startDaemon(around: Surroundings, options: DaemonOptions): Promi
   const { main, preload, ready = '"message":"ready"' } = options;
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), "bridgehead-bench-"));
   const config = join(directory, "bridgehead.yaml");
-  writeFileSync(config, configuration(around, options.store ?? "sqlite:bench.db"));
+  writeFileSync(config, configuration(around, options.store ?? "sqlite:bench.db") + (options.settings ?? ""));
   const clean = () => rmSync(directory, { recursive: true, force: true });
   return start({
     argv: [main, "run", "--config", config],

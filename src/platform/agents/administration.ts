@@ -8,7 +8,7 @@ import type { Clock } from "bridgehead/contract";
 import { passagesOf } from "../brain/knowledge.ts";
 import { keyHash, newUuid } from "../ids.ts";
 import type { AgentRow } from "../store/agents.ts";
-import { openPlatformStore } from "../store/store.ts";
+import { openPlatformStore, type PlatformStore } from "../store/store.ts";
 import { definitionOf, knowledgeOf } from "./define.ts";
 import type { AgentDefinition } from "./definition.ts";
 import { readYaml } from "./file.ts";
@@ -41,88 +41,85 @@ export interface ListedAgent {
 /** Fields of a definition, by their names in a file of agents. */
 export type AgentFields = { readonly [name: string]: unknown };
 
-export interface Administration {
-  list(): ListedAgent[];
+/** The agents in the platform's file. Agents are identified by name or id. */
+export class Administration {
+  readonly #clock: Clock;
+  readonly #store: PlatformStore;
+
+  /** Opens or creates the file. */
+  constructor(file: string, clock: Clock) {
+    this.#clock = clock;
+    this.#store = openPlatformStore(file, "full");
+  }
+
+  list(): ListedAgent[] {
+    return this.#store.agents.all().map(({ id, name, definition, key_hash, replaced_hash }) => ({
+      id,
+      name,
+      from: definition === null ? "file" : "command",
+      key: key_hash === null ? "none" : replaced_hash === null ? "set" : "rotated",
+    }));
+  }
+
   /** Creates an agent. Returns its key, which cannot be read again. Throws when the name is taken or a
    *  field is invalid. */
-  create(fields: AgentFields): { readonly id: string; readonly key: string };
+  create({ id: given, ...fields }: AgentFields): { readonly id: string; readonly key: string } {
+    const { agents } = this.#store;
+    const checked = this.#checked(fields, null);
+    const id = typeof given === "string" ? given : newUuid(this.#clock.now());
+    if (agents.all().some((row) => row.id === id))
+      throw new Error(`there is another agent with the id ${id}`);
+    const key = newKey();
+    const seed = randomBytes(32).toString("base64url");
+    agents.make({ id, ...checked, seed, keyHash: keyHash(key) });
+    return { id, key };
+  }
+
   /** Changes the given fields of an agent that the command created. Throws like `create`. */
-  update(which: string, fields: AgentFields): { readonly id: string };
+  update(which: string, { id: _id, ...fields }: AgentFields): { readonly id: string } {
+    const row = this.#named(which);
+    if (row.definition === null)
+      throw new Error(`${row.name} is defined in the file of agents: change it there`);
+    const before = JSON.parse(row.definition) as AgentFields;
+    const { name, definition } = this.#checked({ ...before, ...fields }, row.id);
+    this.#store.agents.change(row.id, name, definition);
+    return { id: row.id };
+  }
+
   /** Creates a new key and revokes the old one immediately. Also accepts agents that are defined in a
    *  file. */
-  rotateKey(which: string): { readonly id: string; readonly key: string };
-  close(): void;
-}
+  rotateKey(which: string): { readonly id: string; readonly key: string } {
+    const { id, name, key_hash } = this.#named(which);
+    if (key_hash === null) throw new Error(`${name} is defined no longer`);
+    const key = newKey();
+    this.#store.agents.rotate(id, keyHash(key));
+    return { id, key };
+  }
 
-/** Opens or creates the platform's file. Agents are identified by name or id. */
-export function openAdministration(file: string, clock: Clock): Administration {
-  const store = openPlatformStore(file, "full");
-  const { agents } = store;
+  close(): void {
+    this.#store.close();
+  }
 
-  function named(which: string): AgentRow {
-    const found = agents.all().filter(({ id, name }) => id === which || name === which);
+  #named(which: string): AgentRow {
+    const found = this.#store.agents.all().filter(({ id, name }) => id === which || name === which);
     const [first] = found;
     if (!first) throw new Error(`there is no agent ${which}`);
     if (found.length > 1) throw new Error(`several agents have the name ${which}: give the id`);
     return first;
   }
 
-  function checked(
-    fields: AgentFields,
-    id: string | null,
-  ): { readonly name: string; readonly definition: string } {
+  #checked(fields: AgentFields, id: string | null): { readonly name: string; readonly definition: string } {
     const block = storedAgent.safeParse(fields);
     if (!block.success)
       throw new Error(
         block.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`).join("\n"),
       );
     const { name } = block.data;
-    const taken = agents.all().some((row) => row.name === name && row.id !== id && row.key_hash !== null);
-    if (taken) throw new Error(`there is another agent ${name}`);
+    const all = this.#store.agents.all();
+    if (all.some((row) => row.name === name && row.id !== id && row.key_hash !== null))
+      throw new Error(`there is another agent ${name}`);
     return { name, definition: JSON.stringify(fields) };
   }
-
-  return {
-    list: () =>
-      agents.all().map(({ id, name, definition, key_hash, replaced_hash }) => ({
-        id,
-        name,
-        from: definition === null ? "file" : "command",
-        key: key_hash === null ? "none" : replaced_hash === null ? "set" : "rotated",
-      })),
-    create(fields) {
-      const { id: given, ...rest } = fields;
-      const checkedFields = checked(fields, null);
-      const id = typeof given === "string" ? given : newUuid(clock.now());
-      if (agents.all().some((row) => row.id === id))
-        throw new Error(`there is another agent with the id ${id}`);
-      const key = newKey();
-      const definition = JSON.stringify(rest);
-      const seed = randomBytes(32).toString("base64url");
-      agents.make({ id, name: checkedFields.name, definition, seed, keyHash: keyHash(key) });
-      return { id, key };
-    },
-    update(which, fields) {
-      const row = named(which);
-      if (row.definition === null)
-        throw new Error(`${row.name} is defined in the file of agents: change it there`);
-      const { id: _id, ...rest } = fields;
-      const { name, definition } = checked(
-        { ...(JSON.parse(row.definition) as AgentFields), ...rest },
-        row.id,
-      );
-      agents.change(row.id, name, definition);
-      return { id: row.id };
-    },
-    rotateKey(which) {
-      const { id, name, key_hash } = named(which);
-      if (key_hash === null) throw new Error(`${name} is defined no longer`);
-      const key = newKey();
-      agents.rotate(id, keyHash(key));
-      return { id, key };
-    },
-    close: () => store.close(),
-  };
 }
 
 /** Reads the fields of one agent from a YAML text, including the documents it refers to. `file` is the

@@ -12,95 +12,104 @@ import type { WebhookRow } from "../store/webhooks.ts";
 import { madeAgent } from "./administration.ts";
 import type { AgentDefinition } from "./definition.ts";
 
-export interface Roster {
-  all(): readonly AgentDefinition[];
-  byKey(key: string): AgentDefinition | undefined;
-  /** Returns all agents of the organization with this key. */
-  ofOrganizationKey(key: string): readonly AgentDefinition[];
-  byId(id: string): AgentDefinition | undefined;
-  brain(id: string): Brain | undefined;
-  /** Replaces the agents of the files. Answers that are being written use the earlier definition. */
-  redefine(fromFiles: readonly AgentDefinition[]): void;
-}
+export class Roster {
+  readonly #store: PlatformStore;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  #fromFiles: readonly AgentDefinition[];
+  #agents: ReadonlyMap<string, AgentDefinition> = new Map();
+  #brains: ReadonlyMap<string, Brain> = new Map();
+  /** By hash of the organization's key. */
+  #ofOrganizations: ReadonlyMap<string, readonly AgentDefinition[]> = new Map();
+  /** The version of the file, and the definitions in it, when they were loaded. */
+  #seen: number;
+  #known: string;
 
-/** Creates the roster. Keys, webhooks and knowledge of an earlier start are replaced by the definitions. */
-export function createRoster(
-  store: PlatformStore,
-  defined: readonly AgentDefinition[],
-  clock: Clock,
-  log: Log,
-): Roster {
-  const seeded = (agent: AgentDefinition): AgentDefinition =>
-    agent.seed === ""
-      ? { ...agent, seed: createHmac("sha256", store.messageFiles.secret).update(agent.id).digest("hex") }
-      : agent;
-  let fromFiles = defined.map(seeded);
-  let agents = new Map<string, AgentDefinition>();
-  let brains = new Map<string, Brain>();
-  let ofOrganizations = new Map<string, AgentDefinition[]>();
-  let seen = 0;
-  let known = "";
+  /** Keys, webhooks and knowledge of an earlier start are replaced by the definitions. */
+  constructor(store: PlatformStore, defined: readonly AgentDefinition[], clock: Clock, log: Log) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#log = log;
+    this.#fromFiles = defined.map((agent) => this.#seeded(agent));
+    this.#load();
+    this.#known = this.#definitions();
+    this.#seen = store.outsideVersion();
+  }
+
+  all(): readonly AgentDefinition[] {
+    return [...this.#agents.values()];
+  }
+
+  byKey(key: string): AgentDefinition | undefined {
+    this.#look();
+    const agent = this.#agents.get(this.#store.agents.idByKeyHash(keyHash(key)) ?? "");
+    return agent?.apiEnabled ? agent : undefined;
+  }
+
+  /** Returns all agents of the organization with this key. */
+  ofOrganizationKey(key: string): readonly AgentDefinition[] {
+    this.#look();
+    return this.#ofOrganizations.get(keyHash(key)) ?? [];
+  }
+
+  byId(id: string): AgentDefinition | undefined {
+    return this.#agents.get(id);
+  }
+
+  brain(id: string): Brain | undefined {
+    return this.#brains.get(id);
+  }
+
+  /** Replaces the agents of the files. Answers that are being written use the earlier definition. */
+  redefine(fromFiles: readonly AgentDefinition[]): void {
+    this.#fromFiles = fromFiles.map((agent) => this.#seeded(agent));
+    this.#load();
+  }
+
+  #seeded(agent: AgentDefinition): AgentDefinition {
+    if (agent.seed !== "") return agent;
+    const { secret } = this.#store.messageFiles;
+    return { ...agent, seed: createHmac("sha256", secret).update(agent.id).digest("hex") };
+  }
 
   /** Agents created by command belong to the organization of the files. */
-  function made(): AgentDefinition[] {
-    const [first] = fromFiles;
+  #made(): AgentDefinition[] {
+    const [first] = this.#fromFiles;
     if (!first) return [];
-    return store.agents.made().flatMap((row) => {
-      if (fromFiles.some(({ id }) => id === row.id)) return [];
+    return this.#store.agents.made().flatMap((row) => {
+      if (this.#fromFiles.some(({ id }) => id === row.id)) return [];
       const agent = madeAgent(row, first.organization);
-      if (!agent) log.error({ agent: row.name }, "reading an agent of the platform's file failed");
+      if (!agent) this.#log.error({ agent: row.name }, "reading an agent of the platform's file failed");
       return agent ?? [];
     });
   }
 
-  function load(): void {
-    const all = [...fromFiles, ...made()];
-    define(store, fromFiles, all, clock.now());
-    agents = new Map(all.map((agent) => [agent.id, agent]));
-    brains = new Map(all.map((agent) => [agent.id, createBrain(agent, store.passages, clock)]));
-    ofOrganizations = new Map();
-    for (const agent of all) {
-      if (agent.organization.key === null) continue;
-      const hash = keyHash(agent.organization.key);
-      ofOrganizations.set(hash, [...(ofOrganizations.get(hash) ?? []), agent]);
-    }
+  #load(): void {
+    const all = [...this.#fromFiles, ...this.#made()];
+    define(this.#store, this.#fromFiles, all, this.#clock.now());
+    this.#agents = new Map(all.map((agent) => [agent.id, agent]));
+    const brain = (agent: AgentDefinition) => createBrain(agent, this.#store.passages, this.#clock);
+    this.#brains = new Map(all.map((agent) => [agent.id, brain(agent)]));
+    const withKey = all.filter(({ organization }) => organization.key !== null);
+    this.#ofOrganizations = Map.groupBy(withKey, ({ organization }) => keyHash(organization.key ?? ""));
   }
 
-  const definitions = () => JSON.stringify(store.agents.made().map(({ id, definition }) => [id, definition]));
-
-  function look(): void {
-    const version = store.outsideVersion();
-    if (version === seen) return;
-    const now = definitions();
-    if (now !== known) {
-      load();
-      log.info({ agents: agents.size }, "agents reloaded");
-    }
-    known = now;
-    seen = version;
+  #definitions(): string {
+    return JSON.stringify(this.#store.agents.made().map(({ id, definition }) => [id, definition]));
   }
 
-  load();
-  known = definitions();
-  seen = store.outsideVersion();
-  return {
-    all: () => [...agents.values()],
-    byKey(key) {
-      look();
-      const agent = agents.get(store.agents.idByKeyHash(keyHash(key)) ?? "");
-      return agent?.apiEnabled ? agent : undefined;
-    },
-    ofOrganizationKey(key) {
-      look();
-      return ofOrganizations.get(keyHash(key)) ?? [];
-    },
-    byId: (id) => agents.get(id),
-    brain: (id) => brains.get(id),
-    redefine(next) {
-      fromFiles = next.map(seeded);
-      load();
-    },
-  };
+  /** Loads the agents when another process has changed those in the file. */
+  #look(): void {
+    const version = this.#store.outsideVersion();
+    if (version === this.#seen) return;
+    const now = this.#definitions();
+    if (now !== this.#known) {
+      this.#load();
+      this.#log.info({ agents: this.#agents.size }, "agents reloaded");
+    }
+    this.#known = now;
+    this.#seen = version;
+  }
 }
 
 function define(

@@ -28,86 +28,143 @@ export interface MessageContent {
   readonly files: readonly MessageFileRow[];
 }
 
-export interface Turns {
+/** Collaborators of `Turns`. */
+interface TurnsContext {
+  readonly store: PlatformStore;
+  readonly roster: Roster;
+  readonly documents: DocumentReader;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Aborts at a shutdown. */
+  readonly signal: AbortSignal;
+}
+
+export class Turns {
+  readonly #context: TurnsContext;
+  readonly #store: PlatformStore;
+  readonly #later = new Set<Promise<unknown>>();
+
+  constructor(context: TurnsContext) {
+    this.#context = context;
+    this.#store = context.store;
+  }
+
   /** Returns the agent's answer, or the question itself in manual mode. Undefined: the conversation does
    *  not exist. Throws when the agent fails, or when `gone` (the client's disconnect) aborts before its
    *  model has answered. */
-  ask(
+  async ask(
     agent: AgentDefinition,
     conversationId: string,
     words: MessageContent,
     gone: AbortSignal | null,
-  ): Promise<MessageRow | undefined>;
+  ): Promise<MessageRow | undefined> {
+    const asked = await this.#put(agent, conversationId, words);
+    return asked?.question.open ? this.#answer(asked, gone) : asked?.question;
+  }
+
   /** Like `ask`, without waiting. Returns the question itself; it is answered in the background,
    *  possibly by a later process. */
-  askLater(
+  async askLater(
     agent: AgentDefinition,
     conversationId: string,
     words: MessageContent,
-  ): Promise<MessageRow | undefined>;
+  ): Promise<MessageRow | undefined> {
+    const asked = await this.#put(agent, conversationId, { ...words, patient: true });
+    if (asked?.question.open) {
+      const answering = this.#answer(asked)
+        .catch((error: unknown) => this.#context.log.warn({ error }, "answering a question failed"))
+        .finally(() => this.#later.delete(answering));
+      this.#later.add(answering);
+    }
+    return asked?.question;
+  }
+
+  /** Resolves when no question is being answered in the background. */
+  async settled(): Promise<void> {
+    while (this.#later.size > 0) await Promise.all(this.#later);
+  }
+
   /** Stores a human's reply in place of the agent's. */
   sayManually(
     conversation: PlatformConversationRow,
-    words: Omit<MessageContent, "context">,
+    { text, files }: Omit<MessageContent, "context">,
     questionId: string | null,
-  ): Promise<MessageRow>;
-  /** Resolves when no question is being answered in the background. */
-  settled(): Promise<void>;
-  /** Answers the questions that an earlier process left open. Failed ones are removed. Ends early when
-   *  `signal` aborts. */
-  resume(): Promise<void>;
-}
+  ): Promise<MessageRow> {
+    const { messages, messageFiles, commits } = this.#store;
+    return commits.write(() => {
+      const about = questionId ?? messages.newestQuestion(conversation.id)?.id;
+      const questioned = about ? { questionId: about } : {};
+      const answered = this.#say(conversation, { role: "manual_assistant", text, ...questioned });
+      for (const file of files) messageFiles.attach(file.id, answered.id);
+      this.#fire("each_message", conversation);
+      return answered;
+    });
+  }
 
-export function createTurns(
-  store: PlatformStore,
-  roster: Roster,
-  documents: DocumentReader,
-  clock: Clock,
-  log: Log,
-  signal: AbortSignal,
-): Turns {
-  const { commits, conversations, messages } = store;
-  const later = new Set<Promise<unknown>>();
+  /** Answers the questions that an earlier process left open. Failed ones are removed. Ends early at a
+   *  shutdown. */
+  async resume(): Promise<void> {
+    const { roster, log, signal } = this.#context;
+    for (const question of this.#store.messages.open()) {
+      if (signal.aborted) return;
+      // The quota was checked when the question was stored, so an interrupted question is always
+      // answered.
+      const found = roster.all().flatMap((agent) => {
+        const conversation = this.#store.conversations.byId(agent.id, question.conversation_id);
+        return conversation ? { agent, conversation } : [];
+      })[0];
+      if (!found) continue;
+      await this.#answer({ ...found, question, none: null }).catch((error: unknown) =>
+        log.warn({ error }, "answering an open question failed"),
+      );
+    }
+  }
 
-  const said = (conversation: PlatformConversationRow, what: SaidMessage) =>
-    say(store, clock.now(), conversation, what);
+  #say(conversation: PlatformConversationRow, said: SaidMessage): MessageRow {
+    return say(this.#store, this.#context.clock.now(), conversation, said);
+  }
+
+  #fire(trigger: Parameters<typeof fire>[2], conversation: PlatformConversationRow): void {
+    fire(this.#store, this.#context.clock.now(), trigger, conversation);
+  }
 
   /** Handles a failed question. An asynchronous question is kept with the reason; any other is removed. */
-  function giveUp({ conversation, question, none }: AskedQuestion): void {
+  #giveUp({ conversation, question, none }: AskedQuestion): void {
+    const { messages, usage } = this.#store;
     if (question.patient) messages.fail(question.id, "the agent failed");
     else messages.remove(question.id);
     if (none === null)
-      store.usage.add(conversation.agent_id, conversation.person_id, clock.now(), { questions: -1 });
+      usage.add(conversation.agent_id, conversation.person_id, this.#context.clock.now(), { questions: -1 });
   }
 
   /** Stores the question. Returns undefined when the conversation does not exist. */
-  function put(
+  #put(
     agent: AgentDefinition,
     conversationId: string,
     { files, ...words }: MessageContent & Pick<SaidMessage, "patient">,
-  ) {
+  ): Promise<AskedQuestion | undefined> {
+    const { commits, conversations, messageFiles } = this.#store;
     return commits.write(() => {
       const conversation = conversations.byId(agent.id, conversationId);
       if (!conversation) return undefined;
       const answered = agent.status === "active" && conversation.mode === "ai";
       // Counted before it is answered, so that concurrent requests cannot exceed the quota.
-      const none = exhausted(store, agent, clock.now());
+      const none = exhausted(this.#store, agent, this.#context.clock.now());
       const counted = answered && none === null;
-      const question = said(conversation, { role: "conversation_user", ...words, open: answered, counted });
-      for (const file of files) store.messageFiles.attach(file.id, question.id);
+      const about = { role: "conversation_user", ...words, open: answered, counted } as const;
+      const question = this.#say(conversation, about);
+      for (const file of files) messageFiles.attach(file.id, question.id);
       // A webhook fires when the turn is complete: with the answer, or now if the agent will not answer.
-      if (!answered) fire(store, clock.now(), "each_message", conversation);
-      if (agent.status !== "active") fire(store, clock.now(), "chat_currently_unavailable", conversation);
+      if (!answered) this.#fire("each_message", conversation);
+      if (agent.status !== "active") this.#fire("chat_currently_unavailable", conversation);
       return { agent, conversation, question, none };
     });
   }
 
   /** The response of an escalation takes precedence over any other answer. With an exhausted quota the
    *  model is not asked, and only keywords trigger an escalation. */
-  async function think(
-    { agent, conversation, question, none }: AskedQuestion,
-    until: AbortSignal,
-  ): Promise<Thought> {
+  async #think({ agent, conversation, question, none }: AskedQuestion, until: AbortSignal): Promise<Thought> {
+    const { clock, roster, documents } = this.#context;
     const asking = { clock, signal: until };
     const watched = await watch(agent, question.text, none === null ? agent.model : null, asking);
     // Stops here: without the model's decision, keywords alone would decide about the escalation.
@@ -117,31 +174,25 @@ export function createTurns(
     if (none !== null) return { text: none, sources: [], tokens, escalation };
     const brain = roster.brain(agent.id);
     if (!brain) throw new Error(`asking ${agent.name}: it is gone`);
-    const made = await brain.answer(
-      {
-        text: question.text,
-        context: [
-          ...contextOf(store, agent, conversation, question, clock.now()),
-          ...(agent.model ? await readAttached(store, documents, question.id, until) : []),
-        ],
-        history: () => historyOf(store, conversation, question),
-      },
-      until,
-    );
+    const context = [
+      ...contextOf(this.#store, agent, conversation, question, clock.now()),
+      ...(agent.model ? await readAttached(this.#store, documents, question.id, until) : []),
+    ];
+    const history = () => historyOf(this.#store, conversation, question);
+    const made = await brain.answer({ text: question.text, context, history }, until);
     return { ...made, tokens: made.tokens + tokens, escalation };
   }
 
-  async function answer(
-    asked: AskedQuestion,
-    gone: AbortSignal | null = null,
-  ): Promise<MessageRow | undefined> {
+  async #answer(asked: AskedQuestion, gone: AbortSignal | null = null): Promise<MessageRow | undefined> {
     const { agent, conversation, question } = asked;
+    const { clock, log, signal } = this.#context;
+    const { commits, messages } = this.#store;
     let thought: Thought;
     try {
-      thought = await think(asked, gone ? AbortSignal.any([signal, gone]) : signal);
+      thought = await this.#think(asked, gone ? AbortSignal.any([signal, gone]) : signal);
     } catch (error) {
       // During a shutdown the question stays open instead, for the next start.
-      if (!signal.aborted) await commits.write(() => giveUp(asked));
+      if (!signal.aborted) await commits.write(() => this.#giveUp(asked));
       throw error;
     }
     return commits.write(() => {
@@ -151,70 +202,17 @@ export function createTurns(
       const { text, tokens, sources, escalation } = thought;
       const citations = sources.length > 0 ? JSON.stringify(sources) : null;
       const questionId = question.id;
-      const answered = said(conversation, {
-        role: "assistant",
-        questionId,
-        text,
-        citations,
-        tokens,
-      });
+      const answered = this.#say(conversation, { role: "assistant", questionId, text, citations, tokens });
       if (escalation) {
-        escalate(store, clock.now(), { agent, conversation, questionId, escalation });
+        escalate(this.#store, clock.now(), { agent, conversation, questionId, escalation });
         const { topic, recipients } = escalation;
         const channels = recipients.map(({ channel }) => channel);
         log.info({ conversation: conversation.id, topic, channels }, "conversation escalated");
       }
-      fire(store, clock.now(), "each_message", conversation);
+      this.#fire("each_message", conversation);
       return answered;
     });
   }
-
-  return {
-    async ask(agent, conversationId, words, gone) {
-      const asked = await put(agent, conversationId, words);
-      if (!asked) return undefined;
-      return asked.question.open ? answer(asked, gone) : asked.question;
-    },
-    async askLater(agent, conversationId, words) {
-      const asked = await put(agent, conversationId, { ...words, patient: true });
-      if (!asked) return undefined;
-      const { question } = asked;
-      if (question.open) {
-        const answering = answer(asked)
-          .catch((error: unknown) => log.warn({ error }, "answering a question failed"))
-          .finally(() => later.delete(answering));
-        later.add(answering);
-      }
-      return question;
-    },
-    async settled() {
-      while (later.size > 0) await Promise.all(later);
-    },
-    sayManually: (conversation, { text, files }, questionId) =>
-      commits.write(() => {
-        const about = questionId ?? messages.newestQuestion(conversation.id)?.id;
-        const questioned = about ? { questionId: about } : {};
-        const answered = said(conversation, { role: "manual_assistant", text, ...questioned });
-        for (const file of files) store.messageFiles.attach(file.id, answered.id);
-        fire(store, clock.now(), "each_message", conversation);
-        return answered;
-      }),
-    async resume() {
-      for (const question of messages.open()) {
-        if (signal.aborted) return;
-        // The quota was checked when the question was stored, so an interrupted question is always
-        // answered.
-        const found = roster.all().flatMap((agent) => {
-          const conversation = conversations.byId(agent.id, question.conversation_id);
-          return conversation ? { agent, conversation } : [];
-        })[0];
-        if (!found) continue;
-        await answer({ ...found, question, none: null }).catch((error: unknown) =>
-          log.warn({ error }, "answering an open question failed"),
-        );
-      }
-    },
-  };
 }
 
 interface Thought extends BrainAnswer {

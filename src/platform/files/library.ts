@@ -18,30 +18,94 @@ export type Added =
   | { readonly kind: "gone" }
   | { readonly kind: "stopped" };
 
-export interface Library {
+export class Library {
+  readonly #store: PlatformStore;
+  readonly #clock: Clock;
+  readonly #documents: DocumentReader;
+  /** By file. */
+  readonly #reading = new Map<string, Promise<Added>>();
+
+  constructor(store: PlatformStore, clock: Clock, documents: DocumentReader) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#documents = documents;
+  }
+
   /** Stores a document and returns its row. */
-  take(agentId: string, name: string, mediaType: string, bytes: Uint8Array): Promise<FileRow>;
+  async take(agentId: string, name: string, mediaType: string, bytes: Uint8Array): Promise<FileRow> {
+    const now = this.#clock.now();
+    const row = { id: newUuid(now), agent_id: agentId, name, media_type: mediaType, created_at: now };
+    await this.#store.commits.write(() => this.#store.files.insert(row, bytes));
+    return { ...row, size: bytes.byteLength, status: null, reason: null, added_at: null };
+  }
+
   /** Indexes the file. Resolves when it is searchable, or when it is unreadable (`failed`). */
-  add(file: FileRow): Promise<Added>;
+  async add(file: FileRow): Promise<Added> {
+    return (await this.#begin(file)) ? this.#readOnce(file) : { kind: "busy" };
+  }
+
   /** Marks the file `processing` and parses it in the background. `done` means that this has started. */
-  addLater(file: FileRow): Promise<Added>;
+  async addLater(file: FileRow): Promise<Added> {
+    if (!(await this.#begin(file))) return { kind: "busy" };
+    void this.#readOnce(file).catch(() => undefined); // still `processing`: parsed at the next start
+    return { kind: "done" };
+  }
+
   /** True when `add` would return `busy`. */
-  readonly full: boolean;
+  get full(): boolean {
+    return this.#documents.full;
+  }
+
   /** Removes the file from the agent's index; the document stays stored. */
-  withdraw(file: FileRow): Promise<void>;
-  remove(files: readonly FileRow[]): Promise<void>;
+  withdraw(file: FileRow): Promise<void> {
+    const { commits, files, passages } = this.#store;
+    return commits.write(() => {
+      passages.removeFile(file.id);
+      files.setStatus(file.id, null, null, null);
+    });
+  }
+
+  remove(removed: readonly FileRow[]): Promise<void> {
+    const { commits, files, passages } = this.#store;
+    return commits.write(() => {
+      for (const { id } of removed) {
+        passages.removeFile(id);
+        files.remove(id);
+      }
+    });
+  }
+
   /** Parses the files whose parsing an earlier process did not finish. */
-  resume(): Promise<void>;
+  async resume(): Promise<void> {
+    // Sequential, so that the queue has capacity for current requests.
+    for (const file of this.#store.files.processing()) await this.#readOnce(file);
+  }
+
   /** Resolves when no file is being parsed. */
-  settled(): Promise<void>;
-}
+  async settled(): Promise<void> {
+    while (this.#reading.size > 0) await Promise.allSettled(this.#reading.values());
+  }
 
-export function createLibrary(store: PlatformStore, clock: Clock, documents: DocumentReader): Library {
-  const { commits, files, passages } = store;
-  const reading = new Map<string, Promise<Added>>();
+  /** Marks the file `processing`, unless it is being parsed already. Returns false when the queue is full. */
+  async #begin(file: FileRow): Promise<boolean> {
+    if (this.#reading.has(file.id)) return true;
+    if (this.#documents.full) return false;
+    await this.#store.commits.write(() => this.#store.files.setStatus(file.id, "processing", null, null));
+    return true;
+  }
 
-  async function read(file: FileRow): Promise<Added> {
-    const document = await documents.read(file.name, () => files.bytes(file.id));
+  /** Parses a file once at a time; concurrent requests for it share the result. */
+  #readOnce(file: FileRow): Promise<Added> {
+    const running = this.#reading.get(file.id);
+    if (running) return running;
+    const done = this.#read(file).finally(() => this.#reading.delete(file.id));
+    this.#reading.set(file.id, done);
+    return done;
+  }
+
+  async #read(file: FileRow): Promise<Added> {
+    const { commits, files, passages } = this.#store;
+    const document = await this.#documents.read(file.name, () => files.bytes(file.id));
     // The file stays `processing`, for the next start.
     if (document.kind === "stopped") return document;
     return commits.write((): Added => {
@@ -59,67 +123,9 @@ export function createLibrary(store: PlatformStore, clock: Clock, documents: Doc
         files.setStatus(file.id, "failed", document.reason, null);
         return document;
       }
-      const found = passagesOf(undefined, document.text, file.name);
-      passages.addFile(file.id, file.agent_id, found);
-      files.setStatus(file.id, "done", null, clock.now());
+      passages.addFile(file.id, file.agent_id, passagesOf(undefined, document.text, file.name));
+      files.setStatus(file.id, "done", null, this.#clock.now());
       return { kind: "done" };
     });
   }
-
-  async function begin(file: FileRow): Promise<void> {
-    await commits.write(() => files.setStatus(file.id, "processing", null, null));
-  }
-
-  /** Parses a file once at a time; concurrent requests for it share the result. */
-  function readOnce(file: FileRow): Promise<Added> {
-    const running = reading.get(file.id);
-    if (running) return running;
-    const done = read(file).finally(() => reading.delete(file.id));
-    reading.set(file.id, done);
-    return done;
-  }
-
-  return {
-    async take(agentId, name, mediaType, bytes) {
-      const now = clock.now();
-      const row = { id: newUuid(now), agent_id: agentId, name, media_type: mediaType, created_at: now };
-      await commits.write(() => files.insert(row, bytes));
-      return { ...row, size: bytes.byteLength, status: null, reason: null, added_at: null };
-    },
-    async add(file) {
-      if (reading.has(file.id)) return readOnce(file);
-      if (documents.full) return { kind: "busy" };
-      await begin(file);
-      return readOnce(file);
-    },
-    async addLater(file) {
-      if (reading.has(file.id)) return { kind: "done" };
-      if (documents.full) return { kind: "busy" };
-      await begin(file);
-      void readOnce(file).catch(() => undefined); // still `processing`: parsed at the next start
-      return { kind: "done" };
-    },
-    get full() {
-      return documents.full;
-    },
-    withdraw: (file) =>
-      commits.write(() => {
-        passages.removeFile(file.id);
-        files.setStatus(file.id, null, null, null);
-      }),
-    remove: (removed) =>
-      commits.write(() => {
-        for (const { id } of removed) {
-          passages.removeFile(id);
-          files.remove(id);
-        }
-      }),
-    async resume() {
-      // Sequential, so that the queue has capacity for current requests.
-      for (const file of files.processing()) await readOnce(file);
-    },
-    async settled() {
-      while (reading.size > 0) await Promise.allSettled(reading.values());
-    },
-  };
 }

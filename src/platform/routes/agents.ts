@@ -5,13 +5,13 @@ import * as z from "zod";
 import type { escalation } from "../../wire/agent.ts";
 import { statisticQuery } from "../../wire/agent.ts";
 import type { Served } from "../../wire/record.ts";
-import { notFound, pageOf, pageQuery } from "../../wire/record.ts";
+import { pageOf, pageQuery } from "../../wire/record.ts";
 import { type AgentDefinition, inCharge, withAccess } from "../agents/definition.ts";
 import { statisticOf } from "../conversations/statistics.ts";
 import { agentOf, userOf } from "../records.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { Notified, PlatformEscalationRow } from "../store/webhooks.ts";
-import { fail, type RouteContext, type RouteEnv, readQuery } from "./exchange.ts";
+import { found, type RouteContext, type RouteEnv, readQuery } from "./exchange.ts";
 
 const listQuery = pageQuery.extend({ orderBy: z.enum(["createdAt"]).default("createdAt") });
 
@@ -20,43 +20,32 @@ export function agentRoutes(store: PlatformStore): Hono<RouteEnv> {
   return new Hono<RouteEnv>()
     .get("/by-api-key", (c) => c.json(agentOf(c.var.agent, c.var.key)))
     .get("/users", (c) => people(c, store, c.var.agent))
-    .get("/statistic", (c) => {
-      const query = readQuery(c, statisticQuery);
-      if ("response" in query) return query.response;
-      return c.json(statisticOf(store, c.var.agent.id, query.value));
-    })
+    .get("/statistic", (c) => c.json(statisticOf(store, c.var.agent.id, readQuery(c, statisticQuery))))
     .get("/admin-users", (c) => page(c, inCharge(c.var.agent, members(store, c.var.agent))));
 }
 
 /** Routes authenticated by an organization's key. The path names one of its agents. */
 export function organizationRoutes(store: PlatformStore): Hono<RouteEnv> {
-  const agent = (c: Context<RouteEnv>) => c.var.agents.find(({ id }) => id === c.req.param("id"));
+  const agent = (c: Context<RouteEnv>) => found(c.var.agents.find(({ id }) => id === c.req.param("id")));
   return new Hono<RouteEnv>()
-    .get("/:id/users", (c) => {
-      const named = agent(c);
-      return named ? people(c, store, named) : fail(c, notFound);
-    })
+    .get("/:id/users", (c) => people(c, store, agent(c)))
     .get("/:id/platform-users", (c) => {
       const named = agent(c);
-      return named ? page(c, withAccess(named, members(store, named))) : fail(c, notFound);
+      return page(c, withAccess(named, members(store, named)));
     });
 }
 
 const members = (store: PlatformStore, agent: AgentDefinition) => store.members.of(agent.organization.id);
 
 function people(c: RouteContext, store: PlatformStore, agent: AgentDefinition): Response {
-  const query = readQuery(c, listQuery);
-  if ("response" in query) return query.response;
-  const { page: number, pageSize, orderDirection } = query.value;
+  const { page: number, pageSize, orderDirection } = readQuery(c, listQuery);
   const { rows, total } = store.people.list(agent.id, orderDirection, pageSize, (number - 1) * pageSize);
   return c.json(pageOf(rows.map(userOf), number, pageSize, total));
 }
 
 /** Returns one page of a list held in memory. */
 function page(c: RouteContext, items: readonly { readonly createdAt: string }[]): Response {
-  const query = readQuery(c, listQuery);
-  if ("response" in query) return query.response;
-  const { page: number, pageSize, orderDirection } = query.value;
+  const { page: number, pageSize, orderDirection } = readQuery(c, listQuery);
   const sign = orderDirection === "ASC" ? 1 : -1;
   const sorted = items.toSorted((a, b) => sign * a.createdAt.localeCompare(b.createdAt));
   const from = (number - 1) * pageSize;
@@ -67,9 +56,7 @@ function page(c: RouteContext, items: readonly { readonly createdAt: string }[])
 
 export function escalationRoutes(store: PlatformStore): Hono<RouteEnv> {
   return new Hono<RouteEnv>().get("/", (c) => {
-    const query = readQuery(c, listQuery);
-    if ("response" in query) return query.response;
-    const { page, pageSize, orderDirection } = query.value;
+    const { page, pageSize, orderDirection } = readQuery(c, listQuery);
     const agentId = c.var.agent.id;
     const rows = store.escalations.list(agentId, orderDirection, pageSize, (page - 1) * pageSize);
     const shown = rows.map((row) => escalationOf(store, row));

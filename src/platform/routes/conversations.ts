@@ -10,14 +10,7 @@ import {
   startRequest,
   updateConversationRequest,
 } from "../../wire/conversation.ts";
-import {
-  type FailureDetail,
-  instant,
-  internalError,
-  notFound,
-  pageOf,
-  pageQuery,
-} from "../../wire/record.ts";
+import { type FailureDetail, instant, internalError, pageOf, pageQuery } from "../../wire/record.ts";
 import type { AgentDefinition } from "../agents/definition.ts";
 import { conversationRow, removeConversations, startConversation } from "../conversations/start.ts";
 import { countOpening } from "../conversations/statistics.ts";
@@ -26,7 +19,7 @@ import { conversationOf } from "../records.ts";
 import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
 import { fire } from "../webhooks/fire.ts";
-import { fail, type RouteContext, type RouteEnv, readBody, readQuery, refused } from "./exchange.ts";
+import { fail, found, type RouteContext, type RouteEnv, readBody, readQuery, refuseAny } from "./exchange.ts";
 
 const listQuery = pageQuery.extend({
   searchKeyword: z.string().optional(),
@@ -49,26 +42,22 @@ export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<Rou
   return new Hono<RouteEnv>()
     .post("/start", async (c) => {
       const body = await readBody(c, startRequest);
-      if ("response" in body) return body.response;
-      const problems = [
-        ...addressProblems(body.value),
-        ...stateProblems(c.var.agent, body.value.conversationStateId),
-      ];
-      if (problems.length > 0) return refused(c, problems).response;
+      const problems = [...addressProblems(body), ...stateProblems(c.var.agent, body.conversationStateId)];
+      refuseAny(problems);
       const agentId = c.var.agent.id;
       const conversationId = await store.commits.write(() =>
-        startConversation(store, agentId, body.value, clock.now()),
+        startConversation(store, agentId, body, clock.now()),
       );
       return c.json({ conversationId }, 201);
     })
     .post("/", async (c) => {
-      const body = await readBody(c, createConversationRequest);
-      if ("response" in body) return body.response;
-      const { conversationUserId, title, context, customData, conversationStateId } = body.value;
+      const { conversationUserId, title, context, customData, conversationStateId } = await readBody(
+        c,
+        createConversationRequest,
+      );
       const problems = stateProblems(c.var.agent, conversationStateId);
-      if (problems.length > 0) return refused(c, problems).response;
-      const person = store.people.byId(c.var.agent.id, conversationUserId);
-      if (!person) return fail(c, notFound);
+      refuseAny(problems);
+      const person = found(store.people.byId(c.var.agent.id, conversationUserId));
       const row = conversationRow(
         {
           agent_id: c.var.agent.id,
@@ -95,21 +84,18 @@ export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<Rou
     })
     .delete("/", async (c) => {
       const body = await readBody(c, deleteConversationsRequest);
-      if ("response" in body) return body.response;
-      const person = store.people.byId(c.var.agent.id, body.value.conversationUserId);
+      const person = store.people.byId(c.var.agent.id, body.conversationUserId);
       if (person) await store.commits.write(() => removeConversations(store, person.id));
       return c.body(null, 204);
     })
     .get("/:id", (c) => {
-      const row = store.conversations.byId(c.var.agent.id, c.req.param("id"));
-      return row ? answer(c, row, 200, { feedbacks: [] }) : fail(c, notFound);
+      const row = found(store.conversations.byId(c.var.agent.id, c.req.param("id")));
+      return answer(c, row, 200, { feedbacks: [] });
     })
     .put("/:id", async (c) => {
-      const body = await readBody(c, updateConversationRequest);
-      if ("response" in body) return body.response;
-      const { title, context, status, conversationStateId } = body.value;
+      const { title, context, status, conversationStateId } = await readBody(c, updateConversationRequest);
       const problems = stateProblems(c.var.agent, conversationStateId);
-      if (problems.length > 0) return refused(c, problems).response;
+      refuseAny(problems);
       const [agentId, id] = [c.var.agent.id, c.req.param("id")];
       const row = await store.commits.write(() => {
         if (!store.conversations.byId(agentId, id)) return undefined;
@@ -118,19 +104,17 @@ export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<Rou
         store.conversations.change(id, to, clock.now());
         return store.conversations.byId(agentId, id);
       });
-      return row ? answer(c, row) : fail(c, notFound);
+      return answer(c, found(row));
     })
     .put("/:id/mode", async (c) => {
-      const body = await readBody(c, modeRequest);
-      if ("response" in body) return body.response;
-      const { mode } = body.value;
+      const { mode } = await readBody(c, modeRequest);
       const [agentId, id] = [c.var.agent.id, c.req.param("id")];
       const row = await store.commits.write(() => {
         const found = store.conversations.byId(agentId, id);
         if (found && mode && mode !== found.mode) store.conversations.setMode(id, mode, clock.now());
         return store.conversations.byId(agentId, id);
       });
-      return row ? answer(c, row) : fail(c, notFound);
+      return answer(c, found(row));
     });
 }
 
@@ -148,9 +132,7 @@ function keywordOf({ name }: AgentDefinition, wanted: string | undefined): strin
 }
 
 function list(c: RouteContext, store: PlatformStore): Response {
-  const query = readQuery(c, listQuery);
-  if ("response" in query) return query.response;
-  const { page, pageSize, orderBy, orderDirection, ...wanted } = query.value;
+  const { page, pageSize, orderBy, orderDirection, ...wanted } = readQuery(c, listQuery);
   const agentId = c.var.agent.id;
   // The embedded platform collects no feedback, so this filter matches nothing.
   if (wanted.withFeedbacksOnly === "true") return c.json(pageOf([], page, pageSize, 0));

@@ -10,6 +10,7 @@ import {
   type Failure,
   type FailureDetail,
   forbidden,
+  notFound,
   tooLarge,
   tooManyRequests,
 } from "../../wire/record.ts";
@@ -30,40 +31,57 @@ export function fail(c: Context, failure: Failure, headers: { [name: string]: st
 /** Maximum number of details in an error response; a body can contain thousands of errors. */
 const detailsAtMost = 20;
 
-export type ParsedInput<T> = { readonly value: T } | { readonly response: Response };
+/** Thrown by a route to answer with an error response. */
+export class RequestRefused extends Error {
+  readonly failure: Failure;
+  readonly headers: { readonly [name: string]: string };
 
-/** Parses the JSON body with `schema`, or returns the 400 response with all errors. An empty body counts
+  constructor(failure: Failure, headers: { readonly [name: string]: string } = {}) {
+    super(failure.message);
+    this.failure = failure;
+    this.headers = headers;
+  }
+}
+
+/** The 400 response with these details. */
+export const refused = (details: readonly FailureDetail[]): RequestRefused =>
+  new RequestRefused(badRequest(details));
+
+/** Throws the 400 response when there are problems. */
+export function refuseAny(problems: readonly FailureDetail[]): void {
+  if (problems.length > 0) throw refused(problems);
+}
+
+/** Returns the value, or throws the 404 response when there is none. */
+export function found<T>(value: T | undefined): T {
+  if (value === undefined) throw new RequestRefused(notFound);
+  return value;
+}
+
+/** Parses the JSON body with `schema`, or throws the 400 response with all errors. An empty body counts
  *  as `{}`. */
-export async function readBody<S extends z.ZodType>(
-  c: RouteContext,
-  schema: S,
-): Promise<ParsedInput<z.output<S>>> {
+export async function readBody<S extends z.ZodType>(c: RouteContext, schema: S): Promise<z.output<S>> {
   const encoding = c.req.header("content-encoding") ?? "identity";
   if (encoding.toLowerCase() !== "identity")
-    return refused(c, [{ path: "", message: "a body is read as it is, without a content-encoding" }]);
-  const bytes = await c.req.arrayBuffer();
-  const reading = readJson(new Uint8Array(bytes));
-  return reading.ok ? check(c, schema, reading.value) : refused(c, [{ path: "", message: reading.reason }]);
+    throw refused([{ path: "", message: "a body is read as it is, without a content-encoding" }]);
+  const reading = readJson(new Uint8Array(await c.req.arrayBuffer()));
+  if (!reading.ok) throw refused([{ path: "", message: reading.reason }]);
+  return check(schema, reading.value);
 }
 
-/** The request's query parameters by `schema`, or the 400. */
-export function readQuery<S extends z.ZodType>(c: RouteContext, schema: S): ParsedInput<z.output<S>> {
-  return check(c, schema, c.req.query());
-}
+/** Returns the request's query parameters by `schema`, or throws the 400 response. */
+export const readQuery = <S extends z.ZodType>(c: RouteContext, schema: S): z.output<S> =>
+  check(schema, c.req.query());
 
-export function refused(c: RouteContext, details: readonly FailureDetail[]): { readonly response: Response } {
-  return { response: fail(c, badRequest(details)) };
-}
-
-function check<S extends z.ZodType>(c: RouteContext, schema: S, input: unknown): ParsedInput<z.output<S>> {
+function check<S extends z.ZodType>(schema: S, input: unknown): z.output<S> {
   const result = schema.safeParse(input);
-  if (result.success) return { value: result.data };
+  if (result.success) return result.data;
   const { issues } = result.error;
   const details = issues
     .slice(0, detailsAtMost)
     .map(({ path, message }) => ({ path: path.join("."), message }));
   const more = issues.length - details.length;
-  return refused(c, more === 0 ? details : [...details, { path: "", message: `and ${more} more` }]);
+  throw refused(more === 0 ? details : [...details, { path: "", message: `and ${more} more` }]);
 }
 
 // Parses a body's bytes as JSON (RFC 8259): UTF-8, with or without a byte order mark.

@@ -16,7 +16,16 @@ import type { Added, Library } from "../files/library.ts";
 import { fileName, savedAs } from "../files/message-files.ts";
 import type { FileRow } from "../store/files.ts";
 import type { PlatformStore } from "../store/store.ts";
-import { bounded, fail, type RouteContext, type RouteEnv, readBody, readQuery, refused } from "./exchange.ts";
+import {
+  bounded,
+  found,
+  RequestRefused,
+  type RouteContext,
+  type RouteEnv,
+  readBody,
+  readQuery,
+  refused,
+} from "./exchange.ts";
 
 const maxFileBytes = 20 * 1024 * 1024;
 const maxFiles = 1000;
@@ -27,17 +36,15 @@ export function fileRoutes(store: PlatformStore, library: Library): Hono<RouteEn
   /** Runs `work` on the named file. Answers 200 without a body, or the reason why the file was not
    *  added. */
   const on = (work: (file: FileRow) => Promise<Added | void>) => async (c: RouteContext) => {
-    const file = named(c);
-    if (!file) return fail(c, notFound);
+    const file = found(named(c));
     const added = await work(file);
-    return !added || added.kind === "done" ? c.body(null, 200) : notAdded(c, added);
+    if (added) refuseUnlessAdded(added);
+    return c.body(null, 200);
   };
   return new Hono<RouteEnv>()
     .post("/upload", bounded(maxFileBytes + 64 * 1024), (c) => upload(c, store, library))
     .get("/by-api-key", (c) => {
-      const query = readQuery(c, listQuery);
-      if ("response" in query) return query.response;
-      const { page, pageSize, orderDirection } = query.value;
+      const { page, pageSize, orderDirection } = readQuery(c, listQuery);
       const agentId = c.var.agent.id;
       const rows = store.files.list(agentId, orderDirection, pageSize, (page - 1) * pageSize);
       return c.json(
@@ -52,7 +59,7 @@ export function fileRoutes(store: PlatformStore, library: Library): Hono<RouteEn
     .get("/:id/content", (c) => {
       const file = named(c);
       const bytes = file && store.files.bytes(file.id);
-      if (!file || !bytes) return fail(c, notFound);
+      if (!file || !bytes) throw new RequestRefused(notFound);
       // This type keeps a browser from rendering the file as a page of this origin.
       return c.body(new Uint8Array(bytes), 200, {
         "content-type": "application/octet-stream",
@@ -82,28 +89,24 @@ export function fileRoutes(store: PlatformStore, library: Library): Hono<RouteEn
     )
     .delete("/", async (c) => {
       const body = await readBody(c, deleteFilesRequest);
-      if ("response" in body) return body.response;
-      const files = body.value.fileIds.flatMap((id) => store.files.byId(c.var.agent.id, id) ?? []);
+      const files = body.fileIds.flatMap((id) => store.files.byId(c.var.agent.id, id) ?? []);
       await library.remove(files);
       return c.body(null, 200);
     });
 }
 
 async function upload(c: RouteContext, store: PlatformStore, library: Library): Promise<Response> {
-  let form: { [name: string]: unknown };
-  try {
-    form = await c.req.parseBody();
-  } catch {
-    return refused(c, [{ path: "", message: "not multipart/form-data" }]).response;
-  }
+  const form: { [name: string]: unknown } = await c.req.parseBody().catch(() => {
+    throw refused([{ path: "", message: "not multipart/form-data" }]);
+  });
   const { file } = form;
-  if (!(file instanceof File)) return refused(c, [{ path: "file", message: "is missing" }]).response;
-  if (file.size > maxFileBytes) return fail(c, tooLarge);
+  if (!(file instanceof File)) throw refused([{ path: "file", message: "is missing" }]);
+  if (file.size > maxFileBytes) throw new RequestRefused(tooLarge);
   const agentId = c.var.agent.id;
   if (store.files.count(agentId) >= maxFiles)
-    return refused(c, [{ path: "file", message: `an agent has at most ${maxFiles} files` }]).response;
+    throw refused([{ path: "file", message: `an agent has at most ${maxFiles} files` }]);
   const adding = (form["autoAddToVectorStore"] ?? form["autoAddToAssistant"]) === "true";
-  if (adding && library.full) return notAdded(c, { kind: "busy" });
+  if (adding && library.full) refuseUnlessAdded({ kind: "busy" });
   const bytes = new Uint8Array(await file.arrayBuffer());
   const row = await library.take(agentId, fileName(file.name), file.type, bytes);
   // The file is stored even if it cannot be added; its record contains the status and the reason.
@@ -114,16 +117,19 @@ async function upload(c: RouteContext, store: PlatformStore, library: Library): 
 /** Seconds in Retry-After when the queue is full. */
 const retryAfter = "10";
 
-function notAdded(c: RouteContext, added: Exclude<Added, { kind: "done" }>): Response {
+/** Throws the error response when the file was not added. */
+function refuseUnlessAdded(added: Added): void {
   switch (added.kind) {
+    case "done":
+      return;
     case "failed":
-      return refused(c, [{ path: "file", message: added.reason }]).response;
+      throw refused([{ path: "file", message: added.reason }]);
     case "busy":
-      return fail(c, tooManyRequests, { "retry-after": retryAfter });
+      throw new RequestRefused(tooManyRequests, { "retry-after": retryAfter });
     case "gone":
-      return fail(c, notFound);
+      throw new RequestRefused(notFound);
     case "stopped":
-      return fail(c, internalError);
+      throw new RequestRefused(internalError);
   }
 }
 

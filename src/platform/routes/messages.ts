@@ -25,8 +25,8 @@ import type { MessageFileRow, MessageRow } from "../store/messages.ts";
 import type { PlatformStore } from "../store/store.ts";
 import {
   bounded,
-  fail,
-  type ParsedInput,
+  found,
+  RequestRefused,
   type RouteContext,
   type RouteEnv,
   readBody,
@@ -46,54 +46,47 @@ const listQuery = optionalPageQuery.extend({
 });
 
 export function messageRoutes(store: PlatformStore, turns: Turns): Hono<RouteEnv> {
-  /** Returns the message of a request to the conversation of its path, or the 400 response. */
-  const wordsOf = (c: RouteContext, { message, context, files }: Saying): ParsedInput<MessageContent> => {
+  /** Returns the message of a request to the conversation of its path, or throws the 400 response. */
+  const wordsOf = (c: RouteContext, { message, context, files }: Saying): MessageContent => {
     const conversation = store.conversations.byId(c.var.agent.id, c.req.param("id") ?? "");
-    const found = findAttached(store, conversation?.id ?? "", files ?? []);
+    const attached = findAttached(store, conversation?.id ?? "", files ?? []);
     // If the conversation does not exist, the files are not reported; the conversation is reported as
     // missing.
-    if (conversation && found.problems.length > 0) return refused(c, found.problems);
-    return { value: { text: message, context: context ?? null, files: found.files } };
+    if (conversation && attached.problems.length > 0) throw refused(attached.problems);
+    return { text: message, context: context ?? null, files: attached.files };
   };
   return new Hono<RouteEnv>()
     .post("/:id/messages", async (c) => {
       const body = await readBody(c, sendRequest);
-      if ("response" in body) return body.response;
-      const words = wordsOf(c, body.value);
-      if ("response" in words) return words.response;
+      const words = wordsOf(c, body);
       // When the client disconnects, a model request is cancelled to save its cost. Other answers are ready
       // before a client can disconnect.
       const gone = c.var.agent.model ? c.req.raw.signal : null;
-      const said = await turns.ask(c.var.agent, c.req.param("id"), words.value, gone);
-      return said ? c.json(shownMessage(store, said), 201) : fail(c, notFound);
+      const said = await turns.ask(c.var.agent, c.req.param("id"), words, gone);
+      return c.json(shownMessage(store, found(said)), 201);
     })
     .post("/:id/messages/async", async (c) => {
       const body = await readBody(c, sendRequest);
-      if ("response" in body) return body.response;
-      const words = wordsOf(c, body.value);
-      if ("response" in words) return words.response;
-      const question = await turns.askLater(c.var.agent, c.req.param("id"), words.value);
-      return question ? c.json(shownMessage(store, question), 201) : fail(c, notFound);
+      const words = wordsOf(c, body);
+      const question = await turns.askLater(c.var.agent, c.req.param("id"), words);
+      return c.json(shownMessage(store, found(question)), 201);
     })
     .get("/:id/messages/:question/response-on", (c) => {
       const conversation = store.conversations.byId(c.var.agent.id, c.req.param("id"));
       const question = conversation && store.messages.byId(conversation.id, c.req.param("question"));
-      if (!conversation || question?.sender_role !== "conversation_user") return fail(c, notFound);
+      if (!conversation || question?.sender_role !== "conversation_user") throw new RequestRefused(notFound);
       return c.json(responseTo(store, question, store.messages.answerTo(conversation.id, question.id)));
     })
     .get("/:id/messages", (c) => {
       const query = readQuery(c, listQuery);
-      if ("response" in query) return query.response;
-      const conversation = store.conversations.byId(c.var.agent.id, c.req.param("id"));
-      if (!conversation) return fail(c, notFound);
+      const conversation = found(store.conversations.byId(c.var.agent.id, c.req.param("id")));
       // The platform stores no feedback: a client that asks for it gets an empty list.
-      const feedback =
-        query.value.shouldIncludeFeedbacks === "true" ? { conversationMessageFeedbacks: [] } : {};
-      const { orderDirection } = query.value;
+      const feedback = query.shouldIncludeFeedbacks === "true" ? { conversationMessageFeedbacks: [] } : {};
+      const { orderDirection } = query;
       const total = store.messages.count(conversation.id);
-      const whole = query.value.page === undefined && query.value.pageSize === undefined;
-      const at = query.value.page ?? 1;
-      const pageSize = whole ? Math.max(1, total) : (query.value.pageSize ?? defaultPageSize);
+      const whole = query.page === undefined && query.pageSize === undefined;
+      const at = query.page ?? 1;
+      const pageSize = whole ? Math.max(1, total) : (query.pageSize ?? defaultPageSize);
       const slice = { orderDirection, limit: pageSize, offset: (at - 1) * pageSize };
       const messages = transcript(store, conversation.id, slice).map((each) => ({ ...each, ...feedback }));
       const { data, ...page } = pageOf(messages, at, pageSize, total);
@@ -101,17 +94,14 @@ export function messageRoutes(store: PlatformStore, turns: Turns): Hono<RouteEnv
     })
     .post("/:id/send-manual-message", async (c) => {
       const body = await readBody(c, manualMessageRequest);
-      if ("response" in body) return body.response;
-      const conversation = store.conversations.byId(c.var.agent.id, c.req.param("id"));
-      if (!conversation) return fail(c, notFound);
+      const conversation = found(store.conversations.byId(c.var.agent.id, c.req.param("id")));
       if (conversation.mode !== "manual" || conversation.channel === "voice")
-        return refused(c, [{ path: "", message: "only in manual mode, and not in a call" }]).response;
-      const { conversationMessageId } = body.value;
+        throw refused([{ path: "", message: "only in manual mode, and not in a call" }]);
+      const { conversationMessageId } = body;
       if (conversationMessageId && !store.messages.byId(conversation.id, conversationMessageId))
-        return refused(c, [{ path: "conversationMessageId", message: "no such message here" }]).response;
-      const words = wordsOf(c, body.value);
-      if ("response" in words) return words.response;
-      const said = await turns.sayManually(conversation, words.value, conversationMessageId ?? null);
+        throw refused([{ path: "conversationMessageId", message: "no such message here" }]);
+      const words = wordsOf(c, body);
+      const said = await turns.sayManually(conversation, words, conversationMessageId ?? null);
       return c.json(shownMessage(store, said));
     });
 }
@@ -141,19 +131,16 @@ export function messageFileRoutes(store: PlatformStore, clock: Clock): Hono<Rout
   return new Hono<RouteEnv>()
     .post("/:id/message-files/upload-url", async (c) => {
       const body = await readBody(c, uploadUrlRequest);
-      if ("response" in body) return body.response;
-      const conversation = store.conversations.byId(c.var.agent.id, c.req.param("id"));
-      if (!conversation) return fail(c, notFound);
+      const conversation = found(store.conversations.byId(c.var.agent.id, c.req.param("id")));
       if (store.messageFiles.loose(conversation.id) >= looseAtMost)
-        return refused(c, [{ path: "", message: `${looseAtMost} files wait for their message already` }])
-          .response;
+        throw refused([{ path: "", message: `${looseAtMost} files wait for their message already` }]);
       const now = clock.now();
       const row = {
         id: newUuid(now),
         conversation_id: conversation.id,
         message_id: null,
-        name: fileName(body.value.fileName),
-        media_type: body.value.contentType,
+        name: fileName(body.fileName),
+        media_type: body.contentType,
         created_at: now,
         updated_at: now,
       };
@@ -164,35 +151,33 @@ export function messageFileRoutes(store: PlatformStore, clock: Clock): Hono<Rout
       const conversation = store.conversations.byId(c.var.agent.id, c.req.param("id"));
       const file = store.messageFiles.byId(c.req.param("fileId"));
       if (!conversation || file?.conversation_id !== conversation.id || file.size === null)
-        return fail(c, notFound);
+        throw new RequestRefused(notFound);
       return c.json({ signedUrl: signed(c, "download", file.id), fileId: file.id });
     });
 }
 
 /** The routes of the signed URLs. */
 export function signedRoutes(store: PlatformStore, clock: Clock): Hono {
-  /** Returns the file of the URL, or the error response. */
-  function opened(c: Context, purpose: Purpose): MessageFileRow | Response {
+  /** Returns the file of the URL, or throws the error response. */
+  function opened(c: Context, purpose: Purpose): MessageFileRow {
     const fileId = c.req.param("id") ?? "";
     const { expires = "", signature = "" } = c.req.query();
     const claim = { purpose, fileId, expires, signature };
-    if (!isSigned(store.messageFiles.secret, claim, clock.now())) return fail(c, forbidden);
-    return store.messageFiles.byId(fileId) ?? fail(c, notFound);
+    if (!isSigned(store.messageFiles.secret, claim, clock.now())) throw new RequestRefused(forbidden);
+    return found(store.messageFiles.byId(fileId));
   }
   return new Hono()
     .put("/:id/upload", bounded(maxFileBytes), async (c) => {
       const file = opened(c, "upload");
-      if (file instanceof Response) return file;
       const bytes = new Uint8Array(await c.req.arrayBuffer());
       const stored = await store.commits.write(() => store.messageFiles.fill(file.id, bytes, clock.now()));
       // A message already names the file, and its content must not change.
-      return stored ? c.body(null, 200) : fail(c, forbidden);
+      if (!stored) throw new RequestRefused(forbidden);
+      return c.body(null, 200);
     })
     .get("/:id/download", (c) => {
       const file = opened(c, "download");
-      if (file instanceof Response) return file;
-      const bytes = store.messageFiles.bytes(file.id);
-      if (!bytes) return fail(c, notFound);
+      const bytes = found(store.messageFiles.bytes(file.id));
       return c.body(new Uint8Array(bytes), 200, {
         "content-type": "application/octet-stream",
         "content-disposition": savedAs(file.name),

@@ -13,7 +13,15 @@ import { newUuid } from "../ids.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { AgentWebhook, DeliveryRow } from "../store/webhooks.ts";
 import { deliverTo } from "../webhooks/fire.ts";
-import { fail, type RouteContext, type RouteEnv, readBody, readQuery, refused } from "./exchange.ts";
+import {
+  found,
+  RequestRefused,
+  type RouteContext,
+  type RouteEnv,
+  readBody,
+  readQuery,
+  refuseAny,
+} from "./exchange.ts";
 
 const fireRequest = z.looseObject({ conversationId: z.string().min(1) });
 const maxWebhooks = 100;
@@ -22,15 +30,16 @@ export function webhookRoutes(store: PlatformStore, clock: Clock, allowPrivate: 
   const named = (c: RouteContext) => store.webhooks.byId(c.var.agent.id, c.req.param("id") ?? "");
   return new Hono<RouteEnv>()
     .post("/", async (c) => {
-      const body = await readBody(c, registerWebhookRequest);
-      if ("response" in body) return body.response;
-      const { title, description, url, triggerCondition, headers } = body.value;
+      const { title, description, url, triggerCondition, headers } = await readBody(
+        c,
+        registerWebhookRequest,
+      );
       const problems = headerProblems(headers ?? {});
       const judged = await judge(url, allowPrivate ? "everything" : []);
       if (!judged.ok) problems.push({ path: "url", message: judged.reason });
       if (store.webhooks.list(c.var.agent.id).length >= maxWebhooks)
         problems.push({ path: "", message: `an agent has at most ${maxWebhooks} webhooks` });
-      if (problems.length > 0) return refused(c, problems).response;
+      refuseAny(problems);
       const now = clock.now();
       const row: AgentWebhook = {
         id: newUuid(now),
@@ -54,32 +63,27 @@ export function webhookRoutes(store: PlatformStore, clock: Clock, allowPrivate: 
       return c.json(pageOf(rows, 1, Math.max(1, rows.length), rows.length));
     })
     .delete("/:id", async (c) => {
-      const row = named(c);
-      if (!row) return fail(c, notFound);
+      const row = found(named(c));
       await store.commits.write(() => store.webhooks.remove(row.id));
       return c.body(null, 204);
     })
     .get("/:id/deliveries", (c) => {
       const query = readQuery(c, pageQuery);
-      if ("response" in query) return query.response;
-      const row = named(c);
-      if (!row) return fail(c, notFound);
-      const { page, pageSize } = query.value;
+      const row = found(named(c));
+      const { page, pageSize } = query;
       const rows = store.webhooks.log(row.id, pageSize, (page - 1) * pageSize).map(logged);
       return c.json(pageOf(rows, page, pageSize, store.webhooks.logged(row.id)));
     })
     .post("/:id/fire", async (c) => {
       const body = await readBody(c, fireRequest);
-      if ("response" in body) return body.response;
       const row = named(c);
-      const conversation = store.conversations.byId(c.var.agent.id, body.value.conversationId);
-      if (!row || !conversation) return fail(c, notFound);
+      const conversation = store.conversations.byId(c.var.agent.id, body.conversationId);
+      if (!row || !conversation) throw new RequestRefused(notFound);
       const id = await store.commits.write(() => deliverTo(store, clock.now(), row, "manual", conversation));
       return c.json({ id }, 202);
     })
     .post("/deliveries/:id/resend", async (c) => {
-      const row = store.webhooks.delivery(c.var.agent.id, c.req.param("id"));
-      if (!row) return fail(c, notFound);
+      const row = found(store.webhooks.delivery(c.var.agent.id, c.req.param("id")));
       const again = { state: "pending", attempts: 0, due_at: clock.now(), ended_at: null } as const;
       await store.commits.write(() =>
         store.webhooks.conclude(row.id, { ...again, status: row.status, error: row.error }),

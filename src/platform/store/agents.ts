@@ -33,22 +33,7 @@ type Made = Required<Pick<AgentRow, "id" | "name">> & {
   readonly keyHash: string;
 };
 
-export interface AgentTable {
-  /** Replaces the agents of the files. Keys that changed or disappeared become invalid; conversations
-   *  stay. */
-  define(agents: readonly FromFile[]): void;
-  idByKeyHash(keyHash: string): string | undefined;
-  nameOf(id: string): string | undefined;
-  all(): AgentRow[];
-  /** Returns the agents created by command. */
-  made(): AgentRow[];
-  make(agent: Made): void;
-  change(id: string, name: string, definition: string): void;
-  setOrganization(id: string, organizationId: string): void;
-  rotate(id: string, keyHash: string): void;
-}
-
-export function prepareAgents(db: Db): AgentTable {
+export function prepareAgents(db: Db) {
   const all = db.prepare<[], AgentRow>("SELECT * FROM agent ORDER BY name, id");
   const made = db.prepare<[], AgentRow>("SELECT * FROM agent WHERE definition IS NOT NULL ORDER BY name, id");
   const retire = db.prepare("UPDATE agent SET key_hash = NULL WHERE definition IS NULL");
@@ -70,7 +55,9 @@ export function prepareAgents(db: Db): AgentTable {
   const byKeyHash = db.prepare<[string], string>("SELECT id FROM agent WHERE key_hash = ?").pluck();
   const nameOf = db.prepare<[string], string>("SELECT name FROM agent WHERE id = ?").pluck();
   return {
-    define: (agents) =>
+    /** Replaces the agents of the files. Keys that changed or disappeared become invalid; conversations
+     *  stay. */
+    define: (agents: readonly FromFile[]): void =>
       db.transaction(() => {
         const before = new Map(all.all().map((row) => [row.id, row]));
         retire.run();
@@ -81,14 +68,15 @@ export function prepareAgents(db: Db): AgentTable {
           define.run({ ...agent, hash, replaced: rotated ? keyHash : null });
         }
       })(),
-    idByKeyHash: (keyHash) => byKeyHash.get(keyHash),
-    nameOf: (id) => nameOf.get(id),
-    all: () => all.all(),
-    made: () => made.all(),
-    make: (agent) => void make.run(agent),
-    change: (id, name, definition) => void change.run(name, definition, id),
-    setOrganization: (id, to) => void setOrganization.run({ id, to }),
-    rotate: (id, keyHash) => void rotate.run(keyHash, id),
+    idByKeyHash: (keyHash: string): string | undefined => byKeyHash.get(keyHash),
+    nameOf: (id: string): string | undefined => nameOf.get(id),
+    all: (): AgentRow[] => all.all(),
+    /** Returns the agents created by command. */
+    made: (): AgentRow[] => made.all(),
+    make: (agent: Made): void => void make.run(agent),
+    change: (id: string, name: string, definition: string): void => void change.run(name, definition, id),
+    setOrganization: (id: string, to: string): void => void setOrganization.run({ id, to }),
+    rotate: (id: string, keyHash: string): void => void rotate.run(keyHash, id),
   };
 }
 
@@ -102,25 +90,23 @@ interface MemberRow {
   readonly created_at: number;
 }
 
-export interface Members {
-  /** Stores the defined members. Existing members keep their id and creation time. */
-  define(rows: readonly MemberRow[]): void;
-  /** Returns the members by email address. */
-  of(organizationId: string): ReadonlyMap<string, MemberRow>;
-}
+export type Members = ReturnType<typeof prepareMembers>;
 
-export function prepareMembers(db: Db): Members {
+export function prepareMembers(db: Db) {
   const insert = db.prepare<[MemberRow]>(
     `INSERT INTO member (id, organization_id, email, created_at) VALUES (@id, @organization_id, @email, @created_at)
      ON CONFLICT (organization_id, email) DO NOTHING`,
   );
   const of = db.prepare<[string], MemberRow>("SELECT * FROM member WHERE organization_id = ?");
   return {
-    define: (rows) =>
+    /** Stores the defined members. Existing members keep their id and creation time. */
+    define: (rows: readonly MemberRow[]): void =>
       db.transaction(() => {
         for (const row of rows) insert.run(row);
       })(),
-    of: (organizationId) => new Map(of.all(organizationId).map((row) => [row.email, row])),
+    /** Returns the members by email address. */
+    of: (organizationId: string): ReadonlyMap<string, MemberRow> =>
+      new Map(of.all(organizationId).map((row) => [row.email, row])),
   };
 }
 
@@ -132,14 +118,9 @@ interface StateRow {
   readonly updated_at: number;
 }
 
-export interface States {
-  /** Stores the defined labels at `now`. Labels that did not change keep their dates. */
-  define(states: readonly StateDefinition[], now: number): void;
-  /** Returns the records of these labels, in the given order. */
-  all(states: readonly StateDefinition[]): Served<typeof conversationState>[];
-}
+export type States = ReturnType<typeof prepareStates>;
 
-export function prepareStates(db: Db): States {
+export function prepareStates(db: Db) {
   const define = db.prepare<[{ id: string; now: number; definition: string }]>(
     `INSERT INTO state (id, created_at, updated_at, definition) VALUES (@id, @now, @now, @definition)
      ON CONFLICT (id) DO UPDATE SET definition = excluded.definition, updated_at =
@@ -147,11 +128,13 @@ export function prepareStates(db: Db): States {
   );
   const byId = db.prepare<[string], StateRow>("SELECT created_at, updated_at FROM state WHERE id = ?");
   return {
-    define: (states, now) =>
+    /** Stores the defined labels at `now`. Labels that did not change keep their dates. */
+    define: (states: readonly StateDefinition[], now: number): void =>
       db.transaction(() => {
         for (const state of states) define.run({ id: state.id, now, definition: JSON.stringify(state) });
       })(),
-    all: (states) =>
+    /** Returns the records of these labels, in the given order. */
+    all: (states: readonly StateDefinition[]): Served<typeof conversationState>[] =>
       states.flatMap((state) => {
         const row = byId.get(state.id);
         if (!row) return [];

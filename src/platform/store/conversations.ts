@@ -28,47 +28,7 @@ export interface PlatformConversationRow {
   readonly anonymized: 0 | 1;
 }
 
-export interface ConversationTable {
-  byId(agentId: string, id: string): PlatformConversationRow | undefined;
-  /** Returns the ids of a user's conversations, oldest first. */
-  ofPerson(personId: string): string[];
-  /** Returns the newest open conversation over this channel. */
-  current(personId: string, channel: PlatformConversationRow["channel"]): PlatformConversationRow | undefined;
-  insert(row: PlatformConversationRow): void;
-  archive(personId: string, channel: PlatformConversationRow["channel"], now: number): void;
-  setMode(id: string, mode: PlatformConversationRow["mode"], now: number): void;
-  /** Updates the fields that are not null. */
-  change(
-    id: string,
-    to: { readonly [K in "title" | "context" | "status" | "state_id"]: PlatformConversationRow[K] | null },
-    now: number,
-  ): void;
-  /** Deletes all conversations of a user. Their messages must be deleted first. */
-  removeOf(personId: string): void;
-  /** Returns conversations whose dialog can end: they have messages, none since `before`, and no open
-   *  question. */
-  idle(before: number, limit: number): PlatformConversationRow[];
-  end(id: string, at: number, score: number | null): void;
-  /** Returns other conversations of the same agent (and user, if given) with messages since then, newest
-   *  first. */
-  recent(
-    than: PlatformConversationRow,
-    personId: string | null,
-    since: number,
-    limit: number,
-  ): PlatformConversationRow[];
-  /** Returns an agent's conversations without a message since `before` that are not anonymized yet. */
-  expired(agentId: string, before: number, limit: number): PlatformConversationRow[];
-  /** Erases all message texts and personal data. */
-  anonymize(id: string): void;
-  /** Returns active conversations without a message since `before`. */
-  stale(before: number, limit: number): PlatformConversationRow[];
-  /** Records the time of a message. Stored times never decrease. */
-  touch(id: string, at: number): void;
-  readonly list: ConversationLists;
-}
-
-export function prepareConversations(db: Db): ConversationTable {
+export function prepareConversations(db: Db) {
   const byId = db.prepare<[string, string], PlatformConversationRow>(
     "SELECT * FROM conversation WHERE agent_id = ? AND id = ?",
   );
@@ -129,24 +89,51 @@ export function prepareConversations(db: Db): ConversationTable {
      WHERE id = @id`,
   );
   return {
-    byId: (agentId, id) => byId.get(agentId, id),
-    ofPerson: (personId) => ofPerson.all(personId),
-    current: (personId, channel) => current.get(personId, channel),
-    insert: (row) => void insert.run(row),
-    archive: (personId, channel, now) => void archive.run(now, personId, channel),
-    setMode: (id, mode, now) => void setMode.run(mode, now, id),
-    change: (id, to, now) => void change.run({ id, now, ...to }),
-    removeOf: (personId) => void removeOf.run(personId),
-    idle: (before, limit) => idle.all(before, limit),
-    end: (id, at, score) => void end.run(at, score, id),
-    recent: ({ id, agent_id }, personId, since, limit) =>
+    byId: (agentId: string, id: string): PlatformConversationRow | undefined => byId.get(agentId, id),
+    /** Returns the ids of a user's conversations, oldest first. */
+    ofPerson: (personId: string): string[] => ofPerson.all(personId),
+    /** Returns the newest open conversation over this channel. */
+    current: (
+      personId: string,
+      channel: PlatformConversationRow["channel"],
+    ): PlatformConversationRow | undefined => current.get(personId, channel),
+    insert: (row: PlatformConversationRow): void => void insert.run(row),
+    archive: (personId: string, channel: PlatformConversationRow["channel"], now: number): void =>
+      void archive.run(now, personId, channel),
+    setMode: (id: string, mode: PlatformConversationRow["mode"], now: number): void =>
+      void setMode.run(mode, now, id),
+    /** Updates the fields that are not null. */
+    change: (
+      id: string,
+      to: { readonly [K in "title" | "context" | "status" | "state_id"]: PlatformConversationRow[K] | null },
+      now: number,
+    ): void => void change.run({ id, now, ...to }),
+    /** Deletes all conversations of a user. Their messages must be deleted first. */
+    removeOf: (personId: string): void => void removeOf.run(personId),
+    /** Returns conversations whose dialog can end: they have messages, none since `before`, and no open
+     *  question. */
+    idle: (before: number, limit: number): PlatformConversationRow[] => idle.all(before, limit),
+    end: (id: string, at: number, score: number | null): void => void end.run(at, score, id),
+    /** Returns other conversations of the same agent (and user, if given) with messages since then, newest
+     *  first. */
+    recent: (
+      { id, agent_id }: PlatformConversationRow,
+      personId: string | null,
+      since: number,
+      limit: number,
+    ): PlatformConversationRow[] =>
       personId === null
         ? recentOfAgent.all(agent_id, since, id, limit)
         : recentOf.all(personId, since, id, limit),
-    expired: (agentId, before, limit) => expired.all(agentId, before, limit),
-    anonymize: (id) => void anonymize.run(id),
-    stale: (before, limit) => stale.all(before, limit),
-    touch: (id, at) => void touch.run({ at, id }),
+    /** Returns an agent's conversations without a message since `before` that are not anonymized yet. */
+    expired: (agentId: string, before: number, limit: number): PlatformConversationRow[] =>
+      expired.all(agentId, before, limit),
+    /** Erases all message texts and personal data. */
+    anonymize: (id: string): void => void anonymize.run(id),
+    /** Returns active conversations without a message since `before`. */
+    stale: (before: number, limit: number): PlatformConversationRow[] => stale.all(before, limit),
+    /** Records the time of a message. Stored times never decrease. */
+    touch: (id: string, at: number): void => void touch.run({ at, id }),
     list: prepareConversationLists(db),
   };
 }

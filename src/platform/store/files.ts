@@ -15,25 +15,9 @@ export interface FileRow {
   readonly added_at: number | null;
 }
 
-export interface FileTable {
-  insert(
-    row: Pick<FileRow, "id" | "agent_id" | "name" | "media_type" | "created_at">,
-    bytes: Uint8Array,
-  ): void;
-  byId(agentId: string, id: string): FileRow | undefined;
-  bytes(id: string): Uint8Array | undefined;
-  list(agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): FileRow[];
-  count(agentId: string): number;
-  setStatus(id: string, status: FileRow["status"], reason: string | null, addedAt: number | null): void;
-  /** Deletes the file. Its passages must be deleted first. */
-  remove(id: string): void;
-  /** Returns files whose processing was interrupted. */
-  processing(): FileRow[];
-}
-
 const columns = "id, agent_id, name, media_type, length(bytes) AS size, status, reason, created_at, added_at";
 
-export function prepareFiles(db: Db): FileTable {
+export function prepareFiles(db: Db) {
   const insert = db.prepare(
     `INSERT INTO file (id, agent_id, name, media_type, bytes, created_at)
      VALUES (@id, @agent_id, @name, @media_type, @bytes, @created_at)`,
@@ -52,14 +36,21 @@ export function prepareFiles(db: Db): FileTable {
   const remove = db.prepare("DELETE FROM file WHERE id = ?");
   const processing = db.prepare<[], FileRow>(`SELECT ${columns} FROM file WHERE status = 'processing'`);
   return {
-    insert: (row, content) => void insert.run({ ...row, bytes: content }),
-    byId: (agentId, id) => byId.get(agentId, id),
-    bytes: (id) => bytes.get(id),
-    list: (agentId, direction, limit, offset) => lists[direction].all(agentId, limit, offset),
-    count: (agentId) => count.get(agentId) ?? 0,
-    setStatus: (id, status, reason, addedAt) => void setStatus.run(status, reason, addedAt, id),
-    remove: (id) => void remove.run(id),
-    processing: () => processing.all(),
+    insert: (
+      row: Pick<FileRow, "id" | "agent_id" | "name" | "media_type" | "created_at">,
+      content: Uint8Array,
+    ): void => void insert.run({ ...row, bytes: content }),
+    byId: (agentId: string, id: string): FileRow | undefined => byId.get(agentId, id),
+    bytes: (id: string): Uint8Array | undefined => bytes.get(id),
+    list: (agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): FileRow[] =>
+      lists[direction].all(agentId, limit, offset),
+    count: (agentId: string): number => count.get(agentId) ?? 0,
+    setStatus: (id: string, status: FileRow["status"], reason: string | null, addedAt: number | null): void =>
+      void setStatus.run(status, reason, addedAt, id),
+    /** Deletes the file. Its passages must be deleted first. */
+    remove: (id: string): void => void remove.run(id),
+    /** Returns files whose processing was interrupted. */
+    processing: (): FileRow[] => processing.all(),
   };
 }
 
@@ -76,19 +67,9 @@ export interface Hit extends KnowledgePassage {
   readonly file_id: string | null;
 }
 
-export interface Passages {
-  /** Replaces all passages that come from definitions. Passages from files stay. */
-  replace(passages: readonly (KnowledgePassage & { readonly agentId: string })[]): void;
-  addFile(fileId: string, agentId: string, passages: readonly KnowledgePassage[]): void;
-  removeFile(fileId: string): void;
-  /** Returns the agent's passages that contain any of the words, best first. Words consist of letters
-   *  and digits. */
-  search(agentId: string, words: readonly string[], limit: number): Hit[];
-  /** Returns whether the passage contains the word in any grammatical form (Porter stemming). */
-  contains(rowid: number, word: string): boolean;
-}
+export type Passages = ReturnType<typeof preparePassages>;
 
-export function preparePassages(db: Db): Passages {
+export function preparePassages(db: Db) {
   const clear = db.prepare("DELETE FROM passage WHERE file_id IS NULL");
   const insert = db.prepare("INSERT INTO passage (agent_id, file_id, title, text) VALUES (?, ?, ?, ?)");
   const note = db.prepare("INSERT INTO file_passage (passage, file) VALUES (?, ?)");
@@ -104,21 +85,25 @@ export function preparePassages(db: Db): Passages {
   const contains = db.prepare<[string, number]>("SELECT 1 FROM passage WHERE passage MATCH ? AND rowid = ?");
   const quoted = (word: string) => `"${word.replaceAll('"', "")}"`;
   return {
-    replace: (passages) =>
+    /** Replaces all passages that come from definitions. Passages from files stay. */
+    replace: (passages: readonly (KnowledgePassage & { readonly agentId: string })[]): void =>
       db.transaction(() => {
         clear.run();
         for (const { agentId, title, text } of passages) insert.run(agentId, null, title, text);
       })(),
-    addFile: (fileId, agentId, passages) => {
+    addFile: (fileId: string, agentId: string, passages: readonly KnowledgePassage[]): void => {
       for (const { title, text } of passages)
         note.run(insert.run(agentId, fileId, title, text).lastInsertRowid, fileId);
     },
-    removeFile: (fileId) => {
+    removeFile: (fileId: string): void => {
       removeFile.run(fileId);
       forget.run(fileId);
     },
-    search: (agentId, words, limit) =>
+    /** Returns the agent's passages that contain any of the words, best first. Words consist of letters
+     *  and digits. */
+    search: (agentId: string, words: readonly string[], limit: number): Hit[] =>
       words.length === 0 ? [] : search.all(words.map(quoted).join(" OR "), agentId, limit),
-    contains: (rowid, word) => contains.get(quoted(word), rowid) !== undefined,
+    /** Returns whether the passage contains the word in any grammatical form (Porter stemming). */
+    contains: (rowid: number, word: string): boolean => contains.get(quoted(word), rowid) !== undefined,
   };
 }

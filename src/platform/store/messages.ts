@@ -30,32 +30,9 @@ export interface MessageSlice {
   readonly offset: number;
 }
 
-export interface Messages {
-  insert(row: NewMessage): void;
-  byId(conversationId: string, id: string): MessageRow | undefined;
-  /** Returns all messages of a conversation, oldest first, or a slice of them. */
-  list(conversationId: string, slice?: MessageSlice): MessageRow[];
-  count(conversationId: string): number;
-  /** Returns the newest `limit` messages before `seq`, oldest first. */
-  before(conversationId: string, seq: number, limit: number): MessageRow[];
-  newestQuestion(conversationId: string): MessageRow | undefined;
-  /** Marks the question as finished, answered or not. */
-  close(id: string): void;
-  /** Returns the newest answer to a question. */
-  answerTo(conversationId: string, questionId: string): MessageRow | undefined;
-  /** Records the error of an asynchronous question. */
-  fail(id: string, error: string): void;
-  /** Deletes all messages of a user's conversations. */
-  removeOf(personId: string): void;
-  /** Erases the text of all messages of the conversation. */
-  anonymize(conversationId: string): void;
-  /** Deletes a question without an answer. Its files become available to another message. */
-  remove(id: string): void;
-  /** Returns questions whose processing was interrupted, oldest first. */
-  open(): MessageRow[];
-}
+export type Messages = ReturnType<typeof prepareMessages>;
 
-export function prepareMessages(db: Db): Messages {
+export function prepareMessages(db: Db) {
   const insert = db.prepare<[NewMessage]>(
     `INSERT INTO message (id, conversation_id, sender_role, question_id, text, context, citations, open,
        patient, error, created_at)
@@ -96,23 +73,36 @@ export function prepareMessages(db: Db): Messages {
   const release = db.prepare("UPDATE message_file SET message_id = NULL WHERE message_id = ?");
   const open = db.prepare<[], MessageRow>("SELECT * FROM message WHERE open = 1 ORDER BY seq");
   return {
-    insert: (row) => void insert.run(row),
-    byId: (conversationId, id) => byId.get(conversationId, id),
-    list: (conversationId, slice = { orderDirection: "ASC", limit: -1, offset: 0 }) =>
-      lists[slice.orderDirection].all(conversationId, slice.limit, slice.offset),
-    count: (conversationId) => count.get(conversationId) ?? 0,
-    before: (conversationId, seq, limit) => before.all(conversationId, seq, limit).reverse(),
-    newestQuestion: (conversationId) => newestQuestion.get(conversationId),
-    answerTo: (conversationId, questionId) => answerTo.get(questionId, conversationId),
-    fail: (id, error) => void fail.run(error, id),
-    removeOf: (personId) => void removeOf.run(personId),
-    anonymize: (conversationId) => void anonymize.run(conversationId),
-    close: (id) => void close.run(id),
-    remove: (id) => {
+    insert: (row: NewMessage): void => void insert.run(row),
+    byId: (conversationId: string, id: string): MessageRow | undefined => byId.get(conversationId, id),
+    /** Returns all messages of a conversation, oldest first, or a slice of them. */
+    list: (
+      conversationId: string,
+      slice: MessageSlice = { orderDirection: "ASC", limit: -1, offset: 0 },
+    ): MessageRow[] => lists[slice.orderDirection].all(conversationId, slice.limit, slice.offset),
+    count: (conversationId: string): number => count.get(conversationId) ?? 0,
+    /** Returns the newest `limit` messages before `seq`, oldest first. */
+    before: (conversationId: string, seq: number, limit: number): MessageRow[] =>
+      before.all(conversationId, seq, limit).reverse(),
+    newestQuestion: (conversationId: string): MessageRow | undefined => newestQuestion.get(conversationId),
+    /** Returns the newest answer to a question. */
+    answerTo: (conversationId: string, questionId: string): MessageRow | undefined =>
+      answerTo.get(questionId, conversationId),
+    /** Records the error of an asynchronous question. */
+    fail: (id: string, error: string): void => void fail.run(error, id),
+    /** Deletes all messages of a user's conversations. */
+    removeOf: (personId: string): void => void removeOf.run(personId),
+    /** Erases the text of all messages of the conversation. */
+    anonymize: (conversationId: string): void => void anonymize.run(conversationId),
+    /** Marks the question as finished, answered or not. */
+    close: (id: string): void => void close.run(id),
+    /** Deletes a question without an answer. Its files become available to another message. */
+    remove: (id: string): void => {
       remove.run(id);
       release.run(id);
     },
-    open: () => open.all(),
+    /** Returns questions whose processing was interrupted, oldest first. */
+    open: (): MessageRow[] => open.all(),
   };
 }
 
@@ -131,31 +121,10 @@ export interface MessageFileRow {
   readonly updated_at: number;
 }
 
-export interface MessageFiles {
-  /** Key for signed addresses, generated once per database. */
-  readonly secret: Uint8Array;
-  insert(row: Omit<MessageFileRow, "size">): void;
-  byId(id: string): MessageFileRow | undefined;
-  bytes(id: string): Uint8Array | undefined;
-  /** Stores the uploaded bytes. Returns false when a message already references the file, or when it was
-   *  deleted. */
-  fill(id: string, bytes: Uint8Array, now: number): boolean;
-  attach(id: string, messageId: string): void;
-  /** Returns the files of one message in the order of their announcement. */
-  ofMessage(messageId: string): MessageFileRow[];
-  ofConversation(conversationId: string): MessageFileRow[];
-  /** Returns the number of files that no message references yet. */
-  loose(conversationId: string): number;
-  removeLoose(before: number): void;
-  removeOfConversation(conversationId: string): void;
-  /** Deletes the files of all conversations of a user. */
-  removeOf(personId: string): void;
-}
-
 const shown =
   "id, conversation_id, message_id, name, media_type, length(bytes) AS size, created_at, updated_at";
 
-export function prepareMessageFiles(db: Db): MessageFiles {
+export function prepareMessageFiles(db: Db) {
   db.prepare("INSERT INTO secret (name, value) VALUES ('files', ?) ON CONFLICT (name) DO NOTHING").run(
     randomBytes(32),
   );
@@ -187,17 +156,24 @@ export function prepareMessageFiles(db: Db): MessageFiles {
     "DELETE FROM message_file WHERE conversation_id IN (SELECT id FROM conversation WHERE person_id = ?)",
   );
   return {
+    /** Key for signed addresses, generated once per database. */
     secret: secret.get() ?? new Uint8Array(),
-    insert: (row) => void insert.run(row),
-    byId: (id) => byId.get(id),
-    bytes: (id) => bytes.get(id) ?? undefined,
-    fill: (id, uploaded, now) => fill.run(uploaded, now, id).changes === 1,
-    attach: (id, messageId) => void attach.run(messageId, id),
-    ofMessage: (messageId) => ofMessage.all(messageId),
-    ofConversation: (conversationId) => ofConversation.all(conversationId),
-    loose: (conversationId) => loose.get(conversationId) ?? 0,
-    removeLoose: (before) => void removeLoose.run(before),
-    removeOfConversation: (conversationId) => void removeOfConversation.run(conversationId),
-    removeOf: (personId) => void removeOf.run(personId),
+    insert: (row: Omit<MessageFileRow, "size">): void => void insert.run(row),
+    byId: (id: string): MessageFileRow | undefined => byId.get(id),
+    bytes: (id: string): Uint8Array | undefined => bytes.get(id) ?? undefined,
+    /** Stores the uploaded bytes. Returns false when a message already references the file, or when it was
+     *  deleted. */
+    fill: (id: string, uploaded: Uint8Array, now: number): boolean =>
+      fill.run(uploaded, now, id).changes === 1,
+    attach: (id: string, messageId: string): void => void attach.run(messageId, id),
+    /** Returns the files of one message in the order of their announcement. */
+    ofMessage: (messageId: string): MessageFileRow[] => ofMessage.all(messageId),
+    ofConversation: (conversationId: string): MessageFileRow[] => ofConversation.all(conversationId),
+    /** Returns the number of files that no message references yet. */
+    loose: (conversationId: string): number => loose.get(conversationId) ?? 0,
+    removeLoose: (before: number): void => void removeLoose.run(before),
+    removeOfConversation: (conversationId: string): void => void removeOfConversation.run(conversationId),
+    /** Deletes the files of all conversations of a user. */
+    removeOf: (personId: string): void => void removeOf.run(personId),
   };
 }

@@ -2,42 +2,18 @@
 
 import Database from "better-sqlite3";
 import { createPrivateFile } from "../../ops/private-file.ts";
-import {
-  type AgentTable,
-  type Members,
-  prepareAgents,
-  prepareMembers,
-  prepareStates,
-  type States,
-} from "./agents.ts";
-import { type ConversationTable, prepareConversations } from "./conversations.ts";
-import { type FileTable, type Passages, prepareFiles, preparePassages } from "./files.ts";
-import { type MessageFiles, type Messages, prepareMessageFiles, prepareMessages } from "./messages.ts";
+import { prepareAgents, prepareMembers, prepareStates } from "./agents.ts";
+import { prepareConversations } from "./conversations.ts";
+import { prepareFiles, preparePassages } from "./files.ts";
+import { prepareMessageFiles, prepareMessages } from "./messages.ts";
 import { versions } from "./tables.ts";
-import { type People, preparePeople, prepareUsage, type Usage } from "./users.ts";
-import { type Escalations, prepareEscalations, prepareWebhooks, type WebhookTable } from "./webhooks.ts";
+import { preparePeople, prepareUsage } from "./users.ts";
+import { prepareEscalations, prepareWebhooks } from "./webhooks.ts";
 
-export interface PlatformStore {
-  readonly commits: PlatformCommits;
-  readonly agents: AgentTable;
-  readonly people: People;
-  readonly members: Members;
-  readonly states: States;
-  readonly conversations: ConversationTable;
-  readonly messages: Messages;
-  readonly passages: Passages;
-  readonly files: FileTable;
-  readonly usage: Usage;
-  readonly escalations: Escalations;
-  readonly messageFiles: MessageFiles;
-  readonly webhooks: WebhookTable;
-  /** SQLite's data_version: changes when another process has written to the file. */
-  outsideVersion(): number;
-  close(): void;
-}
+export type PlatformStore = ReturnType<typeof openPlatformStore>;
 
 /** Opens or creates `file`; ":memory:" is not persistent. */
-export function openPlatformStore(file: string, durability: Durability): PlatformStore {
+export function openPlatformStore(file: string, durability: Durability) {
   const db = openDatabase(file, durability);
   const commits = groupCommits(db);
   const outside = db.prepare<[], number>("PRAGMA data_version").pluck();
@@ -55,8 +31,9 @@ export function openPlatformStore(file: string, durability: Durability): Platfor
     escalations: prepareEscalations(db),
     messageFiles: prepareMessageFiles(db),
     webhooks: prepareWebhooks(db),
-    outsideVersion: () => outside.get() ?? 0,
-    close() {
+    /** SQLite's data_version: changes when another process has written to the file. */
+    outsideVersion: (): number => outside.get() ?? 0,
+    close(): void {
       commits.flush();
       db.close();
     },

@@ -22,28 +22,6 @@ export interface PersonRow {
 /** Columns that identify a user; absent identifiers are null. */
 type Identifiers = Pick<PersonRow, "fk_id" | "email" | "phone_number">;
 
-export interface People {
-  byId(agentId: string, id: string): PersonRow | undefined;
-  /** Looks up by fkId, then by email address, then by phone number. A user with a different fkId never
-   *  matches. */
-  find(agentId: string, known: Identifiers): PersonRow | undefined;
-  /** Returns one page of an agent's users, ordered by creation time. */
-  list(agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): ListPage<PersonRow>;
-  /** Returns the ids of users that match all given filters. */
-  matching(agentId: string, wanted: Wanting): string[];
-  /** Returns the ids of users of all agents with this address in lower case, or with the conversation of this id. */
-  holding(value: string): string[];
-  insert(row: PersonRow): void;
-  /** Deletes the user. Its conversations must be deleted first. */
-  remove(id: string): void;
-  /** Returns users created before `before` without any message since then; used by data retention. */
-  expired(agentId: string, before: number, limit: number): string[];
-  /** Erases all personal data of the user. */
-  anonymize(id: string): void;
-  /** Updates names, addresses and every other field that is not null. */
-  update(row: PersonRow): void;
-}
-
 interface Wanting {
   readonly ids: readonly string[];
   readonly fkId: string | null;
@@ -52,7 +30,9 @@ interface Wanting {
 
 type AddressQuery = { readonly agentId: string; readonly value: string; readonly fkId: string | null };
 
-export function preparePeople(db: Db): People {
+export type People = ReturnType<typeof preparePeople>;
+
+export function preparePeople(db: Db) {
   const byId = db.prepare<[string, string], PersonRow>("SELECT * FROM person WHERE agent_id = ? AND id = ?");
   const byFkId = db.prepare<[string, string], PersonRow>(
     "SELECT * FROM person WHERE agent_id = ? AND fk_id = ? ORDER BY rowid LIMIT 1",
@@ -102,14 +82,18 @@ export function preparePeople(db: Db): People {
        email = NULL, phone_number = NULL, metadata = NULL, anonymized = 1 WHERE id = ?`,
   );
   return {
-    byId: (agentId, id) => byId.get(agentId, id),
-    find: (agentId, { fk_id, email, phone_number }) =>
+    byId: (agentId: string, id: string): PersonRow | undefined => byId.get(agentId, id),
+    /** Looks up by fkId, then by email address, then by phone number. A user with a different fkId never
+     *  matches. */
+    find: (agentId: string, { fk_id, email, phone_number }: Identifiers): PersonRow | undefined =>
       (fk_id === null ? undefined : byFkId.get(agentId, fk_id)) ??
       (email === null ? undefined : byEmail.get({ agentId, value: email, fkId: fk_id })) ??
       (phone_number === null ? undefined : byPhone.get({ agentId, value: phone_number, fkId: fk_id })),
-    list: (agentId, direction, limit, offset) =>
+    /** Returns one page of an agent's users, ordered by creation time. */
+    list: (agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): ListPage<PersonRow> =>
       byTime(agentId, { direction, limit, offset, from: null, until: null }),
-    matching: (agentId, wanted) =>
+    /** Returns the ids of users that match all given filters. */
+    matching: (agentId: string, wanted: Wanting): string[] =>
       candidates(agentId, wanted)
         .filter(
           (row) =>
@@ -119,7 +103,8 @@ export function preparePeople(db: Db): People {
         )
         .map(({ id }) => id),
     // Only for the command that erases a person: it reads all rows.
-    holding: (value) =>
+    /** Returns the ids of users of all agents with this address in lower case, or with the conversation of this id. */
+    holding: (value: string): string[] =>
       db
         .prepare<[{ value: string }], string>(
           `SELECT id FROM person WHERE @value IN (lower(email), lower(phone_number), lower(fk_id), lower(fk_user_id))
@@ -127,14 +112,19 @@ export function preparePeople(db: Db): People {
         )
         .pluck()
         .all({ value }),
-    insert: (row) => void insert.run(row),
-    remove: (id) => {
+    insert: (row: PersonRow): void => void insert.run(row),
+    /** Deletes the user. Its conversations must be deleted first. */
+    remove: (id: string): void => {
       forget.run(id);
       remove.run(id);
     },
-    expired: (agentId, before, limit) => expired.all(agentId, before, before, limit),
-    anonymize: (id) => void anonymize.run(id),
-    update: (row) => void update.run(row),
+    /** Returns users created before `before` without any message since then; used by data retention. */
+    expired: (agentId: string, before: number, limit: number): string[] =>
+      expired.all(agentId, before, before, limit),
+    /** Erases all personal data of the user. */
+    anonymize: (id: string): void => void anonymize.run(id),
+    /** Updates names, addresses and every other field that is not null. */
+    update: (row: PersonRow): void => void update.run(row),
   };
 }
 
@@ -155,14 +145,6 @@ export interface Totals {
   readonly questions: number;
 }
 
-export interface Usage {
-  /** Adds to the totals of the agent and of the user. Call inside a transaction. */
-  add(agentId: string, personId: string, at: number, by: Partial<Totals>): void;
-  /** Returns the usage of an agent or a user between `from` and `until` (inclusive epoch milliseconds;
-   *  null means unbounded). */
-  within(scope: string, from: number | null, until: number | null): Totals;
-}
-
 const columns = [
   "conversations",
   "calls",
@@ -175,7 +157,9 @@ const columns = [
   "questions",
 ] as const;
 
-export function prepareUsage(db: Db): Usage {
+export type Usage = ReturnType<typeof prepareUsage>;
+
+export function prepareUsage(db: Db) {
   const names = columns.join(", ");
   const last = db.prepare<[string, number], Totals>(
     `SELECT ${names} FROM usage WHERE scope = ? AND at <= ? ORDER BY at DESC LIMIT 1`,
@@ -194,11 +178,14 @@ export function prepareUsage(db: Db): Usage {
     insert.run({ scope, at: Math.max(at, before?.at ?? 0), ...sums });
   };
   return {
-    add(agentId, personId, at, by) {
+    /** Adds to the totals of the agent and of the user. Call inside a transaction. */
+    add(agentId: string, personId: string, at: number, by: Partial<Totals>): void {
       addTo(agentId, at, by);
       addTo(personId, at, by);
     },
-    within(scope, from, until) {
+    /** Returns the usage of an agent or a user between `from` and `until` (inclusive epoch milliseconds;
+     *  null means unbounded). */
+    within(scope: string, from: number | null, until: number | null): Totals {
       const after = last.get(scope, until ?? Number.MAX_SAFE_INTEGER);
       const before = from === null ? undefined : last.get(scope, from - 1);
       return combine((name) => Math.max(0, (after?.[name] ?? 0) - (before?.[name] ?? 0)));

@@ -45,34 +45,7 @@ type NewDelivery = Pick<
   "id" | "webhook_id" | "conversation_id" | "trigger" | "body" | "due_at" | "created_at"
 >;
 
-export interface WebhookTable {
-  insert(row: WebhookRow): void;
-  /** Stores the webhooks of the definitions and deletes defined ones that are absent. Registered
-   *  webhooks stay. */
-  define(rows: readonly WebhookRow[]): void;
-  byId(agentId: string, id: string): AgentWebhook | undefined;
-  list(agentId: string): AgentWebhook[];
-  active(agentId: string, trigger: Trigger): AgentWebhook[];
-  remove(id: string): void;
-  /** Deletes pending and past deliveries about a conversation. */
-  forgetConversation(id: string): void;
-  /** Deletes pending and past deliveries about all conversations of a user. */
-  forget(personId: string): void;
-  put(delivery: NewDelivery): void;
-  delivery(agentId: string, id: string): DeliveryRow | undefined;
-  /** Returns the delivery log, newest first. */
-  log(webhookId: string, limit: number, offset: number): DeliveryRow[];
-  logged(webhookId: string): number;
-  /** Returns the oldest due delivery of each webhook, so a webhook with a long queue does not starve the
-   *  others. */
-  due(now: number, limit: number): (DeliveryRow & { readonly webhook: WebhookRow })[];
-  conclude(
-    id: string,
-    to: Pick<DeliveryRow, "state" | "attempts" | "due_at" | "status" | "error" | "ended_at">,
-  ): void;
-}
-
-export function prepareWebhooks(db: Db): WebhookTable {
+export function prepareWebhooks(db: Db) {
   const columns = `id, agent_id, title, description, url, trigger, headers, secret, status, defined, created_at, updated_at`;
   const insert = db.prepare<[WebhookRow]>(
     `INSERT INTO webhook (${columns}) VALUES (@id, @agent_id, @title, @description, @url, @trigger, @headers, @secret,
@@ -123,29 +96,40 @@ export function prepareWebhooks(db: Db): WebhookTable {
     remove.run(id);
   };
   return {
-    insert: (row) => void insert.run(row),
-    define: (rows) =>
+    insert: (row: WebhookRow): void => void insert.run(row),
+    /** Stores the webhooks of the definitions and deletes defined ones that are absent. Registered
+     *  webhooks stay. */
+    define: (rows: readonly WebhookRow[]): void =>
       db.transaction(() => {
         const kept = new Set(rows.map(({ id }) => id));
         for (const id of defined.all()) if (!kept.has(id)) drop(id);
         for (const row of rows) insert.run(row);
       })(),
-    byId: (agentId, id) => byId.get(agentId, id),
-    list: (agentId) => list.all(agentId),
-    active: (agentId, trigger) => active.all(agentId, trigger),
+    byId: (agentId: string, id: string): AgentWebhook | undefined => byId.get(agentId, id),
+    list: (agentId: string): AgentWebhook[] => list.all(agentId),
+    active: (agentId: string, trigger: Trigger): AgentWebhook[] => active.all(agentId, trigger),
     remove: drop,
-    forget: (personId) => void forget.run(personId),
-    forgetConversation: (id) => void forgetConversation.run(id),
-    put: (row) => void put.run(row),
-    delivery: (agentId, id) => delivery.get(agentId, id),
-    log: (webhookId, limit, offset) => log.all(webhookId, limit, offset),
-    logged: (webhookId) => logged.get(webhookId) ?? 0,
-    due: (now, limit) =>
+    /** Deletes pending and past deliveries about all conversations of a user. */
+    forget: (personId: string): void => void forget.run(personId),
+    /** Deletes pending and past deliveries about a conversation. */
+    forgetConversation: (id: string): void => void forgetConversation.run(id),
+    put: (row: NewDelivery): void => void put.run(row),
+    delivery: (agentId: string, id: string): DeliveryRow | undefined => delivery.get(agentId, id),
+    /** Returns the delivery log, newest first. */
+    log: (webhookId: string, limit: number, offset: number): DeliveryRow[] =>
+      log.all(webhookId, limit, offset),
+    logged: (webhookId: string): number => logged.get(webhookId) ?? 0,
+    /** Returns the oldest due delivery of each webhook, so a webhook with a long queue does not starve the
+     *  others. */
+    due: (now: number, limit: number): (DeliveryRow & { readonly webhook: WebhookRow })[] =>
       due.all(now, limit).flatMap((row) => {
         const webhook = anyById.get(row.webhook_id);
         return webhook ? [{ ...row, webhook }] : [];
       }),
-    conclude: (id, to) => void conclude.run({ id, ...to }),
+    conclude: (
+      id: string,
+      to: Pick<DeliveryRow, "state" | "attempts" | "due_at" | "status" | "error" | "ended_at">,
+    ): void => void conclude.run({ id, ...to }),
   };
 }
 
@@ -172,16 +156,9 @@ export interface Notified {
   readonly delivery: string | null;
 }
 
-export interface Escalations {
-  insert(row: PlatformEscalationRow): void;
-  of(messageId: string): PlatformEscalationRow | undefined;
-  list(agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): PlatformEscalationRow[];
-  count(agentId: string): number;
-  /** Deletes the escalations of a user's conversations. */
-  removeOf(personId: string): void;
-}
+export type Escalations = ReturnType<typeof prepareEscalations>;
 
-export function prepareEscalations(db: Db): Escalations {
+export function prepareEscalations(db: Db) {
   const insert = db.prepare<[PlatformEscalationRow]>(
     `INSERT INTO escalation (id, agent_id, conversation_id, message_id, topic, response, notified, created_at)
      VALUES (@id, @agent_id, @conversation_id, @message_id, @topic, @response, @notified, @created_at)`,
@@ -197,10 +174,16 @@ export function prepareEscalations(db: Db): Escalations {
     "DELETE FROM escalation WHERE conversation_id IN (SELECT id FROM conversation WHERE person_id = ?)",
   );
   return {
-    insert: (row) => void insert.run(row),
-    of: (messageId) => of.get(messageId),
-    list: (agentId, direction, limit, offset) => lists[direction].all(agentId, limit, offset),
-    count: (agentId) => count.get(agentId) ?? 0,
-    removeOf: (personId) => void removeOf.run(personId),
+    insert: (row: PlatformEscalationRow): void => void insert.run(row),
+    of: (messageId: string): PlatformEscalationRow | undefined => of.get(messageId),
+    list: (
+      agentId: string,
+      direction: "ASC" | "DESC",
+      limit: number,
+      offset: number,
+    ): PlatformEscalationRow[] => lists[direction].all(agentId, limit, offset),
+    count: (agentId: string): number => count.get(agentId) ?? 0,
+    /** Deletes the escalations of a user's conversations. */
+    removeOf: (personId: string): void => void removeOf.run(personId),
   };
 }

@@ -6,7 +6,7 @@ import PQueue from "p-queue";
 import { Webhook } from "standardwebhooks";
 import { Agent, request } from "undici";
 import { judge } from "../../ops/address.ts";
-import { limited, scopeUnder } from "../../ops/clock.ts";
+import { limited, type SignalScope, scopeUnder } from "../../ops/clock.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { DeliveryRow, WebhookRow } from "../store/webhooks.ts";
 
@@ -19,52 +19,70 @@ const withinMs = 15_000;
 const atOnce = 16;
 const lookMs = 1_000;
 
-export interface Delivering {
-  /** Checks for due deliveries now. Called after a delivery was enqueued. */
-  wake(): void;
-  /** Resolves after the signal has aborted and running deliveries have ended. */
-  readonly ended: Promise<void>;
+interface DeliveryContext {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly allowPrivate: boolean;
+  readonly signal: AbortSignal;
 }
 
-export function startDelivering(
-  store: PlatformStore,
-  options: {
-    readonly clock: Clock;
-    readonly log: Log;
-    readonly allowPrivate: boolean;
-    readonly signal: AbortSignal;
-  },
-): Delivering {
-  const { clock, log, signal } = options;
-  const busy = new Set<string>();
-  const queue = new PQueue({ concurrency: atOnce });
-  let wake: () => void = () => undefined;
+export class Deliveries {
+  readonly #store: PlatformStore;
+  readonly #context: DeliveryContext;
+  /** Webhooks with a running delivery. */
+  readonly #busy = new Set<string>();
+  readonly #queue = new PQueue({ concurrency: atOnce });
+  #woken: SignalScope | null = null;
+
+  constructor(store: PlatformStore, context: DeliveryContext) {
+    this.#store = store;
+    this.#context = context;
+  }
+
+  /** Checks for due deliveries now. Called after a delivery was enqueued. */
+  wake(): void {
+    this.#woken?.abort();
+  }
+
+  /** Resolves after the signal has aborted and running deliveries have ended. */
+  async run(): Promise<void> {
+    const { clock, signal } = this.#context;
+    while (!signal.aborted) {
+      const woken = scopeUnder(signal);
+      this.#woken = woken;
+      this.#begin();
+      await clock.sleep(lookMs, woken.signal);
+      woken.end();
+    }
+    await this.#queue.onIdle();
+  }
 
   /** Runs one delivery per webhook at a time, so a receiver gets events in order unless a delivery
    *  fails. */
-  function begin(): void {
+  #begin(): void {
     // At most `atOnce` webhooks are busy, so twice that number of rows always fills the free places.
-    for (const due of store.webhooks.due(clock.now(), 2 * atOnce)) {
+    for (const due of this.#store.webhooks.due(this.#context.clock.now(), 2 * atOnce)) {
       // Only what starts at once leaves the table: a row that waits may still change.
-      if (queue.pending >= atOnce) return;
-      if (busy.has(due.webhook_id)) continue;
-      busy.add(due.webhook_id);
-      void queue.add(() => deliverLogged(due)).then(() => wake());
+      if (this.#queue.pending >= atOnce) return;
+      if (this.#busy.has(due.webhook_id)) continue;
+      this.#busy.add(due.webhook_id);
+      void this.#queue.add(() => this.#deliverLogged(due)).then(() => this.wake());
     }
   }
 
   /** Never rejects. */
-  async function deliverLogged(due: DueDelivery): Promise<void> {
+  async #deliverLogged(due: DueDelivery): Promise<void> {
     try {
-      await deliver(due);
+      await this.#deliver(due);
     } catch (error) {
-      log.error({ err: error }, "recording a webhook outcome failed");
+      this.#context.log.error({ err: error }, "recording a webhook outcome failed");
     }
-    busy.delete(due.webhook_id);
+    this.#busy.delete(due.webhook_id);
   }
 
-  async function deliver(due: DueDelivery): Promise<void> {
-    const outcome = await attempt(due, options);
+  async #deliver(due: DueDelivery): Promise<void> {
+    const { clock, log, signal } = this.#context;
+    const outcome = await attempt(due, this.#context);
     if (signal.aborted && outcome.status === null) return; // cut off by us: tried again at the next start
     const attempts = due.attempts + 1;
     const ok = outcome.status !== null && outcome.status >= 200 && outcome.status < 300;
@@ -73,33 +91,17 @@ export function startDelivering(
     const over = ok || wait === undefined || outcome.status === 410;
     const state = ok ? "delivered" : over ? "failed" : "pending";
     if (!ok) log.warn({ webhook: due.webhook_id, delivery: due.id, ...outcome, attempts }, "webhook failed");
-    await store.commits.write(() =>
-      store.webhooks.conclude(due.id, {
-        state,
-        attempts,
-        due_at: clock.now() + (over ? 0 : wait),
-        ...outcome,
-        ended_at: over ? clock.now() : null,
-      }),
+    const due_at = clock.now() + (over ? 0 : wait);
+    const ended_at = over ? clock.now() : null;
+    await this.#store.commits.write(() =>
+      this.#store.webhooks.conclude(due.id, { state, attempts, due_at, ...outcome, ended_at }),
     );
   }
-
-  const ended = (async () => {
-    while (!signal.aborted) {
-      const woken = scopeUnder(signal);
-      wake = () => woken.abort();
-      begin();
-      await clock.sleep(lookMs, woken.signal);
-      woken.end();
-    }
-    await queue.onIdle();
-  })();
-  return { wake: () => wake(), ended };
 }
 
 async function attempt(
   { id, webhook, body }: DueDelivery,
-  { clock, allowPrivate, signal }: Parameters<typeof startDelivering>[1],
+  { clock, allowPrivate, signal }: DeliveryContext,
 ): Promise<{ readonly status: number | null; readonly error: string | null }> {
   const judged = await judge(webhook.url, allowPrivate ? "everything" : []);
   if (!judged.ok) return { status: null, error: `its URL ${judged.reason}` };

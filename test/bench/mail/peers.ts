@@ -29,6 +29,7 @@ export type PeersMessage =
 export type PeersOrder =
   | { readonly kind: "delay"; readonly ms: number }
   | { readonly kind: "answerAfter"; readonly ms: number }
+  | { readonly kind: "answerWith"; readonly text: string | null }
   | { readonly kind: "transactions" }
   | { readonly kind: "forget" };
 
@@ -110,6 +111,7 @@ http.listen(0, "127.0.0.1", () => {
 process.on("message", (order: PeersOrder) => {
   if (order.kind === "delay") delayMs = order.ms;
   else if (order.kind === "answerAfter") platform.answerAfter(order.ms);
+  else if (order.kind === "answerWith") platform.answerWith(order.text);
   else if (order.kind === "forget") [recipients, unnamed] = [[], 0];
   else process.send?.({ kind: "transactions", recipients, unnamed } satisfies PeersMessage);
 });

@@ -28,6 +28,8 @@ export interface MailServers {
   delaySmtp(ms: number): void;
   /** Delays each answer of the platform by `ms`. */
   delayAnswers(ms: number): void;
+  /** Changes the platform's answer to every later question; null: to the usual one. */
+  answerWith(text: string | null): void;
   /** SMTP transactions since the last `forgetTransactions`. */
   transactions(): Promise<Transactions>;
   forgetTransactions(): void;
@@ -60,6 +62,7 @@ export async function startMailServers(): Promise<MailServers> {
     deliver: (user, raw) => server.deliver(user, raw),
     watch: (ids) => watch(peers, ids, asked),
     delayAnswers: (ms) => void order({ kind: "answerAfter", ms }),
+    answerWith: (text) => void order({ kind: "answerWith", text }),
     delaySmtp: (ms) => void order({ kind: "delay", ms }),
     transactions: () =>
       new Promise((resolve) => {

@@ -22,7 +22,8 @@ export interface PhoneSubject extends Subject {
 
 export interface PhoneFixture {
   baseline(preload?: Preload): Promise<PhoneSubject>;
-  daemon(preload?: Preload): Promise<PhoneSubject>;
+  /** `instrumented` replaces the built main.js. */
+  daemon(preload?: Preload, instrumented?: string): Promise<PhoneSubject>;
   /** Ports of the platform and of the provider. */
   readonly ports: { readonly platform: number; readonly twilio: number };
   texts(order: Omit<TextsOrder, "kind">): Promise<TextsResult>;
@@ -40,7 +41,7 @@ export async function startPhoneFixture(main: string): Promise<PhoneFixture> {
   return {
     baseline: (preload) => startBare(ports, preload),
     ports,
-    daemon: (preload) => startDaemon(ports, main, preload),
+    daemon: (preload, instrumented = main) => startDaemon(ports, instrumented, preload),
     texts: (order) => carryOut<TextsResult>(peers, { kind: "texts", ...order }),
     calls: (order) => carryOut<CallsResult>(peers, { kind: "calls", ...order }),
     close: () => peers.disconnect(),

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../src/ops/clock.ts";
-import { openAdministration } from "../../../src/platform/index.ts";
+import { Administration } from "../../../src/platform/index.ts";
 import {
   bodies,
   furnish,
@@ -139,7 +139,7 @@ describe("a key that was replaced", () => {
     const { grounds, file } = await onFile();
     const knock = await knocking(grounds);
     expect(await knock("getAgent", { [names.agent]: keys.own })).toMatchObject({ status: 200 });
-    const administration = openAdministration(file, systemClock);
+    const administration = new Administration(file, systemClock);
     const { key } = administration.rotateKey("own");
     administration.close();
     for (const name of operationNames.filter((each) => operations[each].key === "agent")) {
@@ -152,7 +152,7 @@ describe("a key that was replaced", () => {
   test("is nowhere on the disk or in the log, nor is any other", async () => {
     const { grounds, folder, file, lines } = await onFile();
     const knock = await knocking(grounds);
-    const administration = openAdministration(file, systemClock);
+    const administration = new Administration(file, systemClock);
     const { key } = administration.rotateKey("own");
     administration.close();
     for (const name of operationNames) await knock(name, { [names[operations[name].key]]: rightFor(name) });

@@ -4,7 +4,7 @@ import type { Clock, Log } from "bridgehead/contract";
 import * as fc from "fast-check";
 import { Hono } from "hono";
 import { expect, onTestFinished, test } from "vitest";
-import { createRoster } from "../../../src/platform/agents/roster.ts";
+import { Roster } from "../../../src/platform/agents/roster.ts";
 import { readAgents } from "../../../src/platform/index.ts";
 import { createLimiter, gate, type RouteEnv } from "../../../src/platform/routes/exchange.ts";
 import { openPlatformStore } from "../../../src/platform/store/store.ts";
@@ -41,7 +41,7 @@ function gateAt(clock: { now: number }) {
   const agents = [...readAgents(acme, "acme.yaml"), ...readAgents(other, "other.yaml")];
   const limiter = createLimiter({ requests: most, perSeconds: windowMs / 1_000 });
   const app = new Hono<RouteEnv>();
-  app.use("/external/*", gate(createRoster(store, agents, hand, log), limiter, hand));
+  app.use("/external/*", gate(new Roster(store, agents, hand, log), limiter, hand));
   app.all("*", (c) => c.body(null, 204));
   return (caller: number) => {
     const { path, headers } = callers[caller] ?? callers[0];
