@@ -1,7 +1,7 @@
 // The composition root: builds all components in order, stops them in reverse order, and replaces what a
 // reload changed.
 
-import type { Clock, Log, Route } from "bridgehead/contract";
+import { type Clock, type Log, type Route } from "bridgehead/contract";
 import { heartbeatStage } from "./calls/node-heartbeat.ts";
 import { dropAfterPowerFailure } from "./calls/power-failure.ts";
 import { loseSessions, nodeLease } from "./calls/rows.ts";
@@ -10,13 +10,13 @@ import { createAgents } from "./channels/agents.ts";
 import { createHost, type Host } from "./channels/host.ts";
 import { PauseWatch } from "./channels/pause-watch.ts";
 import { pulsesOf } from "./channels/readiness.ts";
-import type { Config } from "./config/index.ts";
-import type { Policy } from "./domain/policy.ts";
+import { type Config } from "./config/index.ts";
+import { type Policy } from "./domain/policy.ts";
 import { RateReserve } from "./engine/rate-reserve.ts";
 import { Scheduler } from "./engine/scheduler.ts";
 import { linkTo } from "./escalation/link/page.ts";
 import { linkHandler } from "./escalation/link/stage.ts";
-import { notifyStage } from "./escalation/notify/stage.ts";
+import { type NotifyDeps, notifyStage } from "./escalation/notify/stage.ts";
 import { WebhookRegistrations } from "./escalation/platform-webhook/registration.ts";
 import { platformWebhookHandler, platformWebhookStage } from "./escalation/platform-webhook/stage.ts";
 import { pollStage } from "./escalation/poll/stage.ts";
@@ -32,9 +32,9 @@ import { composeStage } from "./pipeline/compose/stage.ts";
 import { fetchStage } from "./pipeline/fetch/stage.ts";
 import { routeStage } from "./pipeline/route/stage.ts";
 import { sendStage } from "./pipeline/send/stage.ts";
-import type { RunningAgent } from "./pipeline/settings.ts";
+import { type RunningAgent } from "./pipeline/settings.ts";
 import { copyBeforeMigration, stampOf } from "./store/backup.ts";
-import type { Database } from "./store/driver.ts";
+import { type Database } from "./store/driver.ts";
 import { type Installation, identifyInstallation, installationWarning } from "./store/installation.ts";
 import { dropLease, endLeases } from "./store/leases.ts";
 import { type Migration, migrate, migrations, schemaVersion } from "./store/migrate.ts";
@@ -43,26 +43,6 @@ import { lockStore } from "./store/sqlite/lock.ts";
 import { openSqlite } from "./store/sqlite.ts";
 import { reconsiderEscalations } from "./store/tables/escalations.ts";
 import { hasTargets } from "./store/tables/responders.ts";
-
-export interface App {
-  readonly db: Database;
-  readonly installation: Installation;
-  readonly scheduler: Scheduler;
-  readonly host: Host;
-  /** The running agents. A reload replaces the map. */
-  readonly agents: ReadonlyMap<string, RunningAgent>;
-  /** Null when the configuration has no responders. */
-  readonly policy: Policy | null;
-  /** What the listener serves under /platform/ and /escalations/. */
-  readonly web: {
-    platform(request: Request): Promise<Response>;
-    escalations(request: Request): Promise<Response>;
-  };
-  /** Replaces the agents and channels that changed. Returns the changed keys that require a restart. */
-  reload(config: Config): Promise<readonly string[]>;
-  /** Stops intake, waits up to `drainMs` for running work, and closes everything. */
-  stop(drainMs: number): Promise<void>;
-}
 
 export interface AppOptions {
   readonly config: Config;
@@ -168,193 +148,220 @@ async function copyIfOutdated(
 
 /** Resolves when every channel has been started. Channels may still be connecting. */
 export async function startApp(options: AppOptions): Promise<App> {
-  const { clock, log } = options;
-  let { config } = options;
   const timing = timingWith(options.timing);
+  const { config, clock, log } = options;
   const store = options.store ?? (await openStore(config, clock, log, migrations, timing));
-  const { db } = store;
-  const node = `${config.node}/${newToken(6)}`;
-  const statistics = options.statistics ?? new Statistics();
-  db.observe((report) => {
-    reportCommit(report, log, statistics);
-    for (const hop of report.hops) options.onHop?.(hop);
-  });
-  const { requests, per } = config.platform.rate;
-  const rate = new RateReserve({
-    db,
-    clock,
-    log,
-    name: "platform",
-    rate: rateOf(requests, per, timing.rate),
-    timing,
-  });
-  const lives = new AbortController();
-
   // A responder may still reply after the policy was removed. The agent must not see that reply.
-  let told = await db.read(hasTargets);
-  const escalating = { policy: () => config.escalation, lines: () => host.lines(), clock, log, timing };
-  const webhooks = { ...escalating, answerMs: timing.escalation.webhookAnswer };
-  const escalation = new EscalationHandler({
-    ...escalating,
-    hasResponders: () => config.escalation !== null || told,
-  });
-  const pauses = new PauseWatch(log);
-  const host = createHost({
-    db,
-    installation: store.installation,
-    escalation,
-    scheduler: () => scheduler,
-    clock,
-    log,
-    node,
-    timing,
-    publicUrl: () => options.publicUrl(),
-    statistics,
-    retire: async (routes) => options.retire?.(routes),
-    paused: (channel) => pauses.of(channel),
-  });
-  const { platformUrl } = options;
-  const agents = createAgents({ db, platformUrl, rate, clock, log, timing, changed: () => scheduler.wake() });
-  const deps = {
-    lines: () => host.lines(),
-    sessions: liveSessions(timing.calls),
-    db,
-    clock,
-    log,
-    node,
-    timing,
+  const app = new App(options, store, timing, await store.db.read(hasTargets));
+  await app.start();
+  return app;
+}
+
+export class App {
+  readonly db: Database;
+  readonly installation: Installation;
+  readonly scheduler: Scheduler;
+  readonly host: Host;
+  /** What the listener serves under /platform/ and /escalations/. */
+  readonly web: {
+    platform(request: Request): Promise<Response>;
+    escalations(request: Request): Promise<Response>;
   };
-  const scheduler: Scheduler = new Scheduler({
-    db,
-    clock,
-    log,
-    timing,
-    transactional: [
-      routeStage({ ...deps, cancel: (key) => scheduler.cancel(key) }),
-      platformWebhookStage(escalating),
-      notifyStage({ ...escalating, link: (token) => linkTo(config.http.public_url, token) }),
-      composeStage(deps),
-      heartbeatStage(deps),
-      pauses.stage(),
-      healthStage({ ...escalating, pulses: () => pulsesOf(host, clock) }),
-    ],
-    stages: [
-      askStage({
-        ...deps,
-        rate,
-        timeout: config.platform.timeout,
-        settleAfter: config.platform.absent_after,
-      }),
-      sendStage(deps),
-      fetchStage({ ...deps, mostBytes }),
-      pollStage({ ...escalating, db, rate, node }),
-    ],
-    capacity: (_stage, channel) => host.lines().get(channel)?.rules.concurrency ?? 0,
-  });
+  readonly #options: AppOptions;
+  readonly #timing: Timing;
+  readonly #unlock: () => void;
+  readonly #node: string;
+  readonly #rate: RateReserve;
+  readonly #pauses: PauseWatch;
+  readonly #agents: ReturnType<typeof createAgents>;
+  readonly #registering: WebhookRegistrations;
+  /** What the parts of the escalation share. */
+  readonly #escalating: Omit<NotifyDeps, "link">;
+  readonly #lives = new AbortController();
+  #running: readonly Promise<void>[] = [];
+  /** True when responders are configured or were. */
+  #hasResponders: boolean;
+  #config: Config;
+
+  /** `hadTargets`: responders were notified before this start. */
+  constructor(options: AppOptions, store: OpenedStore, timing: Timing, hadTargets: boolean) {
+    const { clock, log, config, statistics = new Statistics() } = options;
+    const { db } = store;
+    this.db = db;
+    this.installation = store.installation;
+    this.#options = options;
+    this.#config = config;
+    this.#timing = timing;
+    this.#unlock = store.unlock;
+    this.#node = `${config.node}/${newToken(6)}`;
+    this.#hasResponders = hadTargets || config.escalation !== null;
+    db.observe((report) => {
+      reportCommit(report, log, statistics);
+      for (const hop of report.hops) options.onHop?.(hop);
+    });
+    const { requests, per } = config.platform.rate;
+    const limit = rateOf(requests, per, timing.rate);
+    this.#rate = new RateReserve({ db, clock, log, name: "platform", rate: limit, timing });
+    this.#pauses = new PauseWatch(log);
+    const policy = () => this.#config.escalation;
+    this.#escalating = { policy, lines: () => this.host.lines(), clock, log, timing };
+    this.host = createHost({
+      db,
+      installation: store.installation,
+      escalation: new EscalationHandler({ ...this.#escalating, hasResponders: () => this.#hasResponders }),
+      scheduler: () => this.scheduler,
+      clock,
+      log,
+      node: this.#node,
+      timing,
+      publicUrl: () => options.publicUrl(),
+      statistics,
+      retire: async (routes) => options.retire?.(routes),
+      paused: (channel) => this.#pauses.of(channel),
+    });
+    const { platformUrl } = options;
+    const changed = () => this.scheduler.wake();
+    this.#agents = createAgents({ db, platformUrl, rate: this.#rate, clock, log, timing, changed });
+    this.scheduler = this.#createScheduler();
+    const publicUrl = () => this.#config.http.public_url;
+    const agents = () => this.agents.values();
+    this.#registering = new WebhookRegistrations({
+      db,
+      policy,
+      agents,
+      publicUrl,
+      rate: this.#rate,
+      clock,
+      log,
+      timing,
+    });
+    const isAgent = (name: string) => this.agents.has(name);
+    const { scheduler } = this;
+    this.web = {
+      platform: platformWebhookHandler({ policy, isAgent, db, scheduler, clock, log, timing }),
+      escalations: linkHandler({ ...this.#escalating, db, scheduler }),
+    };
+  }
+
+  /** The running agents. A reload replaces the map. */
+  get agents(): ReadonlyMap<string, RunningAgent> {
+    return this.#agents.running();
+  }
+
+  /** Null when the configuration has no responders. */
+  get policy(): Policy | null {
+    return this.#config.escalation;
+  }
+
+  /** Called once. Closes the store when the channels cannot be started. */
+  async start(): Promise<void> {
+    try {
+      await this.#apply(this.#config);
+    } catch (error) {
+      await this.#close();
+      throw error;
+    }
+    await this.#reconsider();
+    const { signal } = this.#lives;
+    this.#running = [this.scheduler.run(signal), this.#registering.run(signal)];
+  }
+
+  /** Replaces the agents and channels that changed. Returns the changed keys that require a restart. */
+  async reload(next: Config): Promise<readonly string[]> {
+    const restart = needRestart(this.#options.config, next);
+    await this.#apply(next);
+    this.#hasResponders ||= this.#config.escalation !== null || next.escalation !== null;
+    this.#config = next;
+    await this.#reconsider();
+    this.scheduler.wake();
+    this.#registering.wake();
+    return restart;
+  }
+
+  /** Stops intake, waits up to `drainMs` for running work, and closes everything. */
+  async stop(drainMs: number): Promise<void> {
+    await this.host.stop();
+    await this.scheduler.drain(drainMs);
+    await this.host.close();
+    this.#lives.abort();
+    await Promise.all(this.#running);
+    if (this.db.kind === "postgres") await this.#leave();
+    await this.#close();
+  }
+
+  #createScheduler(): Scheduler {
+    const { db } = this;
+    const { clock, log } = this.#options;
+    const { platform } = this.#options.config;
+    const lines = () => this.host.lines();
+    const [node, timing, rate] = [this.#node, this.#timing, this.#rate];
+    const deps = { lines, sessions: liveSessions(timing.calls), db, clock, log, node, timing };
+    const escalating = this.#escalating;
+    const limits = { timeout: platform.timeout, settleAfter: platform.absent_after };
+    return new Scheduler({
+      db,
+      clock,
+      log,
+      timing,
+      transactional: [
+        routeStage({ ...deps, cancel: (key) => this.scheduler.cancel(key) }),
+        platformWebhookStage(escalating),
+        notifyStage({ ...escalating, link: (token) => linkTo(this.#config.http.public_url, token) }),
+        composeStage(deps),
+        heartbeatStage(deps),
+        this.#pauses.stage(),
+        healthStage({ ...escalating, pulses: () => pulsesOf(this.host, clock) }),
+      ],
+      stages: [
+        askStage({ ...deps, rate, ...limits }),
+        sendStage(deps),
+        fetchStage({ ...deps, mostBytes }),
+        pollStage({ ...escalating, db, rate, node }),
+      ],
+      capacity: (_stage, channel) => lines().get(channel)?.rules.concurrency ?? 0,
+    });
+  }
 
   /** Builds all changed components before it modifies running ones. A failure leaves the running state
    *  unchanged. */
-  async function apply(next: Config): Promise<void> {
-    const nextAgents = await agents.prepare(next);
+  async #apply(next: Config): Promise<void> {
+    const answerMs = this.#timing.escalation.webhookAnswer;
+    const channels = [...next.channels, ...webhookChannels(next, { ...this.#escalating, answerMs })];
+    const agents = await this.#agents.prepare(next);
     let exchange: () => Promise<void>;
     try {
-      exchange = await host.prepare([...next.channels, ...webhookChannels(next, webhooks)], (name) =>
-        nextAgents.agent(name),
-      );
+      exchange = await this.host.prepare(channels, (name) => agents.agent(name));
     } catch (error) {
-      await nextAgents.discard();
+      await agents.discard();
       throw error;
     }
-    const using = [...host.lines().values()].filter((line) => nextAgents.replaced.includes(line.agent));
-    const retire = nextAgents.begin();
+    const using = [...this.host.lines().values()].filter((line) => agents.replaced.includes(line.agent));
+    const retire = agents.begin();
     await exchange();
-    retire(Promise.all(using.map(({ channel }) => scheduler.settled(channel))));
+    retire(Promise.all(using.map(({ channel }) => this.scheduler.settled(channel))));
   }
-
-  try {
-    await apply(config);
-  } catch (error) {
-    await agents.close();
-    await db.close();
-    store.unlock();
-    throw error;
-  }
-  await reconsider();
-  const sweeping = scheduler.run(lives.signal);
-  const registering = new WebhookRegistrations({
-    db,
-    policy: escalating.policy,
-    agents: () => agents.running().values(),
-    publicUrl: () => config.http.public_url,
-    rate,
-    clock,
-    log,
-    timing,
-  });
-  const registered = registering.run(lives.signal);
-  const isAgent = (name: string) => agents.running().has(name);
 
   /** Applies the current policy to open escalations at once, before the next step that an earlier policy
    *  has scheduled. */
-  async function reconsider(): Promise<void> {
-    if (config.escalation === null) return;
-    await db.tx(reconsiderEscalations).catch((error: unknown) => {
-      log.warn({ err: error }, "open escalations use the new policy from their next step on");
+  async #reconsider(): Promise<void> {
+    if (this.policy === null) return;
+    await this.db.tx(reconsiderEscalations).catch((error: unknown) => {
+      this.#options.log.warn({ err: error }, "open escalations use the new policy from their next step on");
     });
   }
 
   /** Releases the node lease, so that other nodes take over this node's calls before the lease expires. */
-  async function leave(): Promise<void> {
-    await db
-      .tx((q) => dropLease(q, nodeLease(node), node))
-      .catch((error: unknown) => log.warn({ err: error }, "releasing the node lease failed"));
+  async #leave(): Promise<void> {
+    await this.db
+      .tx((q) => dropLease(q, nodeLease(this.#node), this.#node))
+      .catch((error: unknown) => this.#options.log.warn({ err: error }, "releasing the node lease failed"));
   }
 
-  return {
-    db,
-    installation: store.installation,
-    scheduler,
-    host,
-    get agents() {
-      return agents.running();
-    },
-    get policy() {
-      return config.escalation;
-    },
-    web: {
-      platform: platformWebhookHandler({
-        policy: escalating.policy,
-        isAgent,
-        db,
-        scheduler,
-        clock,
-        log,
-        timing,
-      }),
-      escalations: linkHandler({ ...escalating, db, scheduler }),
-    },
-    async reload(next) {
-      const restart = needRestart(options.config, next);
-      await apply(next);
-      told ||= config.escalation !== null;
-      config = next;
-      await reconsider();
-      scheduler.wake();
-      registering.wake();
-      return restart;
-    },
-    async stop(drainMs) {
-      await host.stop();
-      await scheduler.drain(drainMs);
-      await host.close();
-      lives.abort();
-      await Promise.all([sweeping, registered]);
-      if (db.kind === "postgres") await leave();
-      await agents.close();
-      await db.close();
-      store.unlock();
-    },
-  };
+  async #close(): Promise<void> {
+    await this.#agents.close();
+    await this.db.close();
+    this.#unlock();
+  }
 }
 
 /** Returns the changed keys that require a restart. A running process can replace all others: agents,

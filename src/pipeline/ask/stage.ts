@@ -81,7 +81,7 @@ export function askStage(deps: AskDeps): Stage {
           await releaseLane(q, lease, "in");
           continue;
         }
-        const asking = claimedBy(line, lease, head);
+        const asking = claimedBy(line, lease, head, leaseMs, deps);
         const requests = callsOf(asking);
         addClaimed(requests);
         q.onRollback(() => addClaimed(-requests));
@@ -95,22 +95,31 @@ export function askStage(deps: AskDeps): Stage {
       return claimed;
     },
   };
+}
 
-  function claimedBy(line: ChannelRuntime, lease: Lease, { turn, conversation }: ClaimedTurn): Asking {
-    return {
-      line,
-      lease,
-      leaseDeadline: leaseDeadline(deps.clock, leaseMs),
-      turn,
-      conversation,
-      clock: deps.clock,
-      log: deps.log,
-      node: deps.node,
-      rate: deps.rate,
-      timing: deps.timing,
-      attempt: { recorded: false, obsolete: false, unbound: null, askedAt: null },
-    };
-  }
+/** Begins the work on a claimed turn. Call when its lane was leased. */
+function claimedBy(
+  line: ChannelRuntime,
+  lease: Lease,
+  { turn, conversation }: ClaimedTurn,
+  leaseMs: number,
+  { clock, log, node, rate, timing }: AskDeps,
+): Asking {
+  const attempt = { recorded: false, obsolete: false, unbound: null, askedAt: null };
+  const deadline = leaseDeadline(clock, leaseMs);
+  return {
+    line,
+    lease,
+    leaseDeadline: deadline,
+    turn,
+    conversation,
+    clock,
+    log,
+    node,
+    rate,
+    timing,
+    attempt,
+  };
 }
 
 /** Drops a turn that was certainly not asked when the recipient is suppressed, for example by a STOP

@@ -1,6 +1,6 @@
 // Conversations of one agent with one user over one channel.
 
-import { type ListPage, prepareShelves, type Slice } from "./lists.ts";
+import { all, insertInto, type ListPage, one, prepareShelves, run, type Slice, values } from "./lists.ts";
 import type { Db } from "./store.ts";
 
 export interface PlatformConversationRow {
@@ -28,113 +28,112 @@ export interface PlatformConversationRow {
   readonly anonymized: 0 | 1;
 }
 
-export function prepareConversations(db: Db) {
-  const byId = db.prepare<[string, string], PlatformConversationRow>(
-    "SELECT * FROM conversation WHERE agent_id = ? AND id = ?",
-  );
-  const ofPerson = db
-    .prepare<[string], string>("SELECT id FROM conversation WHERE person_id = ? ORDER BY created_at, rowid")
-    .pluck();
-  const current = db.prepare<[string, string], PlatformConversationRow>(
-    `SELECT * FROM conversation WHERE person_id = ? AND channel = ? AND status = 'active'
-     ORDER BY rowid DESC LIMIT 1`,
-  );
-  const insert = db.prepare<[PlatformConversationRow]>(
-    `INSERT INTO conversation (id, agent_id, person_id, channel, mode, status, ai_conversation_id, title, context,
-       introduction, state_id, metadata, created_at, updated_at, last_message_at)
-     VALUES (@id, @agent_id, @person_id, @channel, @mode, @status, @ai_conversation_id, @title, @context,
-       @introduction, @state_id, @metadata, @created_at, @updated_at, @last_message_at)`,
-  );
-  const archive = db.prepare(
-    `UPDATE conversation SET status = 'archived', updated_at = max(updated_at, ?)
-     WHERE person_id = ? AND channel = ? AND status = 'active'`,
-  );
-  const setMode = db.prepare(
-    "UPDATE conversation SET mode = ?, updated_at = max(updated_at, ?) WHERE id = ?",
-  );
-  const change = db.prepare(
+export const prepareConversations = (db: Db) => ({
+  ...prepareLookups(db),
+  ...prepareChanges(db),
+  list: prepareConversationLists(db),
+});
+
+const conversation = "SELECT * FROM conversation WHERE";
+type Found = PlatformConversationRow;
+
+function prepareLookups(db: Db) {
+  const recent = (owner: "person_id" | "agent_id") =>
+    all<[string, number, string, number], Found>(
+      db,
+      `${conversation} ${owner} = ? AND last_message_at >= ? AND id <> ? AND anonymized = 0
+       ORDER BY last_message_at DESC LIMIT ?`,
+    );
+  const [recentOfPerson, recentOfAgent] = [recent("person_id"), recent("agent_id")];
+  return {
+    byId: one<[agentId: string, id: string], Found>(db, `${conversation} agent_id = ? AND id = ?`),
+    /** Returns the ids of a user's conversations, oldest first. */
+    ofPerson: values<[personId: string], string>(
+      db,
+      "SELECT id FROM conversation WHERE person_id = ? ORDER BY created_at, rowid",
+    ),
+    /** Returns the newest open conversation over this channel. */
+    current: one<[personId: string, channel: Found["channel"]], Found>(
+      db,
+      `${conversation} person_id = ? AND channel = ? AND status = 'active' ORDER BY rowid DESC LIMIT 1`,
+    ),
+    /** Returns conversations whose dialog can end: they have messages, none since `before`, and no open
+     *  question. */
+    idle: all<[before: number, limit: number], Found>(
+      db,
+      `SELECT * FROM conversation c WHERE last_message_at < ? AND ended_at IS NULL
+         AND EXISTS (SELECT 1 FROM message WHERE conversation_id = c.id)
+         AND NOT EXISTS (SELECT 1 FROM message WHERE conversation_id = c.id AND open = 1)
+       ORDER BY last_message_at LIMIT ?`,
+    ),
+    /** Returns other conversations of the same agent (and user, if given) with messages since then, newest
+     *  first. */
+    recent: ({ id, agent_id }: Found, personId: string | null, since: number, limit: number): Found[] =>
+      personId === null
+        ? recentOfAgent(agent_id, since, id, limit)
+        : recentOfPerson(personId, since, id, limit),
+    /** Returns an agent's conversations without a message since `before` that are not anonymized yet. */
+    expired: all<[agentId: string, before: number, limit: number], Found>(
+      db,
+      `${conversation} agent_id = ? AND last_message_at < ? AND anonymized = 0 ORDER BY last_message_at LIMIT ?`,
+    ),
+    /** Returns active conversations without a message since `before`. */
+    stale: all<[before: number, limit: number], Found>(
+      db,
+      `${conversation} last_message_at < ? AND status = 'active' ORDER BY last_message_at LIMIT ?`,
+    ),
+  };
+}
+
+const stored = [
+  ...["id", "agent_id", "person_id", "channel", "mode", "status", "ai_conversation_id", "title", "context"],
+  ...["introduction", "state_id", "metadata", "created_at", "updated_at", "last_message_at"],
+];
+
+type Changes = { readonly [K in "title" | "context" | "status" | "state_id"]: Found[K] | null };
+
+function prepareChanges(db: Db) {
+  const change = run<[Changes & { readonly id: string; readonly now: number }]>(
+    db,
     `UPDATE conversation SET title = coalesce(@title, title), context = coalesce(@context, context),
        status = coalesce(@status, status), state_id = coalesce(@state_id, state_id), updated_at = max(updated_at, @now)
      WHERE id = @id`,
   );
-  const removeOf = db.prepare("DELETE FROM conversation WHERE person_id = ?");
-  const idle = db.prepare<[number, number], PlatformConversationRow>(
-    `SELECT * FROM conversation c WHERE last_message_at < ? AND ended_at IS NULL
-       AND EXISTS (SELECT 1 FROM message WHERE conversation_id = c.id)
-       AND NOT EXISTS (SELECT 1 FROM message WHERE conversation_id = c.id AND open = 1)
-     ORDER BY last_message_at LIMIT ?`,
+  const end = run<[number, number | null, string]>(
+    db,
+    "UPDATE conversation SET ended_at = ?, score = coalesce(?, score) WHERE id = ?",
   );
-  const end = db.prepare("UPDATE conversation SET ended_at = ?, score = coalesce(?, score) WHERE id = ?");
-  const recentOf = db.prepare<[string, number, string, number], PlatformConversationRow>(
-    `SELECT * FROM conversation WHERE person_id = ? AND last_message_at >= ? AND id <> ? AND anonymized = 0
-     ORDER BY last_message_at DESC LIMIT ?`,
+  const archive = run<[number, string, string]>(
+    db,
+    `UPDATE conversation SET status = 'archived', updated_at = max(updated_at, ?)
+     WHERE person_id = ? AND channel = ? AND status = 'active'`,
   );
-  const recentOfAgent = db.prepare<[string, number, string, number], PlatformConversationRow>(
-    `SELECT * FROM conversation WHERE agent_id = ? AND last_message_at >= ? AND id <> ? AND anonymized = 0
-     ORDER BY last_message_at DESC LIMIT ?`,
+  const setMode = run<[string, number, string]>(
+    db,
+    "UPDATE conversation SET mode = ?, updated_at = max(updated_at, ?) WHERE id = ?",
   );
-  const expired = db.prepare<[string, number, number], PlatformConversationRow>(
-    `SELECT * FROM conversation WHERE agent_id = ? AND last_message_at < ? AND anonymized = 0
-     ORDER BY last_message_at LIMIT ?`,
-  );
-  const anonymize = db.prepare(
-    `UPDATE conversation SET anonymized = 1, title = NULL, context = NULL, introduction = NULL, metadata = NULL
-     WHERE id = ?`,
-  );
-  const stale = db.prepare<[number, number], PlatformConversationRow>(
-    `SELECT * FROM conversation WHERE last_message_at < ? AND status = 'active' ORDER BY last_message_at LIMIT ?`,
-  );
-  const touch = db.prepare(
+  const touch = run<[{ readonly id: string; readonly at: number }]>(
+    db,
     `UPDATE conversation SET last_message_at = @at, updated_at = max(updated_at, @at), ended_at = NULL, anonymized = 0
      WHERE id = @id`,
   );
   return {
-    byId: (agentId: string, id: string): PlatformConversationRow | undefined => byId.get(agentId, id),
-    /** Returns the ids of a user's conversations, oldest first. */
-    ofPerson: (personId: string): string[] => ofPerson.all(personId),
-    /** Returns the newest open conversation over this channel. */
-    current: (
-      personId: string,
-      channel: PlatformConversationRow["channel"],
-    ): PlatformConversationRow | undefined => current.get(personId, channel),
-    insert: (row: PlatformConversationRow): void => void insert.run(row),
-    archive: (personId: string, channel: PlatformConversationRow["channel"], now: number): void =>
-      void archive.run(now, personId, channel),
-    setMode: (id: string, mode: PlatformConversationRow["mode"], now: number): void =>
-      void setMode.run(mode, now, id),
+    insert: run<[Found]>(db, insertInto("conversation", stored)),
+    archive: (personId: string, channel: Found["channel"], now: number) => archive(now, personId, channel),
+    setMode: (id: string, mode: Found["mode"], now: number) => setMode(mode, now, id),
     /** Updates the fields that are not null. */
-    change: (
-      id: string,
-      to: { readonly [K in "title" | "context" | "status" | "state_id"]: PlatformConversationRow[K] | null },
-      now: number,
-    ): void => void change.run({ id, now, ...to }),
-    /** Deletes all conversations of a user. Their messages must be deleted first. */
-    removeOf: (personId: string): void => void removeOf.run(personId),
-    /** Returns conversations whose dialog can end: they have messages, none since `before`, and no open
-     *  question. */
-    idle: (before: number, limit: number): PlatformConversationRow[] => idle.all(before, limit),
-    end: (id: string, at: number, score: number | null): void => void end.run(at, score, id),
-    /** Returns other conversations of the same agent (and user, if given) with messages since then, newest
-     *  first. */
-    recent: (
-      { id, agent_id }: PlatformConversationRow,
-      personId: string | null,
-      since: number,
-      limit: number,
-    ): PlatformConversationRow[] =>
-      personId === null
-        ? recentOfAgent.all(agent_id, since, id, limit)
-        : recentOf.all(personId, since, id, limit),
-    /** Returns an agent's conversations without a message since `before` that are not anonymized yet. */
-    expired: (agentId: string, before: number, limit: number): PlatformConversationRow[] =>
-      expired.all(agentId, before, limit),
-    /** Erases all message texts and personal data. */
-    anonymize: (id: string): void => void anonymize.run(id),
-    /** Returns active conversations without a message since `before`. */
-    stale: (before: number, limit: number): PlatformConversationRow[] => stale.all(before, limit),
+    change: (id: string, to: Changes, now: number) => change({ id, now, ...to }),
+    end: (id: string, at: number, score: number | null) => end(at, score, id),
     /** Records the time of a message. Stored times never decrease. */
-    touch: (id: string, at: number): void => void touch.run({ at, id }),
-    list: prepareConversationLists(db),
+    touch: (id: string, at: number) => touch({ at, id }),
+    /** Deletes all conversations of a user. Their messages must be deleted first. */
+    removeOf: run<[personId: string]>(db, "DELETE FROM conversation WHERE person_id = ?"),
+    /** Erases all message texts and personal data. */
+    anonymize: run<[id: string]>(
+      db,
+      `UPDATE conversation SET anonymized = 1, title = NULL, context = NULL, introduction = NULL, metadata = NULL
+       WHERE id = ?`,
+    ),
   };
 }
 

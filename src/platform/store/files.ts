@@ -1,5 +1,6 @@
 // Agent files: the documents and whether the agent uses them for answers.
 
+import { all, count, insertInto, listOf, one, run, values } from "./lists.ts";
 import type { Db } from "./store.ts";
 
 export interface FileRow {
@@ -17,40 +18,33 @@ export interface FileRow {
 
 const columns = "id, agent_id, name, media_type, length(bytes) AS size, status, reason, created_at, added_at";
 
+type NewFile = Pick<FileRow, "id" | "agent_id" | "name" | "media_type" | "created_at">;
+
 export function prepareFiles(db: Db) {
-  const insert = db.prepare(
-    `INSERT INTO file (id, agent_id, name, media_type, bytes, created_at)
-     VALUES (@id, @agent_id, @name, @media_type, @bytes, @created_at)`,
+  const insert = run<[NewFile & { readonly bytes: Uint8Array }]>(
+    db,
+    insertInto("file", ["id", "agent_id", "name", "media_type", "bytes", "created_at"]),
   );
-  const byId = db.prepare<[string, string], FileRow>(
-    `SELECT ${columns} FROM file WHERE agent_id = ? AND id = ?`,
+  const bytes = values<[string], Uint8Array>(db, "SELECT bytes FROM file WHERE id = ?");
+  const setStatus = run<[FileRow["status"], string | null, number | null, string]>(
+    db,
+    "UPDATE file SET status = ?, reason = ?, added_at = ? WHERE id = ?",
   );
-  const bytes = db.prepare<[string], Uint8Array>("SELECT bytes FROM file WHERE id = ?").pluck();
-  const list = (direction: "ASC" | "DESC") =>
-    db.prepare<[string, number, number], FileRow>(
-      `SELECT ${columns} FROM file WHERE agent_id = ? ORDER BY created_at ${direction}, rowid ${direction} LIMIT ? OFFSET ?`,
-    );
-  const lists = { ASC: list("ASC"), DESC: list("DESC") };
-  const count = db.prepare<[string], number>("SELECT count(*) FROM file WHERE agent_id = ?").pluck();
-  const setStatus = db.prepare("UPDATE file SET status = ?, reason = ?, added_at = ? WHERE id = ?");
-  const remove = db.prepare("DELETE FROM file WHERE id = ?");
-  const processing = db.prepare<[], FileRow>(`SELECT ${columns} FROM file WHERE status = 'processing'`);
   return {
-    insert: (
-      row: Pick<FileRow, "id" | "agent_id" | "name" | "media_type" | "created_at">,
-      content: Uint8Array,
-    ): void => void insert.run({ ...row, bytes: content }),
-    byId: (agentId: string, id: string): FileRow | undefined => byId.get(agentId, id),
-    bytes: (id: string): Uint8Array | undefined => bytes.get(id),
-    list: (agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): FileRow[] =>
-      lists[direction].all(agentId, limit, offset),
-    count: (agentId: string): number => count.get(agentId) ?? 0,
+    insert: (row: NewFile, content: Uint8Array) => insert({ ...row, bytes: content }),
+    byId: one<[agentId: string, id: string], FileRow>(
+      db,
+      `SELECT ${columns} FROM file WHERE agent_id = ? AND id = ?`,
+    ),
+    bytes: (id: string): Uint8Array | undefined => bytes(id)[0],
+    list: listOf<FileRow>(db, "file", "agent_id", columns),
+    count: count<[agentId: string]>(db, "SELECT count(*) FROM file WHERE agent_id = ?"),
     setStatus: (id: string, status: FileRow["status"], reason: string | null, addedAt: number | null): void =>
-      void setStatus.run(status, reason, addedAt, id),
+      void setStatus(status, reason, addedAt, id),
     /** Deletes the file. Its passages must be deleted first. */
-    remove: (id: string): void => void remove.run(id),
+    remove: run<[id: string]>(db, "DELETE FROM file WHERE id = ?"),
     /** Returns files whose processing was interrupted. */
-    processing: (): FileRow[] => processing.all(),
+    processing: all<[], FileRow>(db, `SELECT ${columns} FROM file WHERE status = 'processing'`),
   };
 }
 

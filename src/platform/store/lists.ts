@@ -1,7 +1,61 @@
+// Prepared statements as functions, and pages of lists.
+//
 // Index for long lists ordered by time. Each shelf counts the rows up to the next shelf (maintained by
 // triggers), so a page far into the list is found by adding counts and stepping over few rows.
 
 import type { Db } from "./store.ts";
+
+/** Prepares a query for one row. */
+export function one<Params extends unknown[], Row>(db: Db, sql: string) {
+  const statement = db.prepare<Params, Row>(sql);
+  return (...params: Params): Row | undefined => statement.get(...params);
+}
+
+/** Prepares a query for all rows. */
+export function all<Params extends unknown[], Row>(db: Db, sql: string) {
+  const statement = db.prepare<Params, Row>(sql);
+  return (...params: Params): Row[] => statement.all(...params);
+}
+
+/** Prepares a query for the first column of all rows. */
+export function values<Params extends unknown[], Value>(db: Db, sql: string) {
+  const statement = db.prepare<Params, Value>(sql).pluck();
+  return (...params: Params): Value[] => statement.all(...params);
+}
+
+/** Prepares a query for a number of rows. */
+export function count<Params extends unknown[]>(db: Db, sql: string) {
+  const statement = db.prepare<Params, number>(sql).pluck();
+  return (...params: Params): number => statement.get(...params) ?? 0;
+}
+
+/** Prepares a change. Returns the number of changed rows. */
+export function run<Params extends unknown[]>(db: Db, sql: string) {
+  const statement = db.prepare<Params>(sql);
+  return (...params: Params): number => statement.run(...params).changes;
+}
+
+/** Returns the statement that inserts a row; its parameters are named like the columns. */
+export const insertInto = (table: string, columns: readonly string[]): string =>
+  `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${columns.map((name) => `@${name}`).join(", ")})`;
+
+/** Prepares both directions of a list of an owner's rows. */
+export function listOf<Row>(
+  db: Db,
+  table: string,
+  owner: string,
+  columns = "*",
+  order = ["created_at", "rowid"],
+) {
+  const list = (direction: Slice["direction"]) => {
+    const sorted = order.map((column) => `${column} ${direction}`).join(", ");
+    const sql = `SELECT ${columns} FROM ${table} WHERE ${owner} = ? ORDER BY ${sorted} LIMIT ? OFFSET ?`;
+    return all<[string, number, number], Row>(db, sql);
+  };
+  const lists = { ASC: list("ASC"), DESC: list("DESC") };
+  return (id: string, direction: Slice["direction"], limit: number, offset: number): Row[] =>
+    lists[direction](id, limit, offset);
+}
 
 interface Shelf {
   readonly at: number;

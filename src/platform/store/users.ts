@@ -1,6 +1,6 @@
 // Platform users. A user belongs to one agent and is identified by fkId, email address or phone number.
 
-import { type ListPage, prepareShelves } from "./lists.ts";
+import { all, insertInto, type ListPage, one, prepareShelves, run, values } from "./lists.ts";
 import type { Db } from "./store.ts";
 
 export interface PersonRow {
@@ -33,62 +33,81 @@ type AddressQuery = { readonly agentId: string; readonly value: string; readonly
 export type People = ReturnType<typeof preparePeople>;
 
 export function preparePeople(db: Db) {
-  const byId = db.prepare<[string, string], PersonRow>("SELECT * FROM person WHERE agent_id = ? AND id = ?");
-  const byFkId = db.prepare<[string, string], PersonRow>(
-    "SELECT * FROM person WHERE agent_id = ? AND fk_id = ? ORDER BY rowid LIMIT 1",
-  );
-  const byEmail = db.prepare<[AddressQuery], PersonRow>(
-    `SELECT * FROM person WHERE agent_id = @agentId AND email IS NOT NULL AND lower(email) = lower(@value)
-       AND (fk_id IS NULL OR @fkId IS NULL OR fk_id = @fkId) ORDER BY rowid LIMIT 1`,
-  );
-  const byPhone = db.prepare<[AddressQuery], PersonRow>(
-    `SELECT * FROM person WHERE agent_id = @agentId AND phone_number = @value
-       AND (fk_id IS NULL OR @fkId IS NULL OR fk_id = @fkId) ORDER BY rowid LIMIT 1`,
-  );
-  const byTime = prepareShelves<PersonRow>(db, { list: "people", table: "person", time: "created_at" });
-  const byFkUserId = db.prepare<[string, string], PersonRow>(
-    "SELECT * FROM person WHERE agent_id = ? AND fk_user_id = ?",
-  );
-  const candidates = (agentId: string, { ids: [id], fkId, fkUserId }: Wanting): PersonRow[] => {
-    if (id !== undefined) return byId.all(agentId, id);
-    if (fkId !== null) return byFkId.all(agentId, fkId);
-    return fkUserId === null ? [] : byFkUserId.all(agentId, fkUserId);
-  };
-  const insert = db.prepare<[PersonRow]>(
-    `INSERT INTO person (id, agent_id, first_name, last_name, context, source, fk_id, fk_user_id, email, phone_number,
-       metadata, created_at)
-     VALUES (@id, @agent_id, @first_name, @last_name, @context, @source, @fk_id, @fk_user_id, @email, @phone_number,
-       @metadata, @created_at)`,
-  );
-  const remove = db.prepare("DELETE FROM person WHERE id = ?");
-  const forget = db.prepare("DELETE FROM usage WHERE scope = ?");
-  const update = db.prepare<[PersonRow]>(
-    `UPDATE person SET first_name = @first_name, last_name = @last_name,
+  const forget = run<[string]>(db, "DELETE FROM usage WHERE scope = ?");
+  const remove = run<[string]>(db, "DELETE FROM person WHERE id = ?");
+  const update = `UPDATE person SET first_name = @first_name, last_name = @last_name,
        context = coalesce(@context, context), source = coalesce(@source, source),
        fk_id = coalesce(fk_id, @fk_id), fk_user_id = coalesce(@fk_user_id, fk_user_id),
        email = @email, phone_number = @phone_number,
        metadata = coalesce(@metadata, metadata)
-     WHERE id = @id AND agent_id = @agent_id`,
-  );
-  const expired = db
-    .prepare<[string, number, number, number], string>(
-      `SELECT id FROM person WHERE agent_id = ? AND anonymized = 0 AND created_at < ? AND NOT EXISTS (
+     WHERE id = @id AND agent_id = @agent_id`;
+  return {
+    ...prepareSearches(db),
+    insert: run<[PersonRow]>(db, insertInto("person", stored)),
+    /** Updates names, addresses and every other field that is not null. */
+    update: run<[PersonRow]>(db, update),
+    /** Deletes the user. Its conversations must be deleted first. */
+    remove: (id: string): void => {
+      forget(id);
+      remove(id);
+    },
+    /** Erases all personal data of the user. */
+    anonymize: run<[id: string]>(
+      db,
+      `UPDATE person SET first_name = '', last_name = '', context = NULL, source = NULL, fk_id = NULL, fk_user_id = NULL,
+         email = NULL, phone_number = NULL, metadata = NULL, anonymized = 1 WHERE id = ?`,
+    ),
+  };
+}
+
+const stored = [
+  "id",
+  "agent_id",
+  "first_name",
+  "last_name",
+  "context",
+  "source",
+  "fk_id",
+  "fk_user_id",
+  "email",
+  "phone_number",
+  "metadata",
+  "created_at",
+];
+
+function prepareSearches(db: Db) {
+  const person = "SELECT * FROM person WHERE agent_id = ?";
+  const byId = all<[agentId: string, id: string], PersonRow>(db, `${person} AND id = ?`);
+  const byFkId = all<[string, string], PersonRow>(db, `${person} AND fk_id = ? ORDER BY rowid LIMIT 1`);
+  const byFkUserId = all<[string, string], PersonRow>(db, `${person} AND fk_user_id = ?`);
+  const byAddress = (condition: string) =>
+    one<[AddressQuery], PersonRow>(
+      db,
+      `SELECT * FROM person WHERE agent_id = @agentId AND ${condition}
+       AND (fk_id IS NULL OR @fkId IS NULL OR fk_id = @fkId) ORDER BY rowid LIMIT 1`,
+    );
+  const byEmail = byAddress("email IS NOT NULL AND lower(email) = lower(@value)");
+  const byPhone = byAddress("phone_number = @value");
+  const byTime = prepareShelves<PersonRow>(db, { list: "people", table: "person", time: "created_at" });
+  const expired = values<[string, number, number, number], string>(
+    db,
+    `SELECT id FROM person WHERE agent_id = ? AND anonymized = 0 AND created_at < ? AND NOT EXISTS (
          SELECT 1 FROM conversation WHERE person_id = person.id AND last_message_at >= ?)
        ORDER BY created_at LIMIT ?`,
-    )
-    .pluck();
-  const anonymize = db.prepare(
-    `UPDATE person SET first_name = '', last_name = '', context = NULL, source = NULL, fk_id = NULL, fk_user_id = NULL,
-       email = NULL, phone_number = NULL, metadata = NULL, anonymized = 1 WHERE id = ?`,
   );
+  const candidates = (agentId: string, { ids: [id], fkId, fkUserId }: Wanting): PersonRow[] => {
+    if (id !== undefined) return byId(agentId, id);
+    if (fkId !== null) return byFkId(agentId, fkId);
+    return fkUserId === null ? [] : byFkUserId(agentId, fkUserId);
+  };
   return {
-    byId: (agentId: string, id: string): PersonRow | undefined => byId.get(agentId, id),
+    byId: (agentId: string, id: string): PersonRow | undefined => byId(agentId, id)[0],
     /** Looks up by fkId, then by email address, then by phone number. A user with a different fkId never
      *  matches. */
     find: (agentId: string, { fk_id, email, phone_number }: Identifiers): PersonRow | undefined =>
-      (fk_id === null ? undefined : byFkId.get(agentId, fk_id)) ??
-      (email === null ? undefined : byEmail.get({ agentId, value: email, fkId: fk_id })) ??
-      (phone_number === null ? undefined : byPhone.get({ agentId, value: phone_number, fkId: fk_id })),
+      (fk_id === null ? undefined : byFkId(agentId, fk_id)[0]) ??
+      (email === null ? undefined : byEmail({ agentId, value: email, fkId: fk_id })) ??
+      (phone_number === null ? undefined : byPhone({ agentId, value: phone_number, fkId: fk_id })),
     /** Returns one page of an agent's users, ordered by creation time. */
     list: (agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): ListPage<PersonRow> =>
       byTime(agentId, { direction, limit, offset, from: null, until: null }),
@@ -102,29 +121,17 @@ export function preparePeople(db: Db) {
             (wanted.fkUserId === null || wanted.fkUserId === row.fk_user_id),
         )
         .map(({ id }) => id),
-    // Only for the command that erases a person: it reads all rows.
-    /** Returns the ids of users of all agents with this address in lower case, or with the conversation of this id. */
+    /** Returns the ids of users of all agents with this address in lower case, or with the conversation of this id.
+     *  Only for the command that erases a person: it reads all rows, and is prepared when it is used. */
     holding: (value: string): string[] =>
-      db
-        .prepare<[{ value: string }], string>(
-          `SELECT id FROM person WHERE @value IN (lower(email), lower(phone_number), lower(fk_id), lower(fk_user_id))
+      values<[{ value: string }], string>(
+        db,
+        `SELECT id FROM person WHERE @value IN (lower(email), lower(phone_number), lower(fk_id), lower(fk_user_id))
            UNION SELECT person_id FROM conversation WHERE id = @value`,
-        )
-        .pluck()
-        .all({ value }),
-    insert: (row: PersonRow): void => void insert.run(row),
-    /** Deletes the user. Its conversations must be deleted first. */
-    remove: (id: string): void => {
-      forget.run(id);
-      remove.run(id);
-    },
+      )({ value }),
     /** Returns users created before `before` without any message since then; used by data retention. */
     expired: (agentId: string, before: number, limit: number): string[] =>
-      expired.all(agentId, before, before, limit),
-    /** Erases all personal data of the user. */
-    anonymize: (id: string): void => void anonymize.run(id),
-    /** Updates names, addresses and every other field that is not null. */
-    update: (row: PersonRow): void => void update.run(row),
+      expired(agentId, before, before, limit),
   };
 }
 
