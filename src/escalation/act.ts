@@ -7,7 +7,7 @@ import type { ActionName } from "../domain/policy.ts";
 import { newId } from "../ops/clock.ts";
 import type { Query } from "../store/driver.ts";
 import { addTriggers, type EscalationRow, hasNote, liveEscalation } from "../store/tables/escalations.ts";
-import { saidBefore, wasGivenBack } from "../store/tables/takeover.ts";
+import { earlierRelay, wasReturned } from "../store/tables/takeover.ts";
 import { type Actor, acknowledge, close, enqueueRelay, type RelayDeps, resume } from "./actions.ts";
 import { quotesNotification } from "./notify/text.ts";
 import { whyNotRelayed } from "./reply/decide.ts";
@@ -41,7 +41,7 @@ export interface ActionFacts {
   /** The same text was enqueued for the customer before: its age in milliseconds and the state of its draft. */
   readonly said: { readonly ago: number; readonly state: string | null } | null;
   /** The conversation was returned to the agent since the escalation was opened. */
-  readonly isGivenBack: boolean;
+  readonly isReturned: boolean;
   /** Another escalation about the same subject is open. */
   readonly hasSuccessor: boolean;
 }
@@ -99,9 +99,9 @@ async function loadFacts(
     isNoted: action === "note" && !again && (await hasNote(q, noteRow, sameText)),
     said:
       action === "reply" && inConversation && !again
-        ? await saidBefore(q, conversation, text, sameText)
+        ? await earlierRelay(q, conversation, text, sameText)
         : null,
-    isGivenBack: ended && inConversation && (await wasGivenBack(q, conversation, row.from_seq)),
+    isReturned: ended && inConversation && (await wasReturned(q, conversation, row.from_seq)),
     hasSuccessor: ended && (await liveEscalation(q, row.about)) !== null,
   };
 }
@@ -127,7 +127,7 @@ function decideAction(row: EscalationRow, request: ActionRequest, facts: ActionF
   }
   // A closed escalation may have left the agent silent; the agent can then get the conversation back.
   const isLeftSilent =
-    action === "resume" && row.conversation !== null && !facts.isGivenBack && !facts.hasSuccessor;
+    action === "resume" && row.conversation !== null && !facts.isReturned && !facts.hasSuccessor;
   if (row.state === "closed" && !isLeftSilent) return afterClose(row, request, facts);
   if (action === "close") return done("closed", { end: "close" });
   if (action === "resume") return done("returned to the agent", { end: "resume" });
@@ -140,7 +140,7 @@ function decideAction(row: EscalationRow, request: ActionRequest, facts: ActionF
       ? done(`acknowledged by ${by.name} before`, {})
       : done(`acknowledged by ${by.name}`, { acknowledge: true });
   }
-  if (facts.said !== null) return saidAlready(facts.said);
+  if (facts.said !== null) return repeatedReply(facts.said);
   const slip = text.split("\n").find(looksLikeCommand);
   if (slip !== undefined)
     return refused(
@@ -158,7 +158,7 @@ function decideAction(row: EscalationRow, request: ActionRequest, facts: ActionF
   });
 }
 
-function saidAlready({ ago, state }: NonNullable<ActionFacts["said"]>): ActionPlan {
+function repeatedReply({ ago, state }: NonNullable<ActionFacts["said"]>): ActionPlan {
   const is = state === "sent" || state === "delivered" ? "was sent" : "waits to be sent";
   const seconds = Math.max(0, Math.round(ago / 1000));
   const says = `not sent again: the same text was given ${seconds} s ago, and ${is}`;
@@ -174,7 +174,7 @@ function afterClose(
   const closed = `it was closed by ${closed_by ?? "an unknown actor"}`;
   if (closed_by !== by.name) return refused(closed);
   if (action === "close") return { ...nothing, outcome: { done: true, says: closed } };
-  return action === "resume" && facts.isGivenBack
+  return action === "resume" && facts.isReturned
     ? { ...nothing, outcome: { done: true, says: "it was returned to the agent" } }
     : refused(closed);
 }

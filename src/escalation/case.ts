@@ -5,7 +5,7 @@ import type { Way } from "../domain/policy.ts";
 import type { Query } from "../store/driver.ts";
 import type { EscalationRow, TriggerRow } from "../store/tables/escalations.ts";
 import { type NotificationStateRow, notificationStatesOf } from "../store/tables/responders.ts";
-import { wasGivenBack } from "../store/tables/takeover.ts";
+import { wasReturned } from "../store/tables/takeover.ts";
 import { detailsOf } from "./notify/rows.ts";
 import type { Details } from "./notify/text.ts";
 
@@ -13,7 +13,7 @@ export interface EscalationCase {
   readonly details: Details;
   readonly notifications: readonly NotificationStateRow[];
   /** The conversation was returned to the agent since the escalation was opened. Known of a closed one. */
-  readonly isGivenBack: boolean;
+  readonly isReturned: boolean;
 }
 
 /** Loads an escalation with its triggers, transcript and notifications. `transcript`: see `detailsOf`. */
@@ -29,7 +29,7 @@ export async function loadCase(
   return {
     details,
     notifications: await notificationStatesOf(q, row.id),
-    isGivenBack: isClosed && (await wasGivenBack(q, conversation, from_seq)),
+    isReturned: isClosed && (await wasReturned(q, conversation, from_seq)),
   };
 }
 

@@ -2,12 +2,12 @@
 
 import { expect, it } from "vitest";
 import { readInstructions } from "../../src/domain/instructions.ts";
-import { handOn, namesOf } from "../../src/escalation/reply/files.ts";
-import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
-import type { MeantFile } from "../../src/store/tables/files.ts";
+import { namesOf, selectFiles } from "../../src/escalation/reply/files.ts";
+import { type ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import { type AttachedFile } from "../../src/store/tables/files.ts";
 import { lineOf } from "../support/pipeline/stage.ts";
 
-const file = (name: string, size: number, over: Partial<MeantFile> = {}): MeantFile => ({
+const file = (name: string, size: number, over: Partial<AttachedFile> = {}): AttachedFile => ({
   name,
   media_type: "a/b",
   size,
@@ -27,11 +27,11 @@ function carrying(attachmentLimit?: number): ChannelRuntime {
 
 const goes = (
   words: string,
-  files: readonly MeantFile[],
+  files: readonly AttachedFile[],
   line: ChannelRuntime | undefined = carrying(),
   to = about,
 ) => {
-  const handed = handOn(files, readInstructions(words), to, line);
+  const handed = selectFiles(files, readInstructions(words), to, line);
   return [handed.files.map(({ name }) => name).join(" "), handed.left];
 };
 
@@ -64,7 +64,7 @@ it("stays behind where nothing could carry it", () => {
   const [a] = [file("a", 1)];
   expect(goes("Here.", [a], lineOf({ outbound }))[1]).toContain("channel c carries no files");
   expect(goes("Here.", [a], { ...carrying(), outbound: null })[1]).toContain("channel c cannot send now");
-  expect(handOn([a], readInstructions("Here."), about, undefined).left).toContain("cannot send now");
+  expect(selectFiles([a], readInstructions("Here."), about, undefined).left).toContain("cannot send now");
   expect(
     goes("Here.", [a], carrying(), { conversation: null as unknown as string, channel: "c" })[1],
   ).toContain("it is about a channel");

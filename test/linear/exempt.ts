@@ -81,7 +81,7 @@ export const exempt: Readonly<Record<string, readonly string[]>> = {
     "src/domain/turn.ts#firstTo",
     "src/domain/turn.ts#furtherTo",
     "src/domain/turn.ts#readOpening",
-    "src/escalation/reply/files.ts#handOn",
+    "src/escalation/reply/files.ts#selectFiles",
     "src/escalation/link/page.ts#linkTo",
     "src/escalation/webhook/exchange.ts#deferred",
     "src/escalation/webhook/recipients.ts#recipientAt",

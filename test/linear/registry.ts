@@ -109,7 +109,7 @@ export const cases: Cases = {
           details: matterWith(text),
           notifications: [],
           whyNotReplied: null,
-          isGivenBack: false,
+          isReturned: false,
         },
         { actions: ["reply"], addresses: "masked" },
       ),

@@ -11,8 +11,8 @@ import {
 import { expect, it } from "vitest";
 import { enqueueRelay } from "../../src/escalation/actions.ts";
 import { readCustomers } from "../../src/escalation/reply/rows.ts";
-import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
-import { meantFiles, type ReadyFile } from "../../src/store/tables/files.ts";
+import { type ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import { attachedFiles, type ReadyFile } from "../../src/store/tables/files.ts";
 import { type House, openHouse } from "../support/pipeline/pipeline.ts";
 import { listen } from "../support/pipeline/stage.ts";
 
@@ -48,7 +48,7 @@ async function answers(house: House): Promise<void> {
   await house.arrives({ text: "Where is my invoice?", attachments: [invoice] });
   await house.db.tx(async (q) => {
     const about = await q.one<{ id: string }>("SELECT id FROM conversations");
-    const files = (await meantFiles(q, 1)).filter((file): file is ReadyFile => file.blob !== null);
+    const files = (await attachedFiles(q, 1)).filter((file): file is ReadyFile => file.blob !== null);
     const customer = (await readCustomers(q, [about?.id ?? ""])).get(about?.id ?? "");
     if (customer === undefined) throw new Error("there is no conversation");
     const content = { text: "Here it is.", files, inCall: false };

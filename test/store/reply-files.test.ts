@@ -5,7 +5,13 @@ import type { Database } from "../../src/store/driver.ts";
 import { dropDraft, resendDraft } from "../../src/store/operators/outbox.ts";
 import { forget } from "../../src/store/retention.ts";
 import { settleEvent } from "../../src/store/tables/events.ts";
-import { filesOf, insertFiles, meantFiles, type ReadyFile, readFile } from "../../src/store/tables/files.ts";
+import {
+  attachedFiles,
+  filesOf,
+  insertFiles,
+  type ReadyFile,
+  readFile,
+} from "../../src/store/tables/files.ts";
 import {
   concludeDraft,
   concludeReply,
@@ -47,7 +53,7 @@ async function answered(place: NewPlace): Promise<Database> {
     await conversation(q, "k");
     await draft(q, "d", "k");
     await concludeReply(q, "rd", "composed", null);
-    await insertFiles(q, "rd", (await meantFiles(q, event)).filter(isReady));
+    await insertFiles(q, "rd", (await attachedFiles(q, event)).filter(isReady));
   });
   return db;
 }
@@ -77,7 +83,7 @@ onEachDatabase((place) => {
   describe("files of answers", () => {
     it("are those that were meant, with why one is not there", async () => {
       const db = await answered(place);
-      expect(await db.read((q) => meantFiles(q, 1))).toEqual([
+      expect(await db.read((q) => attachedFiles(q, 1))).toEqual([
         { name: "one", media_type: "b/c", size: 9, blob: "one", reason: null },
         { name: "two", media_type: "b/c", size: 9, blob: "two", reason: null },
         { name: "lost", media_type: "b/c", size: 9, blob: null, reason: "too large" },

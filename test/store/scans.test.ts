@@ -37,7 +37,7 @@ import { channelsToRoute } from "../../src/store/tables/events.ts";
 import { schedulePoll } from "../../src/store/tables/polls.ts";
 import * as contacts from "../../src/store/tables/responders.ts";
 import { giveLinks } from "../../src/store/tables/responders.ts";
-import { acquaintancesOf, transcriptsOf } from "../../src/store/tables/transcript.ts";
+import { customerHistories, transcriptsOf } from "../../src/store/tables/transcript.ts";
 import { leaseTurns } from "../../src/store/tables/turns.ts";
 import { eventRow, lineOf } from "../support/pipeline/stage.ts";
 import {
@@ -365,7 +365,7 @@ onEachDatabase((place) => {
         (q) => triggers.loadUndelivered(q, "r7"),
         (q) => triggers.passedOn(q, "e7", ""),
         (q) => transcriptsOf(q, ["k7", "k8"], 9, 99, 999),
-        (q) => acquaintancesOf(q, ["e7"]),
+        (q) => customerHistories(q, ["e7"]),
       ];
       for (const one of asked) expect(await scans(db, one)).toEqual([]);
     });

@@ -229,7 +229,7 @@ const nameSeconds = 31_536_000;
 
 function actions(
   c: PageRequest,
-  { details, isGivenBack }: EscalationCase,
+  { details, isReturned }: EscalationCase,
   context: ConsoleContext,
   refused: RefusedForm | null,
 ): Markup {
@@ -259,7 +259,7 @@ function actions(
     ${isOpen ? html`${folded("ack", row.state === "open" ? "Acknowledge" : "Take it over", "Ends the notifications; the other responders are informed.", "main")}` : ""}
     ${isReplied ? html`<details class="act" id="act-reply" ${refused?.action === "reply" ? html`open` : ""}><summary>Reply to the customer</summary>${writing("reply", "Text for the customer, sent under the agent's name", "Send to the customer", "main")}</details>` : ""}
     <details class="act" id="act-note" ${refused?.action === "note" ? html`open` : ""}><summary>Note</summary>${writing("note", "Text for the responders", "Keep the note", "")}</details>
-    ${row.conversation === null || isGivenBack ? "" : folded("resume", "Return to the agent", "Closes the escalation; the agent answers the customer again.", "")}
+    ${row.conversation === null || isReturned ? "" : folded("resume", "Return to the agent", "Closes the escalation; the agent answers the customer again.", "")}
     ${isOpen ? folded("close", "Close", "Closes the escalation; if the agent was silenced, it stays silent until the conversation is returned to it.", "risk") : ""}
   </div></section>`;
 }

@@ -3,7 +3,7 @@
 import type { ActionName, Policy } from "../../domain/policy.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
 import type { TargetRow } from "../../store/tables/responders.ts";
-import type { Said } from "../../store/tables/transcript.ts";
+import type { TranscriptMessage } from "../../store/tables/transcript.ts";
 import { type EscalationCase, notifiedOf, triggersAndNotes } from "../case.ts";
 import { utc } from "../notify/text.ts";
 
@@ -24,7 +24,7 @@ export function permittedActions(linked: Linked, { actions }: LinkPolicy): Reado
   const isOwn = row.acknowledged_target === target.id;
   if (row.state === "closed") {
     for (const name of ["ack", "reply", "close"] as const) permitted.delete(name);
-    if (row.conversation === null || linked.isGivenBack) permitted.delete("resume");
+    if (row.conversation === null || linked.isReturned) permitted.delete("resume");
   }
   if (row.state === "acknowledged" && isOwn) permitted.delete("ack");
   if (row.conversation === null) permitted.delete("resume");
@@ -56,7 +56,7 @@ export interface PageContent {
 
 export interface ShownMessage {
   readonly who: string;
-  readonly side: Said["who"];
+  readonly side: TranscriptMessage["who"];
   readonly at: string;
   readonly text: string;
 }

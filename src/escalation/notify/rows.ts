@@ -5,7 +5,7 @@ import { lockLane, refreshLane } from "../../store/lanes.ts";
 import { fromListed, isListed, listOf, ManyRows } from "../../store/many.ts";
 import { type EscalationRow, triggersOf } from "../../store/tables/escalations.ts";
 import { type TargetRow, targetColumns } from "../../store/tables/responders.ts";
-import { acquaintancesOf, type Said, transcriptsOf } from "../../store/tables/transcript.ts";
+import { customerHistories, type TranscriptMessage, transcriptsOf } from "../../store/tables/transcript.ts";
 import { addressKey, type NotificationAddress, type TargetState } from "./decide.ts";
 import type { Details } from "./text.ts";
 
@@ -92,7 +92,7 @@ export async function detailsOf(
   const headlines = await headlinesOf(q, rows);
   const ids = rows.map(({ id }) => id);
   const triggers = await triggersOf(q, ids);
-  const known = await acquaintancesOf(q, ids);
+  const known = await customerHistories(q, ids);
   const [each, total] = transcript === "whole" ? [2 ** 30, 2 ** 40] : [mostPerMessage, mostCharacters];
   const conversations = rows.flatMap(({ conversation }) => conversation ?? []);
   const messages = await transcriptsOf(q, conversations, mostMessages + 1, each, total);
@@ -111,9 +111,9 @@ export async function detailsOf(
 
 /** Returns the newest messages that fit, oldest first. `cut` is true when older ones were left out. */
 function newest(
-  all: readonly Said[],
+  all: readonly TranscriptMessage[],
   total: number,
-): { readonly said: readonly Said[]; readonly cut: boolean } {
+): { readonly said: readonly TranscriptMessage[]; readonly cut: boolean } {
   let left = total;
   const first = all.findLastIndex(({ text }, at) => {
     left -= text.length;

@@ -3,7 +3,7 @@
 
 import type { EscalationRow, TriggerRow } from "../../store/tables/escalations.ts";
 import type { NotificationRow, TargetRow } from "../../store/tables/responders.ts";
-import type { Acquaintance, Said } from "../../store/tables/transcript.ts";
+import type { CustomerHistory, TranscriptMessage } from "../../store/tables/transcript.ts";
 import type { Group } from "./decide.ts";
 
 /** The data of a notification. */
@@ -14,12 +14,12 @@ export interface Details {
   readonly person: {
     readonly address: string;
     readonly name: string | null;
-    readonly known?: Acquaintance | null;
+    readonly known?: CustomerHistory | null;
   } | null;
   /** The platform's id of the conversation. */
   readonly platformId?: string | null;
   readonly subject: string | null;
-  readonly said: readonly Said[];
+  readonly said: readonly TranscriptMessage[];
   /** True when earlier messages were left out. */
   readonly cut?: boolean;
 }
@@ -137,7 +137,7 @@ function describe(details: Details): readonly string[] {
             .filter(Boolean)
             .map((one) => cut(String(one), mostFact))
             .join(", ")}`,
-          ...(person.known ? [acquaintance(person.known)] : []),
+          ...(person.known ? [historyText(person.known)] : []),
         ]),
     `Channel: ${row.channel}`,
     `Agent: ${row.agent}`,
@@ -175,7 +175,7 @@ export function longText(details: Details, link: string | null, again: boolean):
   ].join("\n\n");
 }
 
-const acquaintance = ({ since, conversations, escalations }: Acquaintance): string =>
+const historyText = ({ since, conversations, escalations }: CustomerHistory): string =>
   `Known since: ${utc(since)} (${counted(conversations, "conversation")}, ${counted(escalations, "escalation")} before this)`;
 
 const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;

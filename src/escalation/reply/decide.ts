@@ -7,10 +7,10 @@ import type { Instructions } from "../../domain/instructions.ts";
 import { machineReply } from "../../domain/machine-reply.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
-import type { MeantFile, ReadyFile } from "../../store/tables/files.ts";
+import type { AttachedFile, ReadyFile } from "../../store/tables/files.ts";
 import type { TargetRow } from "../../store/tables/responders.ts";
 import { quotesNotification } from "../notify/text.ts";
-import { handOn } from "./files.ts";
+import { selectFiles } from "./files.ts";
 import type { Customer } from "./rows.ts";
 
 /** A notification target of the sender, and its escalation. */
@@ -126,7 +126,7 @@ export interface ReplyInput {
   readonly words: Instructions;
   /** One for each escalation; not empty. */
   readonly known: readonly Candidate[];
-  readonly files: readonly MeantFile[];
+  readonly files: readonly AttachedFile[];
   /** The escalation with the number of `foreignNumber`. */
   readonly other: Pick<EscalationRow, "state"> | null;
   /** The customers of the known escalations by conversation. Loaded only when text or files may be
@@ -217,7 +217,7 @@ function planAction(
 ): { readonly action: Action; readonly answer: string } {
   const { words, text: typed, traits, event } = input;
   const { row, target } = one;
-  const handed = handOn(input.files, words, row, input.lineOf(row.channel));
+  const handed = selectFiles(input.files, words, row, input.lineOf(row.channel));
   // A leading number that names no live escalation is part of the text.
   const text = words.number === null || words.number === row.number ? words.text : words.whole;
   const attached = handed.files.length > 0 || (handed.left !== null && words.note === "");

@@ -2,9 +2,9 @@
 
 import type { Instructions } from "../../domain/instructions.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
-import type { MeantFile, ReadyFile } from "../../store/tables/files.ts";
+import type { AttachedFile, ReadyFile } from "../../store/tables/files.ts";
 
-export interface HandedOn {
+export interface SelectedFiles {
   readonly files: readonly ReadyFile[];
   /** Text for the responder: each file that is not sent, by name, and the reason. Null when all files
    *  are sent. */
@@ -18,12 +18,12 @@ const mostNamed = 15;
 
 /** Returns the files to send. A reply with only "ok" and a note send no files, because the file may not
  *  be meant for the customer. A bare escalation number only names the escalation, so its files are sent. */
-export function handOn(
-  offered: readonly MeantFile[],
+export function selectFiles(
+  offered: readonly AttachedFile[],
   words: Instructions,
   { conversation, channel }: { readonly conversation: string | null; readonly channel: string },
   line: ChannelRuntime | undefined,
-): HandedOn {
+): SelectedFiles {
   // Mail programs attach the mail that is answered. A responder who sends no text needs no message about
   // that attachment.
   const sendsNothing = words.note !== "" || (words.acknowledge && !words.bare);
@@ -59,11 +59,11 @@ export const namesOf = (files: readonly { readonly name: string }[]): string =>
 
 /** True for an attached mail. Some programs attach the answered mail, which is our notification with all
  *  its content. */
-const isMail = ({ media_type, name }: MeantFile): boolean =>
+const isMail = ({ media_type, name }: AttachedFile): boolean =>
   /^(?:message\/.*|application\/vnd\.ms-outlook)$/i.test(media_type) ||
   /\.(?:eml|emlx|msg|oft|mht)$/i.test(name);
 
-const nothing = (attached: readonly MeantFile[], why: string): HandedOn => ({
+const nothing = (attached: readonly AttachedFile[], why: string): SelectedFiles => ({
   files: [],
   left: notSent([`${listed(attached.map(named))}: ${why}`]),
 });
@@ -80,7 +80,7 @@ const oneLine = (text: string): string =>
     .slice(0, 200)
     .toWellFormed();
 
-const named = ({ name }: MeantFile): string => `"${oneLine(name)}"`;
+const named = ({ name }: AttachedFile): string => `"${oneLine(name)}"`;
 
 const readable = (bytes: number): string =>
   bytes < 1_000_000 ? `${Math.round(bytes / 1000)} kB` : `${Math.round(bytes / 100_000) / 10} MB`;

@@ -12,7 +12,7 @@ import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
 import { addTriggers, escalationByNumber } from "../../store/tables/escalations.ts";
 import { type EventRow, settleEvent } from "../../store/tables/events.ts";
-import { meantFiles } from "../../store/tables/files.ts";
+import { attachedFiles } from "../../store/tables/files.ts";
 import { addNotifications, type TargetRow } from "../../store/tables/responders.ts";
 import { acknowledge, close, type EscalationCore, enqueueRelay, resume } from "../actions.ts";
 import {
@@ -70,7 +70,7 @@ async function handleResponderReply(
   deps: ReplyDeps,
 ): Promise<void> {
   const { traits } = line;
-  const files = await meantFiles(q, row.id);
+  const files = await attachedFiles(q, row.id);
   // A message with files and no text of the sender contains only our notification or a signature.
   const text = event.wordless && files.length > 0 ? "" : event.text;
   const names = traits.platform === null ? [] : [first.name, event.from.name ?? ""];

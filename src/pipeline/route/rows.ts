@@ -16,7 +16,7 @@ import {
   takesPart,
 } from "../../store/tables/conversations.ts";
 import { countNotices } from "../../store/tables/drafts.ts";
-import { type EventOutcome, hasSaidSince, settleEvents } from "../../store/tables/events.ts";
+import { type EventOutcome, hasKeywordSince, settleEvents } from "../../store/tables/events.ts";
 import { erasureKey, hashPrefix, restoreSuppression } from "../../store/tables/suppressions.ts";
 import { appendTurn, insertTurns, type NewTurn } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
@@ -353,7 +353,7 @@ export async function loadConsent(
 ): Promise<{ readonly outdated: boolean; readonly notices: readonly number[] }> {
   const other = contradiction(message, timing);
   const outdated =
-    other !== null && (await hasSaidSince(q, line.channel, personOf(message), other.code, other.since));
+    other !== null && (await hasKeywordSince(q, line.channel, personOf(message), other.code, other.since));
   const notices: number[] = [];
   if (conversation !== null)
     for (const cap of line.rules.caps.sender) notices.push(await countNotices(q, conversation, cap.per));

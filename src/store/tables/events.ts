@@ -222,7 +222,7 @@ export async function awaitDraft(
 }
 
 /** Returns whether the person sent the keyword (an event with that code) on the channel after `sentAt`. */
-export async function hasSaidSince(
+export async function hasKeywordSince(
   q: Query,
   channel: string,
   person: string,

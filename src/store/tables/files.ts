@@ -4,7 +4,7 @@
 import type { Query } from "../driver.ts";
 
 /** An attachment that the sender attached intentionally. */
-export interface MeantFile {
+export interface AttachedFile {
   readonly name: string;
   readonly media_type: string;
   /** Size in bytes; null when unknown. */
@@ -16,14 +16,14 @@ export interface MeantFile {
 }
 
 /** A file whose bytes are available. */
-export interface ReadyFile extends MeantFile {
+export interface ReadyFile extends AttachedFile {
   readonly size: number;
   readonly blob: string;
 }
 
 /** Returns the files in the order of the message. */
-export async function meantFiles(q: Query, event: number): Promise<MeantFile[]> {
-  return q.all<MeantFile>(
+export async function attachedFiles(q: Query, event: number): Promise<AttachedFile[]> {
+  return q.all<AttachedFile>(
     "SELECT name, media_type, size, blob, reason FROM attachments WHERE event = $1 AND meant = 1 ORDER BY position",
     event,
   );
@@ -46,7 +46,7 @@ export async function insertFiles(q: Query, reply: string, files: readonly Ready
 
 /** Returns the files of a reply, in order. Throws when retention has erased some of their bytes. */
 export async function filesOf(q: Query, reply: string): Promise<ReadyFile[]> {
-  const rows = await q.all<MeantFile & { readonly size: number }>(
+  const rows = await q.all<AttachedFile & { readonly size: number }>(
     "SELECT name, media_type, size, blob, NULL AS reason FROM files WHERE reply = $1 ORDER BY position",
     reply,
   );

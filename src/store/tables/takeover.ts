@@ -74,7 +74,7 @@ export async function clearLanes(q: Query, conversation: string): Promise<boolea
 /** Finds the same text from a human in that conversation within the last `withinMs`. Returns its age
  *  (ms) and the state of its newest draft (null: no draft yet). Returns null if none exists, or none
  *  that was sent or will be. */
-export async function saidBefore(
+export async function earlierRelay(
   q: Query,
   conversation: string,
   text: string,
@@ -94,7 +94,7 @@ export async function saidBefore(
 
 /** Returns whether a turn with that sequence number or a higher one sets the platform's mode back to the
  *  agent. Counts completed and pending turns. */
-export async function wasGivenBack(q: Query, conversation: string, seq: number): Promise<boolean> {
+export async function wasReturned(q: Query, conversation: string, seq: number): Promise<boolean> {
   const row = await q.one(
     "SELECT 1 FROM turns WHERE conversation = $1 AND kind = 'mode' AND question = 'ai' AND seq >= $2 LIMIT 1",
     conversation,

@@ -3,7 +3,7 @@
 import type { Query } from "../driver.ts";
 import { fromListed, listOf } from "../many.ts";
 
-export interface Said {
+export interface TranscriptMessage {
   readonly at: number;
   readonly who: "person" | "agent" | "human";
   readonly text: string;
@@ -22,8 +22,8 @@ export async function transcriptsOf(
   limit: number,
   mostChars: number,
   mostTotal: number,
-): Promise<ReadonlyMap<string, readonly Said[]>> {
-  const rows = await q.all<Said & { readonly conversation: string; readonly length: number }>(
+): Promise<ReadonlyMap<string, readonly TranscriptMessage[]>> {
+  const rows = await q.all<TranscriptMessage & { readonly conversation: string; readonly length: number }>(
     `SELECT conversation, at, who, other, text, length FROM (
        SELECT said.*, ROW_NUMBER() OVER newest AS place, SUM(length(text)) OVER newest - length(text) AS newer FROM (
          SELECT turns.conversation, received_at AS at, 'person' AS who, substr(question, 1, $3) AS text,
@@ -49,7 +49,7 @@ export async function transcriptsOf(
 }
 
 /** History of a person on a channel: number of conversations, and the time of the first one (epoch ms). */
-export interface Acquaintance {
+export interface CustomerHistory {
   readonly since: number;
   readonly conversations: number;
   /** Number of earlier escalations about the person. */
@@ -57,11 +57,11 @@ export interface Acquaintance {
 }
 
 /** Returns the history of the customers of these escalations, by escalation. */
-export async function acquaintancesOf(
+export async function customerHistories(
   q: Query,
   escalations: Iterable<string>,
-): Promise<ReadonlyMap<string, Acquaintance>> {
-  const rows = await q.all<Acquaintance & { readonly id: string }>(
+): Promise<ReadonlyMap<string, CustomerHistory>> {
+  const rows = await q.all<CustomerHistory & { readonly id: string }>(
     `SELECT escalations.id,
        (SELECT MIN(opened_at) FROM conversations WHERE channel = own.channel AND person = own.person) AS since,
        (SELECT COUNT(*) FROM conversations WHERE channel = own.channel AND person = own.person) AS conversations,
