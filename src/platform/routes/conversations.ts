@@ -50,33 +50,7 @@ export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<Rou
       );
       return c.json({ conversationId }, 201);
     })
-    .post("/", async (c) => {
-      const { conversationUserId, title, context, customData, conversationStateId } = await readBody(
-        c,
-        createConversationRequest,
-      );
-      const problems = stateProblems(c.var.agent, conversationStateId);
-      refuseAny(problems);
-      const person = found(store.people.byId(c.var.agent.id, conversationUserId));
-      const row = conversationRow(
-        {
-          agent_id: c.var.agent.id,
-          person_id: person.id,
-          channel: "api",
-          title: title ?? null,
-          context: context ?? null,
-          state_id: conversationStateId ?? null,
-          metadata: customData ? JSON.stringify({ customData }) : null,
-        },
-        clock.now(),
-      );
-      await store.commits.write(() => {
-        store.conversations.insert(row);
-        countOpening(store, row);
-        fire(store, clock.now(), "start_dialog", row);
-      });
-      return answer(c, row, 201);
-    })
+    .post("/", async (c) => answer(c, await create(c, store, clock), 201))
     .get("/", (c) => list(c, store))
     .get("/states", (c) => {
       const states = store.states.all(c.var.agent.organization.states);
@@ -92,20 +66,7 @@ export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<Rou
       const row = found(store.conversations.byId(c.var.agent.id, c.req.param("id")));
       return answer(c, row, 200, { feedbacks: [] });
     })
-    .put("/:id", async (c) => {
-      const { title, context, status, conversationStateId } = await readBody(c, updateConversationRequest);
-      const problems = stateProblems(c.var.agent, conversationStateId);
-      refuseAny(problems);
-      const [agentId, id] = [c.var.agent.id, c.req.param("id")];
-      const row = await store.commits.write(() => {
-        if (!store.conversations.byId(agentId, id)) return undefined;
-        const state_id = conversationStateId ?? null;
-        const to = { title: title ?? null, context: context ?? null, status: status ?? null, state_id };
-        store.conversations.change(id, to, clock.now());
-        return store.conversations.byId(agentId, id);
-      });
-      return answer(c, found(row));
-    })
+    .put("/:id", async (c) => answer(c, await update(c, store, clock)))
     .put("/:id/mode", async (c) => {
       const { mode } = await readBody(c, modeRequest);
       const [agentId, id] = [c.var.agent.id, c.req.param("id")];
@@ -116,6 +77,49 @@ export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<Rou
       });
       return answer(c, found(row));
     });
+}
+
+async function create(c: RouteContext, store: PlatformStore, clock: Clock): Promise<PlatformConversationRow> {
+  const body = await readBody(c, createConversationRequest);
+  const { title, context, customData, conversationStateId } = body;
+  refuseAny(stateProblems(c.var.agent, conversationStateId));
+  const person = found(store.people.byId(c.var.agent.id, body.conversationUserId));
+  const row = conversationRow(
+    {
+      agent_id: c.var.agent.id,
+      person_id: person.id,
+      channel: "api",
+      title: title ?? null,
+      context: context ?? null,
+      state_id: conversationStateId ?? null,
+      metadata: customData ? JSON.stringify({ customData }) : null,
+    },
+    clock.now(),
+  );
+  await store.commits.write(() => {
+    store.conversations.insert(row);
+    countOpening(store, row);
+    fire(store, clock.now(), "start_dialog", row);
+  });
+  return row;
+}
+
+async function update(c: RouteContext, store: PlatformStore, clock: Clock): Promise<PlatformConversationRow> {
+  const {
+    title = null,
+    context = null,
+    status = null,
+    ...rest
+  } = await readBody(c, updateConversationRequest);
+  const { conversationStateId: state_id = null } = rest;
+  refuseAny(stateProblems(c.var.agent, state_id ?? undefined));
+  const [agentId, id] = [c.var.agent.id, c.req.param("id") ?? ""];
+  const row = await store.commits.write(() => {
+    if (!store.conversations.byId(agentId, id)) return undefined;
+    store.conversations.change(id, { title, context, status, state_id }, clock.now());
+    return store.conversations.byId(agentId, id);
+  });
+  return found(row);
 }
 
 /** Rejects unknown states if the organization defines states. */

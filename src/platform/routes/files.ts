@@ -43,19 +43,7 @@ export function fileRoutes(store: PlatformStore, library: Library): Hono<RouteEn
   };
   return new Hono<RouteEnv>()
     .post("/upload", bounded(maxFileBytes + 64 * 1024), (c) => upload(c, store, library))
-    .get("/by-api-key", (c) => {
-      const { page, pageSize, orderDirection } = readQuery(c, listQuery);
-      const agentId = c.var.agent.id;
-      const rows = store.files.list(agentId, orderDirection, pageSize, (page - 1) * pageSize);
-      return c.json(
-        pageOf(
-          rows.map((row) => shown(c, row)),
-          page,
-          pageSize,
-          store.files.count(agentId),
-        ),
-      );
-    })
+    .get("/by-api-key", (c) => list(c, store))
     .get("/:id/content", (c) => {
       const file = named(c);
       const bytes = file && store.files.bytes(file.id);
@@ -93,6 +81,20 @@ export function fileRoutes(store: PlatformStore, library: Library): Hono<RouteEn
       await library.remove(files);
       return c.body(null, 200);
     });
+}
+
+function list(c: RouteContext, store: PlatformStore): Response {
+  const { page, pageSize, orderDirection } = readQuery(c, listQuery);
+  const agentId = c.var.agent.id;
+  const rows = store.files.list(agentId, orderDirection, pageSize, (page - 1) * pageSize);
+  return c.json(
+    pageOf(
+      rows.map((row) => shown(c, row)),
+      page,
+      pageSize,
+      store.files.count(agentId),
+    ),
+  );
 }
 
 async function upload(c: RouteContext, store: PlatformStore, library: Library): Promise<Response> {

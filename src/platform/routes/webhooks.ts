@@ -29,35 +29,7 @@ const maxWebhooks = 100;
 export function webhookRoutes(store: PlatformStore, clock: Clock, allowPrivate: boolean): Hono<RouteEnv> {
   const named = (c: RouteContext) => store.webhooks.byId(c.var.agent.id, c.req.param("id") ?? "");
   return new Hono<RouteEnv>()
-    .post("/", async (c) => {
-      const { title, description, url, triggerCondition, headers } = await readBody(
-        c,
-        registerWebhookRequest,
-      );
-      const problems = headerProblems(headers ?? {});
-      const judged = await judge(url, allowPrivate ? "everything" : []);
-      if (!judged.ok) problems.push({ path: "url", message: judged.reason });
-      if (store.webhooks.list(c.var.agent.id).length >= maxWebhooks)
-        problems.push({ path: "", message: `an agent has at most ${maxWebhooks} webhooks` });
-      refuseAny(problems);
-      const now = clock.now();
-      const row: AgentWebhook = {
-        id: newUuid(now),
-        agent_id: c.var.agent.id,
-        title,
-        description,
-        url,
-        trigger: triggerCondition,
-        headers: headers ? JSON.stringify(headers) : null,
-        secret: newSecret(),
-        status: "active",
-        defined: 0,
-        created_at: now,
-        updated_at: now,
-      };
-      await store.commits.write(() => store.webhooks.insert(row));
-      return c.json({ ...shown(row), secret: row.secret }, 201);
-    })
+    .post("/", (c) => register(c, store, clock, allowPrivate))
     .get("/", (c) => {
       const rows = store.webhooks.list(c.var.agent.id).map(shown);
       return c.json(pageOf(rows, 1, Math.max(1, rows.length), rows.length));
@@ -90,6 +62,38 @@ export function webhookRoutes(store: PlatformStore, clock: Clock, allowPrivate: 
       );
       return c.json({ id: row.id }, 202);
     });
+}
+
+async function register(
+  c: RouteContext,
+  store: PlatformStore,
+  clock: Clock,
+  allowPrivate: boolean,
+): Promise<Response> {
+  const { title, description, url, triggerCondition, headers } = await readBody(c, registerWebhookRequest);
+  const problems = headerProblems(headers ?? {});
+  const judged = await judge(url, allowPrivate ? "everything" : []);
+  if (!judged.ok) problems.push({ path: "url", message: judged.reason });
+  if (store.webhooks.list(c.var.agent.id).length >= maxWebhooks)
+    problems.push({ path: "", message: `an agent has at most ${maxWebhooks} webhooks` });
+  refuseAny(problems);
+  const now = clock.now();
+  const row: AgentWebhook = {
+    id: newUuid(now),
+    agent_id: c.var.agent.id,
+    title,
+    description,
+    url,
+    trigger: triggerCondition,
+    headers: headers ? JSON.stringify(headers) : null,
+    secret: newSecret(),
+    status: "active",
+    defined: 0,
+    created_at: now,
+    updated_at: now,
+  };
+  await store.commits.write(() => store.webhooks.insert(row));
+  return c.json({ ...shown(row), secret: row.secret }, 201);
 }
 
 /** 32 random bytes, as Standard Webhooks requires. */

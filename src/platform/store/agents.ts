@@ -90,8 +90,6 @@ interface MemberRow {
   readonly created_at: number;
 }
 
-export type Members = ReturnType<typeof prepareMembers>;
-
 export function prepareMembers(db: Db) {
   const insert = db.prepare<[MemberRow]>(
     `INSERT INTO member (id, organization_id, email, created_at) VALUES (@id, @organization_id, @email, @created_at)
@@ -117,8 +115,6 @@ interface StateRow {
   readonly created_at: number;
   readonly updated_at: number;
 }
-
-export type States = ReturnType<typeof prepareStates>;
 
 export function prepareStates(db: Db) {
   const define = db.prepare<[{ id: string; now: number; definition: string }]>(

@@ -31,8 +31,6 @@ export interface MessageSlice {
   readonly offset: number;
 }
 
-export type Messages = ReturnType<typeof prepareMessages>;
-
 const message = "SELECT * FROM message WHERE conversation_id = ?";
 const stored = [
   ...[

@@ -30,8 +30,6 @@ interface Wanting {
 
 type AddressQuery = { readonly agentId: string; readonly value: string; readonly fkId: string | null };
 
-export type People = ReturnType<typeof preparePeople>;
-
 export function preparePeople(db: Db) {
   const forget = run<[string]>(db, "DELETE FROM usage WHERE scope = ?");
   const remove = run<[string]>(db, "DELETE FROM person WHERE id = ?");
@@ -163,8 +161,6 @@ const columns = [
   "mail_conversations",
   "questions",
 ] as const;
-
-export type Usage = ReturnType<typeof prepareUsage>;
 
 export function prepareUsage(db: Db) {
   const names = columns.join(", ");
