@@ -57,7 +57,7 @@ export function createAgentClient({ log, ...options }: AgentClientOptions): Agen
     log.warn({ record, field }, "platform response field ignored: wrong type");
   const skillDropped = once(dropped);
   const client = createClient({ ...options, dropped, tries: 1 });
-  const { agents, conversations, webhooks } = client;
+  const { agents, conversations } = client;
   return {
     async describe(signal) {
       return mapped(await agents.get({ signal }), (record) => settingsOf(record, skillDropped));
@@ -85,14 +85,6 @@ export function createAgentClient({ log, ...options }: AgentClientOptions): Agen
       const body = { message: text, ...(context ? { context } : {}) };
       return mapped(await conversations.send(conversationId, body, crossed(call)), answerOf);
     },
-    async lookUp(conversationId, question, call) {
-      const read = await readBack(conversations, conversationId, call, (messages) =>
-        isCertain(messages, question),
-      );
-      if (isCertain(read.messages, question) || read.failure === null)
-        return certain(findQuestion(read.messages, question), read, question);
-      return read.failure;
-    },
     async mode(conversationId, signal) {
       return mapped(await conversations.get(conversationId, { signal }), modeOf);
     },
@@ -103,41 +95,62 @@ export function createAgentClient({ log, ...options }: AgentClientOptions): Agen
       const body = { message: text };
       return mapped(await conversations.sendManual(conversationId, body, crossed(call)), ({ id }) => id);
     },
-    async findSaid(conversationId, words, call) {
-      const read = await readBack(
-        conversations,
-        conversationId,
-        call,
-        (messages) => findWords(messages, words) !== null,
-      );
-      const id = findWords(read.messages, words);
-      if (id === null && read.failure !== null) return read.failure;
-      return { kind: "ok", value: id };
-    },
-    async read(conversationId, from, call) {
-      const read = await readFrom(conversations, conversationId, from, call);
-      return { ...read, messages: platformMessages(read.messages) };
-    },
-    async register({ trigger, ...webhook }, call) {
-      const body = { ...webhook, triggerCondition: trigger };
-      const made = await webhooks.register(body, crossed(call));
-      return mapped(made, ({ id, secret }) => ({ id, secret: secret ?? null }));
-    },
-    async registered(signal) {
-      const listed = await webhooks.list({ signal });
-      return mapped(listed, ({ data }) =>
-        data.flatMap(({ id, url, triggerCondition: trigger }) =>
-          url === undefined || trigger === undefined ? [] : [{ id, url, trigger }],
-        ),
-      );
-    },
-    async unregister(id, signal) {
-      return mapped(await webhooks.delete(id, { signal }), () => null);
-    },
+    ...lookups(client),
+    ...registrations(client),
     setConnections: (count) => client.setConnections(count),
     close: () => client.close(),
   };
 }
+
+/** Reads of the messages of a conversation. */
+const lookups = ({
+  conversations,
+}: Pick<Client, "conversations">): Pick<AgentClient, "lookUp" | "findSaid" | "read"> => ({
+  async lookUp(conversationId, question, call) {
+    const read = await readBack(conversations, conversationId, call, (messages) =>
+      isCertain(messages, question),
+    );
+    if (isCertain(read.messages, question) || read.failure === null)
+      return certain(findQuestion(read.messages, question), read, question);
+    return read.failure;
+  },
+  async findSaid(conversationId, words, call) {
+    const read = await readBack(
+      conversations,
+      conversationId,
+      call,
+      (messages) => findWords(messages, words) !== null,
+    );
+    const id = findWords(read.messages, words);
+    if (id === null && read.failure !== null) return read.failure;
+    return { kind: "ok", value: id };
+  },
+  async read(conversationId, from, call) {
+    const read = await readFrom(conversations, conversationId, from, call);
+    return { ...read, messages: platformMessages(read.messages) };
+  },
+});
+
+const registrations = ({
+  webhooks,
+}: Pick<Client, "webhooks">): Pick<AgentClient, "register" | "registered" | "unregister"> => ({
+  async register({ trigger, ...webhook }, call) {
+    const body = { ...webhook, triggerCondition: trigger };
+    const made = await webhooks.register(body, crossed(call));
+    return mapped(made, ({ id, secret }) => ({ id, secret: secret ?? null }));
+  },
+  async registered(signal) {
+    const listed = await webhooks.list({ signal });
+    return mapped(listed, ({ data }) =>
+      data.flatMap(({ id, url, triggerCondition: trigger }) =>
+        url === undefined || trigger === undefined ? [] : [{ id, url, trigger }],
+      ),
+    );
+  },
+  async unregister(id, signal) {
+    return mapped(await webhooks.delete(id, { signal }), () => null);
+  },
+});
 
 /** The question was not stored, unless it is one of the messages that exceed the size limit. */
 function certain(found: LookUp, { skipped }: MessageRange, { text }: PastQuestion): CallResult<LookUp> {

@@ -7,8 +7,9 @@ import { agent, agentFile, escalation, statistic } from "../wire/agent.ts";
 import { platformUser, user, userSearch } from "../wire/conversation.ts";
 import type { Page } from "../wire/record.ts";
 import { accepted, delivery, webhook } from "../wire/webhook.ts";
-import type { BodyOf, OperationCaller, OperationFields, QueryOf } from "./caller.ts";
+import type { OperationCaller } from "./caller.ts";
 import type { CallResult } from "./exchange.ts";
+import type { BodyOf, OperationId, QueryOf } from "./operations.ts";
 import type {
   Agent,
   AgentFile,
@@ -59,26 +60,6 @@ export interface Agents {
   ): Promise<CallResult<Page<PlatformUser>>>;
 }
 
-const ofAgent = { method: "GET", key: "agent", mayBeMissing: true } as const;
-const organizations = { ...ofAgent, key: "organization" } as const;
-const getLine: OperationFields<"getAgent"> = { ...ofAgent, path: "/external/agents/by-api-key" };
-const usersLine: OperationFields<"listAgentUsers"> = { ...ofAgent, path: "/external/agents/users" };
-const adminsLine: OperationFields<"listAdminUsers"> = { ...ofAgent, path: "/external/agents/admin-users" };
-const statisticLine: OperationFields<"getStatistic"> = { ...ofAgent, path: "/external/agents/statistic" };
-const escalationsLine: OperationFields<"listEscalations"> = {
-  ...ofAgent,
-  path: "/external/agents/escalations",
-  mayBeMissing: false,
-};
-const usersOfLine: OperationFields<"listUsersOfAgent"> = {
-  ...organizations,
-  path: "/external/agents/{id}/users",
-};
-const platformUsersLine: OperationFields<"listPlatformUsers"> = {
-  ...organizations,
-  path: "/external/agents/{id}/platform-users",
-};
-
 export function agentsOf({ call, json }: OperationCaller): Agents {
   const record = json(one(agent.read));
   const people = json(pageOf(user.read));
@@ -86,14 +67,15 @@ export function agentsOf({ call, json }: OperationCaller): Agents {
   const numbers = json(one(statistic.read));
   const escalated = json(pageOf(escalation.read));
   return {
-    get: (options) => call(getLine, { answer: record }, options),
-    users: (query, options) => call(usersLine, { query, answer: people }, options),
-    adminUsers: (query, options) => call(adminsLine, { query, answer: colleagues }, options),
-    statistic: (query, options) => call(statisticLine, { query, answer: numbers }, options),
-    escalations: (query, options) => call(escalationsLine, { query, answer: escalated }, options),
-    usersOf: (id, query, options) => call(usersOfLine, { names: { id }, query, answer: people }, options),
+    get: (options) => call("getAgent", { answer: record }, options),
+    users: (query, options) => call("listAgentUsers", { query, answer: people }, options),
+    adminUsers: (query, options) => call("listAdminUsers", { query, answer: colleagues }, options),
+    statistic: (query, options) => call("getStatistic", { query, answer: numbers }, options),
+    escalations: (query, options) => call("listEscalations", { query, answer: escalated }, options),
+    usersOf: (id, query, options) =>
+      call("listUsersOfAgent", { names: { id }, query, answer: people }, options),
     platformUsersOf: (id, query, options) =>
-      call(platformUsersLine, { names: { id }, query, answer: colleagues }, options),
+      call("listPlatformUsers", { names: { id }, query, answer: colleagues }, options),
   };
 }
 
@@ -110,30 +92,15 @@ export interface Users {
   delete(id: string, options?: CallOptions): Promise<CallResult<void>>;
 }
 
-const createLine: OperationFields<"createUser"> = {
-  method: "POST",
-  path: "/external/users",
-  key: "agent",
-  mayBeMissing: false,
-};
-const named = { key: "agent", mayBeMissing: true } as const;
-const searchLine: OperationFields<"searchUser"> = { ...named, method: "GET", path: "/external/users/search" };
-const userLine: OperationFields<"getUser"> = { ...named, method: "GET", path: "/external/users/{id}" };
-const deleteLine: OperationFields<"deleteUser"> = {
-  ...named,
-  method: "DELETE",
-  path: "/external/users/{id}",
-};
-
 export function usersOf({ call, json }: OperationCaller): Users {
   const record = json(one(user.read));
   const found = json(one(userSearch.read));
   return {
-    create: (body, options) => call(createLine, { body, answer: record }, options),
-    search: (query, options) => call(searchLine, { query, answer: found }, options),
-    get: (id, options) => call(userLine, { names: { id }, answer: record }, options),
+    create: (body, options) => call("createUser", { body, answer: record }, options),
+    search: (query, options) => call("searchUser", { query, answer: found }, options),
+    get: (id, options) => call("getUser", { names: { id }, answer: record }, options),
     delete: (id, options) =>
-      call(deleteLine, { names: { id }, answer: { form: "nothing", value: undefined } }, options),
+      call("deleteUser", { names: { id }, answer: { form: "nothing", value: undefined } }, options),
   };
 }
 
@@ -172,78 +139,25 @@ export interface Files {
   deleteMany(ids: readonly string[], options?: CallOptions): Promise<CallResult<void>>;
 }
 
-const unnamed = { key: "agent", mayBeMissing: false } as const;
-const ofFile = "/external/agent-files/{id}";
-const uploadLine: OperationFields<"uploadFile"> = {
-  ...unnamed,
-  method: "POST",
-  path: "/external/agent-files/upload",
-};
-const filesLine: OperationFields<"listFiles"> = {
-  ...unnamed,
-  method: "GET",
-  path: "/external/agent-files/by-api-key",
-};
-const contentLine: OperationFields<"getFileContent"> = { ...named, method: "GET", path: `${ofFile}/content` };
-const assistantLine: OperationFields<"addFileToAssistant"> = {
-  ...named,
-  method: "PUT",
-  path: `${ofFile}/add-to-assistant`,
-};
-const storeLine: OperationFields<"addFileToVectorStore"> = {
-  ...named,
-  method: "PUT",
-  path: `${ofFile}/add-to-vector-store`,
-};
-const storeAsyncLine: OperationFields<"addFileToVectorStoreAsync"> = {
-  ...named,
-  method: "PUT",
-  path: `${ofFile}/add-to-vector-store/async`,
-};
-const removeLine: OperationFields<"removeFileFromVectorStore"> = {
-  ...named,
-  method: "DELETE",
-  path: `${ofFile}/delete-from-vector-store`,
-};
-const deleteFileLine: OperationFields<"deleteFile"> = {
-  ...named,
-  method: "DELETE",
-  path: `${ofFile}/delete`,
-};
-const deleteManyLine: OperationFields<"deleteFiles"> = {
-  ...unnamed,
-  method: "DELETE",
-  path: "/external/agent-files",
-};
-
 export function filesOf({ call, json }: OperationCaller): Files {
   const record = json(one(agentFile.read));
   const page = json(pageOf(agentFile.read));
   const bytes = { form: "bytes", read: (body: Uint8Array) => body } as const;
   const nothing = { form: "nothing", value: undefined } as const;
-  const done =
-    (
-      line:
-        | typeof assistantLine
-        | typeof storeLine
-        | typeof storeAsyncLine
-        | typeof removeLine
-        | typeof deleteFileLine,
-    ) =>
-    (id: string, options?: CallOptions) =>
-      call<void>(line, { names: { id }, answer: nothing }, options);
+  const done = (operation: OperationId) => (id: string, options?: CallOptions) =>
+    call<void>(operation, { names: { id }, answer: nothing }, options);
   return {
     async upload(file, options) {
-      return call(uploadLine, { form: await formOf(file), answer: record }, options);
+      return call("uploadFile", { form: await formOf(file), answer: record }, options);
     },
-    list: (query, options) => call(filesLine, { query, answer: page }, options),
-    content: (id, options) => call(contentLine, { names: { id }, answer: bytes }, options),
-    addToAssistant: done(assistantLine),
-    addToVectorStore: done(storeLine),
-    addToVectorStoreAsync: done(storeAsyncLine),
-    removeFromVectorStore: done(removeLine),
-    delete: done(deleteFileLine),
-    deleteMany: (fileIds, options) => call(deleteManyLine, { body: { fileIds }, answer: nothing }, options),
+    list: (query, options) => call("listFiles", { query, answer: page }, options),
+    content: (id, options) => call("getFileContent", { names: { id }, answer: bytes }, options),
+    addToAssistant: done("addFileToAssistant"),
+    addToVectorStore: done("addFileToVectorStore"),
+    addToVectorStoreAsync: done("addFileToVectorStoreAsync"),
+    removeFromVectorStore: done("removeFileFromVectorStore"),
+    delete: done("deleteFile"),
+    deleteMany: (fileIds, options) => call("deleteFiles", { body: { fileIds }, answer: nothing }, options),
   };
 }
 
@@ -280,36 +194,20 @@ export interface Webhooks {
   resend(deliveryId: string, options?: CallOptions): Promise<CallResult<AcceptedRecord>>;
 }
 
-const webhooks = "/external/agents/webhooks";
-const ofWebhook = "/external/agents/webhooks/{id}";
-const registerLine: OperationFields<"registerWebhook"> = { ...unnamed, method: "POST", path: webhooks };
-const webhooksLine: OperationFields<"listWebhooks"> = { ...unnamed, method: "GET", path: webhooks };
-const unregisterLine: OperationFields<"deleteWebhook"> = { ...named, method: "DELETE", path: ofWebhook };
-const deliveriesLine: OperationFields<"listDeliveries"> = {
-  ...named,
-  method: "GET",
-  path: `${ofWebhook}/deliveries`,
-};
-const fireLine: OperationFields<"fireWebhook"> = { ...named, method: "POST", path: `${ofWebhook}/fire` };
-const resendLine: OperationFields<"resendDelivery"> = {
-  ...named,
-  method: "POST",
-  path: "/external/agents/webhooks/deliveries/{id}/resend",
-};
-
 export function webhooksOf({ call, json }: OperationCaller): Webhooks {
   const record = json(one(webhook.read));
   const page = json(pageOf(webhook.read));
   const log = json(pageOf(delivery.read));
   const queued = json(one(accepted.read));
   return {
-    register: (body, options) => call(registerLine, { body, answer: record }, options),
-    list: (options) => call(webhooksLine, { answer: page }, options),
+    register: (body, options) => call("registerWebhook", { body, answer: record }, options),
+    list: (options) => call("listWebhooks", { answer: page }, options),
     delete: (id, options) =>
-      call(unregisterLine, { names: { id }, answer: { form: "nothing", value: undefined } }, options),
-    deliveries: (id, query, options) => call(deliveriesLine, { names: { id }, query, answer: log }, options),
+      call("deleteWebhook", { names: { id }, answer: { form: "nothing", value: undefined } }, options),
+    deliveries: (id, query, options) =>
+      call("listDeliveries", { names: { id }, query, answer: log }, options),
     fire: (id, conversationId, options) =>
-      call(fireLine, { names: { id }, body: { conversationId }, answer: queued }, options),
-    resend: (id, options) => call(resendLine, { names: { id }, answer: queued }, options),
+      call("fireWebhook", { names: { id }, body: { conversationId }, answer: queued }, options),
+    resend: (id, options) => call("resendDelivery", { names: { id }, answer: queued }, options),
   };
 }

@@ -4,8 +4,6 @@
 import type { Clock } from "bridgehead/contract";
 import PQueue from "p-queue";
 import Pool from "undici/lib/dispatcher/pool.js";
-import type * as z from "zod";
-import type { operations } from "../wire/operations/index.ts";
 import {
   type Failure,
   failureDetails,
@@ -16,6 +14,7 @@ import {
   type Reading,
 } from "../wire/record.ts";
 import { type CallResult, type Exchange, exchange, stopped } from "./exchange.ts";
+import { type OperationId, requestLines } from "./operations.ts";
 import type { CallOptions, ClientOptions } from "./options.ts";
 import { tryUpTo } from "./rate.ts";
 import { type BodyReader, type ListReader, ListSplitter, type SplitList } from "./reading.ts";
@@ -40,6 +39,8 @@ const defaultConnections = 128;
 
 const never = new AbortController().signal;
 
+type Method = (typeof requestLines)[OperationId][0];
+
 /** One call of an operation. */
 interface Request<T> {
   /** Values for the parameters in braces of the path. */
@@ -57,7 +58,7 @@ interface FormBody {
 
 export interface OperationCaller {
   readonly call: <T>(
-    line: AnyLine,
+    operation: OperationId,
     request: Request<T>,
     options: CallOptions | undefined,
   ) => Promise<CallResult<T>>;
@@ -96,15 +97,19 @@ export function createCaller(
   const headersOf = headersUnder(options);
 
   async function send<T>(
-    { method, mayBeMissing }: AnyLine,
+    mayBeMissing: boolean,
     { answer }: Request<T>,
-    sent: { readonly path: string; readonly headers: RequestHeaders; readonly body?: string | Uint8Array },
+    sent: {
+      readonly method: Method;
+      readonly path: string;
+      readonly headers: RequestHeaders;
+      readonly body?: string | Uint8Array;
+    },
     { signal = never, crossing, timeoutMs = options.timeoutMs }: CallOptions,
   ): Promise<CallResult<T>> {
     if (rate && !(await rate.turn(signal))) return { kind: "deferred", reason: stopped };
     const splitter = answer.form === "list" ? new ListSplitter(...answer.names) : undefined;
     const result = await exchange(connections, {
-      method,
       ...sent,
       signal,
       connectionWaitMs,
@@ -121,20 +126,21 @@ export function createCaller(
   return {
     json: (reader) => ({ form: "json", read: (body) => reader(body, dropped) }),
     list: (names, reader) => ({ form: "list", names, read: (list) => reader(list, dropped) }),
-    async call(line, request, given = {}) {
-      const path = addressOf(line.path, request.names, request.query);
+    async call(operation, request, given = {}) {
+      const [method, template, key, mayBeMissing] = requestLines[operation];
+      const path = addressOf(template, request.names, request.query);
       if (path === null) return { kind: "refused", status: 400, reason: "the path's id is empty or dots" };
       const type = request.form?.type ?? (request.body ? "application/json" : undefined);
-      const headers = headersOf(line.key, type);
-      if (!headers) return { kind: "unauthorized", reason: `no ${line.key} key was given` };
+      const headers = headersOf(key, type);
+      if (!headers) return { kind: "unauthorized", reason: `no ${key} key was given` };
       const body = request.form?.bytes ?? (request.body ? JSON.stringify(request.body) : undefined);
-      const sent = { path: prefix + path, headers, ...(body === undefined ? {} : { body }) };
+      const sent = { method, path: prefix + path, headers, ...(body === undefined ? {} : { body }) };
       // A caller that records crossings decides itself whether to retry.
-      if (most <= 1 || given.crossing) return send(line, request, sent, given);
+      if (most <= 1 || given.crossing) return send(mayBeMissing, request, sent, given);
       let crossed = false;
       const watched = { ...given, crossing: () => void (crossed = true) };
-      const about = { reads: line.method === "GET", crossed: () => crossed };
-      const attempt = () => send(line, request, sent, watched);
+      const about = { reads: method === "GET", crossed: () => crossed };
+      const attempt = () => send(mayBeMissing, request, sent, watched);
       return tryUpTo(most, attempt, about, clock, given.signal ?? never);
     },
     setConnections(count) {
@@ -167,41 +173,6 @@ function headersUnder(options: ClientOptions) {
     return without && type ? { ...without, "content-type": type } : without;
   };
 }
-
-type OperationTable = typeof operations;
-/** The names of the interface's operations in its description. */
-export type OperationId = keyof OperationTable;
-
-/** The fields of the table for one operation. A wrong path or method does not compile. */
-export interface OperationFields<Id extends OperationId> {
-  readonly method: OperationTable[Id]["method"];
-  readonly path: OperationTable[Id]["path"];
-  readonly key: OperationTable[Id]["key"];
-  /** True when the interface's own 404 means that an object named by the request does not exist. */
-  readonly mayBeMissing: 404 extends OperationTable[Id]["errors"][number] ? true : false;
-}
-
-/** An entry of any operation. */
-export interface AnyLine {
-  readonly method: "GET" | "POST" | "PUT" | "DELETE";
-  readonly path: string;
-  readonly key: "agent" | "organization";
-  readonly mayBeMissing: boolean;
-}
-
-/** The operation's request body, as a caller writes it. */
-export type BodyOf<Id extends OperationId> = OperationTable[Id] extends {
-  readonly body: infer B extends z.ZodType;
-}
-  ? z.input<B>
-  : never;
-
-/** The operation's query parameters. Omitted or undefined ones are not sent. */
-export type QueryOf<Id extends OperationId> = OperationTable[Id] extends {
-  readonly query: infer Q extends z.ZodType;
-}
-  ? z.input<Q>
-  : never;
 
 type QueryParameters = { readonly [name: string]: string | number | undefined };
 

@@ -4,8 +4,9 @@
 import { downloadUrl, uploadUrl } from "../wire/agent.ts";
 import { conversation, conversationState, message, responseOn, startResponse } from "../wire/conversation.ts";
 import type { Page } from "../wire/record.ts";
-import type { BodyOf, OperationCaller, OperationFields, QueryOf } from "./caller.ts";
+import type { OperationCaller } from "./caller.ts";
 import type { CallResult } from "./exchange.ts";
+import type { BodyOf, QueryOf } from "./operations.ts";
 import type {
   CallOptions,
   Conversation,
@@ -85,64 +86,6 @@ export interface Conversations {
   fileUrl(id: string, fileId: string, options?: CallOptions): Promise<CallResult<DownloadUrl>>;
 }
 
-const own = { key: "agent" } as const;
-const startLine: OperationFields<"startConversation"> = {
-  ...own,
-  method: "POST",
-  path: "/external/conversations/start",
-  mayBeMissing: false,
-};
-const named = { ...own, mayBeMissing: true } as const;
-const all = "/external/conversations";
-const each = "/external/conversations/{id}";
-const said = "/external/conversations/{id}/messages";
-
-const createLine: OperationFields<"createConversation"> = { ...named, method: "POST", path: all };
-const listLine: OperationFields<"listConversations"> = {
-  ...own,
-  method: "GET",
-  path: all,
-  mayBeMissing: false,
-};
-const deleteLine: OperationFields<"deleteConversations"> = {
-  ...own,
-  method: "DELETE",
-  path: all,
-  mayBeMissing: false,
-};
-const statesLine: OperationFields<"listConversationStates"> = {
-  ...own,
-  method: "GET",
-  path: "/external/conversations/states",
-  mayBeMissing: false,
-};
-const getLine: OperationFields<"getConversation"> = { ...named, method: "GET", path: each };
-const updateLine: OperationFields<"updateConversation"> = { ...named, method: "PUT", path: each };
-const modeLine: OperationFields<"setConversationMode"> = { ...named, method: "PUT", path: `${each}/mode` };
-const sendLine: OperationFields<"sendMessage"> = { ...named, method: "POST", path: said };
-const messagesLine: OperationFields<"listMessages"> = { ...named, method: "GET", path: said };
-const asyncLine: OperationFields<"sendMessageAsync"> = { ...named, method: "POST", path: `${said}/async` };
-const responseLine: OperationFields<"getResponse"> = {
-  ...named,
-  method: "GET",
-  path: `${said}/{messageId}/response-on`,
-};
-const manualLine: OperationFields<"sendManualMessage"> = {
-  ...named,
-  method: "POST",
-  path: `${each}/send-manual-message`,
-};
-const uploadUrlLine: OperationFields<"createUploadUrl"> = {
-  ...named,
-  method: "POST",
-  path: `${each}/message-files/upload-url`,
-};
-const fileUrlLine: OperationFields<"getMessageFileUrl"> = {
-  ...named,
-  method: "GET",
-  path: `${each}/message-files/{fileId}/signed-url`,
-};
-
 export function conversationsOf({ call, json, list: listOf }: OperationCaller): Conversations {
   const started = json(one(startResponse.read));
   const record = json(one(conversation.read));
@@ -155,21 +98,25 @@ export function conversationsOf({ call, json, list: listOf }: OperationCaller): 
   const down = json(one(downloadUrl.read));
   const nothing = { form: "nothing", value: undefined } as const;
   return {
-    start: (body, options) => call(startLine, { body, answer: started }, options),
-    create: (body, options) => call(createLine, { body, answer: record }, options),
-    list: (query, options) => call(listLine, { query, answer: page }, options),
-    deleteAll: (body, options) => call(deleteLine, { body, answer: nothing }, options),
-    states: (options) => call(statesLine, { answer: labels }, options),
-    get: (id, options) => call(getLine, { names: { id }, answer: record }, options),
-    update: (id, body, options) => call(updateLine, { names: { id }, body, answer: record }, options),
+    start: (body, options) => call("startConversation", { body, answer: started }, options),
+    create: (body, options) => call("createConversation", { body, answer: record }, options),
+    list: (query, options) => call("listConversations", { query, answer: page }, options),
+    deleteAll: (body, options) => call("deleteConversations", { body, answer: nothing }, options),
+    states: (options) => call("listConversationStates", { answer: labels }, options),
+    get: (id, options) => call("getConversation", { names: { id }, answer: record }, options),
+    update: (id, body, options) =>
+      call("updateConversation", { names: { id }, body, answer: record }, options),
     setMode: (id, mode, options) =>
-      call(modeLine, { names: { id }, body: { mode }, answer: record }, options),
-    send: (id, body, options) => call(sendLine, { names: { id }, body, answer: spoken }, options),
-    messages: (id, query, options) => call(messagesLine, { names: { id }, query, answer: list }, options),
-    sendAsync: (id, body, options) => call(asyncLine, { names: { id }, body, answer: spoken }, options),
-    response: (id, messageId, options) => call(responseLine, { names: { id, messageId }, answer }, options),
-    sendManual: (id, body, options) => call(manualLine, { names: { id }, body, answer: spoken }, options),
-    uploadUrl: (id, body, options) => call(uploadUrlLine, { names: { id }, body, answer: up }, options),
-    fileUrl: (id, fileId, options) => call(fileUrlLine, { names: { id, fileId }, answer: down }, options),
+      call("setConversationMode", { names: { id }, body: { mode }, answer: record }, options),
+    send: (id, body, options) => call("sendMessage", { names: { id }, body, answer: spoken }, options),
+    messages: (id, query, options) => call("listMessages", { names: { id }, query, answer: list }, options),
+    sendAsync: (id, body, options) =>
+      call("sendMessageAsync", { names: { id }, body, answer: spoken }, options),
+    response: (id, messageId, options) => call("getResponse", { names: { id, messageId }, answer }, options),
+    sendManual: (id, body, options) =>
+      call("sendManualMessage", { names: { id }, body, answer: spoken }, options),
+    uploadUrl: (id, body, options) => call("createUploadUrl", { names: { id }, body, answer: up }, options),
+    fileUrl: (id, fileId, options) =>
+      call("getMessageFileUrl", { names: { id, fileId }, answer: down }, options),
   };
 }

@@ -17,9 +17,9 @@ import { type Conversations, conversationsOf } from "./conversations.ts";
 import type { ClientOptions, PlatformAddress } from "./options.ts";
 
 export type { Agents, Files, Upload, Users, Webhooks } from "./agents.ts";
-export type { BodyOf, OperationId, QueryOf } from "./caller.ts";
 export type { Conversations } from "./conversations.ts";
 export { CallFailure, type CallResult, mapped, stopped } from "./exchange.ts";
+export type { BodyOf, OperationId, QueryOf } from "./operations.ts";
 export type * from "./options.ts";
 export type { CallOptions, ClientOptions, PlatformAddress, Region } from "./options.ts";
 export { createRate, type RateLimiter, type RateOptions } from "./rate.ts";

@@ -47,7 +47,6 @@ function docsPage(description: Description): Html {
     ...tag,
     list: operations.filter(({ tags: [own] }) => own === tag.name),
   }));
-  const records = Object.entries(components.schemas).filter(([name]) => isRecord(name));
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -85,22 +84,27 @@ function docsPage(description: Description): Html {
                 </section>`,
             )}
           </section>
-          <section id="records">
-            <h2>Records</h2>
-            <p>Further fields may come to any record: read past those you do not know.</p>
-            ${records.map(
-              ([name, schema]) =>
-                html`<details class="record" id="record-${name}">
-                  <summary><h3>${name}</h3></summary>
-                  ${schemaView(schema, components.schemas)}
-                  ${schema.examples ? html`<p>Example</p>${jsonView(schema.examples[0], `Example of ${name}`)}` : ""}
-                </details>`,
-            )}
-          </section>
+          ${recordsView(components.schemas)}
         </main>
         ${raw(`<script>${script}</script>`)}
       </body>
     </html>`;
+}
+
+function recordsView(schemas: Description["components"]["schemas"]): Html {
+  const records = Object.entries(schemas).filter(([name]) => isRecord(name));
+  return html`<section id="records">
+    <h2>Records</h2>
+    <p>Further fields may come to any record: read past those you do not know.</p>
+    ${records.map(
+      ([name, schema]) =>
+        html`<details class="record" id="record-${name}">
+          <summary><h3>${name}</h3></summary>
+          ${schemaView(schema, schemas)}
+          ${schema.examples ? html`<p>Example</p>${jsonView(schema.examples[0], `Example of ${name}`)}` : ""}
+        </details>`,
+    )}
+  </section>`;
 }
 
 const keyForm = html`<form id="key-form">
