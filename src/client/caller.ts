@@ -4,6 +4,7 @@
 import type { Clock } from "bridgehead/contract";
 import PQueue from "p-queue";
 import Pool from "undici/lib/dispatcher/pool.js";
+import { requestLines } from "../wire/operations/requests.ts";
 import {
   type Failure,
   failureDetails,
@@ -14,7 +15,7 @@ import {
   type Reading,
 } from "../wire/record.ts";
 import { type CallResult, type Exchange, exchange, stopped } from "./exchange.ts";
-import { type OperationId, requestLines } from "./operations.ts";
+import type { OperationId } from "./operations.ts";
 import type { CallOptions, ClientOptions } from "./options.ts";
 import { tryUpTo } from "./rate.ts";
 import { type BodyReader, type ListReader, ListSplitter, type SplitList } from "./reading.ts";

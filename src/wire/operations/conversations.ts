@@ -20,9 +20,8 @@ import {
   user,
   userSearch,
 } from "../conversation.ts";
-import { dateTime, listParameters, type Operation, pageRecord } from "./operation.ts";
+import { dateTime, listParameters, type OperationRecords, pageRecord } from "./operation.ts";
 
-const common = { key: "agent", tag: "conversations" } as const;
 const listQuery = z.object({
   page: z.int().min(1).optional(),
   pageSize: z.int().min(1).optional(),
@@ -37,79 +36,52 @@ const listQuery = z.object({
 
 export const conversationOperations = {
   startConversation: {
-    ...common,
-    method: "POST",
-    path: "/external/conversations/start",
     summary: "Starts a conversation by e-mail, SMS or voice",
     body: startRequest,
     answer: { status: 201, record: startResponse.exact },
     errors: [400],
   },
   createConversation: {
-    ...common,
-    method: "POST",
-    path: "/external/conversations",
     summary: "Opens a conversation that no channel is attached to",
     body: createConversationRequest,
     answer: { status: 201, record: conversation.exact },
     errors: [400, 404],
   },
   listConversations: {
-    ...common,
-    method: "GET",
-    path: "/external/conversations",
     summary: "The agent's conversations",
     query: listQuery,
     answer: { status: 200, record: pageRecord(conversation.exact) },
     errors: [400],
   },
   deleteConversations: {
-    ...common,
-    method: "DELETE",
-    path: "/external/conversations",
     summary: "Removes all conversations of one person",
     body: deleteConversationsRequest,
     answer: { status: 204, record: null },
     errors: [400],
   },
   listConversationStates: {
-    ...common,
-    method: "GET",
-    path: "/external/conversations/states",
     summary: "The labels the organization gives conversations",
     answer: { status: 200, record: pageRecord(conversationState.exact) },
     errors: [],
   },
   getConversation: {
-    ...common,
-    method: "GET",
-    path: "/external/conversations/{id}",
     summary: "One conversation",
     answer: { status: 200, record: conversation.exact },
     errors: [404],
   },
   updateConversation: {
-    ...common,
-    method: "PUT",
-    path: "/external/conversations/{id}",
     summary: "Changes a conversation's title, context, status or label",
     body: updateConversationRequest,
     answer: { status: 200, record: conversation.exact },
     errors: [400, 404],
   },
   setConversationMode: {
-    ...common,
-    method: "PUT",
-    path: "/external/conversations/{id}/mode",
     summary: "Gives the conversation to a person (`manual`) or back to the agent (`ai`)",
     body: modeRequest,
     answer: { status: 200, record: conversation.exact },
     errors: [400, 404],
   },
   sendMessage: {
-    ...common,
-    method: "POST",
-    path: "/external/conversations/{id}/messages",
     summary:
       "Sends a person's message; the answer is the agent's reply, or in manual mode the message itself",
     body: sendRequest,
@@ -117,9 +89,6 @@ export const conversationOperations = {
     errors: [400, 404],
   },
   listMessages: {
-    ...common,
-    method: "GET",
-    path: "/external/conversations/{id}/messages",
     summary: "The messages of a conversation",
     query: z.object({
       page: z.int().min(1).optional(),
@@ -135,35 +104,23 @@ export const conversationOperations = {
     errors: [400, 404],
   },
   sendMessageAsync: {
-    ...common,
-    method: "POST",
-    path: "/external/conversations/{id}/messages/async",
     summary: "Sends a person's message without waiting; the answer is the message itself",
     body: sendRequest,
     answer: { status: 201, record: message.exact },
     errors: [400, 404],
   },
   getResponse: {
-    ...common,
-    method: "GET",
-    path: "/external/conversations/{id}/messages/{messageId}/response-on",
     summary: "What became of a message that was sent without waiting",
     answer: { status: 200, record: responseOn.exact },
     errors: [404],
   },
   sendManualMessage: {
-    ...common,
-    method: "POST",
-    path: "/external/conversations/{id}/send-manual-message",
     summary: "Answers in place of the agent; in manual mode only, and not in a call",
     body: manualMessageRequest,
     answer: { status: 200, record: message.exact },
     errors: [400, 404],
   },
   createUploadUrl: {
-    ...common,
-    method: "POST",
-    path: "/external/conversations/{id}/message-files/upload-url",
     summary:
       "An address for a quarter of an hour to PUT a file to, which a message then names by its storagePath",
     body: uploadUrlRequest,
@@ -171,33 +128,22 @@ export const conversationOperations = {
     errors: [400, 404],
   },
   getMessageFileUrl: {
-    ...common,
-    method: "GET",
-    path: "/external/conversations/{id}/message-files/{fileId}/signed-url",
     summary: "An address for a quarter of an hour to GET a message's file from",
     answer: { status: 200, record: downloadUrl.exact },
     errors: [404],
   },
-} as const satisfies { readonly [id: string]: Operation };
+} as const satisfies { readonly [id: string]: OperationRecords };
 
-const people = { key: "agent", tag: "users" } as const;
-const documents = { key: "agent", tag: "files" } as const;
 const done = { status: 200, record: null } as const;
 
 export const userOperations = {
   createUser: {
-    ...people,
-    method: "POST",
-    path: "/external/users",
     summary: "Makes a person known, by fkId, e-mail address or phone number",
     body: createUserRequest,
     answer: { status: 201, record: user.exact },
     errors: [400],
   },
   searchUser: {
-    ...people,
-    method: "GET",
-    path: "/external/users/search",
     summary: "Finds a person and their conversations",
     query: z.object({
       email: z.string().optional(),
@@ -208,97 +154,64 @@ export const userOperations = {
     errors: [400, 404],
   },
   getUser: {
-    ...people,
-    method: "GET",
-    path: "/external/users/{id}",
     summary: "One person",
     answer: { status: 200, record: user.exact },
     errors: [404],
   },
   deleteUser: {
-    ...people,
-    method: "DELETE",
-    path: "/external/users/{id}",
     summary: "Removes a person and everything that was said with them",
     answer: { status: 204, record: null },
     errors: [404],
   },
-} as const satisfies { readonly [id: string]: Operation };
+} as const satisfies { readonly [id: string]: OperationRecords };
 
 export const fileOperations = {
   uploadFile: {
-    ...documents,
-    method: "POST",
-    path: "/external/agent-files/upload",
     summary: "Takes in a document: text, Markdown, HTML, PDF or Word",
     upload: true,
     answer: { status: 200, record: agentFile.exact },
     errors: [400, 413],
   },
   listFiles: {
-    ...documents,
-    method: "GET",
-    path: "/external/agent-files/by-api-key",
     summary: "The agent's documents",
     query: listParameters,
     answer: { status: 200, record: pageRecord(agentFile.exact) },
     errors: [400],
   },
   getFileContent: {
-    ...documents,
-    method: "GET",
-    path: "/external/agent-files/{id}/content",
     summary: "A document as it was uploaded",
     answer: { status: 200, record: "bytes" },
     errors: [404],
   },
   addFileToAssistant: {
-    ...documents,
-    method: "PUT",
-    path: "/external/agent-files/{id}/add-to-assistant",
     summary: "Makes a document searchable: the agent answers from it",
     answer: done,
     errors: [400, 404],
   },
   addFileToVectorStore: {
-    ...documents,
-    method: "PUT",
-    path: "/external/agent-files/{id}/add-to-vector-store",
     summary: "The same under its other name",
     answer: done,
     errors: [400, 404],
   },
   addFileToVectorStoreAsync: {
-    ...documents,
-    method: "PUT",
-    path: "/external/agent-files/{id}/add-to-vector-store/async",
     summary: "The same without waiting until it is read",
     answer: done,
     errors: [404],
   },
   removeFileFromVectorStore: {
-    ...documents,
-    method: "DELETE",
-    path: "/external/agent-files/{id}/delete-from-vector-store",
     summary: "The agent answers from it no more; the document stays",
     answer: done,
     errors: [404],
   },
   deleteFile: {
-    ...documents,
-    method: "DELETE",
-    path: "/external/agent-files/{id}/delete",
     summary: "Removes a document",
     answer: done,
     errors: [404],
   },
   deleteFiles: {
-    ...documents,
-    method: "DELETE",
-    path: "/external/agent-files",
     summary: "Removes several documents",
     body: deleteFilesRequest,
     answer: done,
     errors: [400],
   },
-} as const satisfies { readonly [id: string]: Operation };
+} as const satisfies { readonly [id: string]: OperationRecords };

@@ -3,14 +3,9 @@
 
 import * as z from "zod";
 
-export interface Operation {
-  readonly method: "GET" | "POST" | "PUT" | "DELETE";
-  /** Contains parameters in braces. */
-  readonly path: `/external/${string}`;
-  /** The credential that the operation requires (External API 5). */
-  readonly key: "agent" | "organization";
+/** What an operation takes and returns. */
+export interface OperationRecords {
   readonly summary: string;
-  readonly tag: "agents" | "conversations" | "users" | "files" | "webhooks";
   readonly query?: z.ZodObject;
   readonly body?: z.ZodType;
   /** The body is a form with a file. */
@@ -22,6 +17,16 @@ export interface Operation {
   };
   /** In addition to 403, 429 and 500, which every operation has. */
   readonly errors: readonly (400 | 404 | 413)[];
+}
+
+/** An operation with its request line. */
+export interface Operation extends OperationRecords {
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
+  /** Contains parameters in braces. */
+  readonly path: `/external/${string}`;
+  /** The credential that the operation requires (External API 5). */
+  readonly key: "agent" | "organization";
+  readonly tag: "agents" | "conversations" | "users" | "files" | "webhooks";
 }
 
 /** Date and time in a request. */
