@@ -4,8 +4,8 @@
 
 import { clock, sleep, sum, type Tally } from "../clock.ts";
 import type { ProbeReport } from "../probe.ts";
-import { atMost, printFigure, printTally } from "../report.ts";
-import { startDaemon } from "../subject.ts";
+import { atMost, printFigure, printTable, printTally } from "../report.ts";
+import { parallel, startDaemon } from "../subject.ts";
 import { mail, mailId } from "./mails.ts";
 import type { MailServers, Replies } from "./servers.ts";
 
@@ -16,6 +16,8 @@ const goals = { single: { statements: 30, commits: 5 }, burst: { statements: 30,
 interface Cost {
   readonly statements: number;
   readonly commits: number;
+  /** Milliseconds per email. */
+  readonly ms: number;
 }
 
 /** Counts `singles` emails one at a time and a burst of `count`, and answers to each of them. */
@@ -48,21 +50,25 @@ export async function statements(
     return {
       statements: (statements - idle.statements * ms) / mails,
       commits: (commits - idle.commits * ms) / mails,
+      ms: ms / mails,
     };
   };
   try {
     await exchange(next(3));
     // Per millisecond.
-    const idle = await costOf(() => sleep(idleMs), idleMs, { statements: 0, commits: 0 });
+    const idle = await costOf(() => sleep(idleMs), idleMs, { statements: 0, commits: 0, ms: 0 });
     const alone = async (numbers: readonly number[], firsts: readonly number[] = []) => {
       for (const [at, n] of numbers.entries()) await exchange([n], firsts.slice(at, at + 1));
     };
     const [opened, followed] = [next(singles), next(singles)];
-    print("single", "", await costOf(() => alone(opened), singles, idle));
+    const first = await costOf(() => alone(opened), singles, idle);
+    print("single", "", first);
     print("single", ", later", await costOf(() => alone(followed, opened), singles, idle));
     const [many, more] = [next(count), next(count)];
-    print("burst", "", await costOf(() => exchange(many), count, idle));
+    const burst = await costOf(() => exchange(many), count, idle);
+    print("burst", "", burst);
     print("burst", ", later", await costOf(() => exchange(more, many), count, idle));
+    printGathering(first, burst);
   } finally {
     await daemon.stop();
   }
@@ -71,7 +77,41 @@ export async function statements(
   return tally;
 }
 
-const total = ({ statements, commits }: ProbeReport): Cost => ({
+/** Prints what the goal of the burst would cost: the daemon commits together what is queued, and delays nothing for it. */
+function printGathering({ commits: transactions }: Cost, { commits, ms }: Cost): void {
+  const row = (name: string, perEmail: number): readonly string[] => {
+    const between = ms / perEmail;
+    // A transaction waits half of the time between two commits, and those of an email follow one another.
+    const waiting = (transactions * between) / 2;
+    const most = (parallel.conversations * 1000) / waiting;
+    return [
+      name,
+      perEmail.toFixed(2),
+      (transactions / perEmail).toFixed(0),
+      between.toFixed(1),
+      waiting.toFixed(0),
+      most.toFixed(0),
+    ];
+  };
+  printTable({
+    title: "commits of the burst",
+    columns: [
+      "",
+      "per email",
+      "transactions each",
+      "ms between two",
+      "ms an email waits",
+      "limit in emails/s",
+    ],
+    rows: [row("measured", commits), row("goal", goals.burst.commits)],
+    notes: [
+      `An email has ${transactions.toFixed(1)} transactions, and each needs the one before it. The limit follows from the wait and ${parallel.conversations} conversations at a time. Waiting for a fuller commit would delay every hop, so transactions gather only while a sync runs.`,
+      "The first email of a conversation has one transaction more than the goal: the record of the request that opens the platform's conversation. That request may message the customer and has no idempotency key, so its record cannot be joined with that of the question.",
+    ],
+  });
+}
+
+const total = ({ statements, commits }: ProbeReport): Pick<Cost, "statements" | "commits"> => ({
   statements: statements.reduce((all, [, times]) => all + times, 0),
   commits,
 });
