@@ -10,10 +10,28 @@ import { versions } from "./tables.ts";
 import { preparePeople, prepareUsage } from "./users.ts";
 import { prepareEscalations, prepareWebhooks } from "./webhooks.ts";
 
-export type PlatformStore = ReturnType<typeof openPlatformStore>;
+/** The platform's repositories. */
+export interface PlatformStore {
+  readonly commits: PlatformCommits;
+  readonly agents: ReturnType<typeof prepareAgents>;
+  readonly people: ReturnType<typeof preparePeople>;
+  readonly members: ReturnType<typeof prepareMembers>;
+  readonly states: ReturnType<typeof prepareStates>;
+  readonly conversations: ReturnType<typeof prepareConversations>;
+  readonly messages: ReturnType<typeof prepareMessages>;
+  readonly passages: ReturnType<typeof preparePassages>;
+  readonly files: ReturnType<typeof prepareFiles>;
+  readonly usage: ReturnType<typeof prepareUsage>;
+  readonly escalations: ReturnType<typeof prepareEscalations>;
+  readonly messageFiles: ReturnType<typeof prepareMessageFiles>;
+  readonly webhooks: ReturnType<typeof prepareWebhooks>;
+  /** SQLite's data_version: changes when another process has written to the file. */
+  outsideVersion(): number;
+  close(): void;
+}
 
 /** Opens or creates `file`; ":memory:" is not persistent. */
-export function openPlatformStore(file: string, durability: Durability) {
+export function openPlatformStore(file: string, durability: Durability): PlatformStore {
   const db = openDatabase(file, durability);
   const commits = groupCommits(db);
   const outside = db.prepare<[], number>("PRAGMA data_version").pluck();
@@ -31,8 +49,7 @@ export function openPlatformStore(file: string, durability: Durability) {
     escalations: prepareEscalations(db),
     messageFiles: prepareMessageFiles(db),
     webhooks: prepareWebhooks(db),
-    /** SQLite's data_version: changes when another process has written to the file. */
-    outsideVersion: (): number => outside.get() ?? 0,
+    outsideVersion: () => outside.get() ?? 0,
     close(): void {
       commits.flush();
       db.close();
