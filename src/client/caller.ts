@@ -14,7 +14,7 @@ import {
   once,
   type Reading,
 } from "../wire/record.ts";
-import { type CallResult, type Exchange, exchange, stopped } from "./exchange.ts";
+import { type CallResult, type Connections, type Exchange, exchange, stopped } from "./exchange.ts";
 import type { OperationId } from "./operations.ts";
 import type { CallOptions, ClientOptions } from "./options.ts";
 import { tryUpTo } from "./rate.ts";
@@ -72,6 +72,48 @@ export interface OperationCaller {
   close(): Promise<void>;
 }
 
+/** The connections to one origin. */
+class OriginConnections implements Connections {
+  pool: Pool;
+  readonly queue: PQueue;
+  readonly #origin: string;
+  readonly #waitMs: number;
+  readonly #retired = new Set<Pool>();
+
+  constructor(origin: string, size: number, waitMs: number) {
+    this.#origin = origin;
+    this.#waitMs = waitMs;
+    this.pool = this.#poolOf(size);
+    this.queue = new PQueue({ concurrency: size });
+  }
+
+  /** Changes the maximum number of concurrent requests. Requests in progress complete first. */
+  resize(size: number): void {
+    if (size === this.queue.concurrency) return;
+    const former = this.pool;
+    this.pool = this.#poolOf(size);
+    this.queue.concurrency = size;
+    this.#retired.add(former);
+    void former.close().finally(() => this.#retired.delete(former));
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.pool, ...this.#retired].map((pool) => pool.destroy()));
+  }
+
+  #poolOf(connections: number): Pool {
+    return new Pool(this.#origin, {
+      connections,
+      // One request per connection: a connection error would fail all requests that share the connection.
+      allowH2: false,
+      connect: { timeout: this.#waitMs },
+      // Disabled: `exchange` has its own deadline for the whole response.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+  }
+}
+
 /** Creates a caller. Opens no connection before the first call. Throws when `url` is not an address. */
 export function createCaller(
   options: ClientOptions & { readonly url: string; readonly clock: Clock },
@@ -81,19 +123,8 @@ export function createCaller(
   const prefix = base.pathname.replace(/\/+$/, "");
   const connectionWaitMs = options.connectionWaitMs ?? 10_000;
   const most = options.tries ?? 3;
-  const poolOf = (size: number) =>
-    new Pool(base.origin, {
-      connections: size,
-      // One request per connection: a connection error would fail all requests that share the connection.
-      allowH2: false,
-      connect: { timeout: connectionWaitMs },
-      // Disabled: `exchange` has its own deadline for the whole response.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-    });
   const size = options.connections ?? defaultConnections;
-  const connections = { pool: poolOf(size), queue: new PQueue({ concurrency: size }) };
-  const retired = new Set<Pool>();
+  const connections = new OriginConnections(base.origin, size, connectionWaitMs);
   const dropped = once(options.dropped ?? (() => {}));
   const headersOf = headersUnder(options);
 
@@ -144,17 +175,8 @@ export function createCaller(
       const attempt = () => send(mayBeMissing, request, sent, watched);
       return tryUpTo(most, attempt, about, clock, given.signal ?? never);
     },
-    setConnections(count) {
-      if (count === connections.queue.concurrency) return;
-      const former = connections.pool;
-      connections.pool = poolOf(count);
-      connections.queue.concurrency = count;
-      retired.add(former);
-      void former.close().finally(() => retired.delete(former)); // its requests in progress complete first
-    },
-    async close() {
-      await Promise.all([connections.pool, ...retired].map((pool) => pool.destroy()));
-    },
+    setConnections: (count) => connections.resize(count),
+    close: () => connections.close(),
   };
 }
 

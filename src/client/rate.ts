@@ -7,14 +7,6 @@ import type { Clock } from "bridgehead/contract";
 import { jitter, systemClock } from "../ops/clock.ts";
 import type { CallResult } from "./exchange.ts";
 
-export interface RateLimiter {
-  /** Resolves to true when a request may be sent, in the order of the calls. Resolves to false when the
-   *  signal aborts first. */
-  turn(signal: AbortSignal): Promise<boolean>;
-  /** Blocks all requests for `ms` milliseconds, after a 429 response of the platform. */
-  pause(ms: number): void;
-}
-
 export interface RateOptions {
   /** Maximum number of requests in any span of `perSeconds`, both ends included. Default: the
    *  interface's 1000 in 60 s (External API 8). */
@@ -28,74 +20,87 @@ export interface RateOptions {
 
 /** Creates a rate limiter. Share one between all clients of an organization. Throws when the burst
  *  leaves no requests to spread. */
-export function createRate(options: RateOptions = {}): RateLimiter {
-  const { requests = 1000, perSeconds = 60, clock = systemClock } = options;
-  const burst = options.burst ?? Math.max(1, Math.floor(requests / 10));
-  if (burst < 1 || burst >= requests)
-    throw new RangeError("the burst must be at least 1 and below the requests");
-  // A span of s contains at most s/interval + burst requests.
-  const interval = (perSeconds * 1000) / (requests - burst);
-  const tolerance = (burst - 1) * interval;
-  let theoretical = -Infinity;
-  let closedUntil = -Infinity;
-  const waiting = new Set<() => void>();
-  let watch: AbortController | undefined;
+export const createRate = (options: RateOptions = {}): RateLimiter => new RateLimiter(options);
+
+export class RateLimiter {
+  readonly #clock: Clock;
+  /** A span of s milliseconds contains at most s / interval + burst requests. */
+  readonly #interval: number;
+  readonly #tolerance: number;
+  #theoretical = -Infinity;
+  #closedUntil = -Infinity;
+  readonly #waiting = new Set<() => void>();
+  #watch: AbortController | undefined;
+
+  constructor({ requests = 1000, perSeconds = 60, clock = systemClock, ...options }: RateOptions) {
+    const burst = options.burst ?? Math.max(1, Math.floor(requests / 10));
+    if (burst < 1 || burst >= requests)
+      throw new RangeError("the burst must be at least 1 and below the requests");
+    this.#clock = clock;
+    this.#interval = (perSeconds * 1000) / (requests - burst);
+    this.#tolerance = (burst - 1) * this.#interval;
+  }
+
+  /** Resolves to true when a request may be sent, in the order of the calls. Resolves to false when the
+   *  signal aborts first. */
+  async turn(signal: AbortSignal): Promise<boolean> {
+    if (signal.aborted) return false;
+    if (this.#waiting.size === 0 && this.#wait() <= 0) {
+      this.#take();
+      return true;
+    }
+    let resolve!: (entered: boolean) => void;
+    const promise = new Promise<boolean>((done) => (resolve = done));
+    const go = () => resolve(true);
+    const leave = () => {
+      this.#waiting.delete(go);
+      // Stops the timer when the queue is empty.
+      if (this.#waiting.size === 0) this.#watch?.abort();
+      resolve(false);
+    };
+    this.#waiting.add(go);
+    signal.addEventListener("abort", leave, { once: true });
+    if (!this.#watch || this.#watch.signal.aborted) {
+      this.#watch = new AbortController();
+      void this.#release(this.#watch.signal);
+    }
+    try {
+      return await promise;
+    } finally {
+      signal.removeEventListener("abort", leave);
+    }
+  }
+
+  /** Blocks all requests for `ms` milliseconds, after a 429 response of the platform. */
+  pause(ms: number): void {
+    this.#closedUntil = Math.max(this.#closedUntil, this.#clock.monotonic() + ms);
+  }
 
   /** Milliseconds until the next request may be sent; 0 or less when it may be sent now. */
-  const wait = () => Math.max(theoretical - tolerance, closedUntil) - clock.monotonic();
-  const take = () => {
-    theoretical = Math.max(theoretical, clock.monotonic()) + interval;
-  };
+  #wait(): number {
+    return Math.max(this.#theoretical - this.#tolerance, this.#closedUntil) - this.#clock.monotonic();
+  }
+
+  #take(): void {
+    this.#theoretical = Math.max(this.#theoretical, this.#clock.monotonic()) + this.#interval;
+  }
 
   /** Releases requests one at a time, and counts each when it is released. A stalled process must not
    *  catch up on missed turns. */
-  async function release(signal: AbortSignal): Promise<void> {
+  async #release(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const [first] = waiting;
+      const [first] = this.#waiting;
       if (!first) break;
-      const ms = wait();
-      if (ms > 0) await clock.sleep(Math.ceil(ms), signal);
+      const ms = this.#wait();
+      if (ms > 0) await this.#clock.sleep(Math.ceil(ms), signal);
       else {
-        waiting.delete(first);
-        take();
+        this.#waiting.delete(first);
+        this.#take();
         first();
       }
     }
-    if (watch?.signal === signal) watch = undefined;
+    if (this.#watch?.signal === signal) this.#watch = undefined;
   }
-
-  return {
-    async turn(signal) {
-      if (signal.aborted) return false;
-      if (waiting.size === 0 && wait() <= 0) {
-        take();
-        return true;
-      }
-      let resolve!: (entered: boolean) => void;
-      const promise = new Promise<boolean>((done) => (resolve = done));
-      const go = () => resolve(true);
-      const leave = () => {
-        waiting.delete(go);
-        // Stops the timer when the queue is empty.
-        if (waiting.size === 0) watch?.abort();
-        resolve(false);
-      };
-      waiting.add(go);
-      signal.addEventListener("abort", leave, { once: true });
-      if (!watch || watch.signal.aborted) {
-        watch = new AbortController();
-        void release(watch.signal);
-      }
-      try {
-        return await promise;
-      } finally {
-        signal.removeEventListener("abort", leave);
-      }
-    },
-    pause(ms) {
-      closedUntil = Math.max(closedUntil, clock.monotonic() + ms);
-    },
-  };
 }
 
 const firstPauseMs = 250;
