@@ -7,7 +7,7 @@ import { dropAfterPowerFailure } from "./calls/power-failure.ts";
 import { loseSessions, nodeLease } from "./calls/rows.ts";
 import { liveSessions } from "./calls/sessions.ts";
 import { createAgents } from "./channels/agents.ts";
-import { createHost, type Host } from "./channels/host.ts";
+import { type Host } from "./channels/host.ts";
 import { PauseWatch } from "./channels/pause-watch.ts";
 import { pulsesOf } from "./channels/readiness.ts";
 import { type Config } from "./config/index.ts";
@@ -205,7 +205,7 @@ export class App {
     this.#pauses = new PauseWatch(log);
     const policy = () => this.#config.escalation;
     this.#escalating = { policy, lines: () => this.host.lines(), clock, log, timing };
-    this.host = createHost({
+    this.host = new Host({
       db,
       installation: store.installation,
       escalation: new EscalationHandler({ ...this.#escalating, hasResponders: () => this.#hasResponders }),

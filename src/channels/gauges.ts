@@ -7,7 +7,7 @@ import type { RunningAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
 import { type ChannelOverview, overview, storeSize } from "../store/operators/overview.ts";
 import type { Host } from "./host.ts";
-import { reportChannels } from "./readiness.ts";
+import { type ChannelReport, reportChannels } from "./readiness.ts";
 
 interface MeasuredApp {
   readonly db: Database;
@@ -59,58 +59,47 @@ function shared<T>(read: () => Promise<T>): () => Promise<T> {
 }
 
 function defineChannels(metrics: Metrics, app: MeasuredApp, clock: Clock): void {
-  const reports = () => reportChannels(app.host, app.agents);
-  metrics.gauge({
-    name: "channel_ready",
-    help: "1 while the channel works: it is connected, or another node reads it.",
-    labels: ["channel"],
-    sample: (gauge) => {
-      for (const { id, state } of reports())
-        gauge.set({ channel: id }, state === "ready" || state === "standby" ? 1 : 0);
-    },
-  });
-  metrics.gauge({
-    name: "channel_asking",
-    help: "1 while the agent of the channel is asked; 0 when its key is rejected, or the agent or its skill is inactive.",
-    labels: ["channel"],
-    sample: (gauge) => {
-      for (const one of reports())
-        if (!one.notices_only) gauge.set({ channel: one.id }, one.not_asking === null ? 1 : 0);
-    },
-  });
-  metrics.gauge({
-    name: "channel_key_rejected",
-    help: "1 while the platform rejects the key of the channel's agent.",
-    labels: ["channel"],
-    sample: (gauge) => {
-      for (const one of reports())
-        if (!one.notices_only) gauge.set({ channel: one.id }, one.key_rejected ? 1 : 0);
-    },
-  });
-  metrics.gauge({
-    name: "channel_warnings",
-    help: "Warnings of the channel that an operator must resolve; see /readyz.",
-    labels: ["channel"],
-    sample: (gauge) => {
-      for (const { id, warnings } of reports()) gauge.set({ channel: id }, warnings.length);
-    },
-  });
-  metrics.gauge({
-    name: "channel_paused",
-    help: "1 while the channel is paused, by an operator or by one of its limits.",
-    labels: ["channel"],
-    sample: (gauge) => {
-      for (const { id, paused } of reports()) gauge.set({ channel: id }, paused === null ? 0 : 1);
-    },
-  });
-  metrics.gauge({
-    name: "channel_shadow",
-    help: "1 while the channel is in shadow mode: replies are held and not sent.",
-    labels: ["channel"],
-    sample: (gauge) => {
-      for (const { id, mode } of reports()) gauge.set({ channel: id }, mode === "shadow" ? 1 : 0);
-    },
-  });
+  /** `value`: null for a channel without one. */
+  const define = (name: string, help: string, value: (report: ChannelReport) => number | null): void =>
+    metrics.gauge({
+      name,
+      help,
+      labels: ["channel"],
+      sample: (gauge) => {
+        for (const report of reportChannels(app.host, app.agents)) {
+          const found = value(report);
+          if (found !== null) gauge.set({ channel: report.id }, found);
+        }
+      },
+    });
+  define(
+    "channel_ready",
+    "1 while the channel works: it is connected, or another node reads it.",
+    ({ state }) => (state === "ready" || state === "standby" ? 1 : 0),
+  );
+  define(
+    "channel_asking",
+    "1 while the agent of the channel is asked; 0 when its key is rejected, or the agent or its skill is inactive.",
+    (one) => (one.notices_only ? null : Number(one.not_asking === null)),
+  );
+  define("channel_key_rejected", "1 while the platform rejects the key of the channel's agent.", (one) =>
+    one.notices_only ? null : Number(one.key_rejected),
+  );
+  define(
+    "channel_warnings",
+    "Warnings of the channel that an operator must resolve; see /readyz.",
+    ({ warnings }) => warnings.length,
+  );
+  define(
+    "channel_paused",
+    "1 while the channel is paused, by an operator or by one of its limits.",
+    ({ paused }) => Number(paused !== null),
+  );
+  define(
+    "channel_shadow",
+    "1 while the channel is in shadow mode: replies are held and not sent.",
+    ({ mode }) => Number(mode === "shadow"),
+  );
   metrics.gauge({
     name: "channel_silence_seconds",
     help: "Seconds since the channel last proved that it reads.",
@@ -127,59 +116,58 @@ function defineChannels(metrics: Metrics, app: MeasuredApp, clock: Clock): void 
 
 function defineBacklog(metrics: Metrics, app: MeasuredApp): void {
   const look = shared((): Promise<ChannelOverview[]> => app.db.read(overview));
-  metrics.gauge({
-    name: "backlog_items",
-    help: "Open work by kind (events, turns, replies, drafts) and state. State held: it waits for an operator.",
-    labels: ["channel", "kind", "state"],
-    sample: async (gauge) => {
-      for (const one of await look())
-        for (const kind of ["events", "turns", "replies", "drafts"] as const)
-          for (const [state, count] of Object.entries(one[kind]))
-            gauge.set({ channel: one.channel, kind, state }, count);
-    },
-  });
-  metrics.gauge({
-    name: "capped_messages",
-    help: "Messages that wait for room under the channel's cap: of preferred senders (authenticated, or known), and of others.",
-    labels: ["channel", "sender"],
-    sample: async (gauge) => {
-      for (const { channel, capped } of await look())
-        for (const [sender, count] of Object.entries(capped)) gauge.set({ channel, sender }, count);
-    },
-  });
-  metrics.gauge({
-    name: "sessions",
-    help: "Live calls: open, or lost and waiting for another connection.",
-    labels: ["channel", "state"],
-    sample: async (gauge) => {
-      for (const { channel, sessions } of await look())
-        for (const [state, count] of Object.entries(sessions)) gauge.set({ channel, state }, count);
-    },
-  });
-  metrics.gauge({
-    name: "oldest_waiting_seconds",
-    help: "Age of the oldest message that waits for its answer, since its arrival; includes retries and delays. 0 when none waits.",
-    labels: ["channel"],
-    sample: async (gauge) => {
-      for (const { channel, oldest_waiting } of await look())
-        gauge.set({ channel }, (oldest_waiting ?? 0) / 1000);
-    },
-  });
-  metrics.gauge({
-    name: "oldest_overdue_seconds",
-    help: "Age of the oldest unanswered question, or of the most overdue reply; 0 when nothing is overdue.",
-    labels: ["channel"],
-    sample: async (gauge) => {
-      for (const { channel, oldest_turn, oldest_draft } of await look())
-        gauge.set({ channel }, Math.max(oldest_turn ?? 0, oldest_draft ?? 0) / 1000);
-    },
-  });
-  metrics.gauge({
-    name: "paused_seconds",
-    help: "Time until the channel, or one of its senders, sends again after a refusal; 0 when it is not paused.",
-    labels: ["channel"],
-    sample: async (gauge) => {
-      for (const { channel, paused_for } of await look()) gauge.set({ channel }, paused_for / 1000);
-    },
-  });
+  /** `values`: the values of a channel, each with those of `labels`. */
+  const define = (
+    name: string,
+    help: string,
+    labels: readonly string[],
+    values: (one: ChannelOverview) => readonly (readonly [value: number, ...labels: string[]])[],
+  ): void =>
+    metrics.gauge({
+      name,
+      help,
+      labels: ["channel", ...labels],
+      sample: async (gauge) => {
+        for (const one of await look())
+          for (const [value, ...given] of values(one)) {
+            const own = labels.map((label, at) => [label, given[at] ?? ""] as const);
+            gauge.set({ channel: one.channel, ...Object.fromEntries(own) }, value);
+          }
+      },
+    });
+  const each = (counts: Readonly<Record<string, number>>, ...before: string[]) =>
+    Object.entries(counts).map(([key, count]) => [count, ...before, key] as const);
+  define(
+    "backlog_items",
+    "Open work by kind (events, turns, replies, drafts) and state. State held: it waits for an operator.",
+    ["kind", "state"],
+    (one) => (["events", "turns", "replies", "drafts"] as const).flatMap((kind) => each(one[kind], kind)),
+  );
+  define(
+    "capped_messages",
+    "Messages that wait for room under the channel's cap: of preferred senders (authenticated, or known), and of others.",
+    ["sender"],
+    ({ capped }) => each(capped),
+  );
+  define("sessions", "Live calls: open, or lost and waiting for another connection.", ["state"], (one) =>
+    each(one.sessions),
+  );
+  define(
+    "oldest_waiting_seconds",
+    "Age of the oldest message that waits for its answer, since its arrival; includes retries and delays. 0 when none waits.",
+    [],
+    (one) => [[(one.oldest_waiting ?? 0) / 1000]],
+  );
+  define(
+    "oldest_overdue_seconds",
+    "Age of the oldest unanswered question, or of the most overdue reply; 0 when nothing is overdue.",
+    [],
+    (one) => [[Math.max(one.oldest_turn ?? 0, one.oldest_draft ?? 0) / 1000]],
+  );
+  define(
+    "paused_seconds",
+    "Time until the channel, or one of its senders, sends again after a refusal; 0 when it is not paused.",
+    [],
+    (one) => [[one.paused_for / 1000]],
+  );
 }

@@ -2,7 +2,7 @@
 // that a reload changed.
 
 import { createHash } from "node:crypto";
-import type { Adapter, ChannelStatus, Clock, Log, Route } from "bridgehead/contract";
+import type { Adapter, Channel, ChannelStatus, Clock, Inbound, Log, Route } from "bridgehead/contract";
 import type { ChannelConfig } from "../config/index.ts";
 import type { Scheduler } from "../engine/scheduler.ts";
 import type { Statistics } from "../ops/statistics.ts";
@@ -16,54 +16,9 @@ import type { Installation } from "../store/installation.ts";
 import { ensureChannel } from "../store/tables/events.ts";
 import type { ChannelPause } from "../store/tables/pauses.ts";
 import { type ChannelState, createChannel } from "./channel.ts";
-import { supervise } from "./supervisor.ts";
+import { type Supervised, supervise } from "./supervisor.ts";
 
-export interface RunningChannel {
-  readonly config: ChannelConfig;
-  readonly adapter: Adapter;
-  readonly state: ChannelState;
-  /** Clock milliseconds (monotonic) of the supervisor's last tick; null for a channel without inbound. */
-  tickedAt: number | null;
-  /** Consecutive failures since the channel was last ready. */
-  failures: number;
-  /** Clock milliseconds of the next attempt to connect; null while connected or connecting. */
-  retryAt: number | null;
-  /** True when another node reads the channel. This node still asks, sends and serves the channel's
-   *  webhooks. */
-  standby: boolean;
-  /** Null while the channel is not paused. */
-  readonly pause: ChannelPause | null;
-}
-
-export interface Host {
-  /** Builds new and changed channels without changing the running ones. Rejects when one cannot be
-   *  built. Call the result to start, replace and stop channels until exactly these run; it resolves
-   *  when they have been started. */
-  prepare(
-    configs: readonly ChannelConfig[],
-    agentOf: (name: string) => RunningAgent | undefined,
-  ): Promise<() => Promise<void>>;
-  running(): readonly RunningChannel[];
-  /** The channel runtimes for the pipeline. */
-  lines(): ReadonlyMap<string, ChannelRuntime>;
-  /** Stops reading. Replies to accepted messages may still be sent. */
-  stop(): Promise<void>;
-  /** Closes the adapters. Call it when no send is running any more. */
-  close(): Promise<void>;
-}
-
-interface ChannelEntry {
-  readonly channel: RunningChannel;
-  readonly digest: string;
-  readonly line: ChannelRuntime;
-  readonly abort: AbortController;
-  /** Starts its inbound. */
-  begin(): void;
-  /** Resolves when its inbound has stopped. */
-  ended(): Promise<void>;
-}
-
-export function createHost(options: {
+interface HostOptions {
   readonly db: Database;
   readonly installation: Installation;
   /** A function, because the scheduler is created later: its stages use this host's `lines`. */
@@ -73,110 +28,125 @@ export function createHost(options: {
   readonly node: string;
   readonly timing: Timing;
   publicUrl(): string;
-  readonly statistics?: Statistics;
-  /** Escalation handling for every channel. Absent only when the host runs without an app. */
-  readonly escalation?: EscalationHooks;
+  readonly statistics: Statistics;
+  readonly escalation: EscalationHooks;
   /** Closes the sockets of a removed channel's routes. Resolves when no adapter serves one of them any
    *  more. */
-  retire?(routes: readonly Route[]): Promise<void>;
-  /** Returns the pause of a channel. Absent only when the host runs without an app. */
-  paused?(channel: string): ChannelPause | null;
-}): Host {
-  const timing = options.timing.channels;
-  const entries = new Map<string, ChannelEntry>();
-  const lines = new Map<string, ChannelRuntime>();
-  const closing = new Set<Promise<void>>();
-  const close = async (adapter: Adapter): Promise<void> => {
-    await adapter.close?.(AbortSignal.timeout(timing.close)).catch((error: unknown) => {
-      options.log.warn({ err: error }, "closing an adapter failed");
-    });
-  };
+  retire(routes: readonly Route[]): Promise<void>;
+  /** Returns the pause of a channel. */
+  paused(channel: string): ChannelPause | null;
+}
 
-  function build(config: ChannelConfig, agent: RunningAgent): ChannelEntry {
-    const { clock, db, node } = options;
-    const log = options.log;
-    let reader: ReaderLease | null = null;
-    const builtAt = clock.monotonic();
-    const state: ChannelState = {
+/** One channel: its adapter, what the pipeline needs of it, and the supervision of its inbound. */
+class RunningChannel {
+  readonly config: ChannelConfig;
+  readonly adapter: Adapter;
+  readonly line: ChannelRuntime;
+  readonly digest: string;
+  readonly state: ChannelState;
+  readonly #options: HostOptions;
+  readonly #channel: Channel;
+  readonly #abort = new AbortController();
+  #ended: Promise<void> = Promise.resolve();
+  #reader: ReaderLease | null = null;
+  #tickedAt: number | null = null;
+  #failures = 0;
+  #retryAt: number | null = null;
+  #isStandby = false;
+
+  /** `siblings`: the ids of the channels that currently run on this store. */
+  constructor(
+    config: ChannelConfig,
+    agent: RunningAgent,
+    options: HostOptions,
+    siblings: () => readonly string[],
+  ) {
+    const { clock, db, log, node, installation, statistics, timing } = options;
+    this.config = config;
+    this.digest = digest(config, agent);
+    this.#options = options;
+    this.state = {
       status: { state: "connecting" },
       since: clock.now(),
       heardAt: null,
       warnings: new Map(),
     };
-    const channel = createChannel({
+    this.#channel = createChannel({
       id: config.id,
       adapter: config.adapter.name,
-      installation: options.installation,
-      running: () => [...entries.keys()],
+      installation,
+      running: siblings,
       scheduler: options.scheduler(),
       db,
       clock,
       log,
       publicUrl: options.publicUrl(),
       node,
-      state,
-      timing: options.timing,
-      reader: () => reader,
-      lost: () => options.statistics?.count("connections_lost_total", { channel: config.id }),
-      agent: () => agentFacts(line, config.core.mode === "shadow" || running.pause !== null),
+      state: this.state,
+      timing,
+      reader: () => this.#reader,
+      lost: () => statistics.count("connections_lost_total", { channel: config.id }),
+      agent: () => agentFacts(this.line, config.core.mode === "shadow" || this.pause !== null),
     });
-    const adapter = config.adapter.create(channel, config.settings);
-    const running: RunningChannel = {
-      config,
-      adapter,
-      state,
-      tickedAt: null,
-      failures: 0,
-      retryAt: null,
-      standby: false,
-      get pause() {
-        return options.paused?.(config.id) ?? null;
-      },
-    };
-    const abort = new AbortController();
-    const { inbound } = adapter;
-    let ended = Promise.resolve();
-    const begin = () => {
-      if (!inbound) {
-        // A channel without inbound is ready once its routes are served. A state that the adapter reported
-        // takes precedence.
-        if (state.status.state === "connecting") channel.report({ state: "ready" });
-        return;
-      }
-      ended = supervise(
-        {
-          channel: config.id,
-          inbound,
-          db,
-          clock,
-          log,
-          node,
-          timing,
-          setReader: (next) => {
-            reader = next;
-            running.retryAt = null;
-            if (next !== null) running.standby = false;
-          },
-          isReady: () => state.status.state === "ready",
-          tick: () => (running.tickedAt = clock.monotonic()),
-          // The last state that this node reported is outdated.
-          standby: (held) => {
-            running.standby = held;
-            channel.report({ state: "connecting" });
-          },
-          fell: (error, againInMs) => {
-            running.failures += 1;
-            running.retryAt = clock.now() + againInMs;
-            const { failures } = running;
-            const fields = { channel: config.id, err: error, failures, again_in_ms: againInMs };
-            log.debug(fields, "channel connection attempt ended, retrying");
-            if (state.status.state !== "unauthorized") channel.report(afterFall(error));
-          },
-        },
-        abort.signal,
-      );
-    };
-    const line: ChannelRuntime = {
+    this.adapter = config.adapter.create(this.#channel, config.settings);
+    this.line = this.#lineOf(agent, clock.monotonic());
+  }
+
+  /** Clock milliseconds (monotonic) of the supervisor's last tick; null for a channel without inbound. */
+  get tickedAt(): number | null {
+    return this.#tickedAt;
+  }
+
+  /** Consecutive failures since the channel was last ready. */
+  get failures(): number {
+    return this.#failures;
+  }
+
+  /** Clock milliseconds of the next attempt to connect; null while connected or connecting. */
+  get retryAt(): number | null {
+    return this.#retryAt;
+  }
+
+  /** True when another node reads the channel. This node still asks, sends and serves the channel's webhooks. */
+  get standby(): boolean {
+    return this.#isStandby;
+  }
+
+  /** Null while the channel is not paused. */
+  get pause(): ChannelPause | null {
+    return this.#options.paused(this.config.id);
+  }
+
+  /** Starts its inbound, unless it was stopped meanwhile. */
+  begin(): void {
+    const { inbound } = this.adapter;
+    if (this.#abort.signal.aborted) return;
+    if (inbound) {
+      this.#ended = supervise(this.#supervised(inbound), this.#abort.signal);
+      return;
+    }
+    // A channel without inbound is ready once its routes are served. A state that the adapter reported
+    // takes precedence.
+    if (this.state.status.state === "connecting") this.#channel.report({ state: "ready" });
+  }
+
+  /** Stops its inbound. Resolves when it has stopped. */
+  stop(): Promise<void> {
+    this.#abort.abort();
+    return this.#ended;
+  }
+
+  async close(): Promise<void> {
+    const { log, timing } = this.#options;
+    await this.adapter.close?.(AbortSignal.timeout(timing.channels.close)).catch((error: unknown) => {
+      log.warn({ err: error }, "closing an adapter failed");
+    });
+  }
+
+  #lineOf(agent: RunningAgent, builtAt: number): ChannelRuntime {
+    const { config, adapter, state } = this;
+    const { clock, escalation, timing } = this.#options;
+    return {
       channel: config.id,
       agent: agent.name,
       traits: config.adapter.traits,
@@ -185,91 +155,146 @@ export function createHost(options: {
       open: adapter.open?.bind(adapter) ?? null,
       client: agent.client,
       address: (text) => config.adapter.address?.(text) ?? (config.adapter.address ? null : text),
-      escalation: () => options.escalation ?? null,
+      escalation: () => escalation,
       catchingUp: () =>
-        inbound !== undefined &&
+        adapter.inbound !== undefined &&
         state.status.state === "connecting" &&
-        clock.monotonic() - builtAt < timing.catchUp,
+        clock.monotonic() - builtAt < timing.channels.catchUp,
       settings: () => agent.settings(),
       problem: () => agent.problem(),
       report: (problem) => agent.report(problem),
     };
-    return { channel: running, digest: digest(config, agent), line, abort, begin, ended: () => ended };
   }
 
-  /** Resolves when the channel reads no more. Its replies may still be in progress; the adapter is
-   *  closed after them. */
-  async function end(entry: ChannelEntry): Promise<void> {
-    entry.abort.abort();
-    await entry.ended();
-    const { routes = [] } = entry.channel.adapter;
-    const closed = Promise.resolve(options.retire?.(routes))
-      .then(() => options.scheduler().settled(entry.channel.config.id))
-      .then(() => close(entry.channel.adapter))
-      .finally(() => closing.delete(closed));
-    closing.add(closed);
+  #supervised(inbound: Inbound): Supervised {
+    const { clock, db, log, node, timing } = this.#options;
+    const { id } = this.config;
+    return {
+      channel: id,
+      inbound,
+      db,
+      clock,
+      log,
+      node,
+      timing: timing.channels,
+      setReader: (next) => {
+        this.#reader = next;
+        this.#retryAt = null;
+        if (next !== null) this.#isStandby = false;
+      },
+      isReady: () => this.state.status.state === "ready",
+      tick: () => (this.#tickedAt = clock.monotonic()),
+      // The last state that this node reported is outdated.
+      standby: (held) => {
+        this.#isStandby = held;
+        this.#channel.report({ state: "connecting" });
+      },
+      fell: (error, againInMs) => {
+        this.#failures += 1;
+        this.#retryAt = clock.now() + againInMs;
+        const fields = { channel: id, err: error, failures: this.#failures, again_in_ms: againInMs };
+        log.debug(fields, "channel connection attempt ended, retrying");
+        if (this.state.status.state !== "unauthorized") this.#channel.report(afterFall(error));
+      },
+    };
+  }
+}
+
+export class Host {
+  readonly #options: HostOptions;
+  readonly #channels = new Map<string, RunningChannel>();
+  readonly #lines = new Map<string, ChannelRuntime>();
+  readonly #closing = new Set<Promise<void>>();
+
+  constructor(options: HostOptions) {
+    this.#options = options;
+  }
+
+  /** Builds new and changed channels without changing the running ones. Rejects when one cannot be
+   *  built. Call the result to start, replace and stop channels until exactly these run; it resolves
+   *  when they have been started. */
+  async prepare(
+    configs: readonly ChannelConfig[],
+    agentOf: (name: string) => RunningAgent | undefined,
+  ): Promise<() => Promise<void>> {
+    const wanted = configs.filter((config) => config.core.enabled);
+    const built = new Map<string, RunningChannel>();
+    try {
+      for (const config of wanted) {
+        const agent = agentOf(config.core.agent);
+        if (!agent) throw new Error(`starting channel ${config.id}: there is no agent ${config.core.agent}`);
+        if (this.#channels.get(config.id)?.digest === digest(config, agent)) continue;
+        const siblings = () => [...this.#channels.keys()];
+        built.set(config.id, new RunningChannel(config, agent, this.#options, siblings));
+      }
+      for (const { id, core } of wanted) {
+        const told =
+          core.notify && (built.get(core.notify.channel) ?? this.#channels.get(core.notify.channel));
+        if (core.notify && !told?.line.outbound)
+          throw new Error(
+            `starting channel ${id}: its notifications go through ${core.notify.channel}, which cannot send`,
+          );
+      }
+      await this.#options.db.tx(async (q) => {
+        for (const id of built.keys()) await ensureChannel(q, id);
+      });
+    } catch (error) {
+      await Promise.all([...built.values()].map((channel) => channel.close()));
+      throw error;
+    }
+    const ids = wanted.map((config) => config.id as string);
+    return async () => {
+      const gone = [...this.#channels.keys()].filter((id) => !ids.includes(id));
+      const exchanged = [...gone, ...built.keys()].map((id) => this.#exchange(id, built.get(id) ?? null));
+      inOrder(this.#channels, ids);
+      await Promise.all(exchanged);
+    };
+  }
+
+  running(): readonly RunningChannel[] {
+    return [...this.#channels.values()];
+  }
+
+  /** The channel runtimes for the pipeline. */
+  lines(): ReadonlyMap<string, ChannelRuntime> {
+    return this.#lines;
+  }
+
+  /** Stops reading. Replies to accepted messages may still be sent. */
+  async stop(): Promise<void> {
+    await Promise.all(this.running().map((channel) => channel.stop()));
+  }
+
+  /** Closes the adapters. Call it when no send is running any more. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#closing, ...this.running().map((channel) => channel.close())]);
   }
 
   /** The pipeline uses the new channel at once. Reading starts when the old channel has stopped, because
    *  both use one lease. */
-  async function exchange(id: string, next: ChannelEntry | null): Promise<void> {
-    const old = entries.get(id);
+  async #exchange(id: string, next: RunningChannel | null): Promise<void> {
+    const old = this.#channels.get(id);
     if (next) {
-      entries.set(id, next);
-      lines.set(id, next.line);
+      this.#channels.set(id, next);
+      this.#lines.set(id, next.line);
     } else {
-      entries.delete(id);
-      lines.delete(id);
+      this.#channels.delete(id);
+      this.#lines.delete(id);
     }
-    if (old) await end(old);
-    if (!next?.abort.signal.aborted) next?.begin();
+    if (old) await this.#end(old);
+    next?.begin();
   }
 
-  return {
-    async prepare(configs, agentOf) {
-      const wanted = configs.filter((config) => config.core.enabled);
-      const built = new Map<string, ChannelEntry>();
-      try {
-        for (const config of wanted) {
-          const agent = agentOf(config.core.agent);
-          if (!agent)
-            throw new Error(`starting channel ${config.id}: there is no agent ${config.core.agent}`);
-          if (entries.get(config.id)?.digest === digest(config, agent)) continue;
-          built.set(config.id, build(config, agent));
-        }
-        for (const { id, core } of wanted) {
-          const told = core.notify && (built.get(core.notify.channel) ?? entries.get(core.notify.channel));
-          if (core.notify && !told?.line.outbound)
-            throw new Error(
-              `starting channel ${id}: its notifications go through ${core.notify.channel}, which cannot send`,
-            );
-        }
-        await options.db.tx(async (q) => {
-          for (const id of built.keys()) await ensureChannel(q, id);
-        });
-      } catch (error) {
-        await Promise.all([...built.values()].map((entry) => close(entry.channel.adapter)));
-        throw error;
-      }
-      const ids = wanted.map((config) => config.id as string);
-      return async () => {
-        const gone = [...entries.keys()].filter((id) => !ids.includes(id));
-        const all = [...gone, ...built.keys()];
-        const exchanged = all.map((id) => exchange(id, built.get(id) ?? null));
-        inOrder(entries, ids);
-        await Promise.all(exchanged);
-      };
-    },
-    running: () => [...entries.values()].map((entry) => entry.channel),
-    lines: () => lines,
-    async stop() {
-      for (const entry of entries.values()) entry.abort.abort();
-      await Promise.all([...entries.values()].map((entry) => entry.ended()));
-    },
-    async close() {
-      await Promise.all([...closing, ...[...entries.values()].map((entry) => close(entry.channel.adapter))]);
-    },
-  };
+  /** Resolves when the channel reads no more. Its replies may still be in progress; the adapter is
+   *  closed after them. */
+  async #end(channel: RunningChannel): Promise<void> {
+    await channel.stop();
+    const closed = Promise.resolve(this.#options.retire(channel.adapter.routes ?? []))
+      .then(() => this.#options.scheduler().settled(channel.config.id))
+      .then(() => channel.close())
+      .finally(() => this.#closing.delete(closed));
+    this.#closing.add(closed);
+  }
 }
 
 /** Sorts the map in the order of the configuration, which is the display order. */

@@ -11,7 +11,7 @@ import { Hono } from "hono";
 import { standardTiming, type Timing } from "../ops/timing.ts";
 import { channelTarget, plain as plainText, serveRoute, writeResponse } from "./channel-route.ts";
 import { adminHealth, type HealthOptions, publicHealth } from "./health.ts";
-import { createSockets, type SocketLimits, standardSockets } from "./sockets.ts";
+import { type SocketLimits, Sockets, standardSockets } from "./sockets.ts";
 
 export interface ListenerOptions extends HealthOptions {
   readonly listen: ListenAddress;
@@ -53,140 +53,183 @@ const standard: Limits = {
   connections: 1000,
 };
 
-export interface Listener {
-  /** URL of the listener, e.g. `http://127.0.0.1:8025`. */
-  readonly url: string;
-  /** URL of the admin listener; null without one. */
-  readonly adminUrl: string | null;
-  readonly publicUrl: string;
-  /** Number of sockets that are open or in their handshake. */
-  sockets(): number;
-  /** Rejects upgrades with 503 and lets sockets finish within `talkMs` (default: `timing.http.talk`). Webhooks are served until all
-   *  sockets and their adapters have ended, because calls have a few. After that, webhooks get 503 and
-   *  connections are closed. Health checks and metrics stay available. */
-  drain(talkMs?: number): Promise<void>;
-  /** Drains only the sockets of these routes. Called when their channel is removed or replaced. */
-  retire(routes: readonly Route[], talkMs?: number): Promise<void>;
-  /** Waits up to `graceMs` (default: `timing.http.closeGrace`) for running requests, then closes the listener. */
-  close(graceMs?: number): Promise<void>;
-}
-
 /** Resolves when the ports are bound. Rejects, with the configuration key, when a port is not free. */
 export async function startListener(options: ListenerOptions): Promise<Listener> {
-  const { clock, log } = options;
-  const limits = { ...standard, ...standardSockets, ...options.limits };
-  const timing = { ...standardTiming.http, ...options.timing };
-  let draining = false;
-  let publicUrl = options.publicUrl ?? "";
+  const listener = new Listener(options);
+  await listener.listen();
+  return listener;
+}
 
-  /** `path` is logged without the query, which may contain secrets. */
-  const served = (method: string, path: string, status: number, began: number): void => {
-    const fields = { method, path: shownPath(path), status, ms: Math.round(clock.monotonic() - began) };
-    if (probes.has(path)) log.debug(fields, "request served");
-    else log.info(fields, "request served");
-  };
-  const app = new Hono();
-  app.use(async (context, next) => {
-    const began = clock.monotonic();
-    if (draining) context.header("connection", "close");
-    await next();
-    served(context.req.method, context.req.path, context.res.status, began);
-  });
-  publicHealth(app, options, timing.readyCache);
-  const closed = () => draining || options.serving?.() === false;
-  for (const path of ["/platform/*", "/escalations/*"])
-    app.use(path, async (_context, next) => (closed() ? tryLater() : next()));
-  const { platform, escalations } = options;
-  if (platform !== undefined) app.all("/platform/*", (context) => platform(context.req.raw));
-  if (escalations !== undefined) app.all("/escalations/*", (context) => escalations(context.req.raw));
-  async function serveChannel(
-    incoming: IncomingMessage,
-    outgoing: ServerResponse,
-    target: URL,
-  ): Promise<void> {
-    const began = clock.monotonic();
-    if (draining) outgoing.setHeader("connection", "close");
-    const response = closed() ? tryLater() : await serveRoute(incoming, target, { ...options, publicUrl });
-    await writeResponse(outgoing, response);
-    served(incoming.method ?? "", target.pathname, response.status, began);
+export class Listener {
+  readonly #options: ListenerOptions;
+  readonly #timing: Timing["http"];
+  readonly #server: Server;
+  readonly #admin: Server | null;
+  readonly #sockets: Sockets;
+  #isDraining = false;
+  #publicUrl: string;
+  #url = "";
+  #adminUrl: string | null = null;
+
+  constructor(options: ListenerOptions) {
+    const limits = { ...standard, ...standardSockets, ...options.limits };
+    this.#options = options;
+    this.#timing = { ...standardTiming.http, ...options.timing };
+    this.#publicUrl = options.publicUrl ?? "";
+    this.#sockets = new Sockets({ ...options, publicUrl: () => this.#publicUrl }, limits, this.#timing);
+    const first = (incoming: IncomingMessage, outgoing: ServerResponse) => this.#takes(incoming, outgoing);
+    this.#server = limitedServer(this.#routes(), this.#timing, limits, first);
+    this.#limitConnections(limits);
+    const health = adminHealth(options);
+    plainErrors(health, options.log);
+    this.#admin = options.adminListen ? limitedServer(health, this.#timing, limits) : null;
+    if (this.#admin) this.#admin.maxConnections = mostMonitors;
   }
-  plainErrors(app, log);
-  const server = limitedServer(app, timing, limits, (incoming, outgoing) => {
+
+  /** Binds the ports. */
+  async listen(): Promise<void> {
+    const { listen, adminListen } = this.#options;
+    await bound(this.#server, listen, "http.listen");
+    if (this.#admin && adminListen)
+      try {
+        await bound(this.#admin, adminListen, "http.admin_listen");
+      } catch (error) {
+        await new Promise((resolve) => this.#server.close(resolve));
+        throw error;
+      }
+    this.#url = urlOf(this.#server);
+    this.#adminUrl = this.#admin && urlOf(this.#admin);
+    this.#publicUrl ||= this.#url;
+  }
+
+  /** URL of the listener, e.g. `http://127.0.0.1:8025`. */
+  get url(): string {
+    return this.#url;
+  }
+
+  /** URL of the admin listener; null without one. */
+  get adminUrl(): string | null {
+    return this.#adminUrl;
+  }
+
+  get publicUrl(): string {
+    return this.#publicUrl;
+  }
+
+  /** Number of sockets that are open or in their handshake. */
+  sockets(): number {
+    return this.#sockets.count;
+  }
+
+  /** Rejects upgrades with 503 and lets sockets finish within `talkMs`. Webhooks are served until all
+   *  sockets and their adapters have ended, because calls have a few. After that, webhooks get 503 and
+   *  connections are closed. Health checks and metrics stay available. */
+  async drain(talkMs = this.#timing.talk): Promise<void> {
+    this.#sockets.refuse();
+    const talked = this.#sockets.count > 0;
+    await this.#sockets.end(talkMs);
+    // A provider whose socket has ended requests the next step of the call at once, and a 503 would end it.
+    if (talked) await this.#options.clock.sleep(this.#timing.lastRequest);
+    this.#isDraining = true;
+    this.#server.closeIdleConnections();
+  }
+
+  /** Drains only the sockets of these routes. Called when their channel is removed or replaced. */
+  retire(routes: readonly Route[], talkMs = this.#timing.talk): Promise<void> {
+    return this.#sockets.end(talkMs, routes);
+  }
+
+  /** Waits up to `graceMs` for running requests, then closes the listener. */
+  async close(graceMs = this.#timing.closeGrace): Promise<void> {
+    this.#isDraining = true;
+    this.#sockets.refuse();
+    this.#admin?.close();
+    this.#admin?.closeAllConnections();
+    const server = this.#server;
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    const ended = this.#sockets.end(0);
+    const patience = new AbortController();
+    const cut = this.#options.clock.sleep(graceMs, patience.signal).then(() => server.closeAllConnections());
+    const tidied = this.#closeIdle(patience.signal);
+    await Promise.all([closed, ended]);
+    patience.abort();
+    await Promise.all([cut, tidied]);
+  }
+
+  get #isClosed(): boolean {
+    return this.#isDraining || this.#options.serving?.() === false;
+  }
+
+  #routes(): Hono {
+    const { clock, log, platform, escalations } = this.#options;
+    const app = new Hono();
+    app.use(async (context, next) => {
+      const began = clock.monotonic();
+      if (this.#isDraining) context.header("connection", "close");
+      await next();
+      this.#served(context.req.method, context.req.path, context.res.status, began);
+    });
+    publicHealth(app, this.#options, this.#timing.readyCache);
+    for (const path of ["/platform/*", "/escalations/*"])
+      app.use(path, async (_context, next) => (this.#isClosed ? tryLater() : next()));
+    if (platform !== undefined) app.all("/platform/*", (context) => platform(context.req.raw));
+    if (escalations !== undefined) app.all("/escalations/*", (context) => escalations(context.req.raw));
+    plainErrors(app, log);
+    return app;
+  }
+
+  /** Serves requests for channels without the routes above. Returns false for others. */
+  #takes(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
     const target = channelTarget(incoming);
     if (target === null) return false;
-    serveChannel(incoming, outgoing, target).catch((error: unknown) => {
-      log.error({ err: error, path: target.pathname }, "a request failed");
+    this.#serveChannel(incoming, outgoing, target).catch((error: unknown) => {
+      this.#options.log.error({ err: error, path: target.pathname }, "a request failed");
       outgoing.destroy();
     });
     return true;
-  });
-  const sockets = createSockets({ ...options, publicUrl: () => publicUrl }, limits, timing);
-  server.maxConnections = limits.connections + limits.sockets;
-  const plain = new Set<Duplex>();
-  server.on("connection", (connection: Duplex) => {
-    if (plain.size >= limits.connections) return connection.destroy();
-    plain.add(connection);
-    connection.once("close", () => plain.delete(connection));
-  });
-  server.on("upgrade", (request, connection, head) => {
-    plain.delete(connection);
-    sockets.upgrade(request, connection, head);
-  });
+  }
+
+  async #serveChannel(incoming: IncomingMessage, outgoing: ServerResponse, target: URL): Promise<void> {
+    const began = this.#options.clock.monotonic();
+    if (this.#isDraining) outgoing.setHeader("connection", "close");
+    const options = { ...this.#options, publicUrl: this.#publicUrl };
+    const response = this.#isClosed ? tryLater() : await serveRoute(incoming, target, options);
+    await writeResponse(outgoing, response);
+    this.#served(incoming.method ?? "", target.pathname, response.status, began);
+  }
+
+  /** `path` is logged without the query, which may contain secrets. */
+  #served(method: string, path: string, status: number, began: number): void {
+    const { clock, log } = this.#options;
+    const fields = { method, path: shownPath(path), status, ms: Math.round(clock.monotonic() - began) };
+    if (probes.has(path)) log.debug(fields, "request served");
+    else log.info(fields, "request served");
+  }
+
+  /** Connections that become sockets are counted apart. */
+  #limitConnections(limits: Limits & SocketLimits): void {
+    const server = this.#server;
+    server.maxConnections = limits.connections + limits.sockets;
+    const plain = new Set<Duplex>();
+    server.on("connection", (connection: Duplex) => {
+      if (plain.size >= limits.connections) return connection.destroy();
+      plain.add(connection);
+      connection.once("close", () => plain.delete(connection));
+    });
+    server.on("upgrade", (request, connection, head) => {
+      plain.delete(connection);
+      this.#sockets.upgrade(request, connection, head);
+    });
+  }
+
   /** Closes idle connections repeatedly. A request that was running when the close started leaves its
    *  connection open for further requests. */
-  async function closeWhatIdles(done: AbortSignal): Promise<void> {
+  async #closeIdle(done: AbortSignal): Promise<void> {
     while (!done.aborted) {
-      server.closeIdleConnections();
-      await clock.sleep(timing.closeCheck, done);
+      this.#server.closeIdleConnections();
+      await this.#options.clock.sleep(this.#timing.closeCheck, done);
     }
   }
-
-  const health = adminHealth(options);
-  plainErrors(health, log);
-  const admin = options.adminListen && limitedServer(health, timing, limits);
-  await bound(server, options.listen, "http.listen");
-  if (admin && options.adminListen) {
-    admin.maxConnections = mostMonitors;
-    try {
-      await bound(admin, options.adminListen, "http.admin_listen");
-    } catch (error) {
-      await new Promise((resolve) => server.close(resolve));
-      throw error;
-    }
-  }
-  const url = urlOf(server);
-  publicUrl ||= url;
-
-  return {
-    url,
-    adminUrl: admin ? urlOf(admin) : null,
-    publicUrl,
-    sockets: () => sockets.count(),
-    async drain(talkMs = timing.talk) {
-      sockets.refuse();
-      const talked = sockets.count() > 0;
-      await sockets.end(talkMs);
-      // A provider whose socket has ended requests the next step of the call at once, and a 503 would end it.
-      if (talked) await clock.sleep(timing.lastRequest);
-      draining = true;
-      server.closeIdleConnections();
-    },
-    retire: (routes, talkMs = timing.talk) => sockets.end(talkMs, routes),
-    async close(graceMs = timing.closeGrace) {
-      draining = true;
-      sockets.refuse();
-      admin?.close();
-      admin?.closeAllConnections();
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      const ended = sockets.end(0);
-      const patience = new AbortController();
-      const cut = clock.sleep(graceMs, patience.signal).then(() => server.closeAllConnections());
-      const tidied = closeWhatIdles(patience.signal);
-      await Promise.all([closed, ended]);
-      patience.abort();
-      await Promise.all([cut, tidied]);
-    },
-  };
 }
 
 /** Limit of connections to the admin listener. */

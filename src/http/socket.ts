@@ -6,7 +6,10 @@ import type { Clock, Socket } from "bridgehead/contract";
 import type { RawData, WebSocket } from "ws";
 
 /** Limits for one peer. */
-export interface SocketBounds extends UnreadBounds {
+export interface SocketBounds {
+  /** Limits of queued bytes and frames before reading pauses. */
+  readonly unreadBytes: number;
+  readonly unreadFrames: number;
   /** Rate limit in frames per second, sustained and per burst (a provider that reconnects replays
    *  hundreds). Excess closes the socket with 1008. */
   readonly framesPerSecond: number;
@@ -15,202 +18,218 @@ export interface SocketBounds extends UnreadBounds {
   readonly unsentBytes: number;
 }
 
-export interface LiveSocket {
-  readonly socket: Socket;
-  /** The reason why the core closed the socket; null when it did not. */
-  readonly reason: () => string | null;
-  /** Aborts `socket.draining`. */
-  drain(): void;
-  /** Closes with `code` if the socket is open. */
-  close(code: number, reason: string): void;
-  terminate(): void;
-  /** Resolves with the close code when the connection is gone (1006: without a close frame). */
-  readonly closed: Promise<number>;
-}
-
 const open = 1;
 const tooMuch = 1008;
 
-/** Takes ownership of an open `ws`. Sends a ping every `pingMs`; a peer that sent nothing since the last one is
- *  disconnected. */
-export function liveSocket(ws: WebSocket, bounds: SocketBounds, pingMs: number, clock: Clock): LiveSocket {
-  const gone = new AbortController();
-  const draining = new AbortController();
-  const inbox = unread(ws, bounds);
-  const allowance = bucket(bounds, clock);
-  const whenClosed = Promise.withResolvers<number>();
-  let reason: string | null = null;
-  let flooded = false;
+/** The adapter's socket, and what the core does with it. */
+export class LiveSocket implements Socket {
+  readonly #ws: WebSocket;
+  readonly #bounds: SocketBounds;
+  readonly #clock: Clock;
+  readonly #inbox: Inbox;
+  readonly #gone = new AbortController();
+  readonly #draining = new AbortController();
+  readonly #closed = Promise.withResolvers<number>();
+  #reason: string | null = null;
+  #isFlooded = false;
+  /** True while a ping has no answer. */
+  #isPinged = false;
+  /** Token bucket of frames, and the time at which it was filled last. */
+  #tokens: number;
+  #filledAt: number;
 
-  const close = (code: number, why: string): void => {
-    if (ws.readyState === open) {
-      reason ??= why;
-      ws.close(code, why);
+  /** Takes ownership of an open `ws`. Sends a ping every `pingMs`; a peer that sent nothing since the last one is
+   *  disconnected. */
+  constructor(ws: WebSocket, bounds: SocketBounds, pingMs: number, clock: Clock) {
+    this.#ws = ws;
+    this.#bounds = bounds;
+    this.#clock = clock;
+    this.#inbox = new Inbox(ws, bounds);
+    this.#tokens = bounds.frameBurst;
+    this.#filledAt = clock.monotonic();
+    ws.on("message", (data: RawData, binary: boolean) => {
+      const bytes = data as Buffer; // ws creates Buffers by default
+      if (this.#mayReceive()) this.#inbox.push(binary ? bytes : bytes.toString(), bytes.byteLength);
+    });
+    ws.on("ping", () => this.#mayReceive());
+    ws.on("pong", () => this.#mayReceive());
+    // ws responds to protocol errors of a peer itself (1002, 1007, 1009). A close event follows.
+    ws.on("error", (error) => (this.#reason ??= error.message));
+    ws.on("close", (code) => {
+      this.#inbox.end();
+      this.#gone.abort();
+      this.#closed.resolve(code);
+    });
+    void this.#keepAlive(pingMs);
+  }
+
+  get signal(): AbortSignal {
+    return this.#gone.signal;
+  }
+
+  get draining(): AbortSignal {
+    return this.#draining.signal;
+  }
+
+  /** The reason why the core closed the socket; null when it did not. */
+  get reason(): string | null {
+    return this.#reason;
+  }
+
+  /** Resolves with the close code when the connection is gone (1006: without a close frame). */
+  get closed(): Promise<number> {
+    return this.#closed.promise;
+  }
+
+  send(data: string | Uint8Array): Promise<void> {
+    const ws = this.#ws;
+    if (ws.readyState !== open) return Promise.reject(new Error("sending: the socket is closed"));
+    if (ws.bufferedAmount > this.#bounds.unsentBytes) {
+      this.terminate("the peer does not read");
+      return Promise.reject(new Error("sending: the peer does not read"));
     }
-    inbox.end();
-  };
-  const cut = (why: string): void => {
-    reason ??= why;
-    ws.terminate();
-  };
-  const pings = keepAlive(ws, { clock, everyMs: pingMs, cut, paused: inbox.paused }, gone.signal);
-  /** Counts a frame of any kind; false when the rate limit is exceeded. */
-  const may = (): boolean => {
-    pings.alive();
-    if (flooded) return false;
-    if (allowance()) return true;
-    flooded = true;
-    inbox.drop();
-    close(tooMuch, "too many frames");
-    ws.pause(); // further frames are not read
-    return false;
-  };
-  ws.on("message", (data: RawData, binary: boolean) => {
-    const bytes = data as Buffer; // ws creates Buffers by default
-    if (may()) inbox.push(binary ? bytes : bytes.toString(), bytes.byteLength);
-  });
-  ws.on("ping", may);
-  ws.on("pong", may);
-  // ws responds to protocol errors of a peer itself (1002, 1007, 1009). A close event follows.
-  ws.on("error", (error) => (reason ??= error.message));
-  ws.on("close", (code) => {
-    inbox.end();
-    gone.abort();
-    whenClosed.resolve(code);
-  });
-
-  const socket: Socket = {
-    signal: gone.signal,
-    draining: draining.signal,
-    send(data) {
-      if (ws.readyState !== open) return Promise.reject(new Error("sending: the socket is closed"));
-      if (ws.bufferedAmount > bounds.unsentBytes) {
-        cut("the peer does not read");
-        return Promise.reject(new Error("sending: the peer does not read"));
-      }
-      return new Promise((resolve, reject) => {
-        ws.send(data, (cause) => {
-          if (cause) reject(new Error("sending: the socket was closed", { cause }));
-          else resolve();
-        });
+    return new Promise((resolve, reject) => {
+      ws.send(data, (cause) => {
+        if (cause) reject(new Error("sending: the socket was closed", { cause }));
+        else resolve();
       });
-    },
-    close(code = 1000, why = "") {
-      if (ws.readyState === open) ws.close(code, why);
-      inbox.drop(); // unread frames are dropped at a close
-      inbox.end();
-    },
-    [Symbol.asyncIterator]: () => ({ next: () => inbox.next() }), // no `return`: reading can continue after a break
-  };
-  return {
-    socket,
-    reason: () => reason,
-    drain: () => draining.abort(),
-    close,
-    terminate: () => cut("cut"),
-    closed: whenClosed.promise,
-  };
-}
+    });
+  }
 
-/** Sends pings while the connection is open. Any frame shows that the peer is alive, because its pong
- *  may be queued after it. A round in which we paused reading, or in which the machine was suspended,
- *  does not count: the pong may be unread. */
-function keepAlive(
-  ws: WebSocket,
-  options: {
-    readonly clock: Clock;
-    readonly everyMs: number;
-    readonly cut: (why: string) => void;
-    readonly paused: () => { readonly now: boolean; readonly times: number };
-  },
-  gone: AbortSignal,
-) {
-  const { clock, everyMs, cut, paused } = options;
-  let waiting = false;
-  const beat = async (): Promise<void> => {
-    for (;;) {
-      const before = paused();
-      const due = clock.monotonic() + everyMs;
-      await clock.sleep(everyMs, gone);
-      if (gone.aborted) return;
-      if (clock.monotonic() > due + everyMs / 2) continue;
-      const after = paused();
-      const readAllTheTime = !before.now && !after.now && before.times === after.times;
-      if (waiting && readAllTheTime) return cut("no answer to a ping");
-      waiting = true;
-      if (ws.readyState === open) ws.ping();
+  /** The adapter's close: frames that it has not read are dropped. */
+  close(code = 1000, why = ""): void {
+    if (this.#ws.readyState === open) this.#ws.close(code, why);
+    this.#inbox.drop();
+    this.#inbox.end();
+  }
+
+  // No `return`: reading can continue after a break.
+  [Symbol.asyncIterator](): AsyncIterator<SocketFrame> {
+    return { next: () => this.#inbox.next() };
+  }
+
+  /** Aborts `draining`. */
+  drain(): void {
+    this.#draining.abort();
+  }
+
+  /** The core's close, if the socket is open: the adapter can read the frames that were received. */
+  finish(code: number, reason: string): void {
+    if (this.#ws.readyState === open) {
+      this.#reason ??= reason;
+      this.#ws.close(code, reason);
     }
-  };
-  void beat();
-  return { alive: () => void (waiting = false) };
-}
+    this.#inbox.end();
+  }
 
-/** Token bucket: the returned function is true when a frame is allowed. */
-function bucket({ framesPerSecond, frameBurst }: SocketBounds, clock: Clock): () => boolean {
-  let tokens = frameBurst;
-  let at = clock.monotonic();
-  return () => {
-    const now = clock.monotonic();
-    tokens = Math.min(frameBurst, tokens + ((now - at) * framesPerSecond) / 1000);
-    at = now;
-    if (tokens < 1) return false;
-    tokens -= 1;
-    return true;
-  };
+  terminate(reason = "cut"): void {
+    this.#reason ??= reason;
+    this.#ws.terminate();
+  }
+
+  /** Counts a frame of any kind; false when the rate limit is exceeded. */
+  #mayReceive(): boolean {
+    // Any frame shows that the peer is alive, because its pong may be queued after it.
+    this.#isPinged = false;
+    if (this.#isFlooded) return false;
+    const { framesPerSecond, frameBurst } = this.#bounds;
+    const now = this.#clock.monotonic();
+    this.#tokens = Math.min(frameBurst, this.#tokens + ((now - this.#filledAt) * framesPerSecond) / 1000);
+    this.#filledAt = now;
+    if (this.#tokens >= 1) {
+      this.#tokens -= 1;
+      return true;
+    }
+    this.#isFlooded = true;
+    this.#inbox.drop();
+    this.finish(tooMuch, "too many frames");
+    this.#ws.pause(); // further frames are not read
+    return false;
+  }
+
+  /** Sends pings while the connection is open. A round in which we paused reading, or in which the machine was suspended,
+   *  does not count: the pong may be unread. */
+  async #keepAlive(everyMs: number): Promise<void> {
+    for (;;) {
+      const [wasPaused, pauses] = [this.#ws.isPaused, this.#inbox.pauses];
+      const due = this.#clock.monotonic() + everyMs;
+      await this.#clock.sleep(everyMs, this.signal);
+      if (this.signal.aborted) return;
+      if (this.#clock.monotonic() > due + everyMs / 2) continue;
+      const readAllTheTime = !wasPaused && !this.#ws.isPaused && pauses === this.#inbox.pauses;
+      if (this.#isPinged && readAllTheTime) return this.terminate("no answer to a ping");
+      this.#isPinged = true;
+      if (this.#ws.readyState === open) this.#ws.ping();
+    }
+  }
 }
 
 type SocketFrame = string | Uint8Array;
+type FrameResult = IteratorResult<SocketFrame, undefined>;
 
-/** Limits of queued bytes and frames before reading pauses. */
-export interface UnreadBounds {
-  readonly unreadBytes: number;
-  readonly unreadFrames: number;
-}
+/** Frames that the adapter has not read. Applies back-pressure: above the limits the connection is not read, so the sender
+ *  has to wait. */
+class Inbox {
+  readonly #ws: WebSocket;
+  readonly #bounds: SocketBounds;
+  readonly #readers: ((result: FrameResult) => void)[] = [];
+  #frames: { readonly frame: SocketFrame; readonly size: number }[] = [];
+  #size = 0;
+  #isEnded = false;
+  #pauses = 0;
 
-/** Applies back-pressure: above the limits the connection is not read, so the sender has to wait. */
-function unread(ws: WebSocket, { unreadBytes, unreadFrames }: UnreadBounds) {
-  let frames: { readonly frame: SocketFrame; readonly size: number }[] = [];
-  let size = 0;
-  let ended = false;
-  let pauses = 0;
-  const readers: ((result: IteratorResult<SocketFrame, undefined>) => void)[] = [];
-  const relax = (): void => {
-    if (ws.isPaused && frames.length <= unreadFrames / 2 && size <= unreadBytes / 2) ws.resume();
-  };
-  return {
-    /** Number of pauses so far, including the current one. */
-    paused: () => ({ now: ws.isPaused, times: pauses }),
-    push(frame: SocketFrame, bytes: number): void {
-      if (ended) return;
-      const reader = readers.shift();
-      if (reader) return reader({ done: false, value: frame });
-      frames.push({ frame, size: bytes });
-      size += bytes;
-      if (!ws.isPaused && (frames.length >= unreadFrames || size >= unreadBytes)) {
-        pauses += 1;
-        ws.pause();
-      }
-    },
-    next(): Promise<IteratorResult<SocketFrame, undefined>> {
-      const first = frames.shift();
-      if (first) {
-        size -= first.size;
-        if (!ended) relax();
-        return Promise.resolve({ done: false, value: first.frame });
-      }
-      if (ended) return Promise.resolve({ done: true, value: undefined });
-      return new Promise((resolve) => readers.push(resolve));
-    },
-    /** Stops accepting frames. Queued frames can still be read. */
-    end(): void {
-      ended = true;
-      for (const reader of readers.splice(0)) reader({ done: true, value: undefined });
-      // Resumes reading, because the peer's close frame must be read in any case.
-      if (ws.isPaused) ws.resume();
-    },
-    drop(): void {
-      frames = [];
-      size = 0;
-    },
-  };
+  constructor(ws: WebSocket, bounds: SocketBounds) {
+    this.#ws = ws;
+    this.#bounds = bounds;
+  }
+
+  /** Number of pauses so far, including the current one. */
+  get pauses(): number {
+    return this.#pauses;
+  }
+
+  push(frame: SocketFrame, size: number): void {
+    if (this.#isEnded) return;
+    const reader = this.#readers.shift();
+    if (reader) return reader({ done: false, value: frame });
+    this.#frames.push({ frame, size });
+    this.#size += size;
+    if (!this.#ws.isPaused && this.#exceeds(1)) {
+      this.#pauses += 1;
+      this.#ws.pause();
+    }
+  }
+
+  next(): Promise<FrameResult> {
+    const first = this.#frames.shift();
+    if (first) {
+      this.#size -= first.size;
+      if (!this.#isEnded && this.#ws.isPaused && !this.#exceeds(2)) this.#ws.resume();
+      return Promise.resolve({ done: false, value: first.frame });
+    }
+    if (this.#isEnded) return Promise.resolve({ done: true, value: undefined });
+    return new Promise((resolve) => this.#readers.push(resolve));
+  }
+
+  /** Stops accepting frames. Queued frames can still be read. */
+  end(): void {
+    this.#isEnded = true;
+    for (const reader of this.#readers.splice(0)) reader({ done: true, value: undefined });
+    // Resumes reading, because the peer's close frame must be read in any case.
+    if (this.#ws.isPaused) this.#ws.resume();
+  }
+
+  drop(): void {
+    this.#frames = [];
+    this.#size = 0;
+  }
+
+  /** True when the queue has reached its limits, divided by `part`; reading resumes at half of them. */
+  #exceeds(part: 1 | 2): boolean {
+    const { unreadBytes, unreadFrames } = this.#bounds;
+    const { length } = this.#frames;
+    return part === 1
+      ? length >= unreadFrames || this.#size >= unreadBytes
+      : length > unreadFrames / 2 || this.#size > unreadBytes / 2;
+  }
 }

@@ -15,7 +15,7 @@ import {
 import type { ServerOptions, WebSocket } from "ws";
 import type { Timing } from "../ops/timing.ts";
 import { plain } from "./channel-route.ts";
-import { type LiveSocket, liveSocket, type SocketBounds } from "./socket.ts";
+import { LiveSocket, type SocketBounds } from "./socket.ts";
 
 export interface SocketLimits extends SocketBounds {
   /** Limit of sockets. Counted separately from other connections, so that calls cannot block webhooks. */
@@ -31,18 +31,6 @@ export const standardSockets: SocketLimits = {
   unsentBytes: 1024 * 1024,
 };
 
-export interface Sockets {
-  /** Number of sockets that are open or in their handshake. */
-  count(): number;
-  /** Handles an upgrade request and takes ownership of its connection. */
-  upgrade(incoming: IncomingMessage, connection: Duplex, head: Buffer): void;
-  /** Rejects all further upgrades. */
-  refuse(): void;
-  /** Drains the sockets of `routes`, or all. Closes those that are still open after `talkMs` with 1012.
-   *  Resolves when their adapters have ended too, or after the close timeout. */
-  end(talkMs: number, routes?: readonly Route[]): Promise<void>;
-}
-
 interface ServedSocket {
   readonly route: SocketRoute;
   readonly path: string;
@@ -50,80 +38,134 @@ interface ServedSocket {
   readonly done: Promise<void>;
 }
 
+/** A request for an upgrade with its connection, which belongs to us. */
+interface Upgrade {
+  readonly incoming: IncomingMessage;
+  readonly connection: Duplex;
+  readonly head: Buffer;
+}
+
 const standardFrameBytes = 64 * 1024;
 const goingAway = 1012;
 const failed = 1011;
 const finished = 1000;
 
-export function createSockets(
-  options: UpgradeOptions,
-  limits: SocketLimits,
-  timing: Timing["http"],
-): Sockets {
-  const { clock, log } = options;
-  const all = new Set<ServedSocket>();
-  const ending = new WeakSet<ServedSocket>();
-  let count = 0;
-  let refusing = false;
+export class Sockets {
+  readonly #options: UpgradeOptions;
+  readonly #limits: SocketLimits;
+  readonly #timing: Timing["http"];
+  readonly #all = new Set<ServedSocket>();
+  readonly #ending = new WeakSet<LiveSocket>();
+  #count = 0;
+  #isRefusing = false;
 
-  async function letIn(incoming: IncomingMessage, connection: Duplex, head: Buffer): Promise<void> {
+  constructor(options: UpgradeOptions, limits: SocketLimits, timing: Timing["http"]) {
+    this.#options = options;
+    this.#limits = limits;
+    this.#timing = timing;
+  }
+
+  /** Number of sockets that are open or in their handshake. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Handles an upgrade request and takes ownership of its connection. */
+  upgrade(incoming: IncomingMessage, connection: Duplex, head: Buffer): void {
+    this.#letIn({ incoming, connection, head }).catch((error: unknown) => {
+      this.#options.log.error({ err: error }, "websocket upgrade failed");
+      connection.destroy();
+    });
+  }
+
+  /** Rejects all further upgrades. */
+  refuse(): void {
+    this.#isRefusing = true;
+  }
+
+  /** Drains the sockets of `routes`, or all. Closes those that are still open after `talkMs` with 1012.
+   *  Resolves when their adapters have ended too, or after the close timeout. */
+  async end(talkMs: number, routes?: readonly Route[]): Promise<void> {
+    const these = [...this.#all].filter(({ route }) => routes?.includes(route) ?? true);
+    if (these.length === 0) return;
+    for (const { live } of these) {
+      this.#ending.add(live);
+      live.drain();
+    }
+    const done = Promise.all(these.map((one) => one.done));
+    await this.#within(done, talkMs);
+    for (const { live } of these) live.finish(goingAway, "going down");
+    // Twice the close timeout: for the peer's close frame, and for the adapter's last writes to the store.
+    await this.#within(done, this.#timing.closeFrame * 2);
+    for (const { live, path } of these.filter((one) => this.#all.has(one))) {
+      live.terminate();
+      this.#options.log.warn({ path }, "socket handler does not end");
+    }
+  }
+
+  async #letIn(upgrade: Upgrade): Promise<void> {
+    const { incoming, connection } = upgrade;
+    const { clock, log } = this.#options;
     const began = clock.monotonic();
     const gone = new AbortController();
     connection.on("error", () => undefined); // a close follows
     connection.once("close", () => gone.abort());
-    const full = refusing || count >= limits.sockets;
-    const knock = findRoute(incoming, options, gone.signal);
+    const isFull = this.#isRefusing || this.#count >= this.#limits.sockets;
+    const knock = findRoute(incoming, this.#options, gone.signal);
     const no = async (path: string, refusal: Response) => {
       const status = await refuse(connection, refusal);
-      log.info({ method: "GET", path, status, ms: since(began) }, "upgrade refused");
+      log.info({ method: "GET", path, status, ms: this.#since(began) }, "upgrade refused");
     };
     if ("refusal" in knock) return no(knock.path, knock.refusal);
-    if (full) return no(knock.path, unavailable());
-    count += 1;
-    connection.once("close", () => void (count -= 1));
-    const refusal = await askAdapter(knock, options, timing.authorize);
+    if (isFull) return no(knock.path, unavailable());
+    this.#count += 1;
+    connection.once("close", () => void (this.#count -= 1));
+    const refusal = await askAdapter(knock, this.#options, this.#timing.authorize);
     if (refusal) return no(knock.path, refusal);
-    const current = options.routes(channelId(knock.channel))?.includes(knock.route) ?? false;
-    if (refusing || !current) return no(knock.path, unavailable());
-    const live = await shakeHands(knock.route, { incoming, connection, head });
-    if (live) keep(knock, live, began);
+    const isCurrent = this.#options.routes(channelId(knock.channel))?.includes(knock.route) ?? false;
+    if (this.#isRefusing || !isCurrent) return no(knock.path, unavailable());
+    const live = await this.#shakeHands(knock.route, upgrade);
+    if (live) this.#keep(knock, live, began);
   }
 
-  function keep(knock: Knock, live: LiveSocket, began: number): void {
+  #keep(knock: Knock, live: LiveSocket, began: number): void {
     const { route, path } = knock;
-    const served: ServedSocket = { route, path, live, done: serve(knock, live, () => ending.has(served)) };
-    all.add(served);
+    const served: ServedSocket = { route, path, live, done: this.#serve(knock, live) };
+    this.#all.add(served);
     void served.done.then(async () => {
-      all.delete(served);
+      this.#all.delete(served);
       const code = await live.closed;
-      const reason = live.reason();
-      const fields = { method: "GET", path, status: 101, code, ms: since(began) };
-      log.info(reason === null ? fields : { ...fields, reason }, "socket served");
+      const { reason } = live;
+      const fields = { method: "GET", path, status: 101, code, ms: this.#since(began) };
+      this.#options.log.info(reason === null ? fields : { ...fields, reason }, "socket served");
     });
   }
 
   /** Never rejects. */
-  async function serve({ channel, path, route, request }: Knock, live: LiveSocket, isEnding: () => boolean) {
+  async #serve({ channel, path, route, request }: Knock, live: LiveSocket): Promise<void> {
+    const { log } = this.#options;
     try {
-      await route.serve(live.socket, request);
+      await route.serve(live, request);
       // A peer that receives 1000 considers the conversation finished and does not reconnect.
-      if (isEnding()) live.close(goingAway, "going down");
-      else live.close(finished, "");
+      if (this.#ending.has(live)) live.finish(goingAway, "going down");
+      else live.finish(finished, "");
     } catch (error) {
       const fields = { channel, path, err: error };
-      if (live.socket.signal.aborted) log.warn(fields, "a socket's work failed after its end");
+      if (live.signal.aborted) log.warn(fields, "a socket's work failed after its end");
       else log.error(fields, "a socket failed");
-      live.close(failed, "failed");
+      live.finish(failed, "failed");
     }
     await live.closed;
   }
 
-  const since = (began: number): number => Math.round(clock.monotonic() - began);
+  #since(began: number): number {
+    return Math.round(this.#options.clock.monotonic() - began);
+  }
 
   /** Returns null when the client has disconnected, or its handshake is invalid. */
-  async function shakeHands(
+  async #shakeHands(
     { maxFrameBytes, protocol }: SocketRoute,
-    { incoming, connection, head }: { incoming: IncomingMessage; connection: Duplex; head: Buffer },
+    { incoming, connection, head }: Upgrade,
   ): Promise<LiveSocket | null> {
     const { WebSocketServer } = await import("ws"); // loaded on demand to save memory
     const settings: ServerOptions & { closeTimeout: number } = {
@@ -132,52 +174,22 @@ export function createSockets(
       perMessageDeflate: false,
       maxPayload: maxFrameBytes ?? standardFrameBytes,
       maxFragments: 1024,
-      closeTimeout: timing.closeFrame,
+      closeTimeout: this.#timing.closeFrame,
       handleProtocols: () => protocol ?? false,
     };
     return new Promise((resolve) => {
       connection.once("close", () => resolve(null));
       // Takes ownership at once, because the first frames may have arrived already.
-      const taken = (ws: WebSocket) => resolve(liveSocket(ws, limits, timing.ping, clock));
+      const taken = (ws: WebSocket) =>
+        resolve(new LiveSocket(ws, this.#limits, this.#timing.ping, this.#options.clock));
       new WebSocketServer(settings).handleUpgrade(incoming, connection, head, taken);
     });
   }
 
-  return {
-    count: () => count,
-    upgrade(incoming, connection, head) {
-      letIn(incoming, connection, head).catch((error: unknown) => {
-        log.error({ err: error }, "websocket upgrade failed");
-        connection.destroy();
-      });
-    },
-    refuse() {
-      refusing = true;
-    },
-    async end(talkMs, routes) {
-      const these = [...all].filter(({ route }) => routes?.includes(route) ?? true);
-      if (these.length === 0) return;
-      for (const one of these) {
-        ending.add(one);
-        one.live.drain();
-      }
-      const done = Promise.all(these.map((one) => one.done));
-      await within(done, talkMs);
-      for (const { live } of these) live.close(goingAway, "going down");
-      // Twice the close timeout: for the peer's close frame, and for the adapter's last writes to the
-      // store.
-      await within(done, timing.closeFrame * 2);
-      for (const one of these.filter((one) => all.has(one))) {
-        one.live.terminate();
-        log.warn({ path: one.path }, "socket handler does not end");
-      }
-    },
-  };
-
   /** Resolves when `work` has ended, or after `ms` milliseconds. */
-  async function within(work: Promise<unknown>, ms: number): Promise<void> {
+  async #within(work: Promise<unknown>, ms: number): Promise<void> {
     const over = new AbortController();
-    await Promise.race([work, clock.sleep(ms, over.signal)]);
+    await Promise.race([work, this.#options.clock.sleep(ms, over.signal)]);
     over.abort();
   }
 }

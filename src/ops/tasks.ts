@@ -17,37 +17,56 @@ export interface TaskError {
   readonly error: unknown;
 }
 
-export interface TaskGroup {
-  /** Starts `run` now. Its signal aborts when the group stops this task. */
-  start(name: string, run: (signal: AbortSignal) => Promise<void>, policy?: RestartPolicy): void;
-  /** Stops all tasks, the newest first, each after the previous one has ended. Never rejects. */
-  stop(): Promise<readonly TaskError[]>;
-}
-
 interface RunningTask {
   readonly abort: AbortController;
   readonly ended: Promise<void>;
 }
 
-/** Creates a group that also stops when `parent` aborts. Errors thrown after the abort are not kept. */
-export function taskGroup(
-  parent: AbortSignal,
-  {
-    clock,
-    log,
-    timing,
-  }: { clock: Clock; log: Log; timing: Pick<Timing["health"], "taskRestart" | "taskRestartLongest"> },
-): TaskGroup {
-  const tasks: RunningTask[] = [];
-  const errors: TaskError[] = [];
-  let stopping: Promise<readonly TaskError[]> | undefined;
+interface TaskContext {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly timing: Pick<Timing["health"], "taskRestart" | "taskRestartLongest">;
+}
 
-  async function keepRunning(
+export class TaskGroup {
+  readonly #parent: AbortSignal;
+  readonly #context: TaskContext;
+  readonly #tasks: RunningTask[] = [];
+  readonly #errors: TaskError[] = [];
+  #stopping: Promise<readonly TaskError[]> | undefined;
+
+  /** The group also stops when `parent` aborts. Errors thrown after the abort are not kept. */
+  constructor(parent: AbortSignal, context: TaskContext) {
+    this.#parent = parent;
+    this.#context = context;
+    const onAbort = (): void => void this.stop();
+    if (parent.aborted) onAbort();
+    else parent.addEventListener("abort", onAbort, { once: true });
+  }
+
+  /** Starts `run` now. Its signal aborts when the group stops this task. */
+  start(
     name: string,
     run: (signal: AbortSignal) => Promise<void>,
-    policy: RestartPolicy,
+    policy: RestartPolicy = { restart: "on-failure" },
+  ): void {
+    if (this.#stopping !== undefined) throw new Error(`starting task ${name}: its group has been stopped`);
+    const abort = new AbortController();
+    this.#tasks.push({ abort, ended: this.#keepRunning(name, run, policy, abort.signal) });
+  }
+
+  /** Stops all tasks, the newest first, each after the previous one has ended. Never rejects. */
+  stop(): Promise<readonly TaskError[]> {
+    return (this.#stopping ??= this.#stopAll());
+  }
+
+  async #keepRunning(
+    name: string,
+    run: (signal: AbortSignal) => Promise<void>,
+    { restart }: RestartPolicy,
     signal: AbortSignal,
-  ) {
+  ): Promise<void> {
+    const { clock, log, timing } = this.#context;
     const { taskRestart: shortest, taskRestartLongest: longest } = timing;
     let pause = shortest;
     while (!signal.aborted) {
@@ -58,12 +77,11 @@ export function taskGroup(
       } catch (error) {
         failed = !signal.aborted;
         if (failed) {
-          errors.push({ task: name, error });
-          log.error({ task: name, err: error, restart: policy.restart !== "never" }, "a task failed");
+          this.#errors.push({ task: name, error });
+          log.error({ task: name, err: error, restart: restart !== "never" }, "a task failed");
         }
       }
-      if (signal.aborted || policy.restart === "never" || (policy.restart === "on-failure" && !failed))
-        return;
+      if (signal.aborted || restart === "never" || (restart === "on-failure" && !failed)) return;
       // After a run longer than `longest` the backoff starts again at `shortest`.
       pause = clock.monotonic() - started > longest ? shortest : pause;
       await clock.sleep(jitter(pause), signal);
@@ -71,27 +89,11 @@ export function taskGroup(
     }
   }
 
-  async function stopAll(): Promise<readonly TaskError[]> {
-    for (let task = tasks.pop(); task !== undefined; task = tasks.pop()) {
-      task.abort.abort(parent.reason);
+  async #stopAll(): Promise<readonly TaskError[]> {
+    for (let task = this.#tasks.pop(); task !== undefined; task = this.#tasks.pop()) {
+      task.abort.abort(this.#parent.reason);
       await task.ended;
     }
-    return errors;
+    return this.#errors;
   }
-
-  const group: TaskGroup = {
-    start(name, run, policy = { restart: "on-failure" }) {
-      if (stopping !== undefined) throw new Error(`starting task ${name}: its group has been stopped`);
-      const abort = new AbortController();
-      tasks.push({ abort, ended: keepRunning(name, run, policy, abort.signal) });
-    },
-    stop() {
-      stopping ??= stopAll();
-      return stopping;
-    },
-  };
-  const onAbort = (): void => void group.stop();
-  if (parent.aborted) onAbort();
-  else parent.addEventListener("abort", onAbort, { once: true });
-  return group;
 }

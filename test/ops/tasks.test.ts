@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import type { Clock, Log } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
-import { taskGroup } from "../../src/ops/tasks.ts";
+import { TaskGroup } from "../../src/ops/tasks.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 
 const log: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
@@ -25,7 +25,7 @@ describe("a task group", () => {
   it("ends its tasks in reverse, each after the one before has ended", async () => {
     const parent = new AbortController();
     const events: string[] = [];
-    const group = taskGroup(parent.signal, { clock: quickClock(), log, timing: standardTiming.health });
+    const group = new TaskGroup(parent.signal, { clock: quickClock(), log, timing: standardTiming.health });
     for (const name of ["store", "scheduler", "listener"]) {
       group.start(name, async (signal) => {
         await untilAborted(signal);
@@ -49,7 +49,7 @@ describe("a task group", () => {
   it("starts a failed task again, ever more slowly, with jitter", async () => {
     const clock = quickClock();
     const parent = new AbortController();
-    const group = taskGroup(parent.signal, {
+    const group = new TaskGroup(parent.signal, {
       clock,
       log,
       timing: { taskRestart: 1000, taskRestartLongest: 8000 },
@@ -79,7 +79,7 @@ describe("a task group", () => {
 
   it("begins with the shortest pause again after a long good run", async () => {
     const clock = quickClock();
-    const group = taskGroup(new AbortController().signal, {
+    const group = new TaskGroup(new AbortController().signal, {
       clock,
       log,
       timing: { taskRestart: 100, taskRestartLongest: 8000 },
@@ -114,7 +114,7 @@ describe("a task group", () => {
     ["never", false, 1],
     ["never", true, 1],
   ] as const)("restart %s, failing %s: %i starts", async (restart, failing, expected) => {
-    const group = taskGroup(new AbortController().signal, {
+    const group = new TaskGroup(new AbortController().signal, {
       clock: quickClock(),
       log,
       timing: standardTiming.health,
@@ -136,7 +136,7 @@ describe("a task group", () => {
 
   it("does not call an abort an error, and takes no task after its end", async () => {
     const parent = new AbortController();
-    const group = taskGroup(parent.signal, { clock: quickClock(), log, timing: standardTiming.health });
+    const group = new TaskGroup(parent.signal, { clock: quickClock(), log, timing: standardTiming.health });
     group.start("reader", async (signal) => {
       await untilAborted(signal);
       throw new Error("aborted");
