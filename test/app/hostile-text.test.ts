@@ -1,13 +1,24 @@
 // Hostile customer text through the whole daemon: it escalates, responders are notified, one of them answers with it, and the
 // customer gets the answer, while the event loop goes on.
 
-import { monitorEventLoopDelay } from "node:perf_hooks";
 import { expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";
 import { customer, dora, emil, openDesk } from "../support/daemon/escalation-daemon.ts";
 
-/** Milliseconds. Nothing here takes 50 ms of CPU time; the rest is for a machine that stands still for a moment. */
-const mostDelayMs = 1500;
+/** Milliseconds of CPU time. Nothing here takes 50; the rest is for garbage collection and compilation. */
+const mostWorkMs = 500;
+
+/** Measures the most CPU time of this thread between two turns of the event loop, in which other processes do not count. */
+function watchEventLoop() {
+  let most = 0;
+  let before = process.threadCpuUsage();
+  const timer = setInterval(() => {
+    const { user, system } = process.threadCpuUsage(before);
+    most = Math.max(most, (user + system) / 1000);
+    before = process.threadCpuUsage();
+  }, 10);
+  return { most: () => most, stop: () => clearInterval(timer) };
+}
 
 // The first blocked the event loop for 38 s, the second and third threw in compose, the last is quadratic in carriesNotice.
 it.each([
@@ -21,13 +32,12 @@ it.each([
     const hostile = `refund\n${piece.repeat(length / piece.length)}`;
     const cleanups: (() => unknown)[] = [];
     const desk = await openDesk((run) => cleanups.push(run));
-    const delay = monitorEventLoopDelay({ resolution: 10 });
+    let eventLoop: ReturnType<typeof watchEventLoop> | undefined;
     try {
-      const mail = await desk.write({ subject: "My lamp", text: "Hello" });
+      await desk.write({ subject: "My lamp", text: "Hello" });
       await desk.mailTo(customer);
       await desk.quiet();
-      delay.enable();
-      const worked = process.cpuUsage();
+      eventLoop = watchEventLoop();
       await desk.write({
         subject: "Re: My lamp",
         text: `I want a refund\n${hostile}\nend`,
@@ -47,13 +57,11 @@ it.each([
       });
       await eventually(() => expect(desk.mailsTo(customer).at(-1)?.text).toContain("It is on its way."));
       await desk.quiet();
-      delay.disable();
+      eventLoop.stop();
       expect((await desk.escalations()).map(({ state }) => state)).toEqual(["acknowledged"]);
-      expect(delay.max / 1e6, `${JSON.stringify(process.cpuUsage(worked))} of ${mail.subject}`).toBeLessThan(
-        mostDelayMs,
-      );
+      expect(eventLoop.most()).toBeLessThan(mostWorkMs);
     } finally {
-      delay.disable();
+      eventLoop?.stop();
       for (const run of cleanups.reverse()) await run();
     }
   },
