@@ -7,7 +7,7 @@ import { dropAfterPowerFailure } from "./calls/power-failure.ts";
 import { loseSessions, nodeLease } from "./calls/rows.ts";
 import { liveSessions } from "./calls/sessions.ts";
 import { createAgents } from "./channels/agents.ts";
-import { type Host } from "./channels/host.ts";
+import { Host } from "./channels/host.ts";
 import { PauseWatch } from "./channels/pause-watch.ts";
 import { pulsesOf } from "./channels/readiness.ts";
 import { type Config } from "./config/index.ts";

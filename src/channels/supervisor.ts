@@ -8,6 +8,7 @@ import type { Timing } from "../ops/timing.ts";
 import type { ReaderLease } from "../pipeline/accept/stage.ts";
 import type { Database } from "../store/driver.ts";
 import { dropLease, takeLease } from "../store/leases.ts";
+import { isUnreachable } from "../store/postgres/unreachable.ts";
 import { readCursor } from "../store/tables/events.ts";
 
 export interface Supervised {
@@ -62,7 +63,9 @@ async function tryLease(one: Supervised, lease: string): Promise<number | "held"
   try {
     return (await one.db.tx((q) => takeLease(q, lease, one.node, one.timing.lease))) ?? "held";
   } catch (error) {
-    one.log.error({ channel: one.channel, err: error }, "taking the channel's lease failed");
+    // The scheduler has one line for a store that is lost.
+    if (!isUnreachable(error))
+      one.log.error({ channel: one.channel, err: error }, "taking the channel's lease failed");
     return "failed";
   }
 }

@@ -21,7 +21,7 @@ import { type RunningLog } from "../ops/log.ts";
 import { allowOptimization, tidyAfterStart } from "../ops/memory.ts";
 import { type Statistics } from "../ops/statistics.ts";
 import { type Notifier, runWatchdog } from "../ops/systemd.ts";
-import { type TaskGroup } from "../ops/tasks.ts";
+import { TaskGroup } from "../ops/tasks.ts";
 import { type Timing } from "../ops/timing.ts";
 import { type RunningAgent } from "../pipeline/settings.ts";
 import { advanceGeneration, type Installation, installationWarning } from "../store/installation.ts";

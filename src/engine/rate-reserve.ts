@@ -5,6 +5,7 @@
 import type { Clock, Log } from "bridgehead/contract";
 import type { Timing } from "../ops/timing.ts";
 import { atCommit, type Database, type Query } from "../store/driver.ts";
+import { isUnreachable } from "../store/postgres/unreachable.ts";
 import { burstOf, type Drawn, drawRate, penalise, type Rate } from "../store/rates.ts";
 
 /** Granted requests, with the milliseconds to wait before making them. Not granted: the wait is too long. */
@@ -145,7 +146,9 @@ export class RateReserve {
       this.#waiting = [];
       if (served.length === 0) continue;
       const isWhole = await this.#draw(served).catch((error: unknown) => {
-        this.#log.warn({ rate: this.#name, err: error }, "drawing from the rate limit failed");
+        // The scheduler has one line for a store that is lost.
+        if (!isUnreachable(error))
+          this.#log.warn({ rate: this.#name, err: error }, "drawing from the rate limit failed");
         for (const one of served) one.resolve({ taken: false, waitMs: this.#timing.drawRetry });
         return true;
       });

@@ -2,10 +2,11 @@
 // effects claims work under leases, performs all I/O without writes, and applies one transition. Work that
 // a commit made ready is claimed in the same commit, also with the capacity that this commit frees.
 
-import type { Clock, Log } from "bridgehead/contract";
-import type { Timing } from "../ops/timing.ts";
-import type { Database, Query } from "../store/driver.ts";
+import { type Clock, type Log } from "bridgehead/contract";
+import { type Timing } from "../ops/timing.ts";
+import { type Database, type Query } from "../store/driver.ts";
 import { LeaseLost } from "../store/lanes.ts";
+import { isUnreachable } from "../store/postgres/unreachable.ts";
 import { type ClaimedWork, Claims, Running } from "./claims.ts";
 import { type Claimed, type Stage, type TransactionalStage, type Transition, whenever } from "./stage.ts";
 
@@ -271,10 +272,11 @@ export class Scheduler {
         return;
       } catch (error) {
         if (error instanceof LeaseLost || claimed.left() <= pause) throw error;
-        this.#log.warn(
-          { stage: stage.name, channel: claimed.channel, err: error },
-          "writing an outcome failed, retrying",
-        );
+        if (!isUnreachable(error))
+          this.#log.warn(
+            { stage: stage.name, channel: claimed.channel, err: error },
+            "writing an outcome failed, retrying",
+          );
         await this.#clock.sleep(pause);
       }
     }

@@ -2,13 +2,13 @@
 // takes its place.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import type { App } from "../../src/app.ts";
+import { type App } from "../../src/app.ts";
 import { lockChannel } from "../../src/store/tables/events.ts";
 import { eventually } from "../support/clock.ts";
 import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
 import { echoed } from "../support/daemon/platform.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
-import type { Letter } from "../support/email/messages.ts";
+import { type Letter } from "../support/email/messages.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { startTcpProxy } from "../support/machine/network.ts";
 import { adminOf, startDaemon } from "../support/process/daemon.ts";
@@ -27,13 +27,13 @@ async function people(world: World, count: number, prefix: string): Promise<Lett
 describeReal("on PostgreSQL", missing, () => {
   let dovecot: Dovecot;
   let postgres: SharedPostgres;
-  const schemas = { main: "", two: "", killed: "", apart: "", standby: "" };
+  const schemas = { main: "", two: "", killed: "", apart: "", standby: "", outage: "" };
   beforeAll(async () => {
     [dovecot, postgres] = await Promise.all([
-      startDovecot({ users: ["main", "two", "killed", "apart", "standby"] }),
+      startDovecot({ users: ["main", "two", "killed", "apart", "standby", "outage"] }),
       sharedPostgres(),
     ]);
-    for (const user of ["main", "two", "killed", "apart", "standby"] as const)
+    for (const user of ["main", "two", "killed", "apart", "standby", "outage"] as const)
       schemas[user] = await postgres.schema();
   });
   afterAll(async () => {
@@ -198,5 +198,38 @@ describeReal("on PostgreSQL", missing, () => {
     await expect(stuck).rejects.toThrow();
     letters.push(...(await people(world, 2, "after")));
     await world.settled(letters);
+  }, 300_000);
+
+  it.concurrent("logs one line when the database is lost, and one when it is back", async ({
+    onTestFinished,
+  }) => {
+    const url = new URL(store("outage"));
+    const proxy = await startTcpProxy(Number(url.port));
+    url.port = String(proxy.port);
+    onTestFinished(() => proxy.close());
+    const world = await openWorld(onTestFinished, { dovecot, user: "outage", store: url.href });
+    onTestFinished(async () => proxy.resume());
+    const letters = await people(world, 2, "before");
+    await world.settled(letters);
+    const began = world.log.length;
+    proxy.refuse();
+    proxy.cut();
+    const lost = proxy.accepted();
+    letters.push(...(await people(world, 2, "during")));
+    // A sweep a second, renewals of the leases, draws from the rate limit.
+    await eventually(() => expect(proxy.accepted() - lost).toBeGreaterThan(60), 150_000);
+    proxy.resume();
+    await world.settled(letters, 150_000);
+    const lines = world.log.slice(began);
+    const about = lines.filter(({ message }) => message.startsWith("store "));
+    expect(about.map(({ message }) => message)).toEqual([
+      "store unavailable: scheduler sweep failed",
+      "store available again",
+    ]);
+    const problems = lines.filter(({ level }) => level !== "info").map(({ message }) => message);
+    expect(
+      problems.filter((one, at) => problems.indexOf(one) !== at),
+      "nothing is repeated",
+    ).toEqual([]);
   }, 300_000);
 });
