@@ -2,6 +2,7 @@
 
 import type { Query } from "../store/driver.ts";
 import { lockLane, refreshLane } from "../store/lanes.ts";
+import { moveDrafts } from "../store/tables/drafts.ts";
 import { type SessionRow, sessionColumns } from "../store/tables/sessions.ts";
 import { endAttempt } from "../store/tables/turns.ts";
 import { moves } from "../store/transitions.ts";
@@ -234,7 +235,9 @@ async function dropQueued(
   which: string,
 ): Promise<void> {
   await lockLane(q, conversation, "out");
-  const changed = await q.run(
+  const changed = await moveDrafts(
+    q,
+    { name: "dropped" },
     moves("drafts", "dropped", {
       set: "open = 0, reason = $3, updated_at = now_ms()",
       where: `conversation = $1 AND open = 1 AND session = $2 AND ${which}`,

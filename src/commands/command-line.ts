@@ -45,10 +45,10 @@ const listed = (command: Program, rows: number, ofLimit = "list: maximum number 
 /** The options that select what is repaired. */
 const repairing = (command: Program): Program =>
   command
-    .option("--all", "retry, release, drop: everything with that code instead of single ids")
+    .option("--all", "retry, release, send-now, drop: everything with that code instead of single ids")
     .option("--code <code>", "list, --all: only those that stopped with this code (column CODE)")
     .option("--reason <text>", "retry, release: the same as --code; drop: your reason, stored with each item")
-    .option("--dry-run", "retry, release, drop: only count what would be changed");
+    .option("--dry-run", "retry, release, send-now, drop: only count what would be changed");
 
 /** Parses a number of rows. */
 function count(text: string): number {
@@ -185,12 +185,12 @@ function defineBoxes(define: Define): void {
       .argument("[ids...]", ids)
       .option(
         "--state <state>",
-        `list: only ${ofStates.replace("STATES", states.join(", "))}`,
+        `list, --all: only ${ofStates.replace("STATES", states.join(", "))}`,
         oneOf(...states),
       );
   box(
-    define("outbox", "list, show, retry, release or drop outbound messages (drafts)"),
-    ["list", "show", "retry", "release", "drop", "resend"],
+    define("outbox", "list, show, retry, release, send now or drop outbound messages (drafts)"),
+    ["list", "show", "retry", "release", "send-now", "drop", "resend"],
     "ids of drafts (outbox list)",
     Object.keys(draftStates),
     "drafts in this state: STATES",

@@ -64,6 +64,16 @@ export async function page(
   );
 }
 
+/** Returns the page for something that does not exist. */
+export const notFound = (context: PageRequest, text: Markup): Promise<Response> =>
+  page(context, { title: "Not found", main: html`<h1>Not found</h1><p>${text}</p>`, status: 404 });
+
+/** A list of labels with their values, without those that are null or empty. */
+export const factList = (facts: readonly (readonly [label: string, value: Markup | null])[]): Markup =>
+  html`<dl class="facts">${facts
+    .filter(([, value]) => value !== null && value !== "")
+    .map(([label, value]) => html`<dt>${label}</dt><dd>${value}</dd>`)}</dl>`;
+
 /** Identifies the content of `main`, for the live updates. */
 export const mainHash = (content: string): string =>
   createHash("sha256").update(content).digest("hex").slice(0, 16);

@@ -11,14 +11,12 @@ import { isLoopback } from "../config/schema/values.ts";
 import { bound, type ListenAddress, limitedServer, urlOf } from "../http/listener.ts";
 import { assets } from "./assets/assets.ts";
 import type { ConsoleContext, ConsoleEnv, ConsolePage } from "./context.ts";
-import { done, here, localPath, mainHash, page, partHeader, shell } from "./page.ts";
+import { done, here, localPath, mainHash, notFound, partHeader, shell } from "./page.ts";
 import { conversationsPage } from "./pages/conversations.ts";
 import { escalationsPage } from "./pages/escalations.ts";
-import { heldPage } from "./pages/held.ts";
 import { messagePage } from "./pages/message.ts";
 import { overviewPage } from "./pages/overview.ts";
-import { refusedPage } from "./pages/refused.ts";
-import { waitingPage } from "./pages/waiting.ts";
+import { heldPage, refusedPage, waitingPage } from "./pages/worklists.ts";
 import { checkSession, endSession, isCsrfToken, renewSession, useLoginLink } from "./session.ts";
 
 export interface ConsoleOptions {
@@ -98,13 +96,7 @@ function createConsole({ context, publicUrl, pages: more = [] }: ConsoleOptions)
   });
   app.get("/live", createLive(app, context));
   for (const one of pages) app.route(one.path, one.create(context));
-  app.notFound((c) =>
-    page(c, {
-      title: "Not found",
-      main: html`<h1>Not found</h1><p>There is no page ${c.req.path}.</p>`,
-      status: 404,
-    }),
-  );
+  app.notFound((c) => notFound(c, `There is no page ${c.req.path}.`));
   app.onError((error, c) => {
     // The path of a login link is a credential.
     const path = c.req.path.replace(/^(\/login\/).*/s, "$1...");

@@ -1,19 +1,21 @@
 // The views that the pages of messages and replies share: filters, groups with bulk actions, the table, paging.
 
-import type { Context } from "hono";
 import { html } from "hono/html";
-import type { ListedGroup, ListedItem, ListFilter } from "../store/operators/worklists.ts";
-import { mostCounted } from "../store/operators/worklists.ts";
-import type { ItemAction, ItemKind } from "./actions.ts";
-import type { ConsoleContext, ConsoleEnv } from "./context.ts";
-import { count, form, here, type Markup, when, withQuery } from "./page.ts";
-
-type ListRequest = Context<ConsoleEnv>;
+import type { Repair } from "../store/operators/repair.ts";
+import { shownAddress } from "../store/operators/timeline.ts";
+import {
+  type ListedGroup,
+  type ListedItem,
+  type ListFilter,
+  mostCounted,
+} from "../store/operators/worklists.ts";
+import type { ConsoleContext } from "./context.ts";
+import { count, form, here, type Markup, type PageRequest, when, withQuery } from "./page.ts";
 
 const rowsOfPage = 50;
 
 /** The filter of a request, from its query. One more row than is shown tells whether there are more. */
-export function filterOf(c: ListRequest): ListFilter {
+export function filterOf(c: PageRequest): ListFilter {
   const given = (name: string) => c.req.query(name) || undefined;
   return {
     channel: given("channel"),
@@ -24,29 +26,24 @@ export function filterOf(c: ListRequest): ListFilter {
   };
 }
 
-export interface Tab {
-  readonly kind: string;
-  readonly label: string;
-  /** Null when it is not counted. */
-  readonly count: number | null;
+interface Tab {
+  readonly list: { readonly kind: string; readonly label: string };
+  /** Not exact beyond `mostCounted`. */
+  readonly count: number;
 }
 
-/** Links to the lists of a page. The number of a list is not exact beyond `mostCounted`. */
+/** Links to the lists of a page. */
 export const tabsOf = (path: string, tabs: readonly Tab[], active: string): Markup =>
   html`<nav class="tabs" aria-label="Lists"><ul>${tabs.map(
-    ({ kind, label, count: value }) =>
-      html`<li><a href="${withQuery(path, { kind })}" ${kind === active ? html`aria-current="page"` : ""}>${label}${value === null ? "" : html` <span class="badge off">${about(value)}</span>`}</a></li>`,
+    ({ list: { kind, label }, count: value }) =>
+      html`<li><a href="${withQuery(path, { kind })}" ${kind === active ? html`aria-current="page"` : ""}>${label} <span class="badge off">${about(value)}</span></a></li>`,
   )}</ul></nav>`;
 
 const about = (value: number): string => (value >= mostCounted ? `${count(mostCounted)}+` : count(value));
 
-/** Sum of the groups' counts. */
-export const sumOf = (groups: readonly ListedGroup[]): number =>
-  groups.reduce((sum, one) => sum + one.count, 0);
-
 /** The form that narrows a list down, by GET. */
 export function filters(
-  c: ListRequest,
+  c: PageRequest,
   context: ConsoleContext,
   kind: string,
   groups: readonly ListedGroup[],
@@ -72,93 +69,107 @@ export function filters(
   </form>`;
 }
 
-export interface Wording {
-  /** Label of the action that continues an item: "Send again". */
-  readonly release: string;
+/** What can be done with the items of a list. */
+export interface ItemActions {
+  readonly repair: Repair;
+  /** Label of the repair: "Send again". */
+  readonly label: string;
+  /** Label of the repair of checked items. */
+  readonly selected: string;
   /** Null where items cannot be dropped. */
   readonly drop: string | null;
+  /** What became of repaired items: "queued to be sent". */
+  readonly says: string;
 }
 
-/** The groups of a list, each with its actions on all items. `to`: the path of the actions. */
-export function groupList(
-  c: ListRequest,
-  to: string,
-  kind: ItemKind,
+/** The reasons of a list as links, without actions. */
+export function codeList(
+  path: string,
+  kind: string,
+  { channel, reason }: ListFilter,
   groups: readonly ListedGroup[],
-  wording: Wording,
 ): Markup {
   if (groups.length === 0) return "";
+  const byCode = Map.groupBy(groups, ({ group }) => group);
+  return html`<ul class="codes" aria-label="By reason">
+    ${[...byCode].map(
+      ([code, own]) =>
+        html`<li><a class="badge off" href="${withQuery(path, { kind, channel, reason: code })}" ${code === reason ? html`aria-current="true"` : ""}>${code} ${count(own.reduce((sum, one) => sum + one.count, 0))}</a></li>`,
+    )}
+  </ul>`;
+}
+
+/** The reasons of a list, each with its actions on all items. `to`: the path of the actions. */
+export function groupList(
+  c: PageRequest,
+  to: string,
+  kind: string,
+  groups: readonly ListedGroup[],
+  { label, drop }: ItemActions,
+): Markup {
+  if (groups.length === 0) return "";
+  const entry = ({ channel, group, reason, count: size }: ListedGroup, index: number) => {
+    const all = size >= mostCounted ? "all" : `all ${count(size)}`;
+    const fields = (action: "release" | "drop") =>
+      html`${Object.entries({ kind, group, channel, action, back: here(c) }).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}`;
+    return html`<li>
+      <span class="what"><a href="${withQuery(c.req.path, { kind, channel, reason: group })}">${group}</a> <span class="muted">${channel}</span><span class="reason">${reason ?? ""}</span></span>
+      <strong class="number">${about(size)}</strong>
+      <span class="actions">
+        ${form(c, to, html`${fields("release")}<button>${label} ${all}<span class="hidden">: ${group}</span></button>`)}
+        ${
+          drop === null
+            ? ""
+            : html`<details class="act" id="drop-group-${index}"><summary>${drop} ${all}…<span class="hidden">: ${group}</span></summary>${form(
+                c,
+                to,
+                html`${fields("drop")}${whyField(true)}<button class="risk">${drop} ${all}</button>`,
+              )}</details>`
+        }
+      </span>
+    </li>`;
+  };
   return html`<section class="panel flush" aria-labelledby="by-reason">
     <h2 id="by-reason">By reason</h2>
-    <ul class="reasons">
-      ${groups.map((group, index) => groupEntry(c, to, kind, group, wording, index))}
-    </ul>
+    <ul class="reasons">${groups.map(entry)}</ul>
   </section>`;
 }
 
-function groupEntry(
-  c: ListRequest,
-  to: string,
-  kind: ItemKind,
-  group: ListedGroup,
-  wording: Wording,
-  index: number,
-): Markup {
-  const all = group.count >= mostCounted ? "all" : `all ${count(group.count)}`;
-  const link = withQuery(c.req.path, { kind, channel: group.channel, reason: group.group });
-  const fields = (action: ItemAction["action"]) =>
-    html`<input type="hidden" name="kind" value="${kind}" /><input type="hidden" name="group" value="${group.group}" /><input type="hidden" name="channel" value="${group.channel}" /><input type="hidden" name="action" value="${action}" /><input type="hidden" name="back" value="${here(c)}" />`;
-  const what = group.group;
-  return html`<li>
-    <span class="what"><a href="${link}">${what}</a> <span class="muted">${group.channel}</span><span class="reason">${group.reason ?? ""}</span></span>
-    <strong class="number">${about(group.count)}</strong>
-    <span class="actions">
-      ${form(c, to, html`${fields("release")}<button>${wording.release} ${all}<span class="hidden">: ${what}</span></button>`)}
-      ${
-        wording.drop === null
-          ? ""
-          : html`<details class="act" id="drop-group-${index}"><summary>${wording.drop} ${all}…<span class="hidden">: ${what}</span></summary>${form(
-              c,
-              to,
-              html`${fields("drop")}${whyField}<button class="risk">${wording.drop} ${all}</button>`,
-            )}</details>`
-      }
-    </span>
-  </li>`;
-}
+/** The reason of a drop. Not required inside of a form with other actions. */
+export const whyField = (required: boolean): Markup =>
+  html`<label class="field"><span>Reason (stored with each item)</span><input type="text" name="why" maxlength="200" ${required ? html`required` : ""} /></label>`;
 
-const whyField = html`<label class="field"><span>Reason (stored with each item)</span><input type="text" name="why" maxlength="200" required /></label>`;
-
-/** The table of a list, in a form with the actions on checked items. `wording`: null for a list without actions. */
+/** The table of a list, in a form with the actions on checked items. `actions`: null for a list without. */
 export function itemTable(
-  c: ListRequest,
+  c: PageRequest,
   to: string,
   kind: string,
   items: readonly ListedItem[],
-  wording: Wording | null,
+  actions: ItemActions | null,
 ): Markup {
   const shown = items.slice(0, rowsOfPage);
   if (shown.length === 0) return html`<section class="panel"><p class="empty">Nothing here.</p></section>`;
   const waits = shown.some(({ due }) => due !== null);
   const table = html`<div class="scroll" role="group" aria-label="List" tabindex="0"><table class="cards">
     <thead><tr>
-      ${wording === null ? "" : html`<th scope="col" class="pick"><input type="checkbox" data-all hidden aria-label="Select all" /></th>`}
-      <th scope="col">Person and subject</th><th scope="col">Reason</th><th scope="col">Channel</th><th scope="col">${waits ? "Arrived" : "Time"}</th>${waits ? html`<th scope="col">Due</th>` : ""}<th scope="col" class="number">Attempts</th>
+      ${actions === null ? "" : html`<th scope="col" class="pick"><input type="checkbox" data-all hidden aria-label="Select all" /></th>`}
+      <th scope="col">Person and subject</th><th scope="col">Reason</th><th scope="col">Channel</th><th scope="col">${waits ? "Since" : "Time"}</th>${waits ? html`<th scope="col">Due</th>` : ""}<th scope="col" class="number">Attempts</th>
     </tr></thead>
-    <tbody>${shown.map((item) => itemRow(item, kind, wording !== null, waits))}</tbody>
+    <tbody>${shown.map((item) => itemRow(item, kind, actions !== null, waits))}</tbody>
   </table></div>`;
-  if (wording === null) return html`<section class="panel flush">${table}</section>${pager(c, items)}`;
+  if (actions === null) return html`<section class="panel flush">${table}</section>${pager(c, items)}`;
+  const { selected, drop } = actions;
   return html`${form(
     c,
     to,
     html`<button disabled hidden>Enter does nothing</button><input type="hidden" name="kind" value="${kind}" /><input type="hidden" name="back" value="${here(c)}" />
       <section class="panel flush">${table}
         <div class="bar actions">
-          <button name="action" value="release">${wording.release} selected</button>
+          <button name="action" value="release">${selected}</button>
           ${
-            wording.drop === null
+            drop === null
               ? ""
-              : html`<details class="act" id="drop-selected"><summary>${wording.drop} selected…</summary><div class="actions"><label class="field"><span>Reason (stored with each item)</span><input type="text" name="why" maxlength="200" /></label><button class="risk" name="action" value="drop">${wording.drop} selected</button></div></details>`
+              : html`<details class="act" id="drop-selected"><summary>${drop} selected…</summary><div class="actions">${whyField(false)}<button class="risk" name="action" value="drop">${drop} selected</button></div></details>`
           }
           <span data-chosen class="muted" role="status"></span>
         </div>
@@ -168,14 +179,14 @@ export function itemTable(
 
 function itemRow(item: ListedItem, kind: string, picks: boolean, waits: boolean): Markup {
   const { id, person, subject, group, reason, channel, at, due, attempts, state } = item;
-  const name = person === null || person === "" ? "unknown" : shownPerson(person);
+  const name = person === null || person === "" ? "unknown" : shownAddress(person);
   return html`<tr>
     ${picks ? html`<td class="pick"><input type="checkbox" name="id" value="${id}" aria-label="Select ${name}: ${subject ?? id}" /></td>` : ""}
     <th scope="row"><a href="${pathOf(item, kind)}">${name}</a><span class="muted wrap">${subject ?? ""}</span></th>
     <td data-label="Reason" class="wrap"><div>${group !== state || reason === null ? html`<span class="badge ${state === "failed" ? "bad" : "off"}">${group}</span>` : ""}
       ${reason ?? ""}</div></td>
     <td data-label="Channel">${channel}</td>
-    <td data-label="${waits ? "Arrived" : "Time"}" class="nowrap">${when(at)}</td>
+    <td data-label="${waits ? "Since" : "Time"}" class="nowrap">${when(at)}</td>
     ${waits ? html`<td data-label="Due" class="nowrap">${due === null ? "" : when(due)}</td>` : ""}
     <td data-label="Attempts" class="number">${attempts}</td>
   </tr>`;
@@ -188,13 +199,7 @@ function pathOf({ id, conversation }: ListedItem, kind: string): string {
     : `/conversations/${encodeURIComponent(conversation)}`;
 }
 
-/** Masks the path of a webhook, because it often contains a secret key. */
-function shownPerson(person: string): string {
-  const url = URL.parse(person);
-  return url?.protocol.startsWith("http") ? `${url.protocol}//${url.host}/...` : person;
-}
-
-function pager(c: ListRequest, items: readonly ListedItem[]): Markup {
+function pager(c: PageRequest, items: readonly ListedItem[]): Markup {
   const last = items.length > rowsOfPage ? items[rowsOfPage - 1] : undefined;
   const isFirst = c.req.query("after") === undefined;
   if (isFirst && last === undefined) return "";

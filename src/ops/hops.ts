@@ -2,8 +2,8 @@
 // `Query.hop` reports them. The field `trace` is the same in all lines about one message, from its receipt to the delivery
 // receipt of its answer: `grep -w m42` finds the history of the message that `inbox list` shows as 42.
 
-import type { Log, LogFields } from "bridgehead/contract";
-import type { Statistics } from "./statistics.ts";
+import { type Log, type LogFields } from "bridgehead/contract";
+import { type Statistics } from "./statistics.ts";
 
 /** The log lines of the hops. */
 const lines = {
@@ -12,6 +12,7 @@ const lines = {
   handled: ["info", "message handled without a question"],
   held: ["warn", "message held"],
   failed: ["warn", "message failed"],
+  released: ["info", "message released by an operator"],
   call: ["info", "call state changed"],
   asked: ["info", "question asked"],
   answered: ["info", "question answered"],
@@ -20,6 +21,7 @@ const lines = {
   dropped: ["info", "reply dropped"],
   replyHeld: ["warn", "reply held"],
   replyFailed: ["warn", "reply failed"],
+  replyReleased: ["info", "reply released"],
   receipt: ["info", "delivery receipt"],
   // Counted only: failed attempts have a line of their own, with the reason.
   duplicate: null,
@@ -129,6 +131,8 @@ const counts: { readonly [name in HopName]?: Count } = {
   replyHeld: ({ channel }, statistics) => statistics.count("replies_held_total", { channel }),
   replyFailed: ({ channel }, statistics) => statistics.count("replies_failed_total", { channel }),
   dropped: ({ channel }, statistics) => statistics.count("replies_dropped_total", { channel }),
+  released: ({ channel }, statistics) => statistics.count("messages_released_total", { channel }),
+  replyReleased: ({ channel }, statistics) => statistics.count("replies_released_total", { channel }),
   duplicate: ({ channel }, statistics) => statistics.count("duplicates_total", { channel }),
   capped: ({ channel, code }, statistics) =>
     statistics.count("caps_reached_total", { channel, cap: code ?? "channel" }),

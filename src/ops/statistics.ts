@@ -25,6 +25,10 @@ export const measures = {
     "channel",
     "code",
   ]),
+  messages_released_total: counter(
+    "Messages that an operator has released: they are routed and asked in spite of the guards.",
+    ["channel"],
+  ),
   duplicates_total: counter(
     "Deliveries of a message that was stored before: repeated webhooks, and mail that was read again.",
     ["channel"],
@@ -42,6 +46,10 @@ export const measures = {
   replies_held_total: counter("Replies that wait for an operator.", ["channel"]),
   replies_failed_total: counter("Replies that cannot be delivered.", ["channel"]),
   replies_dropped_total: counter("Replies that were dropped before they were sent.", ["channel"]),
+  replies_released_total: counter(
+    "Replies that an operator sends now or again, and the parts of a reply that follow a released part.",
+    ["channel"],
+  ),
   delivery_receipts_total: counter("Delivery receipts and bounces that match a reply, by state.", [
     "channel",
     "state",

@@ -5,9 +5,9 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import axe from "axe-core";
-import type { Browser, BrowserContextOptions, Page, Response } from "playwright-core";
+import { type Browser, type BrowserContextOptions, type Page, type Response } from "playwright-core";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
-import type { Database } from "../../src/store/driver.ts";
+import { type Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import {
   type ConsoleRig,
@@ -19,7 +19,7 @@ import {
 } from "../support/commands/console.ts";
 import { needChromium, startChromium, visit } from "../support/machine/chromium.ts";
 import { describeReal } from "../support/machine/debian.ts";
-import { sqlitePlace } from "../support/store/databases.ts";
+import { put, sqlitePlace } from "../support/store/databases.ts";
 
 const results = fileURLToPath(new URL("../../test-results/console/", import.meta.url));
 
@@ -80,6 +80,31 @@ describeReal("The web console in Chromium", missing, () => {
     expect(states).toEqual([
       { state: "held", count: 1 },
       { state: "queued", count: 40 },
+    ]);
+  });
+
+  it("sends a reply that waits for its delay now, and no other", async () => {
+    const { page, db } = await open({}, async (store) => {
+      await populate(store);
+      await store.tx(async (q) => {
+        for (const n of [0, 1, 2])
+          await put(
+            q,
+            "drafts",
+            `draft${n}`,
+            "state = 'queued', open = 1, due_at = due_at + 3600000, reason = NULL",
+          );
+      });
+    });
+    await page.getByRole("link", { name: "Waiting", exact: true }).click();
+    await page.getByRole("link", { name: /^Replies/ }).click();
+    await page.getByRole("checkbox", { name: /person1@example\.org/ }).check();
+    await page.getByRole("button", { name: "Send selected now" }).click();
+    await page.getByRole("status").filter({ hasText: "1 will be sent now." }).waitFor();
+    const due = await db.read((q) => q.all("SELECT id FROM drafts WHERE due_at <= now_ms() ORDER BY id"));
+    expect(due).toEqual([{ id: "draft1" }]);
+    expect(await db.read((q) => q.all("SELECT action, actor, draft FROM actions"))).toEqual([
+      { action: "send-now", actor: "the web console", draft: "draft1" },
     ]);
   });
 
@@ -207,6 +232,7 @@ describeReal("The web console in Chromium", missing, () => {
 const pages = [
   ["/", "overview"],
   ["/waiting", "waiting"],
+  ["/waiting?kind=replies", "waiting-replies"],
   ["/held?kind=replies", "held-replies"],
   ["/held?kind=messages", "held-messages"],
   ["/refused", "refused"],
@@ -235,6 +261,15 @@ async function busyStore(db: Database): Promise<void> {
     for (let n = 0; n < 4; n++)
       await heldReply(q, 20 + n, "the recipient's mailbox is full: 452 4.2.2 over quota", "given-up");
     const hour = 3_600_000;
+    for (let n = 0; n < 5; n++) {
+      await heldReply(q, 30 + n, "waits");
+      await put(
+        q,
+        "drafts",
+        `draft${30 + n}`,
+        `state = 'queued', open = 1, due_at = due_at + ${n * hour}, code = NULL, reason = ${n === 0 ? "'421 4.7.0 try again later'" : "NULL"}`,
+      );
+    }
     for (let n = 0; n < 240; n++) {
       const at = Date.now() - ((n * 37) % 240) * (hour / 10);
       const state = n % 9 === 0 ? "ignored" : n % 31 === 0 ? "held" : "routed";

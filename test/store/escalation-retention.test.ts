@@ -4,7 +4,11 @@ import { describe, expect, it } from "vitest";
 import { bindTargets, endNotifications } from "../../src/escalation/notify/rows.ts";
 import { acknowledgeEscalation, targetsIn, targetsNotifiedBy } from "../../src/escalation/reply/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
+import { lockLane, refreshLane } from "../../src/store/lanes.ts";
+import { migrate } from "../../src/store/migrate.ts";
 import { releaseEvent } from "../../src/store/operators/inbox.ts";
+import { erasePerson } from "../../src/store/person/erase.ts";
+import { findPerson } from "../../src/store/person/find.ts";
 import { forget } from "../../src/store/retention.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
 import { closeEscalation, escalationByNumber, isTriggered } from "../../src/store/tables/escalations.ts";
@@ -272,6 +276,43 @@ onEachDatabase((place) => {
         { id: "lost", body: "" },
         { id: "waiting", body: "words of waiting" },
       ]);
+    });
+
+    it("lets the daemon write between the parts of an erasure, and waits for its transactions", async () => {
+      const where = await place();
+      const [db, daemon] = [await where.open(), await where.open()];
+      await migrate(db);
+      await db.tx(async (q) => {
+        await ensureChannel(q, "c");
+        for (let n = 0; n < 20; n++) {
+          await conversation(q, `k${n}`, "c", n % 2 === 0 ? "anna@example.org" : "bob@example.org");
+          await draft(q, `d${n}`, `k${n}`);
+        }
+      });
+      const records = await db.read((q) => findPerson(q, ["anna@example.org"]));
+      let [isErasing, between] = [true, 0];
+      const written: Promise<void>[] = [];
+      // As the daemon does: the lane first, then the draft. Both of the person and of others.
+      const write = async (n: number) => {
+        await daemon.tx(async (q) => {
+          await lockLane(q, `k${n}`, "out");
+          await q.run("UPDATE drafts SET looks = looks + 1 WHERE id = $1", `d${n}`);
+          await refreshLane(q, `k${n}`, "out");
+        });
+        if (isErasing) between += 1;
+      };
+      let part = 0;
+      const erased = await erasePerson(db, records, () => {
+        part += 1;
+        written.push(write(part), write(19 - part));
+      });
+      isErasing = false;
+      await Promise.all(written);
+      expect([erased.rows.conversations, between > 0]).toEqual([10, true]);
+      const left = await db.read((q) => q.all("SELECT id FROM drafts WHERE recipient = 'anna@example.org'"));
+      expect(left).toEqual([]);
+      const looked = await db.read((q) => q.one("SELECT SUM(looks) AS looks FROM drafts"));
+      expect(looked).toEqual({ looks: written.length });
     });
   });
 });

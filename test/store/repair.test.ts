@@ -1,10 +1,19 @@
 // Repair of many messages and replies: what a selection matches, what becomes of it, and what is left alone.
 
 import { describe, expect, it } from "vitest";
-import type { Database } from "../../src/store/driver.ts";
+import { leaseDrafts, recordSending } from "../../src/pipeline/send/rows.ts";
+import { type Database } from "../../src/store/driver.ts";
+import { refreshLane } from "../../src/store/lanes.ts";
 import { dropDraft } from "../../src/store/operators/outbox.ts";
-import { previewRepair, type Repair, repair, type Selection } from "../../src/store/operators/repair.ts";
+import {
+  besideDaemon,
+  previewRepair,
+  type Repair,
+  repair,
+  type Selection,
+} from "../../src/store/operators/repair.ts";
 import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
+import { pauseChannel } from "../../src/store/tables/pauses.ts";
 import {
   conversation,
   draft,
@@ -43,7 +52,7 @@ const drafts = (db: Database) =>
   );
 const states = async (db: Database) => (await drafts(db)).map(({ state }) => state);
 const outbox = (db: Database, action: Repair, selection: Selection) =>
-  repair(db, "outbox", action, selection, operator);
+  repair(besideDaemon(db), "outbox", action, selection, operator);
 
 onEachDatabase((place) => {
   describe("repair", () => {
@@ -92,9 +101,16 @@ onEachDatabase((place) => {
       );
       await db.tx((q) => put(q, "drafts", "d7", "body = ''"));
       const steps: number[] = [];
-      const counts = await repair(db, "outbox", "release", { code: "shadow" }, operator, (done) => {
-        steps.push(done);
-      });
+      const counts = await repair(
+        besideDaemon(db),
+        "outbox",
+        "release",
+        { code: "shadow" },
+        operator,
+        (done) => {
+          steps.push(done);
+        },
+      );
       expect(counts).toMatchObject({ matched: 120, changed: 119, skipped: [{ id: "d7" }] });
       expect(counts.skipped[0]?.why).toContain("retention");
       expect(steps).toEqual([50, 100, 120]);
@@ -161,7 +177,7 @@ onEachDatabase((place) => {
       const ignored = await settled("c", "ignored", "loop");
       const copy = await settled("d", "ignored", "duplicate");
       const inbox = (action: Repair, selection: Selection) =>
-        repair(db, "inbox", action, selection, operator);
+        repair(besideDaemon(db), "inbox", action, selection, operator);
       expect(await inbox("release", { code: "cap-sender" })).toMatchObject({ matched: 1, changed: 1 });
       expect(await inbox("drop", { code: "cap-sender" })).toMatchObject({ matched: 1, changed: 1 });
       expect(await inbox("retry", { code: "loop" })).toMatchObject({ matched: 1, changed: 1 });
@@ -185,6 +201,134 @@ onEachDatabase((place) => {
       ]);
     });
 
+    it("retries in one state only, and without one leaves alone what an operator has dropped", async () => {
+      const db = await fresh(place);
+      const ids = await db.tx(async (q) => {
+        const found: number[] = [];
+        for (const name of ["dropped", "refused", "held"]) {
+          const id = await storeEvent(q, name, { body: '{"kind":"message","x":1}' });
+          await settleEvent(q, id, { state: name === "refused" ? "ignored" : "held", code: "cap-sender" });
+          found.push(id);
+        }
+        return found;
+      });
+      const inbox = (action: Repair, selection: Selection) =>
+        repair(besideDaemon(db), "inbox", action, selection, operator);
+      await inbox("drop", { ids: ids.slice(0, 1) });
+      const code = "cap-sender";
+      expect(await inbox("retry", { code, states: ["held"] })).toMatchObject({ matched: 1, changed: 1 });
+      expect(await inbox("retry", { code })).toMatchObject({ matched: 1, changed: 1 });
+      expect(await inbox("retry", { code, states: ["ignored"] })).toMatchObject({ matched: 1, changed: 1 });
+      expect(await inbox("drop", { code, states: ["ignored"] })).toMatchObject({ matched: 0 });
+    });
+
+    it("reports one hop for every item, also for parts of a reply that change with another part", async () => {
+      const db = await withDrafts(place, ["shadow", "too-old"]);
+      const hops: string[] = [];
+      db.observe((report) => {
+        for (const { name, draft: id, event, code } of report.hops)
+          hops.push([name, id ?? event, code].join(" "));
+      });
+      await db.tx(async (q) => {
+        await draft(q, "d9", "k");
+        await put(q, "drafts", "d9", "state = 'held', open = 0, code = 'earlier-part', reply = 'rd0'");
+      });
+      await outbox(db, "release", { code: "shadow" });
+      await outbox(db, "drop", { code: "too-old" });
+      const id = await db.tx(async (q) => {
+        const event = await storeEvent(q, "a", { body: '{"kind":"message","x":1}' });
+        await settleEvent(q, event, { state: "held", code: "cap-sender" });
+        return event;
+      });
+      const inbox = (action: Repair) =>
+        repair(besideDaemon(db), "inbox", action, { code: "cap-sender" }, operator);
+      await inbox("drop");
+      await repair(besideDaemon(db), "inbox", "retry", { ids: [id] }, operator);
+      expect(hops.filter((hop) => !hop.startsWith("received"))).toEqual([
+        "replyReleased d0 ",
+        "replyReleased d9 ",
+        "dropped d1 operator",
+        `held ${id} cap-sender`,
+        `refused ${id} operator`,
+        `released ${id} `,
+      ]);
+    });
+
+    describe("send now", () => {
+      const hour = 3_600_000;
+      /** Drafts `d0` ... of conversation `k`, each due an hour later than the one before. */
+      const withDelayed = async (many: number): Promise<Database> => {
+        const db = await fresh(place);
+        await db.tx(async (q) => {
+          await conversation(q, "k");
+          for (let n = 0; n < many; n++) await draft(q, `d${n}`, "k", (n + 1) * hour);
+        });
+        return db;
+      };
+      const waits = (db: Database) =>
+        db.read((q) =>
+          q.all<{ id: string; waits: number; released: number }>(
+            "SELECT id, CASE WHEN due_at > now_ms() THEN 1 ELSE 0 END AS waits, released FROM drafts ORDER BY seq",
+          ),
+        );
+      const claim = { channel: "c", holder: "n", leaseMs: 60_000, limit: 9 };
+
+      it("makes a delayed draft due with the earlier ones of its conversation, and records it", async () => {
+        const db = await withDelayed(3);
+        expect(await db.tx((q) => leaseDrafts(q, claim))).toEqual([]);
+        expect(await outbox(db, "send-now", { ids: ["d1"] })).toEqual({
+          matched: 1,
+          changed: 1,
+          skipped: [],
+        });
+        expect(await waits(db)).toEqual([
+          { id: "d0", waits: 0, released: 0 },
+          { id: "d1", waits: 0, released: 1 },
+          { id: "d2", waits: 1, released: 0 },
+        ]);
+        expect(await db.read((q) => q.all("SELECT action, actor, draft FROM actions"))).toEqual([
+          { action: "send-now", actor: "op", draft: "d1" },
+        ]);
+        const [first] = await db.tx((q) => leaseDrafts(q, claim));
+        expect(first?.head?.id).toBe("d0");
+      });
+
+      it("takes the later parts of a reply along, and counts a reply in parts once", async () => {
+        const db = await withDelayed(3);
+        await db.tx((q) => put(q, "drafts", "d1", "reply = 'rd0'"));
+        const selection = { code: "queued" };
+        expect(await outbox(db, "send-now", selection)).toEqual({ matched: 3, changed: 2, skipped: [] });
+        expect((await waits(db)).filter((one) => one.waits === 1)).toEqual([]);
+        expect(await outbox(db, "send-now", selection)).toMatchObject({ matched: 3, changed: 0 });
+      });
+
+      it("changes nothing about a draft that is being sent, was sent, or is on a paused channel", async () => {
+        const db = await withDelayed(2);
+        await db.tx((q) => put(q, "drafts", "d0", "state = 'sending'"));
+        const why = async (id: string) => (await outbox(db, "send-now", { ids: [id] })).skipped[0]?.why;
+        expect(await why("d0")).toBe("it is sending");
+        const pause = { channel: "c", code: "operator", reason: "r", event: null, forMs: null } as const;
+        await db.tx((q) => pauseChannel(q, pause));
+        expect(await why("d1")).toBe("its channel is paused (bridgehead channel resume)");
+        expect(await why("none")).toBe("there is none (see outbox list)");
+        expect((await waits(db)).map((one) => one.released)).toEqual([0, 0]);
+      });
+
+      it("sends a draft once that is claimed at the same time", async () => {
+        const db = await withDelayed(1);
+        await db.tx((q) => put(q, "drafts", "d0", "due_at = now_ms()"));
+        await db.tx((q) => refreshLane(q, "k", "out"));
+        const [held] = await db.tx((q) => leaseDrafts(q, claim));
+        const head = held?.head;
+        if (!held || !head) throw new Error("nothing was claimed");
+        await outbox(db, "send-now", { ids: ["d0"] });
+        expect(await db.tx((q) => leaseDrafts(q, { ...claim, holder: "other" }))).toEqual([]);
+        expect(await db.tx((q) => recordSending(q, head, "n", held.lease.token))).toBe(true);
+        expect((await outbox(db, "send-now", { ids: ["d0"] })).skipped).toHaveLength(1);
+        expect(await db.tx((q) => recordSending(q, head, "n", held.lease.token))).toBe(false);
+      });
+    });
+
     it("lets later questions pass a dropped one that blocked its conversation", async () => {
       const db = await fresh(place);
       const id = await db.tx(async (q) => {
@@ -198,7 +342,7 @@ onEachDatabase((place) => {
         await settleEvent(q, event, { state: "failed", code: "not-asked" });
         return event;
       });
-      await repair(db, "inbox", "drop", { ids: [id] }, operator);
+      await repair(besideDaemon(db), "inbox", "drop", { ids: [id] }, operator);
       const lane = await db.read((q) =>
         q.one<{ due_at: number | null }>("SELECT due_at FROM lanes WHERE id = 'k/in'"),
       );

@@ -3,6 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { countHour, lastQuestions } from "../../src/store/operators/hours.ts";
 import {
+  countWaiting,
   groupMessages,
   groupReplies,
   type ListedItem,
@@ -10,6 +11,7 @@ import {
   listMessages,
   listReplies,
   listWaiting,
+  waitingKinds,
 } from "../../src/store/operators/worklists.ts";
 import {
   conversation,
@@ -119,6 +121,34 @@ onEachDatabase((place) => {
       expect(await ids("questions", "c")).toEqual(["t"]);
       expect(await ids("replies")).toEqual(["soon", "late"]);
       expect(await ids("replies", "other")).toEqual([]);
+    });
+
+    it("list what waits by page, whatever the states are, and count it", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        for (let n = 0; n < 12; n++) {
+          await storeEvent(q, `e${n}`);
+          await conversation(q, `k${n}`);
+          await turn(q, `t${n}`, `k${n}`);
+          await draft(q, `d${n}`, `k${n}`, hour);
+        }
+        await put(q, "drafts", "d3", "state = 'unknown'");
+        // All in the same millisecond.
+        await q.run("UPDATE drafts SET due_at = 1000");
+      });
+      for (const kind of waitingKinds) {
+        const seen: string[] = [];
+        for (let after: string | undefined; ; ) {
+          const page = await db.read((q) => listWaiting(q, kind, { limit: 5, after }));
+          if (page.length === 0) break;
+          seen.push(...page.map(({ id }) => id));
+          after = page.at(-1)?.position;
+        }
+        expect(seen, kind).toHaveLength(12);
+        expect(new Set(seen).size, kind).toBe(12);
+        expect(await db.read((q) => countWaiting(q, kind)), kind).toBe(12);
+        expect(await db.read((q) => countWaiting(q, kind, "other")), kind).toBe(0);
+      }
     });
 
     it("count an hour: received, answered, refused and held, and the last message of each channel", async () => {

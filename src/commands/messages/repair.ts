@@ -1,9 +1,10 @@
 // bridgehead inbox|outbox retry, release and drop, and bridgehead retry for both: repairs many messages and replies at
 // once, selected by number or by the code for which they stopped. --dry-run counts and changes nothing.
 
-import type { Database } from "../../store/driver.ts";
+import { type Database } from "../../store/driver.ts";
 import {
   type Box,
+  besideDaemon,
   previewRepair,
   type Repair,
   type RepairCounts,
@@ -19,6 +20,8 @@ export interface RepairOptions {
   readonly ids?: readonly string[];
   readonly all?: boolean;
   readonly code?: string;
+  /** Only items in this state. */
+  readonly state?: string;
   /** retry, release: the same as `code`; drop: the operator's reason. */
   readonly reason?: string;
   readonly channel?: string;
@@ -56,7 +59,7 @@ export async function runRepair(
   const reason = action === "drop" ? options.reason : undefined;
   const operator = { actor: operatorOf(io), ...(reason === undefined ? {} : { reason }) };
   const counts: RepairCounts[] = [];
-  for (const one of boxes) counts.push(await repair(db, one, action, selection, operator));
+  for (const one of boxes) counts.push(await repair(besideDaemon(db), one, action, selection, operator));
   const matched = counts.reduce((sum, one) => sum + one.matched, 0);
   const changed = counts.reduce((sum, one) => sum + one.changed, 0);
   const skipped = counts.flatMap((one) => one.skipped);
@@ -70,13 +73,18 @@ export async function runRepair(
 }
 
 const mostShown = 20;
-const done = { retry: "will be tried again", release: "released", drop: "dropped" } as const;
+const done = {
+  retry: "will be tried again",
+  release: "released",
+  "send-now": "will be sent now",
+  drop: "dropped",
+} as const;
 
 /** Returns the selection, or what is wrong with the options. */
 function selectionOf(
   box: Box,
   action: Repair,
-  { ids = [], all, code, reason, channel }: RepairOptions,
+  { ids = [], all, state, code, reason, channel }: RepairOptions,
 ): Selection | string {
   if (ids.length > 0 && all) return "give either ids or --all";
   if (ids.length > 0) {
@@ -84,10 +92,15 @@ function selectionOf(
     if (wrong !== undefined) return `${wrong} is not the number of a message (see inbox list)`;
     return { ids: box === "inbox" ? ids.map(Number) : ids };
   }
-  const wanted = action === "drop" ? code : (code ?? reason);
+  const wanted =
+    action === "drop" ? code : (code ?? reason ?? (action === "send-now" ? "queued" : undefined));
   if (!all || wanted === undefined)
     return `give ids, or --all with ${action === "drop" ? "--code" : "--reason"} CODE (see the CODE column of list)`;
-  return { code: wanted, ...(channel === undefined ? {} : { channel }) };
+  return {
+    code: wanted,
+    ...(state === undefined ? {} : { states: [state] }),
+    ...(channel === undefined ? {} : { channel }),
+  };
 }
 
 type PreviewRow = RepairGroup & { readonly box: Box };

@@ -1,6 +1,6 @@
 // Conversations: search, list, the timeline of one, and a message as it was received.
 
-import { type Context, Hono } from "hono";
+import { Hono } from "hono";
 import { html } from "hono/html";
 import type { Query } from "../../store/driver.ts";
 import {
@@ -13,7 +13,7 @@ import { conversationHistory, type History } from "../../store/operators/history
 import { type EventSummary, readEvents, readRaw } from "../../store/operators/inbox.ts";
 import type { ConsoleContext, ConsoleEnv } from "../context.ts";
 import { frameDocument, frameHeaders, mailHtml } from "../mail/html.ts";
-import { type Markup, page, when, withQuery } from "../page.ts";
+import { factList, type Markup, notFound, page, when, withQuery } from "../page.ts";
 import { levelOf, timeline } from "../timeline.ts";
 
 const rowsOfPage = 50;
@@ -46,7 +46,7 @@ export function conversationsPage(context: ConsoleContext): Hono<ConsoleEnv> {
   app.get("/message/:event{[0-9]+}/raw", async (c) => {
     const event = Number(c.req.param("event"));
     const bytes = await context.db.read((q) => readRaw(q, event));
-    if (bytes === null) return missing(c, "The message as it arrived is not stored, or no longer.");
+    if (bytes === null) return notFound(c, "The message as it arrived is not stored, or no longer.");
     return c.body(new Uint8Array(bytes), 200, {
       "content-type": "message/rfc822",
       "content-disposition": `attachment; filename="message-${event}.eml"`,
@@ -75,7 +75,7 @@ export function conversationsPage(context: ConsoleContext): Hono<ConsoleEnv> {
       const summary = (await summariesOf(q, [c.req.param("id")])).values().next().value;
       return history?.conversation && summary ? { history, summary } : null;
     });
-    if (found === null) return missing(c, "There is no such conversation.");
+    if (found === null) return notFound(c, "There is no such conversation.");
     const { history, summary } = found;
     return page(c, {
       title: summary.subject ?? summary.person,
@@ -87,9 +87,6 @@ export function conversationsPage(context: ConsoleContext): Hono<ConsoleEnv> {
   });
   return app;
 }
-
-const missing = (c: Context<ConsoleEnv>, text: string): Promise<Response> =>
-  page(c, { title: "Not found", main: html`<h1>Not found</h1><p>${text}</p>`, status: 404 });
 
 async function load(
   q: Query,
@@ -196,8 +193,8 @@ function table(rows: readonly ShownConversation[], query: string, all: string): 
   ${rows.length < rowsOfPage ? "" : html`<p class="muted">The newest ${rowsOfPage}. Search to find older ones.</p>`}`;
 }
 
-function facts({ conversation }: History, summary: ConversationSummary): Markup {
-  const pairs: readonly (readonly [string, Markup | null])[] = [
+const facts = ({ conversation }: History, summary: ConversationSummary): Markup =>
+  factList([
     ["Person", summary.person === "" ? "erased (retention)" : summary.person],
     ["Name", summary.person_name],
     [
@@ -217,8 +214,4 @@ function facts({ conversation }: History, summary: ConversationSummary): Markup 
     ["Opened", when(summary.opened_at)],
     ["Platform", summary.platform_id],
     ["Conversation", summary.id],
-  ];
-  return html`<dl class="facts">${pairs
-    .filter(([, value]) => value !== null)
-    .map(([label, value]) => html`<dt>${label}</dt><dd>${value}</dd>`)}</dl>`;
-}
+  ]);

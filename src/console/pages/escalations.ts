@@ -20,7 +20,18 @@ import {
 } from "../../store/tables/escalations.ts";
 import type { NotificationStateRow } from "../../store/tables/responders.ts";
 import type { ConsoleContext, ConsoleEnv } from "../context.ts";
-import { done, form, type Markup, type PageRequest, page, textField, when, withQuery } from "../page.ts";
+import {
+  done,
+  factList,
+  form,
+  type Markup,
+  notFound,
+  type PageRequest,
+  page,
+  textField,
+  when,
+  withQuery,
+} from "../page.ts";
 
 const path = "/escalations";
 const states = ["open", "acknowledged", "closed"] as const;
@@ -103,11 +114,7 @@ const numberOf = (c: PageRequest): number => {
 };
 
 const missing = (c: PageRequest): Promise<Response> =>
-  page(c, {
-    title: "Not found",
-    main: html`<h1>Not found</h1><p>There is no such escalation. <a href="${path}">All escalations</a></p>`,
-    status: 404,
-  });
+  notFound(c, html`There is no such escalation. <a href="${path}">All escalations</a>`);
 
 async function show(c: PageRequest, context: ConsoleContext, refused: RefusedForm | null): Promise<Response> {
   const found = await context.db.read(async (q) => {
@@ -153,22 +160,35 @@ const section = (title: string, items: readonly Markup[]): Markup =>
     ? ""
     : html`<section class="panel"><h2>${title}</h2><ul class="plain">${items.map((item) => html`<li class="wrap">${item}</li>`)}</ul></section>`;
 
-function facts({ details }: EscalationCase): Markup {
-  const { row, person, subject } = details;
-  const fact = (label: string, value: Markup | null): Markup =>
-    value === null || value === "" ? "" : html`<dt>${label}</dt><dd>${value}</dd>`;
+function facts({ details: { row, person, subject, platformId } }: EscalationCase): Markup {
   const known = person?.known;
-  return html`<section class="panel"><h2 class="hidden">Facts</h2><dl class="facts">
-    ${fact("Why", row.reason)} ${fact("Topic", row.topic)} ${fact("Cause", row.cause)}
-    ${fact("Customer", person && [person.name, person.address].filter(Boolean).join(", "))}
-    ${known ? fact("Known", html`since ${when(known.since)}, ${known.conversations} conversations, ${known.escalations} earlier escalations`) : ""}
-    ${fact("Subject", subject)} ${fact("Channel", row.channel)} ${fact("Agent", row.agent)}
-    ${fact("Opened", when(row.opened_at))}
-    ${row.acknowledged_by === null ? "" : fact("Acknowledged", html`${row.acknowledged_by}${row.acknowledged_at === null ? "" : html`, ${when(row.acknowledged_at)}`}`)}
-    ${row.closed_at === null ? "" : fact("Closed", html`${row.closed_by}, ${when(row.closed_at)}`)}
-    ${row.conversation === null ? "" : fact("Conversation", html`<a href="/conversations/${row.conversation}">${row.conversation}</a>`)}
-    ${fact("On the platform", details.platformId ?? null)}
-  </dl></section>`;
+  return html`<section class="panel"><h2 class="hidden">Facts</h2>${factList([
+    ["Why", row.reason],
+    ["Topic", row.topic],
+    ["Cause", row.cause],
+    ["Customer", person && [person.name, person.address].filter(Boolean).join(", ")],
+    [
+      "Known",
+      known
+        ? html`since ${when(known.since)}, ${known.conversations} conversations, ${known.escalations} earlier escalations`
+        : null,
+    ],
+    ["Subject", subject],
+    ["Channel", row.channel],
+    ["Agent", row.agent],
+    ["Opened", when(row.opened_at)],
+    [
+      "Acknowledged",
+      row.acknowledged_by &&
+        html`${row.acknowledged_by}${row.acknowledged_at === null ? "" : html`, ${when(row.acknowledged_at)}`}`,
+    ],
+    ["Closed", row.closed_at === null ? null : html`${row.closed_by}, ${when(row.closed_at)}`],
+    [
+      "Conversation",
+      row.conversation && html`<a href="/conversations/${row.conversation}">${row.conversation}</a>`,
+    ],
+    ["On the platform", platformId ?? null],
+  ])}</section>`;
 }
 
 const names = { person: "Customer", agent: "Agent", human: "Responder" } as const;

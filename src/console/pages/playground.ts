@@ -32,65 +32,79 @@ function routes(
   standard: PlaygroundAddresses,
 ): Hono<ConsoleEnv> {
   const app = new Hono<ConsoleEnv>();
-  const field = (c: PageRequest, name: string) => textField(c, name, longestText);
-
-  app.get("/", async (c) => {
-    const as = c.req.query("as") ?? "";
-    const mode: PlaygroundMode = as === "text" || as === "call" || as === "responder" ? as : "mail";
-    const messages = playground.messages.slice(-mostMessages).toReversed();
-    const stages = await stagesByMessage(context, messages);
-    return page(c, {
-      title: "Playground",
-      main: html`<div class="head"><h1>Playground</h1><span class="muted">Nothing here leaves this machine.</span></div>
-        <div class="split">
-          <div>
-            <section class="panel" aria-labelledby="write">
-              <h2 id="write">Write</h2>
-              ${modes(mode)} ${forms[mode](c, playground, standard)}
-            </section>
-            ${faults(playground)}
-          </div>
-          <section aria-labelledby="messages">
-            <h2 id="messages">Messages, newest first</h2>
-            ${
-              messages.length === 0
-                ? html`<p class="panel empty">Write the first message.</p>`
-                : html`<ol class="said">${messages.map((one) => messageItem(one, stages.get(one.id) ?? null))}</ol>`
-            }
-          </section>
-        </div>`,
-    });
-  });
-  app.post("/mail", async (c) => {
-    const [from, subject, text] = [await field(c, "from"), await field(c, "subject"), await field(c, "text")];
-    if (!/^[^\s@<>]+@[^\s@<>]+$/.test(from) || /\n/.test(subject))
-      return done(c, "/playground", "The mail needs an address such as anna@customer.example.", "failed");
-    playground.mail(subject, text, from);
-    return done(c, "/playground", "The mail is in the mailbox.");
-  });
-  app.post("/text", async (c) => {
-    const [from, text] = [await field(c, "from"), await field(c, "text")];
-    if (!/^\+\d{5,15}$/.test(from))
-      return done(c, "/playground?as=text", "The text needs a number such as +12025550123.", "failed");
-    await playground.text(text, from);
-    return done(c, "/playground?as=text", "The provider has delivered the text.");
-  });
-  app.post("/call", async (c) => {
-    const action = await field(c, "action");
-    const text = await field(c, "text");
-    if (action === "dial") await playground.dial();
-    else if (action === "hang-up") await playground.hangUp();
-    // The answer is shown as it is spoken.
-    else if (text !== "") void playground.say(text).catch(() => undefined);
-    return c.redirect("/playground?as=call", 303);
-  });
-  app.post("/respond", async (c) => {
-    const answered = playground.respond(await field(c, "text"), Number(await field(c, "to")) || undefined);
-    return answered
-      ? done(c, "/playground?as=responder", "The answer is in the mailbox.")
-      : done(c, "/playground?as=responder", "No notification has arrived yet.", "failed");
-  });
+  app.get("/", (c) => show(c, context, playground, standard));
+  app.post("/mail", (c) => writeMail(c, playground));
+  app.post("/text", (c) => writeText(c, playground));
+  app.post("/call", (c) => call(c, playground));
+  app.post("/respond", (c) => respond(c, playground));
   return app;
+}
+
+const field = (c: PageRequest, name: string): Promise<string> => textField(c, name, longestText);
+
+async function show(
+  c: PageRequest,
+  context: ConsoleContext,
+  playground: Playground,
+  standard: PlaygroundAddresses,
+): Promise<Response> {
+  const as = c.req.query("as") ?? "";
+  const mode: PlaygroundMode = as === "text" || as === "call" || as === "responder" ? as : "mail";
+  const messages = playground.messages.slice(-mostMessages).toReversed();
+  const stages = await stagesByMessage(context, messages);
+  return page(c, {
+    title: "Playground",
+    main: html`<div class="head"><h1>Playground</h1><span class="muted">Nothing here leaves this machine.</span></div>
+      <div class="split">
+        <div>
+          <section class="panel" aria-labelledby="write">
+            <h2 id="write">Write</h2>
+            ${modes(mode)} ${forms[mode](c, playground, standard)}
+          </section>
+          ${faults(playground)}
+        </div>
+        <section aria-labelledby="messages">
+          <h2 id="messages">Messages, newest first</h2>
+          ${
+            messages.length === 0
+              ? html`<p class="panel empty">Write the first message.</p>`
+              : html`<ol class="said">${messages.map((one) => messageItem(one, stages.get(one.id) ?? null))}</ol>`
+          }
+        </section>
+      </div>`,
+  });
+}
+
+async function writeMail(c: PageRequest, playground: Playground): Promise<Response> {
+  const [from, subject, text] = [await field(c, "from"), await field(c, "subject"), await field(c, "text")];
+  if (!/^[^\s@<>]+@[^\s@<>]+$/.test(from) || /\n/.test(subject))
+    return done(c, "/playground", "The mail needs an address such as anna@customer.example.", "failed");
+  playground.mail(subject, text, from);
+  return done(c, "/playground", "The mail is in the mailbox.");
+}
+
+async function writeText(c: PageRequest, playground: Playground): Promise<Response> {
+  const [from, text] = [await field(c, "from"), await field(c, "text")];
+  if (!/^\+\d{5,15}$/.test(from))
+    return done(c, "/playground?as=text", "The text needs a number such as +12025550123.", "failed");
+  await playground.text(text, from);
+  return done(c, "/playground?as=text", "The provider has delivered the text.");
+}
+
+async function call(c: PageRequest, playground: Playground): Promise<Response> {
+  const [action, text] = [await field(c, "action"), await field(c, "text")];
+  if (action === "dial") await playground.dial();
+  else if (action === "hang-up") await playground.hangUp();
+  // The answer is shown as it is spoken.
+  else if (text !== "") void playground.say(text).catch(() => undefined);
+  return c.redirect("/playground?as=call", 303);
+}
+
+async function respond(c: PageRequest, playground: Playground): Promise<Response> {
+  const to = "/playground?as=responder";
+  return playground.respond(await field(c, "text"), Number(await field(c, "to")) || undefined)
+    ? done(c, to, "The answer is in the mailbox.")
+    : done(c, to, "No notification has arrived yet.", "failed");
 }
 
 const modeNames: Readonly<Record<PlaygroundMode, string>> = {

@@ -310,6 +310,7 @@ CREATE TABLE drafts (
   reply TEXT NOT NULL REFERENCES replies (id),
   recipient TEXT NOT NULL,
   trace TEXT NOT NULL DEFAULT '',
+  received_at BIGINT,
   session TEXT,
   heard TEXT,
   forced BIGINT NOT NULL DEFAULT 0,
@@ -332,7 +333,7 @@ CREATE TABLE drafts (
   UNIQUE (conversation, seq)
 );
 CREATE INDEX drafts_open ON drafts (conversation, seq) WHERE open = 1;
-CREATE INDEX drafts_now ON drafts (channel, state, due_at) WHERE open = 1;
+CREATE INDEX drafts_now ON drafts (channel, state, due_at, received_at) WHERE open = 1;
 CREATE INDEX drafts_exempt ON drafts (channel, open) WHERE open = 1 AND (internal = 1 OR session IS NOT NULL);
 CREATE INDEX drafts_held ON drafts (channel) WHERE state = 'held';
 CREATE INDEX drafts_reply ON drafts (reply);

@@ -1,12 +1,13 @@
 // Operator commands for events: list unanswered events, show one, release one.
 
+import { traceOf } from "../../ops/hops.ts";
 import { type Query, touch } from "../driver.ts";
 import { listOf } from "../many.ts";
 import { recordAction, someOperator } from "../tables/actions.ts";
 import { settleEventsOf } from "../tables/events.ts";
 import { reviveTurn, unblockTurn } from "../tables/turns.ts";
 import { moves } from "../transitions.ts";
-import { droppedBecause } from "./outbox.ts";
+import { droppedBecause, operatorCode } from "./outbox.ts";
 
 export interface EventSummary {
   readonly id: number;
@@ -126,20 +127,24 @@ export async function releaseEvent(q: Query, id: number, actor: string = someOpe
     }),
     id,
   );
-  if (changed === 1) {
+  const event = await q.one<{
+    channel: string;
+    conversation: string | null;
+    kind: string;
+    state: string;
+    code: string | null;
+    body: string;
+  }>("SELECT channel, conversation, kind, state, code, body FROM events WHERE id = $1", id);
+  if (changed === 1 && event) {
     touch(q, "events");
-    return;
+    return reportEvent(q, "released", { id, ...event });
   }
-  const event = await q.one<{ kind: string; state: string; code: string | null; body: string }>(
-    "SELECT kind, state, code, body FROM events WHERE id = $1",
-    id,
-  );
   if (!event) throw new Error(`releasing event ${id}: there is none (see inbox list)`);
   if (event.kind !== "message")
     throw new Error(`releasing event ${id}: it is no message but a ${event.kind}`);
   if (event.code === "duplicate") throw new Error(`releasing event ${id}: it is a copy of another message`);
   if (["opt-out", "opt-in", "help"].includes(event.code ?? ""))
-    throw new Error(`releasing event ${id}: it is a word on being written to, which no agent answers`);
+    throw new Error(`releasing event ${id}: it is an opt-out, opt-in or help word, which no agent answers`);
   if (event.body === "{}") throw new Error(`releasing event ${id}: its words were forgotten (retention)`);
   throw new Error(`releasing event ${id}: it is ${event.state}`);
 }
@@ -159,9 +164,31 @@ export async function dropEvent(
     id,
   );
   if (!event) throw new Error(`dropping message ${id}: there is none (see inbox list)`);
-  const changed = await q.run(dropped, id, event.turn ?? "", droppedBecause(why));
-  if (changed === 0) throw new Error(`dropping message ${id}: it is ${event.state}, not held or failed`);
+  const changed = await q.all<ReportedEvent>(
+    `${dropped} RETURNING id, channel, conversation`,
+    id,
+    event.turn ?? "",
+    droppedBecause(why),
+  );
+  if (changed.length === 0)
+    throw new Error(`dropping message ${id}: it is ${event.state}, not held or failed`);
+  for (const one of changed) reportEvent(q, "refused", one, operatorCode);
   if (event.turn !== null) await unblockTurn(q, event.turn);
+}
+
+interface ReportedEvent {
+  readonly id: number;
+  readonly channel: string;
+  readonly conversation: string | null;
+}
+
+function reportEvent(
+  q: Query,
+  name: "released" | "refused",
+  { id, channel, conversation }: ReportedEvent,
+  code: string | null = null,
+): void {
+  q.hop({ name, channel, trace: traceOf(id), event: id, conversation, code });
 }
 
 const dropped = moves("events", "ignored", {
@@ -173,8 +200,9 @@ const dropped = moves("events", "ignored", {
 /** Resumes a message at the stage where it stopped: its question failed or got no answer, or its reply
  *  could not be composed. Returns false for a message that never reached those stages, or whose text is erased. */
 async function reviveAsked(q: Query, id: number): Promise<boolean> {
-  const event = await q.one<{ turn: string | null }>(
-    "SELECT turn FROM events WHERE id = $1 AND state IN ('ignored', 'held', 'failed') AND body <> '{}'",
+  const event = await q.one<ReportedEvent & { turn: string | null }>(
+    `SELECT id, channel, conversation, turn FROM events
+     WHERE id = $1 AND state IN ('ignored', 'held', 'failed') AND body <> '{}'`,
     id,
   );
   if (!event?.turn) return false;
@@ -186,6 +214,7 @@ async function reviveAsked(q: Query, id: number): Promise<boolean> {
   if (composed > 0) touch(q, "replies");
   // Messages that were debounced into one turn are asked and released together.
   await settleEventsOf(q, event.turn, { state: "routed", code: "released", reason: null });
+  reportEvent(q, "released", event);
   return true;
 }
 

@@ -3,7 +3,8 @@
 import type { Query } from "../driver.ts";
 import { lockLane, refreshLane } from "../lanes.ts";
 import { recordAction, someOperator } from "../tables/actions.ts";
-import { resent, resumeRest } from "../tables/drafts.ts";
+import { moveDrafts, resent, resumeRest } from "../tables/drafts.ts";
+import { isPaused, probeNow } from "../tables/pauses.ts";
 import { moves } from "../transitions.ts";
 
 export interface DraftSummary {
@@ -88,7 +89,7 @@ export async function attemptsOn(q: Query, subject: string): Promise<AttemptRow[
  *  Throws when the id is unknown, when the draft is in another state, and when retention has erased its
  *  text. */
 export async function resendDraft(q: Query, id: string, actor: string = someOperator): Promise<void> {
-  await recordAction(q, { action: "resend", actor }, { draft: id });
+  const draft = await lockDraft(q, id, "resending", { action: "resend", actor });
   const update = moves("drafts", "queued", {
     set: `open = 1, due_at = now_ms(), lookups = 0, tried_at = NULL, released = 1, code = NULL, reason = '${resent}',
        updated_at = now_ms()`,
@@ -96,7 +97,38 @@ export async function resendDraft(q: Query, id: string, actor: string = someOper
        AND NOT EXISTS (SELECT 1 FROM files WHERE files.reply = drafts.reply AND files.blob IS NULL)`,
     from: ["held", "failed", "dropped"],
   });
-  await move(q, id, "resending", [update], (draft) => resumeRest(q, draft));
+  if ((await moveDrafts(q, released, update, id)) === 0) throw await refusal(q, id, "resending");
+  await resumeRest(q, draft);
+  await refreshLane(q, draft.conversation, "out");
+}
+
+const released = { name: "replyReleased" } as const;
+
+/** Sends a draft that waits for its delay, or for its next attempt. Earlier drafts of its conversation are sent before it,
+ *  so they become due as well; the later parts of its reply follow. A draft that is claimed at this moment is still sent
+ *  once, because the lane is leased. Throws when the id is unknown, when the draft is in another state, and when its
+ *  channel is paused. */
+export async function sendDraftNow(q: Query, id: string, actor: string = someOperator): Promise<void> {
+  const { channel, conversation, reply, seq } = await lockDraft(q, id, "sending", {
+    action: "send-now",
+    actor,
+  });
+  const update = moves("drafts", "queued", {
+    set: `due_at = now_ms(), released = 1, reason = '${resent}', updated_at = now_ms()`,
+    where: `(id = $1 OR (reply = $2 AND seq > $3)) AND open = 1
+       AND EXISTS (SELECT 1 FROM drafts chosen WHERE chosen.id = $1 AND chosen.state = 'queued')
+       AND (internal = 1 OR session IS NOT NULL OR NOT ${isPaused("drafts.channel")})`,
+    from: ["queued"],
+  });
+  if ((await moveDrafts(q, released, update, id, reply, seq)) === 0) throw await refusal(q, id, "sending");
+  await q.write(
+    `UPDATE drafts SET due_at = now_ms()
+     WHERE conversation = $1 AND open = 1 AND seq < $2 AND state = 'queued' AND due_at > now_ms()`,
+    conversation,
+    seq,
+  );
+  await probeNow(q, channel);
+  await refreshLane(q, conversation, "out");
 }
 
 /** Drops a draft that has not certainly been sent, and the parts of its reply that were held with it. It keeps the code
@@ -108,53 +140,76 @@ export async function dropDraft(
   actor: string = someOperator,
   why?: string,
 ): Promise<void> {
-  await recordAction(q, { action: "drop", actor, detail: why ?? null }, { draft: id });
-  const update = moves("drafts", "dropped", {
-    set: "open = 0, reason = $2, updated_at = now_ms()",
-    where: "id = $1",
-    from: ["queued", "unknown", "held", "failed"],
+  const { conversation, reply, seq } = await lockDraft(q, id, "dropping", {
+    action: "drop",
+    actor,
+    detail: why ?? null,
   });
-  const reason = droppedBecause(why);
-  await move(q, id, "dropping", [update, reason], ({ reply, seq }) =>
-    q.write(dropHeldWith, reply, seq, reason),
-  );
+  const [hop, reason] = [{ name: "dropped", code: operatorCode } as const, droppedBecause(why)];
+  if ((await moveDrafts(q, hop, dropOne, id, reason)) === 0) throw await refusal(q, id, "dropping");
+  await moveDrafts(q, hop, dropHeldWith, reply, seq, reason);
+  await refreshLane(q, conversation, "out");
 }
 
+/** The code in the log and the metrics of what an operator has dropped. */
+export const operatorCode = "operator";
+
+const dropOne = moves("drafts", "dropped", {
+  set: "open = 0, reason = $2, updated_at = now_ms()",
+  where: "id = $1",
+  from: ["queued", "unknown", "held", "failed"],
+});
 const dropHeldWith = moves("drafts", "dropped", {
   set: "open = 0, reason = $3, updated_at = now_ms()",
   where: "reply = $1 AND seq > $2 AND code IN ('earlier-part', 'shadow') AND attempts = 0",
   from: ["held"],
 });
 
+const droppedPrefix = "dropped by an operator";
+
 /** The reason of an item that an operator has dropped. */
 export const droppedBecause = (why: string | undefined): string =>
-  why === undefined || why === "" ? "dropped by an operator" : `dropped by an operator: ${why}`;
+  why === undefined || why === "" ? droppedPrefix : `${droppedPrefix}: ${why}`;
 
-async function move(
+/** SQL: true for items that no operator has dropped. */
+export const notDropped = `COALESCE(reason, '') NOT LIKE '${droppedPrefix}%'`;
+
+/** Records the operator's action, and locks the lane of its draft. */
+async function lockDraft(
   q: Query,
   id: string,
   what: string,
-  [update, ...values]: readonly [sql: string, ...values: string[]],
-  then: (draft: { readonly reply: string; readonly seq: number }) => Promise<void>,
-): Promise<void> {
-  const before = await q.one<{ conversation: string; reply: string; seq: number }>(
-    "SELECT conversation, reply, seq FROM drafts WHERE id = $1",
+  action: Parameters<typeof recordAction>[1],
+): Promise<{
+  readonly channel: string;
+  readonly conversation: string;
+  readonly reply: string;
+  readonly seq: number;
+}> {
+  await recordAction(q, action, { draft: id });
+  const draft = await q.one<{ channel: string; conversation: string; reply: string; seq: number }>(
+    "SELECT channel, conversation, reply, seq FROM drafts WHERE id = $1",
     id,
   );
-  if (!before) throw new Error(`${what} draft ${id}: there is none (see outbox list)`);
-  await lockLane(q, before.conversation, "out");
-  const changed = await q.run(update, id, ...values);
-  if (changed === 1) {
-    await then(before);
-    return refreshLane(q, before.conversation, "out");
-  }
+  if (!draft) throw new Error(`${what} draft ${id}: there is none (see outbox list)`);
+  await lockLane(q, draft.conversation, "out");
+  return draft;
+}
+
+/** Returns why the draft was not changed. */
+async function refusal(q: Query, id: string, what: "resending" | "sending" | "dropping"): Promise<Error> {
   const draft = await q.one<{ state: string; body: string; gone: number }>(
     `SELECT state, body, (SELECT COUNT(*) FROM files WHERE files.reply = drafts.reply AND blob IS NULL) AS gone
      FROM drafts WHERE id = $1`,
     id,
   );
-  if (draft?.body === "") throw new Error(`${what} draft ${id}: its words were forgotten (retention)`);
-  if (draft && draft.gone > 0 && what === "resending")
-    throw new Error(`${what} draft ${id}: its files were forgotten (retention)`);
-  throw new Error(`${what} draft ${id}: it is ${draft?.state}`);
+  const why =
+    draft?.body === ""
+      ? "its words were forgotten (retention)"
+      : what === "resending" && draft && draft.gone > 0
+        ? "its files were forgotten (retention)"
+        : what === "sending" && draft?.state === "queued"
+          ? "its channel is paused (bridgehead channel resume)"
+          : `it is ${draft?.state}`;
+  return new Error(`${what} draft ${id}: ${why}`);
 }

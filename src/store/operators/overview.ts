@@ -41,67 +41,75 @@ export interface ChannelOverview {
   readonly oldest_draft: number | null;
 }
 
+/** Statements that count rows by channel and state, each part from a partial index alone. */
+const countsOf = {
+  events: `SELECT channel, 'stored' AS state, COUNT(*) AS count FROM events WHERE state = 'stored' GROUP BY channel
+     UNION ALL
+     SELECT channel, state, COUNT(*) AS count FROM events WHERE state IN ('held', 'failed') GROUP BY channel, state`,
+  turns: "SELECT channel, state, COUNT(*) AS count FROM turns WHERE open = 1 GROUP BY channel, state",
+  replies: `SELECT channel, 'ready' AS state, COUNT(*) AS count FROM replies WHERE state = 'ready' GROUP BY channel
+     UNION ALL
+     SELECT channel, 'failed' AS state, COUNT(*) AS count FROM replies WHERE state = 'failed' GROUP BY channel`,
+  drafts: `SELECT channel, state, COUNT(*) AS count FROM drafts WHERE open = 1 AND state <> 'held' GROUP BY channel, state
+     UNION ALL
+     SELECT channel, 'held' AS state, COUNT(*) AS count FROM drafts
+       INDEXED BY drafts_held -- only: sqlite
+       WHERE state = 'held' GROUP BY channel`,
+  sessions:
+    "SELECT channel, state, COUNT(*) AS count FROM sessions WHERE state <> 'closed' GROUP BY channel, state",
+} as const;
+
+/** Returns SQL for a time of each channel and state (`at`). `first`: a scalar query of the open rows of a channel in one
+ *  state, which an index on channel and state answers. */
+const firstOf = (states: readonly string[], first: (rows: string) => string): string =>
+  states
+    .map(
+      (state) =>
+        `SELECT id AS channel, (${first(`channel = channels.id AND open = 1 AND state = '${state}'`)}) AS at FROM channels`,
+    )
+    .join("\n     UNION ALL ");
+
+const askedStates = ["waiting", "asking", "unknown"];
+const sentStates = ["queued", "sending", "unknown"];
+const firstTurn = firstOf(
+  askedStates,
+  (rows) => `SELECT received_at FROM turns WHERE ${rows} ORDER BY received_at LIMIT 1`,
+);
+const firstDraft = firstOf(
+  sentStates,
+  (rows) => `SELECT due_at FROM drafts WHERE ${rows} AND due_at <= now_ms() ORDER BY due_at LIMIT 1`,
+);
+/** Numbers of messages increase with their arrival, so the first one is the oldest. */
+const firstWaiting = [
+  `SELECT id AS channel, (SELECT received_at FROM events WHERE channel = channels.id AND state = 'stored'
+       AND kind = 'message' ORDER BY id LIMIT 1) AS at FROM channels`,
+  firstOf(
+    askedStates,
+    (rows) =>
+      `SELECT received_at FROM turns WHERE ${rows} AND kind = 'question' ORDER BY received_at LIMIT 1`,
+  ),
+  // Reads all of them, in the index `drafts_now` alone.
+  firstOf(sentStates, (rows) => `SELECT MIN(received_at) FROM drafts WHERE ${rows}`),
+].join(" UNION ALL ");
+
 /** Returns one entry for every channel that ever ran, sorted by name. */
 export async function overview(q: Query): Promise<ChannelOverview[]> {
-  const channels = await q.all<{
-    channel: string;
-    cursor_age: number | null;
-    suppressed: number;
-  }>(
+  const channels = await q.all<Pick<ChannelOverview, "channel" | "cursor_age" | "suppressed">>(
     `SELECT id AS channel, now_ms() - cursor_at AS cursor_age,
        (SELECT COUNT(*) FROM suppressions WHERE suppressions.channel = channels.id AND active = 1) AS suppressed
      FROM channels ORDER BY id`,
   );
-  const events = await counts(
-    q,
-    `SELECT channel, state, COUNT(*) AS count FROM events WHERE state = 'stored' GROUP BY channel, state
-     UNION ALL
-     SELECT channel, state, COUNT(*) AS count FROM events WHERE state IN ('held', 'failed') GROUP BY channel, state`,
-  );
-  const turns = await counts(
-    q,
-    "SELECT channel, state, COUNT(*) AS count FROM turns WHERE open = 1 GROUP BY channel, state",
-  );
-  const replies = await counts(
-    q,
-    `SELECT channel, state, COUNT(*) AS count FROM replies WHERE state = 'ready' GROUP BY channel, state
-     UNION ALL
-     SELECT channel, state, COUNT(*) AS count FROM replies WHERE state = 'failed' GROUP BY channel, state`,
-  );
-  const drafts = await counts(
-    q,
-    `SELECT channel, state, COUNT(*) AS count FROM drafts WHERE open = 1 AND state <> 'held' GROUP BY channel, state
-     UNION ALL
-     SELECT channel, state, COUNT(*) AS count FROM drafts WHERE state = 'held' GROUP BY channel, state`,
-  );
-  const sessions = await counts(
-    q,
-    "SELECT channel, state, COUNT(*) AS count FROM sessions WHERE state <> 'closed' GROUP BY channel, state",
-  );
+  const events = await counts(q, countsOf.events);
+  const turns = await counts(q, countsOf.turns);
+  const replies = await counts(q, countsOf.replies);
+  const drafts = await counts(q, countsOf.drafts);
+  const sessions = await counts(q, countsOf.sessions);
   const capped = await cappedEvents(q);
   const cappedIn = (channel: string, preferred: 0 | 1) =>
     capped.find((one) => one.channel === channel && one.preferred === preferred)?.count ?? 0;
-  const oldestTurn = await ages(
-    q,
-    `SELECT channel, now_ms() - MIN(received_at) AS age FROM turns
-     WHERE open = 1 AND state IN ('waiting', 'asking', 'unknown') GROUP BY channel`,
-  );
-  const oldestDraft = await ages(
-    q,
-    `SELECT channel, now_ms() - MIN(due_at) AS age FROM drafts
-     WHERE open = 1 AND state IN ('queued', 'sending', 'unknown') AND due_at <= now_ms() GROUP BY channel`,
-  );
-  const oldestWaiting = await ages(
-    q,
-    `SELECT channel, now_ms() - MIN(at) AS age FROM (
-       SELECT channel, received_at AS at FROM events WHERE state = 'stored' AND kind = 'message'
-       UNION ALL
-       SELECT channel, received_at FROM turns WHERE open = 1 AND state IN ('waiting', 'asking', 'unknown') AND kind = 'question'
-       UNION ALL
-       SELECT drafts.channel, turns.received_at FROM drafts JOIN replies ON replies.id = drafts.reply
-         JOIN turns ON turns.id = replies.turn WHERE drafts.open = 1 AND drafts.state IN ('queued', 'sending', 'unknown')
-     ) AS waiting GROUP BY channel`,
-  );
+  const oldestTurn = await ages(q, firstTurn);
+  const oldestDraft = await ages(q, firstDraft);
+  const oldestWaiting = await ages(q, firstWaiting);
   const pauses = await q.all<{ channel: string; sender: string; remaining: number; reason: string }>(
     "SELECT channel, sender, until - now_ms() AS remaining, reason FROM send_pauses WHERE until > now_ms() ORDER BY until DESC",
   );
@@ -141,9 +149,12 @@ async function counts(q: Query, sql: string): Promise<Map<string, Counts>> {
   return found;
 }
 
-async function ages(q: Query, sql: string): Promise<Map<string, number>> {
-  const rows = await q.all<{ channel: string; age: number }>(sql);
-  return new Map(rows.map(({ channel, age }) => [channel, age]));
+/** Runs a query of times by channel (`at`). Returns how long ago the first one of each channel was. */
+async function ages(q: Query, times: string): Promise<Map<string, number>> {
+  const rows = await q.all<{ channel: string; age: number | null }>(
+    `SELECT channel, now_ms() - MIN(at) AS age FROM (${times}) AS times GROUP BY channel`,
+  );
+  return new Map(rows.flatMap(({ channel, age }) => (age === null ? [] : [[channel, age]])));
 }
 
 /** Changes one value, for /readyz; throws when the store is not writable. (SQLite skips the write of an

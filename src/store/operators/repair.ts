@@ -1,22 +1,25 @@
-// Repair of messages and replies that stopped: retry, release or drop many of them, selected by id, code or channel. For
-// the command line and the web console. Each item is changed alone, by the function of inbox.ts or outbox.ts that the
-// single commands use; the transactions are small, so the daemon may run meanwhile.
+// Repair of messages and replies that stopped or wait: retry, release, send now or drop many of them, selected by id, or by
+// state, code and channel. For the command line and the web console. Each item is changed alone, by the function of
+// inbox.ts or outbox.ts for one item; the transactions are small, so the daemon may run meanwhile.
 
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Database, Query } from "../driver.ts";
 import { dropEvent, releaseEvent } from "./inbox.ts";
-import { dropDraft, resendDraft } from "./outbox.ts";
+import { dropDraft, notDropped, resendDraft, sendDraftNow } from "./outbox.ts";
 
 /** `inbox`: received messages · `outbox`: drafts. */
 export type Box = "inbox" | "outbox";
 
-/** `retry`: ask or send again what was refused, failed or is held · `release`: what is held · `drop`: close it without
- *  an answer. */
-export type Repair = "retry" | "release" | "drop";
+/** `retry`: ask or send again what was refused, failed or is held · `release`: what is held · `send-now`: drafts that wait
+ *  for their delay or their next attempt · `drop`: close it without an answer. */
+export type Repair = "retry" | "release" | "send-now" | "drop";
 
 export interface Selection {
   /** Numbers of messages, or ids of drafts. Without ids: everything that matches the other members. */
   readonly ids?: readonly (string | number)[];
+  /** Only items in one of these states. Default: all from which the repair starts, without what an operator has
+   *  dropped. */
+  readonly states?: readonly string[];
   /** The code of a message or draft; for one without a code its state. */
   readonly code?: string;
   readonly channel?: string;
@@ -26,7 +29,7 @@ export interface Operator {
   /** The operator's name, for the history. */
   readonly actor: string;
   /** The operator's reason, stored with each dropped item. */
-  readonly reason?: string;
+  readonly reason?: string | undefined;
 }
 
 /** A number of items that a selection matches. */
@@ -46,78 +49,111 @@ export interface RepairCounts {
   readonly skipped: readonly { readonly id: string; readonly why: string }[];
 }
 
+/** What a repair works with. */
+export interface RepairStore {
+  readonly db: Pick<Database, "read">;
+  /** Runs a transaction and starts the work that became due. */
+  commit<T>(write: (q: Query) => Promise<T>): Promise<T>;
+}
+
+/** The store as a command repairs it: the daemon, another process, is notified. */
+export const besideDaemon = (db: Database): RepairStore => ({
+  db,
+  commit: (write) =>
+    db.tx(async (q) => {
+      const result = await write(q);
+      await db.wake(q);
+      return result;
+    }),
+});
+
 /** Items per transaction. Limits the time for which the daemon's writes wait. */
 const batch = 50;
 /** Items per call of `repair` without ids. */
 const most = 100_000;
 
-/** The states that each repair starts from. Codes select among them. */
+/** The states that each repair starts from. */
 const startStates: Readonly<Record<Box, Readonly<Record<Repair, readonly string[]>>>> = {
   inbox: {
     retry: ["held", "failed", "ignored"],
     release: ["held"],
+    "send-now": [],
     drop: ["held", "failed"],
   },
-  outbox: { retry: ["held", "failed"], release: ["held"], drop: ["held", "failed"] },
+  outbox: {
+    retry: ["held", "failed"],
+    release: ["held"],
+    "send-now": ["queued"],
+    drop: ["held", "failed"],
+  },
 };
 const tables = { inbox: "events", outbox: "drafts" } as const;
 
 /** Counts what `repair` would change, by channel, state and code. Changes nothing. */
 export async function previewRepair(
-  db: Database,
+  db: Pick<Database, "read">,
   box: Box,
   action: Repair,
   selection: Selection,
 ): Promise<readonly RepairGroup[]> {
   const found = await db.read((q) => matching(q, box, action, selection));
-  const groups = new Map<string, RepairGroup>();
-  for (const { channel, state, code } of found) {
-    const key = JSON.stringify([channel, state, code]);
-    const { count } = groups.get(key) ?? { count: 0 };
-    groups.set(key, { channel, state, code, count: count + 1 });
-  }
-  return [...groups.values()];
+  const groups = Map.groupBy(found, ({ channel, state, code }) => JSON.stringify([channel, state, code]));
+  return [...groups.values()].flatMap(([first, ...others]) => {
+    if (first === undefined) return [];
+    const { channel, state, code } = first;
+    return [{ channel, state, code, count: 1 + others.length }];
+  });
 }
 
 /** Changes every item that the selection matches now, at most 100,000 in one call. Items that begin to match later are
  *  left alone, so it always ends. A retried or released item may stop again for another reason. `progress` is called
  *  after each transaction. */
 export async function repair(
-  db: Database,
+  store: RepairStore,
   box: Box,
   action: Repair,
   selection: Selection,
   operator: Operator,
   progress: (done: number, all: number) => void = () => undefined,
 ): Promise<RepairCounts> {
-  const found = await db.read((q) => matching(q, box, action, selection));
+  const found = await store.db.read((q) => matching(q, box, action, selection));
   const skipped: { id: string; why: string }[] = [];
   let changed = 0;
   for (let at = 0; at < found.length; at += batch) {
     const some = found.slice(at, at + batch);
-    const done = await db.tx(async (q) => {
-      const result = { changed: 0, skipped: [] as { id: string; why: string }[] };
-      for (const item of some) {
-        const { id } = item;
-        if (selection.ids === undefined && !(await isStill(q, box, item))) continue;
-        try {
-          await q.savepoint(() => change(q, box, action, id, operator));
-          result.changed += 1;
-        } catch (error) {
-          if (!(error instanceof Error) || !error.message.includes(`${id}: `)) throw error;
-          result.skipped.push({ id: String(id), why: error.message.slice(error.message.indexOf(": ") + 2) });
-        }
-      }
-      await db.wake(q);
+    const results = await store.commit(async (q) => {
+      const tried: { id: string; why: string | null }[] = [];
+      for (const item of some)
+        if (selection.ids !== undefined || (await isStill(q, box, action, item)))
+          tried.push({ id: String(item.id), why: await tryOne(q, box, action, item.id, operator) });
       failpoint("repair.commit", "before");
-      return result;
+      return tried;
     });
     failpoint("repair.commit", "after");
-    changed += done.changed;
-    skipped.push(...done.skipped);
+    for (const { id, why } of results)
+      if (why === null) changed += 1;
+      else skipped.push({ id, why });
     progress(at + some.length, found.length);
   }
   return { matched: found.length, changed, skipped };
+}
+
+/** Returns why the item was not changed; null when it was. */
+async function tryOne(
+  q: Query,
+  box: Box,
+  action: Repair,
+  id: string | number,
+  operator: Operator,
+): Promise<string | null> {
+  try {
+    await q.savepoint(() => change(q, box, action, id, operator));
+    return null;
+  } catch (error) {
+    // An error of the database itself ends the repair; the refusals of a change name the item.
+    if (!(error instanceof Error) || !error.message.includes(`${id}: `)) throw error;
+    return error.message.slice(error.message.indexOf(": ") + 2);
+  }
 }
 
 function change(
@@ -129,7 +165,8 @@ function change(
 ): Promise<void> {
   if (box === "inbox")
     return action === "drop" ? dropEvent(q, Number(id), actor, reason) : releaseEvent(q, Number(id), actor);
-  return action === "drop" ? dropDraft(q, String(id), actor, reason) : resendDraft(q, String(id), actor);
+  if (action === "drop") return dropDraft(q, String(id), actor, reason);
+  return (action === "send-now" ? sendDraftNow : resendDraft)(q, String(id), actor);
 }
 
 interface Item {
@@ -140,7 +177,7 @@ interface Item {
 }
 
 async function matching(q: Query, box: Box, action: Repair, selection: Selection): Promise<Item[]> {
-  const { ids, code = "", channel = "" } = selection;
+  const { ids, states, code = "", channel = "" } = selection;
   const found: Item[] = [];
   for (const id of new Set(ids ?? [])) {
     const item = await q.one<Item>(`SELECT id, channel, state, code FROM ${tables[box]} WHERE id = $1`, id);
@@ -152,9 +189,9 @@ async function matching(q: Query, box: Box, action: Repair, selection: Selection
   const listed = box === "inbox" ? "state IN ('ignored', 'held', 'failed') AND kind = 'message' AND" : "";
   // The first part of a reply takes the later parts with it.
   const order = box === "inbox" ? "id" : "conversation, seq";
-  for (const state of startStates[box][action]) {
+  for (const state of startStates[box][action].filter((one) => states?.includes(one) ?? true)) {
     const rows = await q.all<Item>(
-      `SELECT id, channel, state, code FROM ${tables[box]} WHERE ${listed} state = $1
+      `SELECT id, channel, state, code FROM ${tables[box]} WHERE ${listed} state = $1 ${states === undefined ? `AND ${notDropped}` : ""}
          AND (COALESCE(code, state) = $2 OR $2 = '') AND (channel = $3 OR $3 = '') ORDER BY ${order} LIMIT $4`,
       state,
       code,
@@ -166,8 +203,11 @@ async function matching(q: Query, box: Box, action: Repair, selection: Selection
   return found;
 }
 
-/** False when the item has changed since it was selected. */
-async function isStill(q: Query, box: Box, { id, state }: Item): Promise<boolean> {
-  const row = await q.one<{ state: string }>(`SELECT state FROM ${tables[box]} WHERE id = $1`, id);
-  return row?.state === state;
+/** False when the item has changed since it was selected, by itself or as a part of another one. */
+async function isStill(q: Query, box: Box, action: Repair, { id, state }: Item): Promise<boolean> {
+  const waits = action === "send-now" ? "AND (released = 0 OR due_at > now_ms())" : "";
+  return (
+    (await q.one(`SELECT 1 FROM ${tables[box]} WHERE id = $1 AND state = $2 ${waits}`, id, state)) !==
+    undefined
+  );
 }

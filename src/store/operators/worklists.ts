@@ -198,43 +198,70 @@ export async function groupReplies(q: Query, state: ReplyState): Promise<ListedG
   );
 }
 
-/** Lists the messages, questions and replies that the daemon has yet to process, the oldest due first. Of a large backlog
- *  the first `mostCounted` of each kind are considered. */
+export const waitingKinds = ["messages", "questions", "replies"] as const;
+export type WaitingKind = (typeof waitingKinds)[number];
+
+/** How each kind is read: by channel and state, in the order of an index. */
+const waiting: Readonly<
+  Record<
+    WaitingKind,
+    { from: string; columns: string; states: readonly string[]; sort: "due_at" | "received_at" }
+  >
+> = {
+  messages: { from: "events WHERE", columns: eventColumns, states: ["stored"], sort: "due_at" },
+  questions: {
+    from: "turns WHERE open = 1 AND",
+    columns: `id, channel, state, NULL AS code, reason, conversation, attempts, received_at, due_at, person AS sender,
+       (SELECT subject FROM conversations WHERE conversations.id = turns.conversation) AS subject`,
+    states: ["waiting", "asking", "unknown", "failed"],
+    sort: "received_at",
+  },
+  replies: {
+    from: "drafts WHERE open = 1 AND",
+    columns: draftColumns,
+    states: ["queued", "sending", "unknown", "failed"],
+    sort: "due_at",
+  },
+};
+
+/** Lists what the daemon has yet to process: messages and replies by their due time, questions by their arrival. */
 export async function listWaiting(
   q: Query,
-  kind: "messages" | "questions" | "replies",
-  { channel = "", limit }: ListFilter,
+  kind: WaitingKind,
+  { channel, after, limit }: Pick<ListFilter, "channel" | "after" | "limit">,
 ): Promise<ListedItem[]> {
-  const items = await waitingOf(q, kind, channel);
-  return items.toSorted((a, b) => (a.due ?? 0) - (b.due ?? 0)).slice(0, limit);
+  const { from, columns, states, sort } = waiting[kind];
+  const [, time = "0", id = "0"] = /^(\d+)\.(\w+)$/.exec(after ?? "") ?? [];
+  const channels =
+    channel === undefined ? await q.all<{ id: string }>("SELECT id FROM channels") : [{ id: channel }];
+  const found: (ListedItem & { readonly sort: number })[] = [];
+  for (const one of channels)
+    for (const state of states) {
+      const rows = await q.all<EventItem | DraftItem>(
+        `SELECT ${columns} FROM ${from} channel = $1 AND state = '${state}' AND ${sort} >= $2 AND (${sort} > $2 OR id > $3)
+         ORDER BY ${sort}, id LIMIT $4`,
+        one.id,
+        Number(time),
+        kind === "messages" ? Number(id) || 0 : id,
+        limit,
+      );
+      for (const row of rows) {
+        const item = "recipient" in row ? itemOfDraft(row, true) : itemOfEvent(row, true);
+        const at = sort === "due_at" ? row.due_at : item.at;
+        found.push({ ...item, sort: at, position: `${at}.${item.id}` });
+      }
+    }
+  const isBefore = (a: string, b: string) => (kind === "messages" ? Number(a) < Number(b) : a < b);
+  return found.toSorted((a, b) => a.sort - b.sort || (isBefore(a.id, b.id) ? -1 : 1)).slice(0, limit);
 }
 
-async function waitingOf(
-  q: Query,
-  kind: "messages" | "questions" | "replies",
-  channel: string,
-): Promise<ListedItem[]> {
-  const within = channel === "" ? "$1 = ''" : "channel = $1";
-  if (kind === "messages") {
-    const rows = await q.all<EventItem>(
-      `SELECT ${eventColumns} FROM events WHERE state = 'stored' AND ${within} LIMIT ${mostCounted}`,
-      channel,
-    );
-    return rows.map((row) => itemOfEvent(row, true));
-  }
-  if (kind === "questions") {
-    const rows = await q.all<Omit<EventItem, "sender" | "code"> & { person: string; conversation: string }>(
-      `SELECT id, channel, state, reason, person, conversation, attempts, received_at, due_at,
-         (SELECT subject FROM conversations WHERE conversations.id = turns.conversation) AS subject
-       FROM turns WHERE open = 1 AND state IN ('waiting', 'asking', 'unknown', 'failed') AND ${within} LIMIT ${mostCounted}`,
-      channel,
-    );
-    return rows.map((row) => itemOfEvent({ ...row, sender: row.person, code: null }, true));
-  }
-  const rows = await q.all<DraftItem>(
-    `SELECT ${draftColumns} FROM drafts
-     WHERE open = 1 AND state IN ('queued', 'sending', 'unknown', 'failed') AND ${within.replace("channel", "drafts.channel")} LIMIT ${mostCounted}`,
+/** Counts what waits, up to `mostCounted`. */
+export async function countWaiting(q: Query, kind: WaitingKind, channel = ""): Promise<number> {
+  const { from, states } = waiting[kind];
+  const row = await q.one<{ count: number }>(
+    `SELECT COUNT(*) AS count FROM (SELECT 1 FROM ${from} (${states.map((one) => `state = '${one}'`).join(" OR ")})
+       AND (channel = $1 OR $1 = '') LIMIT ${mostCounted}) AS some`,
     channel,
   );
-  return rows.map((row) => itemOfDraft(row, true));
+  return row?.count ?? 0;
 }

@@ -5,7 +5,7 @@ import { type Clock } from "bridgehead/contract";
 import { type Address, type NoticeAddress } from "../../domain/turn.ts";
 import { newId } from "../../ops/clock.ts";
 import { type Hop, type HopName } from "../../ops/hops.ts";
-import { type Query, touch } from "../driver.ts";
+import { type Query, touch, type Value } from "../driver.ts";
 import { appendToLane, nextSeq, refreshLane } from "../lanes.ts";
 import { channelsIn, ManyRows } from "../many.ts";
 import { moves, movesToAny, type StateOf, TransitionRefused } from "../transitions.ts";
@@ -185,7 +185,7 @@ export interface DraftRow {
   readonly forced: number;
   /** 1: for a responder or an address of `notify`; it is sent while the channel is paused or in shadow mode. */
   readonly internal: number;
-  /** 1 when an operator has released or resent it: shadow mode and the age limit do not apply. */
+  /** 1 when an operator has released it or sends it now: shadow mode and the age limit do not apply. */
   readonly released: number;
   readonly seq: number;
   readonly state: string;
@@ -206,8 +206,7 @@ export interface DraftRow {
 /** The columns of a `DraftRow`. */
 export const draftColumns = `drafts.id, drafts.conversation, drafts.channel, reply, recipient, drafts.trace, session, forced, internal, released, seq, state, body, attempts, lookups,
    reconcile_until - now_ms() AS reconcile_left, now_ms() - tried_at AS trying_for, drafts.due_at - now_ms() AS due_in,
-   created_at, updated_at,
-   (SELECT now_ms() - turns.received_at FROM replies JOIN turns ON turns.id = replies.turn WHERE replies.id = drafts.reply) AS age`;
+   created_at, updated_at, now_ms() - drafts.received_at AS age`;
 
 /** Subtracted from the sequence number of drafts that go before the others. The result is lower than all regular
  *  numbers of a lane and keeps the order among them. */
@@ -242,9 +241,10 @@ export async function enqueueDraft(q: Query, draft: NewDraft): Promise<void> {
 
 const draftRows = new ManyRows(
   `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, forced, session, trace,
-     internal, created_at, updated_at) VALUES`,
+     internal, created_at, updated_at, received_at) VALUES`,
   `(:id, :conversation, :channel, :reply, :recipient, :seq, 'queued', 1, :body,
-     CASE WHEN :dueAt > now_ms() THEN :dueAt ELSE now_ms() END, :forced, :session, :trace, :internal, now_ms(), now_ms())`,
+     CASE WHEN :dueAt > now_ms() THEN :dueAt ELSE now_ms() END, :forced, :session, :trace, :internal, now_ms(), now_ms(),
+     (SELECT turns.received_at FROM replies JOIN turns ON turns.id = replies.turn WHERE replies.id = :reply))`,
 );
 
 function insertDraft(q: Query, draft: NewDraft, seq: number): Promise<void> {
@@ -296,10 +296,27 @@ export async function changeDraft(
   return changed === 1;
 }
 
+type ReportedDraft = Pick<DraftRow, "id" | "channel" | "conversation" | "session" | "trace" | "age">;
+
 /** Reports a hop of a draft. */
-export function reportDraft(q: Query, draft: DraftRow, name: HopName, more: Partial<Hop> = {}): void {
+export function reportDraft(q: Query, draft: ReportedDraft, name: HopName, more: Partial<Hop> = {}): void {
   const { id, channel, conversation, session, trace, age: ageMs } = draft;
   q.hop({ channel, trace, conversation, draft: id, session, ageMs, ...more, name });
+}
+
+/** Runs an UPDATE of drafts, and reports the hop for each one that it changed. Returns their number. */
+export async function moveDrafts(
+  q: Query,
+  hop: Pick<Hop, "name" | "code">,
+  update: string,
+  ...values: Value[]
+): Promise<number> {
+  const changed = await q.all<ReportedDraft>(
+    `${update} RETURNING id, channel, conversation, session, trace, now_ms() - received_at AS age`,
+    ...values,
+  );
+  for (const draft of changed) reportDraft(q, draft, hop.name, hop);
+  return changed.length;
 }
 
 /** Reports a change that ends the draft, or that holds it for an operator; nothing after other changes. */
@@ -312,9 +329,9 @@ export function reportEnd(
   if (state in name) reportDraft(q, draft, name[state as keyof typeof name], { code: code ?? null });
 }
 
-/** Reason of a draft that an operator resends. A newer message of the customer does not supersede it,
+/** Reason of a draft that an operator sends now, or again. A newer message of the customer does not supersede it,
  *  because the operator knows of that message. */
-export const resent = "sent again by an operator";
+export const resent = "sent by an operator";
 
 export async function readDraft(q: Query, id: string): Promise<DraftRow | null> {
   return (await q.one<DraftRow>(`SELECT ${draftColumns} FROM drafts WHERE id = $1`, id)) ?? null;
@@ -331,7 +348,8 @@ export async function endRest(q: Query, { reply, seq }: DraftPart, state: "dropp
   const reason = { dropped: "an earlier part was not sent", held: "an earlier part may not have gone out" }[
     state
   ];
-  await q.write(endings[state], reply, seq, reason);
+  const hop = { name: state === "held" ? "replyHeld" : "dropped", code: "earlier-part" } as const;
+  await moveDrafts(q, hop, endings[state], reply, seq, reason);
 }
 const ended = {
   set: "open = 0, code = 'earlier-part', reason = $3, updated_at = now_ms()",
@@ -345,7 +363,9 @@ const endings = {
 /** Enqueues the held later parts again when the held part was sent or is about to be. Call with the
  *  lane's row locked, and refresh the lane. */
 export async function resumeRest(q: Query, { reply, seq }: DraftPart): Promise<void> {
-  await q.write(
+  await moveDrafts(
+    q,
+    { name: "replyReleased" },
     moves("drafts", "queued", {
       set: `open = 1, code = NULL, reason = NULL, due_at = now_ms(), updated_at = now_ms(),
          released = (SELECT MAX(released) FROM drafts first WHERE first.reply = $1 AND first.seq = $2)`,

@@ -3,7 +3,7 @@
 import type { Query } from "../driver.ts";
 import { lockLane, refreshLane } from "../lanes.ts";
 import { moves } from "../transitions.ts";
-import { endRest } from "./drafts.ts";
+import { endRest, moveDrafts } from "./drafts.ts";
 
 /** Records the platform's id of a human's message, found by the turn that relayed it. */
 export async function namePlatformId(q: Query, turn: string, platformId: string): Promise<void> {
@@ -41,7 +41,7 @@ export async function dropWaitingAnswers(
 }
 
 async function dropDraft(q: Query, id: string, reason: string): Promise<void> {
-  await q.write(dropQueued, id, reason);
+  await moveDrafts(q, { name: "dropped", code: "human-answered" }, dropQueued, id, reason);
 }
 
 /** Prepares the lanes for a human's reply. Drops the agent's answers that still wait for their delay.
