@@ -17,6 +17,7 @@ import { insertConversation } from "../store/tables/conversations.ts";
 import { changeDraft, reportEnd } from "../store/tables/drafts.ts";
 import { type EventRow, settleEvent } from "../store/tables/events.ts";
 import { attachmentsOf } from "../store/tables/files.ts";
+import { isChannelPaused } from "../store/tables/pauses.ts";
 import type { SessionRow } from "../store/tables/sessions.ts";
 import { endAttempt, enqueueTurn } from "../store/tables/turns.ts";
 import { admission, afterAttempt, missedReason, planEnd, planMessage, reasonForHumans } from "./decide.ts";
@@ -171,7 +172,9 @@ async function openCall(
       ? await freeConversation(q, channel, person, timing.reserved)
       : null;
   const conversation = found?.id ?? newId(clock.now());
-  const binds = !found?.begun && whyNotAsk(line) === null && barred(person, line.rules) === null;
+  // The adapter refuses the calls of a paused channel, and of one in shadow mode.
+  const isServed = line.rules.mode !== "shadow" && !(await isChannelPaused(q, channel));
+  const binds = isServed && !found?.begun && whyNotAsk(line) === null && barred(person, line.rules) === null;
   if (!found) {
     await insertConversation(q, {
       id: conversation,

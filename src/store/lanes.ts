@@ -149,12 +149,14 @@ async function freeLanes<T>(
   const { leases } = q;
   if (leases === null) throw new Error("the leases of this store are rows");
   const busy = leases.busy(leaseGroup(direction, channel), holder);
-  return q.all<DueLane & T>(
-    `SELECT lanes.id AS lane, lanes.conversation AS lane_conversation, lanes.sender AS lane_sender, ${columns}
+  const some = (which: Which) => `SELECT * FROM (
+     SELECT lanes.id AS lane, lanes.conversation AS lane_conversation, lanes.sender AS lane_sender, ${columns}
      FROM lanes LEFT ${headJoin(direction)} ${joins}
-     WHERE lanes.direction = $1 AND lanes.channel = $2 AND lanes.due_at <= now_ms() AND (lanes.node IS NULL OR lanes.node = $3) AND ${mayStart(direction, "$2")}
+     WHERE ${which(direction, "$2").condition} AND (lanes.node IS NULL OR lanes.node = $3)
        ${busy.length > 0 ? "AND lanes.id NOT IN (SELECT value FROM json_each($5))" : ""}${openOnly(closed, 6)}
-     ORDER BY lanes.due_at LIMIT CASE WHEN ${hasWork(direction, "$2")} THEN $4 ELSE 0 END`,
+       ORDER BY lanes.due_at LIMIT ${which(direction, "$2").limit("$4")})`;
+  return q.all<DueLane & T>(
+    `${some(allLanes)} UNION ALL ${some(exemptLanes)}`,
     direction,
     channel,
     holder,
@@ -170,6 +172,10 @@ const noHead: HeadColumns = { columns: "lanes.conversation" };
 /** Returns channels with a due lane that is not leased and not pinned to another node. Iterates over the
  *  channels through the index; a plain DISTINCT would read every due lane of a backlog at every commit. */
 export async function channelsWithDueLanes(q: Query, direction: Direction, node: string): Promise<string[]> {
+  const due = (which: Which) => `EXISTS (
+       SELECT 1 FROM lanes WHERE ${which(direction, "found.channel").condition} AND (node IS NULL OR node = $2)
+         AND lease_until <= now_ms() -- only: postgres
+     )`;
   const rows = await q.all<{ channel: string }>(
     `WITH RECURSIVE found (channel) AS (
        SELECT MIN(channel) FROM lanes WHERE direction = $1 AND due_at IS NOT NULL
@@ -177,11 +183,8 @@ export async function channelsWithDueLanes(q: Query, direction: Direction, node:
        SELECT (SELECT MIN(channel) FROM lanes WHERE direction = $1 AND due_at IS NOT NULL AND channel > found.channel)
        FROM found WHERE found.channel IS NOT NULL
      )
-     SELECT channel FROM found WHERE channel IS NOT NULL AND ${hasWork(direction, "found.channel")} AND EXISTS (
-       SELECT 1 FROM lanes WHERE direction = $1 AND lanes.channel = found.channel
-         AND due_at <= now_ms() AND (node IS NULL OR node = $2) AND ${mayStart(direction, "found.channel")}
-         AND lease_until <= now_ms() -- only: postgres
-     )`,
+     SELECT channel FROM found WHERE channel IS NOT NULL
+       AND CASE WHEN ${isPaused("found.channel")} THEN ${due(exemptLanes)} ELSE ${due(allLanes)} END`,
     direction,
     node,
   );
@@ -247,16 +250,17 @@ async function leaseRows(
   direction: Direction,
   { channel, holder, leaseMs, limit, closed = nothingClosed }: Claim,
 ): Promise<Lease[]> {
-  return q.all<Lease>(
-    `WITH picked AS MATERIALIZED (
+  const some = (which: Which) => `AS MATERIALIZED (
        SELECT id FROM lanes
-       WHERE direction = $1 AND channel = $2 AND due_at <= now_ms() AND lease_until <= now_ms()
-         AND (holder IS NULL OR holder <> $3) AND (node IS NULL OR node = $3) AND ${mayStart(direction, "$2")}${openOnly(closed, 6)}
-       ORDER BY due_at LIMIT $5
+       WHERE ${which(direction, "$2").condition} AND lease_until <= now_ms()
+         AND (holder IS NULL OR holder <> $3) AND (node IS NULL OR node = $3)${openOnly(closed, 6)}
+       ORDER BY due_at LIMIT ${which(direction, "$2").limit("$5")}
        FOR UPDATE SKIP LOCKED
-     )
+     )`;
+  return q.all<Lease>(
+    `WITH free ${some(allLanes)}, exempted ${some(exemptLanes)}
      UPDATE lanes SET holder = $3, token = token + 1, lease_until = now_ms() + $4
-     WHERE id IN (SELECT id FROM picked) RETURNING id AS lane, conversation, channel, token, sender`,
+     WHERE id IN (SELECT id FROM free UNION ALL SELECT id FROM exempted) RETURNING id AS lane, conversation, channel, token, sender`,
     direction,
     channel,
     holder,
@@ -266,26 +270,38 @@ async function leaseRows(
   );
 }
 
-/** Returns the condition that the work of a lane may start although its channel may be paused; `channel` is an
- *  SQL expression for the lane's channel. A new question and an unsent draft to a customer wait, unless they belong to a
- *  call (`session`). Lookups of an earlier attempt and notifications of responders do not. The attempts check the same
- *  (`recordAsking`, `recordSending`): a lane whose attempt is refused would be claimed over and over. */
-const mayStart = (direction: Direction, channel: string): string =>
-  `(NOT ${isPaused(channel)} OR (
-       SELECT CASE WHEN ${waits[direction]} THEN 0 ELSE 1 END FROM ${itemTable[direction]} head
-       WHERE head.conversation = lanes.conversation AND head.open = 1 ORDER BY head.seq LIMIT 1) = 1)`;
+/** A choice of the due lanes of a channel: the condition on `lanes`, and their number, which is 0 while the choice does not
+ *  apply. $1 is the direction; `channel`: an SQL expression. */
+type Which = (
+  direction: Direction,
+  channel: string,
+) => { readonly condition: string; readonly limit: (most: string) => string };
+
+/** All due lanes, unless the channel is paused. */
+const allLanes: Which = (_direction, channel) => ({
+  condition: `lanes.direction = $1 AND lanes.channel = ${channel} AND lanes.due_at <= now_ms()`,
+  limit: (most) => `CASE WHEN ${isPaused(channel)} THEN 0 ELSE ${most} END`,
+});
+
+/** The lanes of a paused channel whose work may start. A new question and an unsent draft to a customer wait, unless they
+ *  belong to a call (`session`). Lookups of an earlier attempt and notifications of responders do not. The attempts check
+ *  the same (`recordAsking`, `recordSending`): a lane whose attempt is refused would be claimed over and over. The lanes
+ *  are found by the items that do not wait, so the cost does not grow with what waits. */
+const exemptLanes: Which = (direction, channel) => {
+  const table = itemTable[direction];
+  const lane = `SELECT conversation || '/${direction}' FROM ${table} WHERE ${table}.channel = ${channel} AND open = 1`;
+  return {
+    // The sum keeps the databases from searching the index of due lanes.
+    condition: `lanes.due_at + 0 <= now_ms() AND lanes.id IN (${lane} AND ${begun[direction]} UNION ALL ${lane} AND ${exempt[direction]}) AND (
+       SELECT CASE WHEN ${waits[direction]} THEN 0 ELSE 1 END FROM ${table} head
+       WHERE head.conversation = lanes.conversation AND head.open = 1 ORDER BY head.seq LIMIT 1) = 1`,
+    limit: (most) => `CASE WHEN ${isPaused(channel)} THEN ${most} ELSE 0 END`,
+  };
+};
 const waits = {
   in: "head.state = 'waiting' AND head.kind = 'question' AND head.session IS NULL",
   out: "head.state = 'queued' AND head.internal = 0 AND head.session IS NULL",
 } as const;
-
-/** SQL that is false for a paused channel without any work that may start. It is evaluated once, and spares reading all
- *  due lanes of the channel for `mayStart`. */
-const hasWork = (direction: Direction, channel: string): string => {
-  const table = itemTable[direction];
-  const open = `SELECT 1 FROM ${table} WHERE ${table}.channel = ${channel} AND open = 1`;
-  return `(NOT ${isPaused(channel)} OR EXISTS (${open} AND ${begun[direction]}) OR EXISTS (${open} AND ${exempt[direction]}))`;
-};
 const begun = { in: "state IN ('asking', 'unknown')", out: "state IN ('sending', 'unknown')" } as const;
 /** The conditions of the indexes `turns_exempt` and `drafts_exempt`. */
 const exempt = {

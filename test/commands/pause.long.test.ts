@@ -8,7 +8,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { bridgehead, childEnv, root } from "../support/machine/command.ts";
@@ -23,11 +23,13 @@ interface Place {
   readonly folder: string;
   /** The recipients of what was sent, in order. */
   readonly sent: string[];
-  configure(mode: "live" | "shadow"): void;
-  daemon(): Promise<Daemon>;
+  configure(mode: "live" | "shadow", more?: string): void;
+  daemon(killAt?: string): Promise<Daemon>;
   command(...args: readonly string[]): ReturnType<typeof bridgehead>;
   /** The daemon has composed something for each of them. */
   starts(...to: readonly string[]): Promise<void>;
+  /** Pauses of the channel, questions that were asked, and messages that were not routed. */
+  stored(): Promise<{ readonly paused: number; readonly asked: number; readonly waiting: number }>;
   drafts(): Promise<readonly { state: string; code: string | null; reason: string | null }[]>;
 }
 
@@ -56,7 +58,7 @@ agents:
   const place: Place = {
     folder,
     sent,
-    configure: (mode) =>
+    configure: (mode, more = "") =>
       writeFileSync(
         file,
         `platform:
@@ -65,14 +67,14 @@ agents:
   embedded: { agents: agents.yaml, database: platform.db }
 agents: { phone: { key: ${key}, refresh: 1s } }
 channels:
-  texts: { adapter: ${texter}, agent: phone, url: "${url}", pin: "\${env:PIN}", mode: ${mode} }
+  texts: { adapter: ${texter}, agent: phone, url: "${url}", pin: "\${env:PIN}", mode: ${mode}${more} }
 http: { listen: "127.0.0.1:0" }
 store: sqlite:store.db
 log: { format: json }
 `,
       ),
-    async daemon() {
-      const daemon = startDaemon({ config: file, env: { PIN: "1234" } });
+    async daemon(killAt) {
+      const daemon = startDaemon({ config: file, env: { PIN: "1234" }, ...(killAt && { killAt }) });
       daemons.push(daemon);
       expect(await daemon.ready, daemon.complaints.join("\n")).toBe(true);
       return daemon;
@@ -81,6 +83,17 @@ log: { format: json }
     async starts(...to) {
       for (const one of to)
         expect((await place.command("start", "--channel", "texts", "--to", one)).code).toBe(exitCodes.ok);
+    },
+    async stored() {
+      const db = openSqlite(join(folder, "store.db"), Date.now);
+      const sql = `SELECT (SELECT COUNT(*) FROM channel_pauses WHERE code = 'replies') AS paused,
+        (SELECT COUNT(*) FROM turns WHERE attempts > 0) AS asked, (SELECT COUNT(*) FROM events WHERE state = 'stored') AS waiting`;
+      try {
+        const row = await db.read((q) => q.one<{ paused: number; asked: number; waiting: number }>(sql));
+        return row ?? { paused: 0, asked: 0, waiting: 0 };
+      } finally {
+        await db.close();
+      }
     },
     async drafts() {
       const db = openSqlite(join(folder, "store.db"), Date.now);
@@ -106,6 +119,8 @@ async function channelOf(daemon: Daemon): Promise<unknown> {
   return body.channels[0];
 }
 const metricsOf = async (daemon: Daemon) => (await fetch(`${adminOf(daemon)}/metrics`)).text();
+const urlOf = (daemon: Daemon) =>
+  String(daemon.lines.find(({ message }) => message === "listening for http")?.["url"]);
 const says = (daemon: Daemon, message: string) => daemon.lines.filter((line) => line.message === message);
 
 it("pauses and resumes the running daemon, and a restart keeps the pause", async () => {
@@ -236,5 +251,33 @@ it("is paused completely or not at all when the command is killed", async () => 
       paused: unknown;
     }[];
     expect(channel?.paused !== null).toBe(paused);
+  }
+});
+
+it("is paused with the message that reaches its limit, or the message is not routed, when the daemon is killed", async () => {
+  for (const phase of ["before", "after"] as const) {
+    const place = await setUp();
+    place.configure("live", ", debounce: 0s, pause_on: { loops: [], replies: [{ max: 1, per: 1h }] }");
+    const doomed = await place.daemon(`pause.commit:${phase}:1`);
+    const texts = async (daemon: Daemon, ...from: readonly string[]) => {
+      for (const one of from)
+        await fetch(`${urlOf(daemon)}/channels/texts/inbound`, {
+          method: "POST",
+          body: JSON.stringify({ from: one, text: "hello", id: `${phase}${one}` }),
+        }).catch(() => undefined);
+    };
+    await texts(doomed, ...people);
+    await doomed.ended;
+    const stored = await place.stored();
+    expect(stored.paused).toBe(phase === "after" ? 1 : 0);
+    // Neither the message that reached the limit nor a later one was asked.
+    expect(stored.asked).toBeLessThanOrEqual(1);
+    const next = await place.daemon();
+    await texts(next, ...people);
+    await vi.waitFor(async () => expect((await place.stored()).paused).toBe(1), { timeout: 60_000 });
+    await vi.waitFor(async () => expect((await place.stored()).waiting).toBe(0), { timeout: 60_000 });
+    expect((await place.stored()).asked).toBeLessThanOrEqual(1);
+    // At the next sweep.
+    await vi.waitFor(() => expect(says(next, "channel paused")).toHaveLength(1), { timeout: 60_000 });
   }
 });

@@ -4,6 +4,7 @@ import { externalId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { writeOpening } from "../../src/domain/turn.ts";
 import { accept } from "../../src/pipeline/accept/stage.ts";
+import { pause, resume } from "../../src/store/operators/channels.ts";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";
 import { callHouse, callOf } from "../support/pipeline/conversations.ts";
 import { testClock } from "../support/pipeline/pipeline.ts";
@@ -81,6 +82,21 @@ describe("a call", () => {
     await house.settles();
     expect([house.platform.calls, await house.listed("ignored")]).toEqual([[], ["denied"]]);
     expect((await call.facts())?.state).toBe("open");
+  });
+
+  it("opens no conversation at the platform while its channel is paused or in shadow mode", async () => {
+    for (const mode of ["live", "shadow"] as const) {
+      const house = await callHouse({ rules: { mode } });
+      if (mode === "live") await pause(house.db, { channel: "c", reason: "test", forMs: null });
+      await callOf(house).opens();
+      await house.settles();
+      expect([house.platform.calls, (await house.state()).turns]).toEqual([[], []]);
+      if (mode === "shadow") continue;
+      await resume(house.db, "c");
+      await callOf(house, "next").opens();
+      await house.settles();
+      expect(house.platform.calls).toEqual(["start ada@example.org"]);
+    }
   });
 
   it("opens with the first question when it could not be opened before", async () => {

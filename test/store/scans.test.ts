@@ -34,6 +34,7 @@ import { channelsToCompose } from "../../src/store/tables/drafts.ts";
 import * as escalations from "../../src/store/tables/escalations.ts";
 import { closeEscalation, isTriggered, triggersOf } from "../../src/store/tables/escalations.ts";
 import { channelsToRoute } from "../../src/store/tables/events.ts";
+import { pauseChannel } from "../../src/store/tables/pauses.ts";
 import { schedulePoll } from "../../src/store/tables/polls.ts";
 import * as contacts from "../../src/store/tables/responders.ts";
 import { giveLinks } from "../../src/store/tables/responders.ts";
@@ -275,11 +276,32 @@ onEachDatabase((place) => {
       }
       for (const kind of ["messages", "questions", "replies"] as const)
         expect(await scans(db, (q) => lists.listWaiting(q, kind, { limit: 50 }))).toEqual([]);
+      for (const kind of lists.waitingKinds)
+        expect(await scans(db, (q) => lists.countWaiting(q, kind))).toEqual([]);
       expect(await scans(db, (q) => escalations.unclosedEscalations(q, 9))).toEqual([]);
       // The judge is no yes-man.
       expect(
         await scans(db, (q) => q.all("SELECT id FROM turns WHERE open = 0 AND reason IS NULL")),
       ).toHaveLength(1);
+    });
+
+    it("read no row of what waits, for the counts and ages of the overview, but the oldest", async () => {
+      const db = await withHistory(place);
+      if (db.kind === "postgres") return; // it reads tables of this size whole
+      const rowsOf = /^(SCAN|SEARCH) (events|turns|drafts|replies) /;
+      const read = (await plans(db, overview)).filter(
+        (detail) => rowsOf.test(detail) && !detail.includes("COVERING INDEX"),
+      );
+      // Each in the order of its index, with LIMIT 1.
+      expect([...new Set(read)]).toEqual([
+        "SEARCH turns USING INDEX turns_now (channel=? AND state=?)",
+        "SEARCH events USING INDEX events_stored (channel=?)",
+      ]);
+      for (const kind of lists.waitingKinds) {
+        const listed = await plans(db, (q) => lists.listWaiting(q, kind, { limit: 50 }));
+        expect(listed).not.toContain("USE TEMP B-TREE FOR ORDER BY");
+        expect(listed.join()).toMatch(/USING INDEX (events_due|turns_now|drafts_now) \(channel=\?/);
+      }
     });
 
     it("are none, over a history, in what claims ask, beside leased lanes too", async () => {
@@ -292,10 +314,18 @@ onEachDatabase((place) => {
       expect(await scans(db, (q) => leaseDrafts(q, claim))).toEqual([]);
     });
 
-    it("are none when the channel is paused: its work that may go on is found by an index of its own", async () => {
+    it("read no due lane of a paused channel but those of its work that may start", async () => {
       const db = await withHistory(place);
-      if (db.kind === "postgres") return; // it reads tables of this size whole
       const claim = { channel: "c", holder: "n", leaseMs: 60_000, limit: 1 };
+      await db.tx(async (q) => {
+        await q.run("UPDATE lanes SET due_at = now_ms()");
+        await pauseChannel(q, { channel: "c", code: "operator", reason: "r", event: null, forMs: null });
+      });
+      if (db.kind === "postgres") {
+        await db.tx((q) => q.run("ANALYZE"));
+        expect(await scans(db, (q) => leaseDrafts(q, claim))).toEqual([]);
+        return;
+      }
       for (const [table, lease] of [
         ["turns", leaseTurns],
         ["drafts", leaseDrafts],
@@ -307,6 +337,12 @@ onEachDatabase((place) => {
               new RegExp(`^SEARCH ${table} USING (COVERING )?INDEX ${table}_${index} \\(channel=\\? AND `),
             ),
           );
+        // The first choice ends at LIMIT 0, the second finds the lanes by the items.
+        const lanes = read.filter((detail) => / lanes /.test(detail));
+        expect(lanes).toEqual([
+          expect.stringMatching(/^SEARCH lanes USING INDEX lanes_due /),
+          "SEARCH lanes USING PRIMARY KEY (id=?)",
+        ]);
       }
     });
 

@@ -129,6 +129,11 @@ export const isPaused = (channel: string): string =>
   `EXISTS (SELECT 1 FROM channel_pauses WHERE channel_pauses.channel IN (${channel}, '${everyChannel}')
        AND (channel_pauses.until IS NULL OR channel_pauses.until > now_ms()))`;
 
+/** Returns whether the channel is paused, alone or with all others. */
+export async function isChannelPaused(q: Query, channel: string): Promise<boolean> {
+  return (await q.one(`SELECT 1 AS paused WHERE ${isPaused("$1")}`, channel)) !== undefined;
+}
+
 /** Returns SQL for the time at which the last pause of the channel alone ended; 0 without one. A row that has ended
  *  stays, so that what led to the pause does not lead to the next one. */
 export const pauseEnd = (channel: string): string =>

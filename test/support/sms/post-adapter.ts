@@ -1,6 +1,6 @@
-// An adapter that texts: each reply is one POST to a server of the test. It reads nothing.
+// An adapter that texts: each reply is one POST to a server of the test. A text is received by a POST to `/inbound`.
 
-import { defineAdapter, externalId, type Outbound } from "bridgehead/contract";
+import { defineAdapter, externalId, type HttpRoute, type Outbound } from "bridgehead/contract";
 import * as z from "zod";
 
 type Draft = { readonly to: string; readonly text: string; readonly kind: string };
@@ -31,6 +31,27 @@ export default defineAdapter({
         return { kind: "refused", code: "no", reason: `the server says ${response.status}` };
       },
     };
-    return { outbound };
+    const inbound: HttpRoute = {
+      kind: "http",
+      method: "POST",
+      path: "/inbound",
+      async handle(request) {
+        const { from, text, id } = (await request.json()) as { from: string; text: string; id: string };
+        await channel.accept([
+          {
+            kind: "message",
+            id: externalId(id),
+            from: { address: from },
+            to: [],
+            text,
+            sentAt: new Date(),
+            thread: { answers: [], tokens: [] },
+            attachments: [],
+          },
+        ]);
+        return new Response("stored");
+      },
+    };
+    return { outbound, routes: [inbound] };
   },
 });
