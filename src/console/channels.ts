@@ -4,6 +4,7 @@ import type { Context } from "hono";
 import { html } from "hono/html";
 import type { ChannelReport } from "../channels/readiness.ts";
 import { minutesText } from "../ops/duration-text.ts";
+import { workOf } from "../store/operators/channels.ts";
 import type { ChannelOverview } from "../store/operators/overview.ts";
 import { type ChannelPause, everyChannel } from "../store/tables/pauses.ts";
 import type { ActivityReport } from "./activity.ts";
@@ -63,7 +64,8 @@ function rowOf(
   pause: ChannelPause | null,
   { last }: ActivityReport,
 ): ChannelRow {
-  const work = workOf(stored);
+  const { unanswered, unsent, held } = stored ? workOf(stored) : { unanswered: 0, unsent: 0, held: 0 };
+  const oldest = stored?.oldest_waiting ?? null;
   const backoff = stored?.paused_reason ?? null;
   const reasons = [
     ...(report?.reason ? [report.reason] : []),
@@ -79,8 +81,8 @@ function rowOf(
   const isBroken =
     report !== null &&
     (report.state === "degraded" || report.state === "unauthorized" || report.key_rejected);
-  const isLate = (work.oldest ?? 0) > timing.console.late;
-  const isWatched = reasons.length > 0 || isLate || work.held > 0 || report?.state === "connecting";
+  const isLate = (oldest ?? 0) > timing.console.late;
+  const isWatched = reasons.length > 0 || isLate || held > 0 || report?.state === "connecting";
   const works = report !== null && (report.state === "ready" || report.state === "standby");
   return {
     id,
@@ -91,22 +93,8 @@ function rowOf(
     pause,
     nextAt: retry !== null && retry > clock.now() ? retry : resumes,
     last: last.get(id) ?? null,
-    ...work,
-  };
-}
-
-function workOf(stored: ChannelOverview | undefined): Pick<ChannelRow, "waiting" | "held" | "oldest"> {
-  if (stored === undefined) return { waiting: 0, held: 0, oldest: null };
-  const { events, turns, replies, drafts, oldest_waiting: oldest } = stored;
-  const of = (counts: ChannelOverview["events"], ...states: readonly string[]) =>
-    states.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
-  return {
-    waiting:
-      of(events, "stored") +
-      of(turns, "waiting", "asking", "unknown") +
-      of(replies, "ready") +
-      of(drafts, "queued", "sending", "unknown"),
-    held: of(events, "held", "failed") + of(drafts, "held", "failed"),
+    waiting: unanswered + unsent,
+    held,
     oldest,
   };
 }

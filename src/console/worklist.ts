@@ -177,15 +177,32 @@ export function itemTable(
   )}${pager(c, items)}`;
 }
 
+/** Adds a reason to items that wait without one: the pause of their channel, or their due time. */
+export function explained(items: readonly ListedItem[], context: ConsoleContext): readonly ListedItem[] {
+  const paused = new Set(context.channels().flatMap((one) => (one.paused === null ? [] : [one.id])));
+  const now = context.clock.now();
+  return items.map((item) => {
+    if (item.due === null || item.reason !== null || !ordinary.has(item.group)) return item;
+    const waits = item.due > now ? "waits until it is due" : "waits for its turn";
+    return { ...item, reason: paused.has(item.channel) ? "its channel is paused" : waits };
+  });
+}
+
+/** States that say no more than that an item waits. */
+const ordinary: ReadonlySet<string> = new Set(["stored", "waiting", "queued"]);
+
 function itemRow(item: ListedItem, kind: string, picks: boolean, waits: boolean): Markup {
   const { id, person, subject, group, reason, channel, at, due, attempts, state } = item;
   const name = person === null || person === "" ? "unknown" : shownAddress(person);
+  const badge =
+    ordinary.has(group) || (group === state && reason !== null)
+      ? ""
+      : html`<span class="badge ${state === "failed" ? "bad" : "off"}">${group}</span>`;
   return html`<tr>
     ${picks ? html`<td class="pick"><input type="checkbox" name="id" value="${id}" aria-label="Select ${name}: ${subject ?? id}" /></td>` : ""}
     <th scope="row"><a href="${pathOf(item, kind)}">${name}</a><span class="muted wrap">${subject ?? ""}</span></th>
-    <td data-label="Reason" class="wrap"><div>${group !== state || reason === null ? html`<span class="badge ${state === "failed" ? "bad" : "off"}">${group}</span>` : ""}
-      ${reason ?? ""}</div></td>
-    <td data-label="Channel">${channel}</td>
+    <td data-label="Reason" class="wrap"><div>${badge} ${reason ?? ""}</div></td>
+    <td data-label="Channel" class="nowrap">${channel}</td>
     <td data-label="${waits ? "Since" : "Time"}" class="nowrap">${when(at)}</td>
     ${waits ? html`<td data-label="Due" class="nowrap">${due === null ? "" : when(due)}</td>` : ""}
     <td data-label="Attempts" class="number">${attempts}</td>

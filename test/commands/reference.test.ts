@@ -62,7 +62,7 @@ questions.push(
   { line: "bridgehead out", offered: ["outbox"], only: true },
   {
     line: "bridgehead outbox --limit 5 --json ",
-    offered: ["list", "show", "retry", "release", "drop", "resend"],
+    offered: ["list", "show", "retry", "release", "send-now", "drop", "resend"],
     only: true,
   },
   { line: "bridgehead platform agent ", offered: ["create", "update", "rotate-key", "list"] },

@@ -293,9 +293,9 @@ onEachDatabase((place) => {
         (detail) => rowsOf.test(detail) && !detail.includes("COVERING INDEX"),
       );
       // Each in the order of its index, with LIMIT 1.
-      expect([...new Set(read)]).toEqual([
-        "SEARCH turns USING INDEX turns_now (channel=? AND state=?)",
+      expect([...new Set(read)].toSorted()).toEqual([
         "SEARCH events USING INDEX events_stored (channel=?)",
+        "SEARCH turns USING INDEX turns_now (channel=? AND state=?)",
       ]);
       for (const kind of lists.waitingKinds) {
         const listed = await plans(db, (q) => lists.listWaiting(q, kind, { limit: 50 }));

@@ -43,7 +43,7 @@ main:focus{outline:none}
 #live.off{color:var(--bad)}
 #live.off::before{background:var(--bad)}
 main,.flash{max-width:78rem;margin:0 auto;padding:1.5rem 1.25rem 4rem}
-.flash{margin:1rem auto 0;padding:.7rem 1rem;border-radius:.5rem;width:calc(100% - 2.5rem);overflow-wrap:anywhere}
+.flash{max-width:75.5rem;margin:1rem auto 0;padding:.7rem 1rem;border-radius:.5rem;width:calc(100% - 2.5rem);overflow-wrap:anywhere}
 .good{color:var(--good);background:var(--good-ground)}
 .warn{color:var(--warn);background:var(--warn-ground)}
 .bad{color:var(--bad);background:var(--bad-ground)}

@@ -2,7 +2,7 @@
 
 import { Hono } from "hono";
 import { html } from "hono/html";
-import { type Fate, messageFate, showEvent } from "../../store/operators/inbox.ts";
+import { type Fate, hasRaw, messageFate, showEvent } from "../../store/operators/inbox.ts";
 import type { ConsoleContext, ConsoleEnv } from "../context.ts";
 import {
   done,
@@ -27,9 +27,10 @@ export function messagePage(context: ConsoleContext): Hono<ConsoleEnv> {
   const app = new Hono<ConsoleEnv>();
   app.get("/:id{[0-9]+}", async (c) => {
     const id = Number(c.req.param("id"));
-    const { event, fate } = await context.db.read(async (q) => ({
+    const { event, fate, isRaw } = await context.db.read(async (q) => ({
       event: await showEvent(q, id),
       fate: await messageFate(q, id),
+      isRaw: await hasRaw(q, id),
     }));
     if (event === null) return notFound(c, `There is no message ${id}.`);
     const title = event.subject ?? `Message ${id}`;
@@ -41,7 +42,7 @@ export function messagePage(context: ConsoleContext): Hono<ConsoleEnv> {
         <section class="panel" aria-labelledby="text">
           <h2 id="text">Text</h2>
           ${text === null ? html`<p class="muted">The text is no longer stored (retention).</p>` : html`<pre>${text}</pre>`}
-          ${rawLinks(id)}
+          ${isRaw ? rawLinks(id) : ""}
         </section>`,
     });
   });

@@ -22,7 +22,16 @@ import {
 } from "../../store/operators/worklists.ts";
 import type { ConsoleContext, ConsoleEnv } from "../context.ts";
 import { checkedIds, count, done, mostPath, mostReason, type PageRequest, page, textField } from "../page.ts";
-import { codeList, filterOf, filters, groupList, type ItemActions, itemTable, tabsOf } from "../worklist.ts";
+import {
+  codeList,
+  explained,
+  filterOf,
+  filters,
+  groupList,
+  type ItemActions,
+  itemTable,
+  tabsOf,
+} from "../worklist.ts";
 
 interface WorkList {
   readonly kind: string;
@@ -151,7 +160,7 @@ async function show(c: PageRequest, context: ConsoleContext, work: WorkPage): Pr
   const chosen =
     counted.find(({ list }) => list.kind === wanted) ?? counted.find((one) => one.count > 0) ?? counted[0];
   const { list, groups } = chosen ?? { list: lists[0], groups: [] };
-  const items = await context.db.read((q) => list.list(q, filter));
+  const items = explained(await context.db.read((q) => list.list(q, filter)), context);
   const shown = groups.filter(
     ({ channel, group }) =>
       (filter.channel === undefined || channel === filter.channel) &&

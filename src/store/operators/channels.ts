@@ -10,7 +10,7 @@ import {
   pauseChannel,
   resumeChannel,
 } from "../tables/pauses.ts";
-import { overview } from "./overview.ts";
+import { type ChannelOverview, overview } from "./overview.ts";
 
 /** What waits on a channel. */
 export interface ChannelWork {
@@ -35,20 +35,19 @@ export async function channelStates(db: Database): Promise<ChannelStates> {
     pauses: await channelPauses(q),
     channels: await overview(q),
   }));
+  return { pauses, work: new Map(channels.map((one) => [one.channel, workOf(one)])) };
+}
+
+/** Adds up what waits on a channel. */
+export function workOf({ events, turns, replies, drafts, oldest_turn }: ChannelOverview): ChannelWork {
   const total = (counts: { readonly [state: string]: number }, ...states: readonly string[]) =>
     states.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
-  const work = channels.map(
-    ({ channel, events, turns, replies, drafts, oldest_turn }): [string, ChannelWork] => [
-      channel,
-      {
-        unanswered: total(events, "stored") + total(turns, "waiting", "asking", "unknown"),
-        unsent: total(replies, "ready") + total(drafts, "queued", "sending", "unknown"),
-        held: total(events, "held", "failed") + total(drafts, "held", "failed"),
-        oldest: oldest_turn,
-      },
-    ],
-  );
-  return { pauses, work: new Map(work) };
+  return {
+    unanswered: total(events, "stored") + total(turns, "waiting", "asking", "unknown"),
+    unsent: total(replies, "ready") + total(drafts, "queued", "sending", "unknown"),
+    held: total(events, "held", "failed") + total(drafts, "held", "failed"),
+    oldest: oldest_turn,
+  };
 }
 
 /** Pauses the channel, or all of them (`everyChannel`), and replaces an existing pause. `forMs`: null until it is

@@ -228,6 +228,10 @@ export async function readRaw(q: Query, event: number): Promise<Uint8Array | nul
   return row?.bytes ?? null;
 }
 
+/** Returns whether the raw message is stored. */
+export const hasRaw = async (q: Query, event: number): Promise<boolean> =>
+  (await q.one("SELECT 1 FROM events WHERE id = $1 AND raw IS NOT NULL", event)) !== undefined;
+
 /** Result of a message so far. `reason` says why there is no answer; null when there is one, or may
  *  still be. */
 export interface Fate {

@@ -260,7 +260,7 @@ export async function countWaiting(q: Query, kind: WaitingKind, channel = ""): P
   const { from, states } = waiting[kind];
   const row = await q.one<{ count: number }>(
     `SELECT COUNT(*) AS count FROM (SELECT 1 FROM ${from} (${states.map((one) => `state = '${one}'`).join(" OR ")})
-       AND (channel = $1 OR $1 = '') LIMIT ${mostCounted}) AS some`,
+       AND (channel = $1 OR $1 = '') LIMIT ${mostCounted}) AS counted`,
     channel,
   );
   return row?.count ?? 0;
