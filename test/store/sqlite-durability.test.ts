@@ -164,7 +164,7 @@ it("covers a commit and the record of the work that it starts with one sync", as
   let recorded: Promise<unknown> = Promise.resolve();
   const first = db.tx((q) => q.run("INSERT INTO notes VALUES ('event')"), {
     // The HTTP client examines an idle connection for one turn of the event loop before the attempt is recorded.
-    committed: () => void setImmediate(() => (recorded = write(db, "attempt"))),
+    committed: () => void setImmediate(() => void (recorded = write(db, "attempt"))),
   });
   await disk.count(1);
   expect(await isPending(Promise.race([first, recorded]))).toBe(true);
