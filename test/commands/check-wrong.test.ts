@@ -100,7 +100,7 @@ const errors: readonly [string, string, string][] = [
   [
     "a number to call that is none",
     file(`${voice}    transfer: { dial: [ "+12025550" ] }\n`, reached),
-    "FILE:9:26 channels.voice.transfer.dial[0]: is no possible number: +12025550 (write it with its country's code and all digits",
+    "FILE:9:25 channels.voice.transfer.dial[0]: is no possible number: +12025550 (write it with its country's code and all digits",
   ],
   [
     "an account that is none",
