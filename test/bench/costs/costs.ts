@@ -14,6 +14,7 @@ import { printTally } from "../report.ts";
 import { type Subject, startBare, startDaemon } from "../subject.ts";
 import { type Cost, type Pass, printCosts, type Side, type Sides } from "./breakdown.ts";
 import type { ProfilerOrder } from "./profiler.ts";
+import { callSteps, printSteps, textSteps } from "./steps.ts";
 import { printTimeline, type Timed } from "./timeline.ts";
 
 export interface CostRounds {
@@ -44,14 +45,18 @@ export async function costs(environment: Environment, rounds: CostRounds): Promi
   const emails = apart(await both((side) => steadyEmails(environment, side, rounds)));
   const texts = apart(await both((side) => textMessages(environment.phone, side, rounds)));
   const turns = await both((side) => voiceTurns(environment.phone, side, rounds));
+  const turn = await both((side) => singleTurns(environment.phone, side, rounds));
   printCosts(`email burst of ${rounds.burst}`, "email", burst);
   printCosts(`emails at ${perSecond}/s`, "email", emails.cost);
   printCosts(`SMS burst of ${rounds.burst}, ${waiting} customers waiting`, "text", texts.cost);
   printCosts(`voice, ${rounds.calls} calls with a turn per second`, "turn", turns);
   printTimeline("single email", emails.timed);
   printTimeline("single SMS", texts.timed);
+  printTimeline("voice turn, one call", turn);
+  printSteps("single SMS", texts.timed, textSteps);
+  printSteps("voice turn, one call", turn, callSteps);
   const all = (side: Side) =>
-    sum([burst, emails.cost, emails.timed, texts.cost, texts.timed, turns].map((sides) => sides[side]));
+    sum([burst, emails.cost, emails.timed, texts.cost, texts.timed, turns, turn].map((sides) => sides[side]));
   printTally("costs", all("baseline"), all("daemon"));
   return all("daemon");
 }
@@ -164,10 +169,30 @@ async function textMessages(phone: PhoneFixture, side: Side, { burst, singles }:
       await recorded(subject, usage, () => texts(burst, waiting)),
       await recorded(subject, profileAt(busyUs), () => texts(burst, waiting)),
     );
-    const { platform, twilio } = phone.ports;
-    await subject.record({ kind: "waits", peers: { [platform]: "agent", [twilio]: "SMS provider" } });
-    const { spans, lost, duplicated } = await texts(singles, 1);
+    await texts(singles, 1);
+    await subject.record({ kind: "waits", peers: phonePeers(phone, subject.inbound) });
+    const { spans, lost, duplicated } = await texts(singles * 4, 1);
     return { cost, timed: { lost, duplicated, messages: spans, report: await subject.recorded() } };
+  } finally {
+    await subject.stop();
+  }
+}
+
+const phonePeers = ({ ports }: PhoneFixture, own: string) => ({
+  [ports.platform]: "agent",
+  [ports.twilio]: "SMS provider",
+  [new URL(own).port]: "caller",
+});
+
+/** One call with a turn per 100 ms. */
+async function singleTurns(phone: PhoneFixture, side: Side, { singles }: CostRounds): Promise<Timed> {
+  const subject = await phone[side]("profiler");
+  const turns = (count: number) => phone.calls({ url: subject.call, calls: 1, turns: count, everyMs: 100 });
+  try {
+    await turns(singles);
+    await subject.record({ kind: "waits", peers: phonePeers(phone, subject.call) });
+    const { spans, lost, duplicated } = await turns(singles * 4);
+    return { lost, duplicated, messages: spans, report: await subject.recorded() };
   } finally {
     await subject.stop();
   }

@@ -1,6 +1,7 @@
 // Loaded into a subject by `--import` before its own code. Records a CPU profile of the main thread and the CPU time of all
 // threads, or the times when the subject waits for a peer or for the disk. The parent starts and ends both by messages.
 
+import { subscribe } from "node:diagnostics_channel";
 import fs from "node:fs";
 import { Session } from "node:inspector";
 import { syncBuiltinESMExports } from "node:module";
@@ -14,12 +15,12 @@ export type ProfilerOrder =
   /** Counts CPU time only. */
   | { readonly kind: "usage" }
   | { readonly kind: "profile"; readonly intervalUs: number }
-  /** Names of the peers by their port. */
+  /** Names of the peers by their port. The port of the subject's own server is the "caller". */
   | { readonly kind: "waits"; readonly peers: Readonly<Record<number, string>> }
   | { readonly kind: "end" };
 
 /** A time span in `clock` milliseconds: a wait for a peer, for the "disk" or for a worker "thread", or an execution of
- *  "SQLite". A span without length is data that arrived unasked. `cpu` is the CPU time of the main thread at its end. */
+ *  "SQLite" ("BEGIN" and "COMMIT" by their names). A span without length is data that arrived unasked. `cpu` is the CPU time of the main thread at its end. */
 export type Span = readonly [what: string, from: number, to: number, cpu: number];
 
 /** Times in microseconds, since the order that started the recording. */
@@ -89,16 +90,20 @@ function watcher() {
     const { user, system } = process.threadCpuUsage();
     spans?.push([what, from, clock(), (user + system) / 1000]);
   };
-  observeStatements((_, execute) => {
+  observeStatements((sql, execute) => {
     if (spans === null) return execute();
     const from = clock();
     try {
       return execute();
     } finally {
-      note("SQLite", from);
+      note(/^(?:BEGIN|COMMIT)/.exec(sql)?.[0] ?? "SQLite", from);
     }
   });
 
+  // The parser of a server reads from its sockets without `push`.
+  subscribe("http.server.request.start", () => {
+    if (spans !== null) note("caller", clock());
+  });
   const { fdatasync } = fs;
   fs.fdatasync = ((file: number, done: (error: NodeJS.ErrnoException | null) => void) => {
     const from = clock();
@@ -125,6 +130,7 @@ function watcher() {
       socket.push = function (...values) {
         const peer = peers[this.remotePort ?? 0];
         if (peer !== undefined) note(peer, waiting.get(this) ?? clock());
+        else if (peers[this.localPort ?? 0] !== undefined) note("caller", clock());
         waiting.delete(this);
         return originals.socket.push.apply(this, values);
       };

@@ -56,7 +56,7 @@ function partsOf({ messages, report }: Timed): Map<string, number> {
     const from = news ?? arrived;
     const spans = report.spans.filter(([, begin, end]) => end > from && begin < to);
     const clipped = spans.map(([what, begin, end]) => ({
-      what,
+      what: what === "BEGIN" || what === "COMMIT" ? "SQLite" : what,
       begin: Math.max(begin, from),
       end: Math.min(end, to),
     }));

@@ -20,6 +20,8 @@ export interface CallsOrder {
 export interface CallsResult extends Tally {
   /** Milliseconds from each prompt to the first words. */
   readonly turns: readonly number[];
+  /** From each prompt to the first words, in `clock` milliseconds. */
+  readonly spans: readonly (readonly [from: number, to: number])[];
 }
 
 const patienceMs = 20_000;
@@ -39,10 +41,11 @@ export async function placeCalls(order: CallsOrder): Promise<CallsResult> {
     }
     lines.push(...(await Promise.all(dialing)));
     await sleep(500);
-    const times = await Promise.all(lines.map((line, n) => converse(line, order, n / order.calls)));
+    const spans = (await Promise.all(lines.map((line, n) => converse(line, order, n / order.calls)))).flat();
     return {
-      turns: times.flat(),
-      lost: lines.length * (order.turns + 1) - times.flat().length - lines.length,
+      turns: spans.map(([from, to]) => to - from),
+      spans,
+      lost: lines.length * (order.turns + 1) - spans.length - lines.length,
       duplicated: lines.reduce((all, line) => all + line.unasked, 0),
     };
   } finally {
@@ -113,8 +116,12 @@ function attribute(twiml: string, pattern: RegExp): string {
 }
 
 /** The times of the measured turns. Calls are spread evenly over the time between two turns. */
-async function converse(line: Line, { turns, everyMs }: CallsOrder, share: number): Promise<number[]> {
-  const times: number[] = [];
+async function converse(
+  line: Line,
+  { turns, everyMs }: CallsOrder,
+  share: number,
+): Promise<[from: number, to: number][]> {
+  const times: [number, number][] = [];
   await sleep(share * everyMs);
   for (let turn = 0; turn <= turns; turn += 1) {
     const began = clock();
@@ -124,7 +131,7 @@ async function converse(line: Line, { turns, everyMs }: CallsOrder, share: numbe
     });
     const voicePrompt = `Where is my order, please? This is question ${turn}.`;
     line.ws.send(JSON.stringify({ type: "prompt", voicePrompt, lang: "en-US", last: true }));
-    if ((await answered) && turn > 0) times.push(clock() - began);
+    if ((await answered) && turn > 0) times.push([began, clock()]);
     await sleep(Math.max(0, began + everyMs - clock()));
   }
   return times;
