@@ -123,13 +123,13 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
     "contractIsTypes",
     "src/contract/a.ts",
     'import * as z from "zod";',
-    "src/contract/a.ts: the contract imports nothing but zod's types, not zod",
+    "src/contract/a.ts: the contract imports nothing but zod's types and Node's HTTP client, not zod",
   ],
   [
     "contractIsTypes",
     "src/contract/a.ts",
     'import type { X } from "node:fs";',
-    "src/contract/a.ts: the contract imports nothing but zod's types, not node:fs",
+    "src/contract/a.ts: the contract imports nothing but zod's types and Node's HTTP client, not node:fs",
   ],
   ["contractIsTypes", "src/contract/a.ts", 'import type * as z from "zod";', null],
   [

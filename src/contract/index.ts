@@ -4,6 +4,7 @@ export * from "./channel.ts";
 export * from "./contract.ts";
 export * from "./define.ts";
 export * from "./events.ts";
+export * from "./http.ts";
 export * from "./ids.ts";
 export * from "./markdown.ts";
 export * from "./outcomes.ts";

@@ -107,14 +107,19 @@ const packageHomes: Rule = (files) =>
       : [`${from}: ${name} lives in ${home.join(", ")}`];
   });
 
+const httpClient: ReadonlySet<string> = new Set(["node:http", "node:https", "node:net", "node:tls"]);
+
 /** Whoever writes an adapter gets our contract without our zod. */
 const contractIsTypes: Rule = (files) =>
   importsIn(files)
     .filter(
       ({ from, relative }) => from.startsWith("src/contract/") && !from.includes("/testing/") && !relative,
     )
-    .filter(({ to, typeOnly }) => !(to === "zod" && typeOnly))
-    .map(({ from, to }) => `${from}: the contract imports nothing but zod's types, not ${to}`);
+    .filter(({ to, typeOnly }) => !(to === "zod" && typeOnly) && !httpClient.has(to))
+    .map(
+      ({ from, to }) =>
+        `${from}: the contract imports nothing but zod's types and Node's HTTP client, not ${to}`,
+    );
 
 /** Adapters come through the loader, which alone imports what a configuration names. */
 const computedImports: Rule = (files) =>

@@ -49,7 +49,6 @@ export const exempt: Readonly<Record<string, readonly string[]>> = {
     "adapters/email/providers.ts#providerOf",
     "adapters/email/providers.ts#serversOf",
     "adapters/sms/numbers.ts#isCountry",
-    "adapters/sms/exchange.ts#createLines",
     "adapters/sms/smpp/encoding.ts#toAddress",
     "adapters/sms/telnyx/index.ts#publicKey",
     "adapters/sms/provider.ts#isLocal",

@@ -4,24 +4,27 @@
 import { createPublicKey, type KeyObject } from "node:crypto";
 import {
   type Attempt,
+  type Channel,
   type ChannelStatus,
+  type Cursor,
+  type ExchangeAnswer,
   externalId,
   Health,
+  HttpConnections,
+  type Json,
   type RoutePath,
   type SendOutcome,
   units,
 } from "bridgehead/contract";
 import * as z from "zod";
 import type { SmsConfig } from "../config.ts";
-import { createLines, type ExchangeAnswer, httpConnections } from "../exchange.ts";
-
 import { openDownload } from "../media.ts";
 import { outcomeOf, SenderPauses, statusOf, unreachable } from "../outcomes.ts";
 import {
   defineProvider,
+  type Heard,
   isLocal,
   type Provider,
-  type ProviderParts,
   type TextDraft,
   type WebhookEndpoint,
 } from "../provider.ts";
@@ -30,6 +33,7 @@ import { classOf, isProven, keyParameter, readEvent, refusalOf } from "./webhook
 const telnyxUrl = "https://api.telnyx.com";
 /** Request timeout. Telnyx responds in well under a second; a later response is unlikely. */
 const timeoutMs = 30_000;
+const mostConnections = 32;
 /** Each of the three paths accepts all events, because a profile has one URL and one failover URL. */
 const paths: readonly RoutePath[] = ["/inbound", "/inbound-fallback", "/status"];
 
@@ -69,119 +73,141 @@ const block = z
   })
   .describe("How is the API of Telnyx used (provider: telnyx)?");
 
-export const telnyx = defineProvider({ name: "telnyx", block, webhooks: true, create });
+export const telnyx = defineProvider({
+  name: "telnyx",
+  block,
+  webhooks: true,
+  create: ({ channel }, common, config) => new Telnyx(channel, common, config),
+});
 
-function create(
-  { channel }: ProviderParts,
-  { api_url: apiUrl = telnyxUrl, ca, media }: SmsConfig,
-  config: z.output<typeof block>,
-): Provider {
-  const lines = createLines({ ca });
-  const state = new Health(channel);
-  const pauses = new SenderPauses(channel.clock, state);
-  const keys = config.public_keys.map(publicKey);
-  const base = apiUrl.replace(/\/$/, "");
+class Telnyx implements Provider {
+  readonly name = "telnyx";
+  readonly limits = { maxLength: 1600, media: true };
+  readonly atOnce = mostConnections;
+  readonly doors: readonly WebhookEndpoint[];
+  readonly #channel: Channel;
+  readonly #media: SmsConfig["media"];
+  readonly #config: z.output<typeof block>;
+  readonly #base: string;
+  readonly #connections: HttpConnections;
+  readonly #state: Health;
+  readonly #pauses: SenderPauses;
 
-  const ask = (path: string, signal: AbortSignal, body?: object, crossing?: () => Promise<void>) =>
-    lines.exchange({
+  constructor(
+    channel: Channel,
+    { api_url: apiUrl = telnyxUrl, ca, media }: SmsConfig,
+    config: z.output<typeof block>,
+  ) {
+    this.#channel = channel;
+    this.#media = media;
+    this.#config = config;
+    this.#base = apiUrl.replace(/\/$/, "");
+    this.#connections = new HttpConnections({ ca, connections: mostConnections });
+    this.#state = new Health(channel);
+    this.#pauses = new SenderPauses(channel.clock, this.#state);
+    const keys = config.public_keys.map(publicKey);
+    this.doors = paths.map((path) => ({
+      path,
+      read: (request) => this.#read(request, keys),
+      answer: () => new Response(null, { status: 200 }),
+    }));
+  }
+
+  /** Receives no messages. While it runs, it reports whether the API accepts our key. */
+  async run(_cursor: Cursor | null, signal: AbortSignal): Promise<void> {
+    this.#state.set("list", { state: "connecting" });
+    while (!signal.aborted) {
+      try {
+        this.#state.set("list", await this.probe(signal));
+      } catch (error) {
+        if (signal.aborted) return;
+        const reason = error instanceof Error ? error.message : String(error);
+        this.#state.set("list", { state: "degraded", code: "unreachable", reason });
+        throw error;
+      }
+      await this.#channel.clock.sleep(this.#config.check, signal);
+    }
+  }
+
+  async send(text: TextDraft, attempt: Attempt): Promise<SendOutcome> {
+    const closed = this.#pauses.outcome(text);
+    if (closed !== null) return closed;
+    let crossed = false;
+    const crossing = async () => {
+      await attempt.crossing();
+      crossed = true;
+    };
+    let answer: ExchangeAnswer;
+    try {
+      answer = await this.#ask("/messages", attempt.signal, this.#bodyOf(text, attempt), crossing);
+    } catch (error) {
+      if (crossed) throw error;
+      return unreachable(error);
+    }
+    if (isYes(answer)) {
+      this.#state.set("account", { state: "ready" });
+      return sentAs(answer);
+    }
+    const [kind, refusal] = [classOf(answer), refusalOf(answer)];
+    const told = statusOf(kind, refusal);
+    if (told !== null) this.#state.set("account", told);
+    return outcomeOf(kind, refusal);
+  }
+
+  /** Media URLs are public, so our key is not sent. */
+  fetchMedia(ref: Json, signal: AbortSignal): AsyncIterable<Uint8Array> {
+    const { url, mediaType } = medium.parse(ref);
+    return openDownload({
+      url: new URL(url),
+      authorization: null,
+      mediaType,
+      maxSize: this.#media.max_size,
+      local: isLocal(this.#base),
+      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+    });
+  }
+
+  async probe(signal: AbortSignal): Promise<ChannelStatus> {
+    const { messaging_profile: profile } = this.#config;
+    const path = profile === undefined ? "s?page[size]=1" : `s/${encodeURIComponent(profile)}`;
+    const answer = await this.#ask(`/messaging_profile${path}`, signal);
+    if (isYes(answer)) return { state: "ready" };
+    const rejected = classOf(answer) === "login";
+    const { code, reason } = refusalOf(answer);
+    return { state: rejected ? "unauthorized" : "degraded", code, reason };
+  }
+
+  async close(): Promise<void> {
+    this.#connections.close();
+  }
+
+  async #read(request: Request, keys: readonly KeyObject[]): Promise<Heard | null> {
+    const body = new Uint8Array(await request.arrayBuffer());
+    const now = this.#channel.clock.now();
+    const heard = isProven(request, body, keys, now) ? readEvent(body, now) : null;
+    for (const status of heard?.statuses ?? []) this.#pauses.heard(status);
+    return heard;
+  }
+
+  #ask(path: string, signal: AbortSignal, body?: object, crossing?: () => Promise<void>) {
+    return this.#connections.exchange({
       method: body === undefined ? "GET" : "POST",
-      url: new URL(`${base}/v2${path}`),
+      url: new URL(`${this.#base}/v2${path}`),
       headers: {
         accept: "application/json",
-        authorization: `Bearer ${config.api_key}`,
+        authorization: `Bearer ${this.#config.api_key}`,
         ...(body === undefined ? {} : { "content-type": "application/json" }),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
       crossing,
     });
-
-  async function look(signal: AbortSignal): Promise<ChannelStatus> {
-    const { messaging_profile: profile } = config;
-    const path = profile === undefined ? "s?page[size]=1" : `s/${encodeURIComponent(profile)}`;
-    const answer = await ask(`/messaging_profile${path}`, signal);
-    if (isYes(answer)) return { state: "ready" };
-    const { code, reason } = refusalOf(answer);
-    const rejected = classOf(answer) === "login";
-    return { state: rejected ? "unauthorized" : "degraded", code, reason };
   }
 
-  return {
-    name: "telnyx",
-    limits: { maxLength: 1600, media: true },
-    atOnce: httpConnections,
-    doors: paths.map(
-      (path): WebhookEndpoint => ({
-        path,
-        async read(request) {
-          const body = new Uint8Array(await request.arrayBuffer());
-          const now = channel.clock.now();
-          const heard = isProven(request, body, keys, now) ? readEvent(body, now) : null;
-          for (const status of heard?.statuses ?? []) pauses.heard(status);
-          return heard;
-        },
-        answer: () => new Response(null, { status: 200 }),
-      }),
-    ),
-    // Receives no messages. While it runs, it reports whether the API accepts our key.
-    async run(_cursor, signal) {
-      state.set("list", { state: "connecting" });
-      while (!signal.aborted) {
-        try {
-          state.set("list", await look(signal));
-        } catch (error) {
-          if (signal.aborted) return;
-          const reason = error instanceof Error ? error.message : String(error);
-          state.set("list", { state: "degraded", code: "unreachable", reason });
-          throw error;
-        }
-        await channel.clock.sleep(config.check, signal);
-      }
-    },
-    async send(text, attempt) {
-      const closed = pauses.outcome(text);
-      if (closed !== null) return closed;
-      let crossed = false;
-      const crossing = async () => {
-        await attempt.crossing();
-        crossed = true;
-      };
-      let answer: ExchangeAnswer;
-      try {
-        answer = await ask("/messages", attempt.signal, bodyOf(text, attempt), crossing);
-      } catch (error) {
-        if (crossed) throw error;
-        return unreachable(error);
-      }
-      if (isYes(answer)) {
-        state.set("account", { state: "ready" });
-        return sentAs(answer);
-      }
-      const [kind, refusal] = [classOf(answer), refusalOf(answer)];
-      const told = statusOf(kind, refusal);
-      if (told !== null) state.set("account", told);
-      return outcomeOf(kind, refusal);
-    },
-    // Media URLs are public, so our key is not sent.
-    fetchMedia(ref, signal) {
-      const { url, mediaType } = medium.parse(ref);
-      return openDownload({
-        url: new URL(url),
-        authorization: null,
-        mediaType,
-        maxSize: media.max_size,
-        local: isLocal(base),
-        signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
-      });
-    },
-    probe: (signal) => look(signal),
-    close: () => Promise.resolve(lines.close()),
-  };
-
-  function bodyOf(text: TextDraft, attempt: Attempt): object {
-    const callback = channel.url("/status");
+  #bodyOf(text: TextDraft, attempt: Attempt): object {
+    const callback = this.#channel.url("/status");
     callback.searchParams.set(keyParameter, attempt.key);
-    const profile = text.service ?? config.messaging_profile;
+    const profile = text.service ?? this.#config.messaging_profile;
     return {
       to: text.to,
       text: text.body,
@@ -203,13 +229,9 @@ function isYes({ status }: ExchangeAnswer): boolean {
 
 /** Returns the outcome of a success response. A response without an id was still accepted; its webhook
  *  carries our key and returns the id. */
-function sentAs(answer: ExchangeAnswer): SendOutcome {
-  try {
-    const { data } = Object(JSON.parse(answer.body)) as { data?: { id?: unknown } };
-    if (typeof data?.id === "string" && data.id !== "")
-      return { kind: "sent", id: externalId(data.id), detail: `${answer.status}` };
-  } catch {
-    // Not JSON: the return below handles it.
-  }
-  return { kind: "unknown", reason: "the interface said yes and gave no id" };
+function sentAs({ status, json }: ExchangeAnswer): SendOutcome {
+  const { id } = Object((Object(json) as { data?: unknown }).data) as { id?: unknown };
+  return typeof id === "string" && id !== ""
+    ? { kind: "sent", id: externalId(id), detail: `${status}` }
+    : { kind: "unknown", reason: "the interface said yes and gave no id" };
 }

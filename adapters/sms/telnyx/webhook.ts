@@ -2,9 +2,8 @@
 // the URL's query. Our send key is therefore taken from the URL that the signed body repeats.
 
 import { type KeyObject, verify } from "node:crypto";
-import { type DeliveryEvent, sendKey } from "bridgehead/contract";
+import { type DeliveryEvent, type ExchangeAnswer, retryAfterOf, sendKey } from "bridgehead/contract";
 import * as z from "zod";
-import type { ExchangeAnswer } from "../exchange.ts";
 import { canonicalNumber } from "../numbers.ts";
 import { classes, type ProviderRefusal, type TextClass, withoutNumbers } from "../outcomes.ts";
 import type { Heard, InboundText, TextStatus } from "../provider.ts";
@@ -200,12 +199,12 @@ export function classOf(answer: ExchangeAnswer): TextClass | null {
 
 export function refusalOf(answer: ExchangeAnswer): ProviderRefusal {
   const error = firstError(answer);
-  const seconds = Number(answer.headers["retry-after"] ?? "");
+  const retryAfterMs = retryAfterOf(answer);
   const code = codeOf(error) ?? String(answer.status);
   return {
     code,
     reason: `${codeOf(error) ?? `HTTP ${answer.status}`}: ${wordsOf(error) ?? "no words"}`,
-    ...(seconds > 0 ? { retryAfterMs: Math.min(seconds, 3600) * 1000 } : {}),
+    ...(retryAfterMs ? { retryAfterMs } : {}),
   };
 }
 
@@ -218,11 +217,7 @@ function wordsOf(error: TelnyxError | null): string | undefined {
   return words.length === 0 ? undefined : withoutNumbers(words.join(": "));
 }
 
-function firstError(answer: ExchangeAnswer): TelnyxError | null {
-  try {
-    const { errors } = Object(JSON.parse(answer.body)) as { errors?: unknown };
-    return Array.isArray(errors) ? (Object(errors[0]) as TelnyxError) : null;
-  } catch {
-    return null;
-  }
+function firstError({ json }: ExchangeAnswer): TelnyxError | null {
+  const { errors } = Object(json) as { errors?: unknown };
+  return Array.isArray(errors) ? (Object(errors[0]) as TelnyxError) : null;
 }

@@ -21,121 +21,130 @@ interface BackfillPosition {
   readonly complete: number;
 }
 
-/** `Inbound.run`. Throws the error of a failed poll. */
-export function backfill(
-  { channel, hear }: ProviderParts,
-  settings: TwilioSettings,
-  client: TwilioClient,
-  health: Health,
-): (start: Cursor | null, signal: AbortSignal) => Promise<void> {
-  // Earlier messages may have been answered by a later state of the database, which was lost.
-  const startedAt = channel.clock.now();
-  return async (start, signal) => {
-    if (health.of("list") === null) health.set("list", { state: "connecting" });
-    let place = readPlace(start) ?? (await begin(channel));
-    while (!signal.aborted) {
-      let pause = settings.backfill.every;
-      try {
-        const now = channel.clock.now();
-        // A clock that was ahead has left a cursor in the future.
-        const behind = Math.min(place.complete, now);
-        const until = Math.min(now, behind + pieceMs);
-        const span = { from: behind - settings.backfill.overlap, to: until < now ? until : null };
-        const found = await listed(client, settings, await channel.addresses(), span, signal);
-        const upTo = Math.min(until, now - settings.backfill.after);
-        const next = { ...place, complete: Math.max(behind, upTo) };
-        const [due, young] = sorted(found, place.first, upTo);
-        await take(due, next, signal);
-        place = next;
-        if (until < now) continue;
-        health.set("list", { state: "ready" });
-        if (await anyNew(young)) pause = Math.min(pause, settings.backfill.after + 1000);
-      } catch (error) {
-        if (signal.aborted) return;
-        health.set("list", failed(error));
-        throw error;
-      }
-      await channel.clock.sleep(pause, signal);
-    }
-  };
+export class Backfill {
+  readonly #channel: Channel;
+  readonly #hear: ProviderParts["hear"];
+  readonly #settings: TwilioSettings;
+  readonly #client: TwilioClient;
+  readonly #health: Health;
+  /** Earlier messages may have been answered by a later state of the database, which was lost. */
+  readonly #startedAt: number;
 
-  /** Returns the messages to store now, and those whose webhook may still arrive. The latter are polled
-   *  again after that time. */
-  function sorted(found: readonly MessageInstance[], first: number, upTo: number) {
-    const ours = found.filter((one) => timeOf(one) >= Math.floor(first / 1000) * 1000);
-    // A STOP must not wait, because queued messages would be sent in the interval.
-    const isDue = (one: MessageInstance) => timeOf(one) <= upTo || settings.isConsent(one.body ?? "", one.to);
-    return [ours.filter(isDue), ours.filter((one) => !isDue(one))] as const;
+  constructor(
+    { channel, hear }: ProviderParts,
+    settings: TwilioSettings,
+    client: TwilioClient,
+    health: Health,
+  ) {
+    this.#channel = channel;
+    this.#hear = hear;
+    this.#settings = settings;
+    this.#client = client;
+    this.#health = health;
+    this.#startedAt = channel.clock.now();
   }
 
-  async function anyNew(young: readonly MessageInstance[]): Promise<boolean> {
-    if (young.length === 0) return false;
-    const stored: ReadonlySet<string> = await channel.known(young.map(({ sid }) => externalId(sid)));
-    return stored.size < young.length;
+  /** `Inbound.run`. Throws the error of a failed poll. */
+  async run(start: Cursor | null, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#channel;
+    if (this.#health.of("list") === null) this.#health.set("list", { state: "connecting" });
+    let place = readPlace(start) ?? (await begin(this.#channel));
+    while (!signal.aborted) {
+      let polled: { readonly place: BackfillPosition; readonly pauseMs: number };
+      try {
+        polled = await this.#poll(place, signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#health.set("list", failed(error));
+        throw error;
+      }
+      place = polled.place;
+      if (polled.pauseMs > 0) await clock.sleep(polled.pauseMs, signal);
+    }
+  }
+
+  /** Reads one piece. Returns the position after it, and the pause before the next one. */
+  async #poll(place: BackfillPosition, signal: AbortSignal) {
+    const { every, overlap, after } = this.#settings.backfill;
+    const now = this.#channel.clock.now();
+    // A clock that was ahead has left a cursor in the future.
+    const behind = Math.min(place.complete, now);
+    const until = Math.min(now, behind + pieceMs);
+    const span = { from: behind - overlap, to: until < now ? until : null };
+    const found = await listed(this.#client, this.#settings, await this.#channel.addresses(), span, signal);
+    const upTo = Math.min(until, now - after);
+    const next = { ...place, complete: Math.max(behind, upTo) };
+    const ours = found.filter((one) => timeOf(one) >= Math.floor(place.first / 1000) * 1000);
+    // The webhook of a young message may still arrive. A STOP must not wait, because queued messages would be sent in
+    // the interval.
+    const isDue = (one: MessageInstance) =>
+      timeOf(one) <= upTo || this.#settings.isConsent(one.body ?? "", one.to);
+    await this.#take(ours.filter(isDue), next, signal);
+    if (until < now) return { place: next, pauseMs: 0 };
+    this.#health.set("list", { state: "ready" });
+    const young = await this.#unknown(ours.filter((one) => !isDue(one)));
+    return { place: next, pauseMs: young.length > 0 ? Math.min(every, after + 1000) : every };
+  }
+
+  /** Returns the messages that the database does not contain. */
+  async #unknown(messages: readonly MessageInstance[]): Promise<readonly MessageInstance[]> {
+    if (messages.length === 0) return [];
+    const stored: ReadonlySet<string> = await this.#channel.known(messages.map(({ sid }) => externalId(sid)));
+    return messages.filter(({ sid }) => !stored.has(sid));
   }
 
   /** Stores the new messages, oldest first, together with the cursor after them. */
-  async function take(
-    due: readonly MessageInstance[],
-    place: BackfillPosition,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const stored: ReadonlySet<string> =
-      due.length === 0 ? new Set() : await channel.known(due.map(({ sid }) => externalId(sid)));
+  async #take(due: readonly MessageInstance[], place: BackfillPosition, signal: AbortSignal): Promise<void> {
     // Timestamps are whole seconds, and the list begins with the newest message. Reversing it restores the
     // order within one second.
-    const fresh = due
-      .filter(({ sid }) => !stored.has(sid))
-      .reverse()
-      .sort((a, b) => timeOf(a) - timeOf(b));
-    const isAnswered = await answeredBefore(
-      fresh.filter((one) => timeOf(one) < startedAt),
+    const fresh = (await this.#unknown(due)).toReversed().sort((a, b) => timeOf(a) - timeOf(b));
+    const isAnswered = await this.#answeredBefore(
+      fresh.filter((one) => timeOf(one) < this.#startedAt),
       signal,
     );
     const texts = [];
     for (const message of fresh) {
-      const text = textOfRecord(message, await mediaOf(message, signal));
+      const text = textOfRecord(message, await this.#mediaOf(message, signal));
       texts.push(
         isAnswered(message) ? { ...text, handledBefore: { by: "other" as const, reason: answered } } : text,
       );
     }
     if (texts.length > 0)
-      channel.log.info({ texts: texts.length }, "backfill found texts that no webhook delivered");
-    await hear({ texts, statuses: [] }, cursorOf(place));
+      this.#channel.log.info({ texts: texts.length }, "backfill found texts that no webhook delivered");
+    await this.#hear({ texts, statuses: [] }, cursorOf(place));
   }
 
   /** Returns whether one of our texts that the database does not contain was sent to the sender
    *  afterwards. One list request serves all messages. */
-  async function answeredBefore(
+  async #answeredBefore(
     old: readonly MessageInstance[],
     signal: AbortSignal,
   ): Promise<(message: MessageInstance) => boolean> {
     if (old.length === 0) return () => false;
-    const sent = await client.messages({ signal }).list({
-      ...(settings.number === null ? {} : { from: settings.number }),
+    const { number, service } = this.#settings;
+    const sent = await this.#client.messages({ signal }).list({
+      ...(number === null ? {} : { from: number }),
       dateSentAfter: new Date(Math.min(...old.map(timeOf))),
       pageSize,
     });
     const ours = sent.filter(
-      (one) =>
-        one.direction === "outbound-api" &&
-        (settings.number !== null || one.messagingServiceSid === settings.service),
+      (one) => one.direction === "outbound-api" && (number !== null || one.messagingServiceSid === service),
     );
-    const stored: ReadonlySet<string> = await channel.known(ours.map(({ sid }) => externalId(sid)));
     const last = new Map<string, number>();
-    for (const one of ours)
-      if (!stored.has(one.sid)) last.set(one.to, Math.max(last.get(one.to) ?? 0, timeOf(one)));
-    const candidates = new Set(old);
-    return (message) => candidates.has(message) && (last.get(message.from) ?? 0) >= timeOf(message);
+    for (const one of await this.#unknown(ours))
+      last.set(one.to, Math.max(last.get(one.to) ?? 0, timeOf(one)));
+    const asked = new Set(old);
+    return (message) => asked.has(message) && (last.get(message.from) ?? 0) >= timeOf(message);
   }
 
-  async function mediaOf(message: MessageInstance, signal: AbortSignal) {
+  async #mediaOf(message: MessageInstance, signal: AbortSignal) {
     if (!(Number(message.numMedia) > 0)) return [];
+    const { apiUrl, accountSid } = this.#settings;
     try {
       // Requested through the list, because an item of a page does not know its own path (package twilio
       // 6.2).
-      const media = await client.messages({ signal }).get(message.sid).media.list({ limit: 10 });
-      const base = `${settings.apiUrl.replace(/\/$/, "")}/2010-04-01/Accounts/${settings.accountSid}`;
+      const media = await this.#client.messages({ signal }).get(message.sid).media.list({ limit: 10 });
+      const base = `${apiUrl.replace(/\/$/, "")}/2010-04-01/Accounts/${accountSid}`;
       return media.map((one) => ({
         url: `${base}/Messages/${message.sid}/Media/${one.sid}`,
         mediaType: one.contentType || "application/octet-stream",

@@ -3,9 +3,16 @@
 // an idle daemon's memory.
 
 import { createRequire } from "node:module";
-import { type ChannelStatus, type Clock, type SendOutcome, withTimeout } from "bridgehead/contract";
+import {
+  type ChannelStatus,
+  type Clock,
+  type ExchangeAnswer,
+  HttpConnections,
+  retryAfterOf,
+  type SendOutcome,
+  withTimeout,
+} from "bridgehead/contract";
 import type { MessageListInstance } from "twilio/lib/rest/api/v2010/account/message.js";
-import { createLines, type ExchangeAnswer } from "../exchange.ts";
 import {
   classes,
   outcomeOf as outcomeOfClass,
@@ -20,19 +27,6 @@ import type { TwilioSettings } from "./index.ts";
 export interface ApiCall {
   readonly signal: AbortSignal;
   readonly crossing?: () => Promise<void>;
-}
-
-export interface TwilioClient {
-  /** Returns the account's messages, for one request or a chain of pages. Rejects with an `ApiFailure`
-   *  for an error response. */
-  messages(call: ApiCall): MessageListInstance;
-  /** Verifies the login. Rejects like `messages` when the login is not accepted. */
-  login(signal: AbortSignal): Promise<void>;
-  /** Returns the webhook of our number; null when the account has no such number. Rejects like `messages`. */
-  webhookOf(number: string, signal: AbortSignal): Promise<NumberWebhook | null>;
-  /** Returns the Authorization header of the last accepted login, for media. */
-  authorization(): string;
-  close(): void;
 }
 
 /** Where the provider posts texts to a number. */
@@ -55,7 +49,8 @@ export function isApiFailure(error: unknown): error is ApiFailure {
 /** Request timeout, the same as in the provider's package. */
 const timeoutMs = 30_000;
 
-interface Wish {
+/** A request as the provider's package builds it. */
+interface ApiRequest {
   readonly method: string;
   readonly uri: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -63,71 +58,100 @@ interface Wish {
   readonly data?: object;
 }
 
-/** Creates the client. Opens no connection. */
-export function createClient(settings: TwilioSettings, clock: Clock): TwilioClient {
-  const lines = createLines({ ca: settings.ca });
-  const base = new URL(settings.apiUrl);
-  const prefix = base.pathname.replace(/\/$/, "");
-  // During a rotation one of the logins is not yet valid, or no longer valid. The last accepted login is
-  // tried first.
-  let current = 0;
-  // Loaded by the first call: an idle daemon does not need it.
-  let lists: MessageList | undefined;
-  const messageList: MessageList = (made) => (lists ??= messageLists(settings))(made);
-  const basic = (at: number): string => {
-    const { user = "", password = "" } = settings.logins[at] ?? {};
-    return `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
-  };
+/** Maximum number of connections to the API, and so of texts that are sent at once. */
+export const httpConnections = 32;
 
-  async function request(wish: Wish, call: ApiCall) {
+/** Opens no connection before the first call. */
+export class TwilioClient {
+  readonly #settings: TwilioSettings;
+  readonly #clock: Clock;
+  readonly #connections: HttpConnections;
+  readonly #base: URL;
+  /** The URL of the account, without its ending. */
+  readonly #account: string;
+  /** During a rotation one of the logins is not yet valid, or no longer valid. The last accepted login is tried first. */
+  #current = 0;
+  /** Loaded by the first call: an idle daemon does not need it. */
+  #lists: MessageList | undefined;
+
+  constructor(settings: TwilioSettings, clock: Clock) {
+    this.#settings = settings;
+    this.#clock = clock;
+    this.#connections = new HttpConnections({ ca: settings.ca, connections: httpConnections });
+    this.#base = new URL(settings.apiUrl);
+    const prefix = this.#base.pathname.replace(/\/$/, "");
+    this.#account = `${this.#base.origin}${prefix}/2010-04-01/Accounts/${settings.accountSid}`;
+  }
+
+  /** Returns the account's messages, for one request or a chain of pages. Rejects with an `ApiFailure`
+   *  for an error response. */
+  messages(call: ApiCall): MessageListInstance {
+    this.#lists ??= messageLists(this.#settings);
+    return this.#lists((wanted) => this.#request(wanted, call));
+  }
+
+  /** Verifies the login. Rejects like `messages` when the login is not accepted. */
+  async login(signal: AbortSignal): Promise<void> {
+    await this.#request({ method: "get", uri: `${this.#account}.json` }, { signal });
+  }
+
+  /** Returns the webhook of our number; null when the account has no such number. Rejects like `messages`. */
+  async webhookOf(number: string, signal: AbortSignal): Promise<NumberWebhook | null> {
+    const uri = `${this.#account}/IncomingPhoneNumbers.json`;
+    const { body } = await this.#request({ method: "get", uri, params: { PhoneNumber: number } }, { signal });
+    const list = (Object(body) as { incoming_phone_numbers?: unknown }).incoming_phone_numbers;
+    const [found] = (Array.isArray(list) ? list : []) as {
+      sms_url?: unknown;
+      sms_application_sid?: unknown;
+    }[];
+    if (found === undefined) return null;
+    const { sms_url: url, sms_application_sid: application } = found;
+    return {
+      url: typeof url === "string" ? url : "",
+      isOverridden: typeof application === "string" && application !== "",
+    };
+  }
+
+  /** Returns the Authorization header of the last accepted login, for media. */
+  authorization(): string {
+    return this.#basic(this.#current);
+  }
+
+  close(): void {
+    this.#connections.close();
+  }
+
+  #basic(at: number): string {
+    const { user = "", password = "" } = this.#settings.logins[at] ?? {};
+    return `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
+  }
+
+  async #request({ method, headers, data, ...wanted }: ApiRequest, call: ApiCall) {
+    const { length } = this.#settings.logins;
     for (let tries = 1; ; tries++) {
-      const used = current;
-      const answer = await withTimeout(clock, call.signal, timeoutMs, (signal) =>
-        lines.exchange({
-          method: wish.method.toLowerCase() === "post" ? "POST" : "GET",
-          url: addressOf(base, wish),
-          headers: { accept: "application/json", ...wish.headers, authorization: basic(used) },
-          ...(wish.data === undefined ? {} : { body: formOf(wish.data) }),
+      const used = this.#current;
+      const answer = await withTimeout(this.#clock, call.signal, timeoutMs, (signal) =>
+        this.#connections.exchange({
+          method: method.toLowerCase() === "post" ? "POST" : "GET",
+          url: addressOf(this.#base, wanted),
+          headers: { accept: "application/json", ...headers, authorization: this.#basic(used) },
+          ...(data === undefined ? {} : { body: formOf(data) }),
           signal,
           crossing: call.crossing,
         }),
       );
-      if (answer.status === 401 && tries < settings.logins.length) {
-        if (current === used) current = (used + 1) % settings.logins.length;
+      if (answer.status === 401 && tries < length) {
+        if (this.#current === used) this.#current = (used + 1) % length;
         continue;
       }
       if (answer.status < 200 || answer.status >= 300) throw failure(answer);
-      return { statusCode: answer.status, body: JSON.parse(answer.body) as unknown, headers: answer.headers };
+      const body = answer.json ?? (JSON.parse(answer.body) as unknown); // throws when it is no JSON
+      return { statusCode: answer.status, body, headers: answer.headers };
     }
   }
-
-  return {
-    messages: (call) => messageList((wish) => request(wish, call)),
-    async login(signal) {
-      const uri = `${base.origin}${prefix}/2010-04-01/Accounts/${settings.accountSid}.json`;
-      await request({ method: "get", uri }, { signal });
-    },
-    async webhookOf(number, signal) {
-      const uri = `${base.origin}${prefix}/2010-04-01/Accounts/${settings.accountSid}/IncomingPhoneNumbers.json`;
-      const { body } = await request({ method: "get", uri, params: { PhoneNumber: number } }, { signal });
-      const list = (Object(body) as { incoming_phone_numbers?: unknown }).incoming_phone_numbers;
-      const [found] = (Array.isArray(list) ? list : []) as {
-        sms_url?: unknown;
-        sms_application_sid?: unknown;
-      }[];
-      if (found === undefined) return null;
-      const { sms_url: url, sms_application_sid: application } = found;
-      return {
-        url: typeof url === "string" ? url : "",
-        isOverridden: typeof application === "string" && application !== "",
-      };
-    },
-    authorization: () => basic(current),
-    close: () => lines.close(),
-  };
 }
 
-type MessageList = (request: (wish: Wish) => Promise<unknown>) => MessageListInstance;
+type MessageList = (request: (wanted: ApiRequest) => Promise<unknown>) => MessageListInstance;
 
 const require = createRequire(import.meta.url);
 
@@ -142,11 +166,11 @@ function messageLists(settings: TwilioSettings): MessageList {
 }
 
 /** Resolves a page's link against our API URL, regardless of the host in the link. */
-function addressOf(base: URL, wish: Wish): URL {
-  const url = new URL(wish.uri, base);
+function addressOf(base: URL, { uri, params }: Pick<ApiRequest, "uri" | "params">): URL {
+  const url = new URL(uri, base);
   url.protocol = base.protocol;
   url.host = base.host;
-  for (const [name, value] of pairs(wish.params ?? {})) url.searchParams.append(name, value);
+  for (const [name, value] of pairs(params ?? {})) url.searchParams.append(name, value);
   return url;
 }
 
@@ -165,12 +189,8 @@ function pairs(values: object): [string, string][] {
 
 /** Parses both forms of error responses: the old form, and RFC 9457. */
 function failure(answer: ExchangeAnswer): ApiFailure {
-  let body: Readonly<Record<string, unknown>> = {};
-  try {
-    body = Object(JSON.parse(answer.body)) as typeof body;
-  } catch {
-    // A server in front of the API sent the response. The status is its only information.
-  }
+  // Of the response of a server in front of the API, the status is the only information.
+  const body = Object(answer.json) as Readonly<Record<string, unknown>>;
   const words = [body["message"], body["detail"], body["title"]].find((one) => typeof one === "string");
   const message = typeof words === "string" ? words : "no words";
   const code = Number(body["code"]);
@@ -178,16 +198,9 @@ function failure(answer: ExchangeAnswer): ApiFailure {
     status: answer.status,
     code: Number.isInteger(code) && code > 0 ? code : null,
     message,
-    retryAfterMs: retryAfter(answer.headers["retry-after"]),
+    retryAfterMs: retryAfterOf(answer),
   };
   return Object.assign(new Error(`the interface answered ${answer.status}`), { api });
-}
-
-/** Parses the Retry-After header in seconds; the API sends no dates. Returns milliseconds, at most one
- *  hour. */
-function retryAfter(value: string | undefined): number | null {
-  const seconds = value === undefined || value.trim() === "" ? Number.NaN : Number(value);
-  return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds, 3600) * 1000 : null;
 }
 
 // Maps Twilio's error codes to error classes. Source: twilio.com/docs/api/errors.

@@ -4,14 +4,12 @@
 import { type ChannelFinding, type ChannelStatus, finalError, Health, type Json } from "bridgehead/contract";
 import type { SmsConfig } from "../config.ts";
 import { meaningOf } from "../events.ts";
-import { httpConnections } from "../exchange.ts";
-
 import { openDownload } from "../media.ts";
 import { defineProvider, isLocal, type Provider, type ProviderParts } from "../provider.ts";
-import { backfill } from "./backfill.ts";
-import { createClient, isApiFailure, statusOf, type TwilioClient } from "./client.ts";
+import { Backfill } from "./backfill.ts";
+import { httpConnections, isApiFailure, statusOf, TwilioClient } from "./client.ts";
 import type { MediaRef } from "./forms.ts";
-import { sender } from "./send.ts";
+import { TwilioSender } from "./send.ts";
 import { doors } from "./webhook.ts";
 
 export const twilio = defineProvider({
@@ -40,9 +38,9 @@ export const signalwire = defineProvider({
 function create(parts: ProviderParts, settings: TwilioSettings): Provider {
   const { channel } = parts;
   const state = new Health(channel);
-  const client = createClient(settings, channel.clock);
-  const sending = sender(channel, settings, client, state);
-  const run = backfill(parts, settings, client, state);
+  const client = new TwilioClient(settings, channel.clock);
+  const sending = new TwilioSender(channel, settings, client, state);
+  const backfill = new Backfill(parts, settings, client, state);
   return {
     name: settings.name,
     limits: { maxLength: 1600, media: true },
@@ -51,7 +49,7 @@ function create(parts: ProviderParts, settings: TwilioSettings): Provider {
     async run(cursor, signal) {
       const problem = addressProblem(channel.url("/inbound"), settings.apiUrl);
       if (problem) state.set("address", problem);
-      await run(cursor, signal);
+      await backfill.run(cursor, signal);
     },
     send: (text, attempt) => sending.send(text, attempt),
     reconcile: (text, attempt, signal) => sending.reconcile(text, attempt, signal),

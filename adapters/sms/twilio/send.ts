@@ -28,90 +28,92 @@ const day = 24 * 3_600_000;
  *  reconcile can confuse two. */
 const remembered = 2000;
 
-export interface TwilioSender {
-  /** Handles a status callback: binds the SID to its draft, and pauses the sender or the account on
-   *  errors that affect all texts. */
-  heard(status: TextStatus): void;
-  send(text: TextDraft, attempt: Attempt): Promise<SendOutcome>;
-  reconcile(text: TextDraft, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict>;
-}
-
-export function sender(
-  channel: Channel,
-  settings: TwilioSettings,
-  client: TwilioClient,
-  health: Health,
-): TwilioSender {
-  const pauses = new SenderPauses(channel.clock, health);
-  const owners = new Map<string, SendKey>();
+export class TwilioSender {
+  readonly #channel: Channel;
+  readonly #settings: TwilioSettings;
+  readonly #client: TwilioClient;
+  readonly #health: Health;
+  readonly #pauses: SenderPauses;
+  /** The drafts of texts by their SIDs. */
+  readonly #owners = new Map<string, SendKey>();
   /** Time at which reconcile first found only texts of other drafts, by draft. */
-  const doubts = new Map<SendKey, number>();
+  readonly #doubts = new Map<SendKey, number>();
 
-  function own(sid: string, key: SendKey): void {
-    owners.set(sid, key);
-    if (owners.size > remembered) owners.delete(owners.keys().next().value ?? "");
+  constructor(channel: Channel, settings: TwilioSettings, client: TwilioClient, health: Health) {
+    this.#channel = channel;
+    this.#settings = settings;
+    this.#client = client;
+    this.#health = health;
+    this.#pauses = new SenderPauses(channel.clock, health);
   }
 
-  return {
-    heard(status) {
-      if (status.key !== null) own(status.id, status.key);
-      pauses.heard(status);
-    },
-    async send(text, attempt) {
-      const closed = pauses.outcome(text);
-      if (closed !== null) return closed;
-      let crossed = false;
-      const crossing = async () => {
-        await attempt.crossing();
-        crossed = true;
-      };
-      try {
-        const wish = { ...wishOf(text, settings), ...callbackOf(channel, settings, attempt.key) };
-        const { sid, status } = await client.messages({ signal: attempt.signal, crossing }).create(wish);
-        if (typeof sid !== "string" || sid === "")
-          return { kind: "unknown", reason: "the answer has no sid" };
-        own(sid, attempt.key);
-        health.set("account", { state: "ready" });
-        return { kind: "sent", id: externalId(sid), detail: `201 ${status}` };
-      } catch (error) {
-        if (!isApiFailure(error)) return unanswered(error, crossed);
-        const status = statusOf(error.api);
-        if (status) health.set("account", status);
-        return outcomeOf(error.api);
-      }
-    },
+  /** Handles a status callback: binds the SID to its draft, and pauses the sender or the account on
+   *  errors that affect all texts. */
+  heard(status: TextStatus): void {
+    if (status.key !== null) this.#own(status.id, status.key);
+    this.#pauses.heard(status);
+  }
 
-    async reconcile(text, attempt, signal) {
-      const age = channel.clock.now() - attempt.startedAt.getTime();
-      if (age < settleMs) return { kind: "unsure", lookAgainAfterMs: settleMs - age };
-      const since = attempt.startedAt.getTime() - skewMs;
-      const found = await candidates(client, text, since, signal);
-      const mine = found.find(({ sid }) => owners.get(sid) === attempt.key);
-      if (mine) return { kind: "sent", id: externalId(mine.sid) };
-      const free: MessageInstance[] = [];
-      const strange = found.filter(({ sid }) => !owners.has(sid));
-      for (const one of strange) if (!(await isTaken(channel, one.sid))) free.push(one);
-      const [first] = free.sort((a, b) => a.dateCreated.getTime() - b.dateCreated.getTime());
-      if (first) {
-        own(first.sid, attempt.key);
-        return { kind: "sent", id: externalId(first.sid) };
-      }
-      if (age < 2 * settleMs) return { kind: "unsure", lookAgainAfterMs: settleMs };
-      // Identical messages to the same recipient, all known before this process began. They belong to other
-      // drafts, or the status of our own text is being stored at this moment. The next poll decides.
-      const doubted = doubts.get(attempt.key);
-      const now = channel.clock.now();
-      if (strange.length > 0 && (doubted === undefined || now - doubted < settleMs)) {
-        if (doubted === undefined) doubts.set(attempt.key, now);
-        return { kind: "unsure", lookAgainAfterMs: settleMs };
-      }
-      doubts.delete(attempt.key);
-      return { kind: "not-sent" };
-    },
-  };
+  async send(text: TextDraft, attempt: Attempt): Promise<SendOutcome> {
+    const closed = this.#pauses.outcome(text);
+    if (closed !== null) return closed;
+    let crossed = false;
+    const crossing = async () => {
+      await attempt.crossing();
+      crossed = true;
+    };
+    try {
+      const callback = callbackOf(this.#channel, this.#settings, attempt.key);
+      const { sid, status } = await this.#client
+        .messages({ signal: attempt.signal, crossing })
+        .create({ ...creationOf(text, this.#settings), ...callback });
+      if (typeof sid !== "string" || sid === "") return { kind: "unknown", reason: "the answer has no sid" };
+      this.#own(sid, attempt.key);
+      this.#health.set("account", { state: "ready" });
+      return { kind: "sent", id: externalId(sid), detail: `201 ${status}` };
+    } catch (error) {
+      if (!isApiFailure(error))
+        return crossed ? { kind: "unknown", reason: `no answer: ${wordsOf(error)}` } : unreachable(error);
+      const status = statusOf(error.api);
+      if (status) this.#health.set("account", status);
+      return outcomeOf(error.api);
+    }
+  }
+
+  async reconcile(text: TextDraft, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict> {
+    const age = this.#channel.clock.now() - attempt.startedAt.getTime();
+    if (age < settleMs) return { kind: "unsure", lookAgainAfterMs: settleMs - age };
+    const since = attempt.startedAt.getTime() - skewMs;
+    const found = await candidates(this.#client, text, since, signal);
+    const mine = found.find(({ sid }) => this.#owners.get(sid) === attempt.key);
+    if (mine) return { kind: "sent", id: externalId(mine.sid) };
+    const free: MessageInstance[] = [];
+    const strange = found.filter(({ sid }) => !this.#owners.has(sid));
+    for (const one of strange) if (!(await isTaken(this.#channel, one.sid))) free.push(one);
+    const [first] = free.sort((a, b) => a.dateCreated.getTime() - b.dateCreated.getTime());
+    if (first) {
+      this.#own(first.sid, attempt.key);
+      return { kind: "sent", id: externalId(first.sid) };
+    }
+    if (age < 2 * settleMs) return { kind: "unsure", lookAgainAfterMs: settleMs };
+    // Identical messages to the same recipient, all known before this process began. They belong to other
+    // drafts, or the status of our own text is being stored at this moment. The next poll decides.
+    const doubted = this.#doubts.get(attempt.key) ?? this.#channel.clock.now();
+    if (strange.length > 0 && this.#channel.clock.now() - doubted < settleMs) {
+      this.#doubts.set(attempt.key, doubted);
+      return { kind: "unsure", lookAgainAfterMs: settleMs };
+    }
+    this.#doubts.delete(attempt.key);
+    return { kind: "not-sent" };
+  }
+
+  #own(sid: string, key: SendKey): void {
+    this.#owners.set(sid, key);
+    if (this.#owners.size > remembered) this.#owners.delete(this.#owners.keys().next().value ?? "");
+  }
 }
 
-function wishOf(text: TextDraft, settings: TwilioSettings) {
+function creationOf(text: TextDraft, settings: TwilioSettings) {
   return {
     to: text.to,
     body: text.body,
@@ -131,13 +133,6 @@ function callbackOf(channel: Channel, settings: TwilioSettings, key: SendKey): {
   url.searchParams.set(keyParameter, key);
   url.hash = settings.callbackOverrides;
   return { statusCallback: url.href };
-}
-
-/** Returns the outcome without a response: certainly unsent before the first byte, unknown after it. */
-function unanswered(error: unknown, crossed: boolean): SendOutcome {
-  const reason = wordsOf(error);
-  if (crossed) return { kind: "unknown", reason: `no answer: ${reason}` };
-  return unreachable(error);
 }
 
 /** Returns our texts with this body to this recipient since that time. A queued text has no send date,

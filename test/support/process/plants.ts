@@ -1,10 +1,13 @@
 // Everything that can be planted, by name.
 
 import { AsyncLocalStorage } from "node:async_hooks";
+import { type Clock } from "bridgehead/contract";
+import { type ApiCall } from "../../../adapters/sms/twilio/client.ts";
+import { type TwilioSender } from "../../../adapters/sms/twilio/send.ts";
 import { type TimingOverrides, timingWith } from "../../../src/ops/timing.ts";
 import { escalationDefects } from "./escalation/defects.ts";
 import { defects } from "./mail/defects.ts";
-import type { Plant } from "./planting.ts";
+import { type Plant } from "./planting.ts";
 import { textDefects } from "./sms/defects.ts";
 
 // Not defects, but circumstances that would take too long to wait for, or need more than one machine: planted as defects are.
@@ -41,30 +44,35 @@ const circumstances: { readonly [name: string]: Plant } = {
   /** Looks at a provider's list of texts that need not wait until it is certainly complete: to them, attempts age faster. */
   "quick-looks": (altered) => ({
     "adapters/sms/twilio/send.ts": {
-      sender: (make) => (channel, settings, client, health) => {
+      TwilioSender: (real) => {
         const ahead = new AsyncLocalStorage<number>();
-        const clock = {
-          now: () => channel.clock.now() + (ahead.getStore() ?? 0),
-          monotonic: () => channel.clock.monotonic(),
-          sleep: (ms: number, signal?: AbortSignal) => channel.clock.sleep(ms, signal),
-        };
-        const hasty = new Proxy(channel, {
-          get: (target, name) => {
-            if (name === "clock") return clock;
-            const member: unknown = Reflect.get(target, name, target);
-            return typeof member === "function" ? member.bind(target) : member;
-          },
-        });
-        const real = make(hasty, settings, client, health);
-        return {
-          ...real,
-          async reconcile(text, attempt, signal) {
+        return class extends real {
+          readonly #clock: Pick<Clock, "now">;
+
+          constructor(...[channel, ...more]: ConstructorParameters<typeof real>) {
+            const clock = {
+              now: () => channel.clock.now() + (ahead.getStore() ?? 0),
+              monotonic: () => channel.clock.monotonic(),
+              sleep: (ms: number, signal?: AbortSignal) => channel.clock.sleep(ms, signal),
+            };
+            const hasty = new Proxy(channel, {
+              get: (target, name) => {
+                if (name === "clock") return clock;
+                const member: unknown = Reflect.get(target, name, target);
+                return typeof member === "function" ? member.bind(target) : member;
+              },
+            });
+            super(hasty, ...more);
+            this.#clock = channel.clock;
+          }
+
+          override async reconcile(...[text, attempt, signal]: Parameters<TwilioSender["reconcile"]>) {
             altered();
-            const age = channel.clock.now() - attempt.startedAt.getTime();
-            const verdict = await ahead.run(age * (haste - 1), () => real.reconcile(text, attempt, signal));
+            const age = this.#clock.now() - attempt.startedAt.getTime();
+            const verdict = await ahead.run(age * (haste - 1), () => super.reconcile(text, attempt, signal));
             if (verdict.kind !== "unsure" || verdict.lookAgainAfterMs === undefined) return verdict;
             return { ...verdict, lookAgainAfterMs: verdict.lookAgainAfterMs / haste };
-          },
+          }
         };
       },
     },
@@ -72,15 +80,16 @@ const circumstances: { readonly [name: string]: Plant } = {
   /** Calls to providers that give up on a silent one soon. */
   "short-calls": all(timed({ escalation: { webhookAnswer: 6000 } }), (altered) => ({
     "adapters/sms/twilio/client.ts": {
-      createClient: (real) => (settings, clock) => {
-        const client = real(settings, clock);
-        altered();
-        return {
-          ...client,
-          messages: (call) =>
-            client.messages({ ...call, signal: AbortSignal.any([call.signal, AbortSignal.timeout(6000)]) }),
-        };
-      },
+      TwilioClient: (real) =>
+        class extends real {
+          override messages(call: ApiCall) {
+            altered();
+            return super.messages({
+              ...call,
+              signal: AbortSignal.any([call.signal, AbortSignal.timeout(6000)]),
+            });
+          }
+        },
     },
   })),
   /** Nobody waits for three quarters of a minute in doubt whether somebody was told. */

@@ -5,18 +5,27 @@ import { methods } from "../../contract/flaws.ts";
 import { atStart, type Defects, type Modules, type Plant } from "../planting.ts";
 import type { TextInvariant } from "./invariants.ts";
 
-type Sender = ReturnType<Modules["adapters/sms/twilio/send.ts"]["sender"]>;
+type Sender = Pick<
+  InstanceType<Modules["adapters/sms/twilio/send.ts"]["TwilioSender"]>,
+  "heard" | "send" | "reconcile"
+>;
 
 /** The sender of texts, with other functions in place of some. */
 const sending =
   (change: (real: Sender, altered: () => void) => Partial<Sender>): Plant =>
   (altered) => ({
     "adapters/sms/twilio/send.ts": {
-      sender:
-        (make) =>
-        (...args) => {
-          const real = make(...args);
-          return { ...real, ...change(real, altered) };
+      TwilioSender: (real) =>
+        class extends real {
+          constructor(...args: ConstructorParameters<typeof real>) {
+            super(...args);
+            const own: Sender = {
+              heard: (status) => super.heard(status),
+              send: (text, attempt) => super.send(text, attempt),
+              reconcile: (text, attempt, signal) => super.reconcile(text, attempt, signal),
+            };
+            Object.assign(this, change(own, altered));
+          }
         },
     },
   });
@@ -53,19 +62,16 @@ export const textDefects: Defects<TextInvariant> = {
     endless: true,
     plant: (altered) => ({
       "adapters/sms/twilio/backfill.ts": {
-        backfill:
-          (real) =>
-          ({ channel, hear }, ...more) =>
-            real(
-              {
-                channel,
-                hear(heard, cursor) {
-                  if (heard.texts.length > 0) altered();
-                  return hear({ ...heard, texts: [] }, cursor);
-                },
-              },
-              ...more,
-            ),
+        Backfill: (real) =>
+          class extends real {
+            constructor(...[parts, ...more]: ConstructorParameters<typeof real>) {
+              const deaf: typeof parts.hear = (heard, cursor) => {
+                if (heard.texts.length > 0) altered();
+                return parts.hear({ ...heard, texts: [] }, cursor);
+              };
+              super({ ...parts, hear: deaf }, ...more);
+            }
+          },
       },
     }),
   },
