@@ -3,7 +3,9 @@
 import { randomInt } from "node:crypto";
 import {
   type Attempt,
+  type Channel,
   type ChannelStatus,
+  type Cursor,
   externalId,
   Health,
   type SendOutcome,
@@ -15,7 +17,7 @@ import type { SmsConfig } from "../config.ts";
 import { outcomeOf, statusOf, unreachable } from "../outcomes.ts";
 import { defineProvider, type Provider, type ProviderParts, type TextDraft } from "../provider.ts";
 import { piecesOf, type SmppAddress, type SmppMessage, toAddress } from "./encoding.ts";
-import { classOf, codeOf, type Pdu, text } from "./pdu.ts";
+import { classOf, codeOf, type Pdu, type PduFields, text } from "./pdu.ts";
 import { Memory, receive, type SmppDelivery } from "./receive.ts";
 import { isLoginRefusal, openSession, SendLines, type Session } from "./session.ts";
 
@@ -113,121 +115,126 @@ export const smpp = defineProvider({
   webhooks: false,
   // Each message centre has its own number space.
   network: ({ host }) => `smpp/${host.toLowerCase().replace(/\.$/, "")}`,
-  create,
+  create: (parts, common, config) => new Smpp(parts, common, config),
 });
 
-function create(
-  { channel, hear }: ProviderParts,
-  { validity, country }: SmsConfig,
-  config: SmppConfig,
-): Provider {
-  const state = new Health(channel);
-  const lines = new SendLines(
-    (mode, signal) => openSession(config, mode, channel.clock, signal),
-    config.timeout,
-  );
-  let left: readonly SmppDelivery[] = [];
-  let reference = randomInt(256);
+class Smpp implements Provider {
+  readonly name = "smpp";
+  readonly limits = { maxLength: 1600, media: false, bySegment: true } as const;
+  readonly atOnce: number;
+  readonly #channel: Channel;
+  readonly #hear: ProviderParts["hear"];
+  readonly #common: Pick<SmsConfig, "validity" | "country">;
+  readonly #config: SmppConfig;
+  readonly #state: Health;
+  readonly #lines: SendLines;
+  /** The open deliveries of the last connection. */
+  #left: readonly SmppDelivery[] = [];
+  #reference = randomInt(256);
+
+  constructor({ channel, hear }: ProviderParts, common: SmsConfig, config: SmppConfig) {
+    this.atOnce = config.window;
+    this.#channel = channel;
+    this.#hear = hear;
+    this.#common = common;
+    this.#config = config;
+    this.#state = new Health(channel);
+    this.#lines = new SendLines(
+      (mode, signal) => openSession(config, mode, channel.clock, signal),
+      config.timeout,
+    );
+  }
+
+  async run(stored: Cursor | null, signal: AbortSignal): Promise<void> {
+    const config = this.#config;
+    const { clock } = this.#channel;
+    this.#state.set("list", { state: "connecting" });
+    const memory = new Memory(stored, this.#left, clock, config.incomplete_after);
+    let line: Session | null = null;
+    try {
+      line = await openSession(config, "bind_transceiver", clock, signal);
+      this.#lines.offer(line);
+      this.#state.set("list", { state: "ready" });
+      await receive({ line, memory, hear: this.#hear, config, country: this.#common.country, signal });
+    } catch (error) {
+      if (signal.aborted) return;
+      this.#state.set("list", failureOf(error));
+      throw error;
+    } finally {
+      this.#left = memory.open();
+      await line?.close(AbortSignal.timeout(leaveMs));
+    }
+  }
+
+  async send(draft: TextDraft, attempt: Attempt): Promise<SendOutcome> {
+    const [from, to] = [draft.from === null ? none : toAddress(draft.from), toAddress(draft.to)];
+    if (from === null || to === null)
+      return { kind: "refused", code: "address", reason: "such an address cannot be reached over SMPP" };
+    let line: Session;
+    try {
+      line = await this.#lines.get(attempt.signal);
+    } catch (error) {
+      return isLoginRefusal(error) ? this.#refused(error.status, "the login") : unreachable(error);
+    }
+    this.#reference = (this.#reference + 1) % 256;
+    const pieces = piecesOf(draft.body, this.#config.alphabet, this.#reference);
+    const ids: string[] = [];
+    for (const [at, piece] of pieces.entries()) {
+      const fields = this.#fieldsOf(piece, from, to, at === pieces.length - 1);
+      const answer = await this.#submit(line, fields, attempt, at === 0);
+      if (answer.status !== 0) return this.#refused(answer.status, partName(at, pieces.length, draft));
+      ids.push(text(answer, "message_id") || `${attempt.key}-${at}`);
+    }
+    this.#state.set("account", { state: "ready" });
+    const [id = attempt.key, ...also] = ids.toReversed().map((one) => externalId(one));
+    return { kind: "sent", id: externalId(id), ...(also.length > 0 ? { also } : {}) };
+  }
+
+  async probe(signal: AbortSignal): Promise<ChannelStatus> {
+    try {
+      const line = await openSession(this.#config, "bind_transmitter", this.#channel.clock, signal);
+      await line.close(AbortSignal.timeout(leaveMs));
+      return { state: "ready" };
+    } catch (error) {
+      return failureOf(error);
+    }
+  }
+
+  close(signal: AbortSignal): Promise<void> {
+    return this.#lines.close(signal);
+  }
 
   /** Returns the message centre's response to one message. A message that is throttled in the middle of
    *  a text is retried after a pause. */
-  async function submit(
-    line: Session,
-    fields: Parameters<Session["submit"]>[0],
-    attempt: Attempt,
-    first: boolean,
-  ): Promise<Pdu> {
+  async #submit(line: Session, fields: PduFields, attempt: Attempt, first: boolean): Promise<Pdu> {
     for (let tries = 1; ; tries++) {
       const answer = await line.submit(fields, attempt.signal, first ? () => attempt.crossing() : undefined);
       if (first || tries === mostTries || classOf(answer.status) !== "rate") return answer;
-      await channel.clock.sleep(throttledMs, attempt.signal);
+      await this.#channel.clock.sleep(throttledMs, attempt.signal);
     }
   }
 
   /** Returns the outcome of an error response. Reports the channel status if the error concerns the
    *  channel. */
-  function refused(status: number, what: string): SendOutcome {
-    const refusal = {
-      code: codeOf(status),
-      reason: `the message centre answered ${what} with ${codeOf(status)}`,
-    };
+  #refused(status: number, what: string): SendOutcome {
+    const code = codeOf(status);
+    const refusal = { code, reason: `the message centre answered ${what} with ${code}` };
     const told = statusOf(classOf(status), refusal);
-    if (told !== null) state.set("account", told);
+    if (told !== null) this.#state.set("account", told);
     return outcomeOf(classOf(status), refusal);
   }
 
-  return {
-    name: "smpp",
-    limits: { maxLength: 1600, media: false, bySegment: true },
-    atOnce: config.window,
-
-    async run(stored, signal) {
-      state.set("list", { state: "connecting" });
-      const memory = new Memory(stored, left, channel.clock, config.incomplete_after);
-      let line: Session | null = null;
-      try {
-        line = await openSession(config, "bind_transceiver", channel.clock, signal);
-        lines.offer(line);
-        state.set("list", { state: "ready" });
-        await receive({ line, memory, hear, config, country, signal });
-      } catch (error) {
-        if (signal.aborted) return;
-        state.set("list", failureOf(error));
-        throw error;
-      } finally {
-        left = memory.open();
-        await line?.close(AbortSignal.timeout(leaveMs));
-      }
-    },
-
-    async send(draft, attempt) {
-      const [from, to] = [draft.from === null ? none : toAddress(draft.from), toAddress(draft.to)];
-      if (from === null || to === null)
-        return { kind: "refused", code: "address", reason: "such an address cannot be reached over SMPP" };
-      let line: Session;
-      try {
-        line = await lines.get(attempt.signal);
-      } catch (error) {
-        if (isLoginRefusal(error)) return refused(error.status, "the login");
-        return unreachable(error);
-      }
-      reference = (reference + 1) % 256;
-      const pieces = piecesOf(draft.body, config.alphabet, reference);
-      const ids: string[] = [];
-      for (const [at, piece] of pieces.entries()) {
-        const last = at === pieces.length - 1;
-        const answer = await submit(line, fieldsOf(piece, from, to, last), attempt, at === 0);
-        if (answer.status !== 0) return refused(answer.status, partName(at, pieces.length, draft));
-        ids.push(text(answer, "message_id") || `${attempt.key}-${at}`);
-      }
-      state.set("account", { state: "ready" });
-      const [id = attempt.key, ...also] = ids.toReversed().map((one) => externalId(one));
-      return { kind: "sent", id: externalId(id), ...(also.length > 0 ? { also } : {}) };
-    },
-
-    async probe(signal) {
-      try {
-        const line = await openSession(config, "bind_transmitter", channel.clock, signal);
-        await line.close(AbortSignal.timeout(leaveMs));
-        return { state: "ready" };
-      } catch (error) {
-        return failureOf(error);
-      }
-    },
-
-    close: (signal) => lines.close(signal),
-  };
-
-  function fieldsOf(piece: SmppMessage, from: SmppAddress, to: SmppAddress, last: boolean) {
+  #fieldsOf(piece: SmppMessage, from: SmppAddress, to: SmppAddress, last: boolean): PduFields {
+    const { source } = this.#config;
     return {
-      source_addr_ton: config.source.ton ?? from.ton,
-      source_addr_npi: config.source.npi ?? from.npi,
+      source_addr_ton: source.ton ?? from.ton,
+      source_addr_npi: source.npi ?? from.npi,
       source_addr: from.address,
       dest_addr_ton: to.ton,
       dest_addr_npi: to.npi,
       destination_addr: to.address,
       esm_class: piece.esmClass,
-      validity_period: relative(validity),
+      validity_period: relative(this.#common.validity),
       // One receipt for the whole text, and one for a part of it that fails.
       registered_delivery: last ? receipts.always : receipts.onFailure,
       data_coding: piece.dataCoding,
