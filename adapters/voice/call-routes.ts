@@ -1,9 +1,25 @@
 // HTTP routes for calls of providers that speak TwiML: call start, end and resume of the connection, dial result,
 // voicemail. Every response is built from stored state, because another process may handle the next request.
 
-import { externalId, type HttpRoute, type RoutePath, sendKey, sessionId } from "bridgehead/contract";
-import type { VoiceChannel } from "./engine/record.ts";
-import { missedCall, partiesOf, personOf, untaken, voicemail } from "./engine/record.ts";
+import {
+  type Channel,
+  externalId,
+  type HttpRoute,
+  type RoutePath,
+  type SessionFacts,
+  sendKey,
+  sessionId,
+} from "bridgehead/contract";
+import type { VoiceConfig } from "./config.ts";
+import {
+  missedCall,
+  partiesOf,
+  personOf,
+  type UnservedCall,
+  untaken,
+  type VoiceChannel,
+  voicemail,
+} from "./engine/record.ts";
 import type { Params } from "./proof.ts";
 import { wording } from "./speech/phrases.ts";
 import {
@@ -42,7 +58,7 @@ const pauseSeconds = 3;
 
 export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRoute[] {
   const { channel, config } = voice;
-  const desk = callDesk(voice, flow);
+  const desk = new CallDesk(voice, flow);
   const route = (method: "GET" | "POST", path: RoutePath, answer: RouteHandler): HttpRoute => ({
     kind: "http",
     method,
@@ -64,10 +80,10 @@ export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRo
     return twiml(say(words.apology, config.language), ...dial, hangUp);
   };
   return [
-    route("POST", "/call", desk.started),
-    route("POST", "/ended", desk.ended),
-    route("POST", "/dialed", desk.dialed),
-    route("POST", "/voicemail", desk.voicemail),
+    route("POST", "/call", (params) => desk.started(params)),
+    route("POST", "/ended", (params) => desk.ended(params)),
+    route("POST", "/dialed", (params) => desk.dialed(params)),
+    route("POST", "/voicemail", (params) => desk.voicemail(params)),
     route("POST", "/status", (params) => callStatus(voice, params)),
     // The fallback response needs no database, no platform request and no agent.
     route("GET", "/fallback", apology),
@@ -76,141 +92,165 @@ export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRo
 }
 
 type RouteHandler = (params: Params) => Promise<Response> | Response;
-interface CallDesk {
-  readonly started: RouteHandler;
-  readonly ended: RouteHandler;
-  readonly dialed: RouteHandler;
-  readonly voicemail: RouteHandler;
-}
 
-function callDesk(voice: VoiceChannel, flow: CallFlow): CallDesk {
-  const { channel, config } = voice;
-  const callOf = (params: Params) => params.CallSid ?? "";
-  const factsOf = (params: Params) => channel.session(sessionId(callOf(params)));
-  const address = (path: RoutePath, query = "") => channel.url(path).href + query;
-  const over = async (params: Params, reason: string, ...verbs: readonly string[]) => {
-    await voice.closed(callOf(params), reason);
-    return twiml(...verbs);
-  };
-  const connect = (
-    params: Params,
-    greeting: string,
-    tries: number,
-    language = config.language,
-    ...before: readonly string[]
-  ) => {
-    const action = address("/ended", `?n=${tries}`);
-    return twiml(...before, flow.connect({ call: callOf(params), action, greeting, language }));
-  };
-  const unserved = (params: Params) => {
-    const { person, ours } = partiesOf(params);
-    const call = callOf(params);
-    return {
-      call,
-      from: personOf(person, call),
-      ours: ours ?? config.number ?? null,
-      at: channel.clock.now(),
+/** Answers the requests about calls. */
+class CallDesk {
+  readonly #voice: VoiceChannel;
+  readonly #channel: Channel;
+  readonly #config: VoiceConfig;
+  readonly #flow: CallFlow;
+
+  constructor(voice: VoiceChannel, flow: CallFlow) {
+    this.#voice = voice;
+    this.#channel = voice.channel;
+    this.#config = voice.config;
+    this.#flow = flow;
+  }
+
+  started(params: Params): Response {
+    if (callOf(params) === "") return new Response(null, { status: 400 });
+    const words = params.say === undefined ? null : Buffer.from(params.say, "base64url").toString();
+    return this.#connect(params, words ?? this.#greeting, 0);
+  }
+
+  async ended(params: Params): Promise<Response> {
+    const gone = params.SessionStatus === "completed" || params.CallStatus === "completed";
+    if (gone) return this.#over(params, "hung-up");
+    if (params.SessionStatus === "failed") return this.#resume(params);
+    const facts = await this.#factsOf(params);
+    if (facts === null || facts.state === "closed" || facts.transferring === null)
+      return this.#over(params, "ended", hangUp);
+    const language = languageInData(params.HandoffData) ?? this.#config.language;
+    return this.#toHuman(params, facts.transferring, language);
+  }
+
+  async dialed(params: Params): Promise<Response> {
+    const { language, transfer, resume } = this.#config;
+    const words = wording(this.#config, language);
+    const status = params.DialCallStatus ?? "";
+    if (status === "completed" || status === "answered") return this.#over(params, "transferred", hangUp);
+    this.#channel.log.warn({ call: callOf(params), status }, "call transfer not answered");
+    const wanted = transfer?.no_answer ?? "end";
+    // When the agent connection was lost, `agent` is not possible. The call goes to voicemail.
+    const next = wanted === "agent" && params.r === "lost" ? "voicemail" : wanted;
+    const gone = params.CallStatus === "completed";
+    if (gone || next !== "voicemail") await this.#missed(params, untaken);
+    if (gone) return this.#over(params, "hung-up");
+    if (next === "agent") return this.#connect(params, words.apology, resume.times);
+    if (next === "end") return this.#over(params, "no-answer", say(words.apology, language), hangUp);
+    const record = {
+      action: this.#address("/voicemail"),
+      method: "POST",
+      maxLength: Math.round((transfer?.voicemail_length ?? 0) / 1000),
+      finishOnKey: "#",
+      playBeep: true,
     };
-  };
-  const missed = (params: Params, why: string) => channel.accept([missedCall(unserved(params), why)]);
-  const first = (language: string) => voice.greeting(language) ?? wording(config, language).greeting;
+    // When nothing was recorded, Twilio executes the verb that follows Record.
+    const silent = element("Redirect", { method: "POST" }, [escapeXml(this.#address("/voicemail"))]);
+    return twiml(say(words.voicemail, language), element("Record", record), silent);
+  }
+
+  async voicemail(params: Params): Promise<Response> {
+    const { RecordingSid: id = "", RecordingUrl: url, RecordingDuration: seconds = "?" } = params;
+    if (url === undefined) {
+      await this.#missed(params, untaken);
+      return this.#over(params, "no-answer", hangUp);
+    }
+    await this.#channel.accept([voicemail(this.#unserved(params), { id, url, seconds })]);
+    return this.#over(params, "voicemail", hangUp);
+  }
+
+  /** Handles a lost connection: connects again, transfers, or gives up. */
+  async #resume(params: Params): Promise<Response> {
+    const { fallback, language, resume } = this.#config;
+    const facts = await this.#factsOf(params);
+    const tries = Math.max(Number(params.n ?? 0) || 0, (facts?.openings ?? 1) - 1);
+    const code = params.ErrorCode ?? "";
+    this.#channel.log.warn({ call: callOf(params), code, tries }, "call connection lost");
+    // The last stored state decides, whether or not the frame that followed it was sent.
+    if (facts?.state === "closed") return twiml(hangUp);
+    if (facts && facts.transferring !== null && tries < resume.times)
+      return this.#toHuman(params, facts.transferring, language);
+    if (code === unreachable && facts === null && fallback === "gather")
+      return twiml(element("Redirect", { method: "POST" }, [this.#address("/gather")]));
+    if (ourFault.has(code) || tries >= resume.times) return this.#lastResort(params);
+    const words = wording(this.#config, language);
+    const greeting = facts === null ? this.#greeting : words.lostYou;
+    if (code !== unreachable) return this.#connect(params, greeting, tries + 1);
+    // The process may be restarting. Immediate retries would all fail, so each retry is preceded by a pause.
+    const moment = say(words.fillers[tries % words.fillers.length] ?? "", language);
+    const pause = element("Pause", { length: pauseSeconds * (tries + 1) });
+    return this.#connect(params, greeting, tries + 1, moment, pause);
+  }
 
   /** Responds when the agent cannot be reached any more. */
-  const lastResort = async (params: Params) => {
-    const { apology } = wording(config, config.language);
-    const facts = await factsOf(params);
-    if (config.transfer === undefined) {
-      await missed(params, "the agent could not be reached");
-      return over(params, "failed", say(apology, config.language), hangUp);
+  async #lastResort(params: Params): Promise<Response> {
+    const { language, transfer } = this.#config;
+    const { apology } = wording(this.#config, language);
+    const facts = await this.#factsOf(params);
+    if (transfer === undefined) {
+      await this.#missed(params, "the agent could not be reached");
+      return this.#over(params, "failed", say(apology, language), hangUp);
     }
     if (facts !== null && facts.transferring === null) {
       const id = externalId(`${callOf(params)}/transferring`);
       const session = { kind: "session", id, session: sessionId(callOf(params)), from: facts.from } as const;
-      await channel.accept([{ ...session, state: "transferring", reason: "lost" }]);
+      await this.#channel.accept([{ ...session, state: "transferring", reason: "lost" }]);
     }
-    return toHuman(params, "lost", config.language, say(apology, config.language));
-  };
-  const toHuman = async (params: Params, reason: string, language: string, ...before: readonly string[]) => {
-    if (config.transfer === undefined) return over(params, "ended", hangUp);
-    const dialed = address("/dialed", `?r=${reason}`);
-    const verb = transferVerb(config.transfer, { call: callOf(params), reason, dialed, language });
-    if (config.transfer.dial === undefined) return over(params, "transferred", ...before, verb);
-    return twiml(...before, verb);
-  };
-  const resume = async (params: Params) => {
-    const facts = await factsOf(params);
-    const tries = Math.max(Number(params.n ?? 0) || 0, (facts?.openings ?? 1) - 1);
-    const code = params.ErrorCode ?? "";
-    channel.log.warn({ call: callOf(params), code, tries }, "call connection lost");
-    // The last stored state decides, whether or not the frame that followed it was sent.
-    if (facts?.state === "closed") return twiml(hangUp);
-    if (facts && facts.transferring !== null && tries < config.resume.times)
-      return toHuman(params, facts.transferring, config.language);
-    if (code === unreachable && facts === null && config.fallback === "gather") {
-      return twiml(element("Redirect", { method: "POST" }, [address("/gather")]));
-    }
-    if (ourFault.has(code) || tries >= config.resume.times) return lastResort(params);
-    const words = wording(config, config.language);
-    const greeting = facts === null ? first(config.language) : words.lostYou;
-    if (code !== unreachable) return connect(params, greeting, tries + 1);
-    // The process may be restarting. Immediate retries would all fail, so each retry is preceded by a pause.
-    const moment = say(words.fillers[tries % words.fillers.length] ?? "", config.language);
-    const pause = element("Pause", { length: pauseSeconds * (tries + 1) });
-    return connect(params, greeting, tries + 1, config.language, moment, pause);
-  };
+    return this.#toHuman(params, "lost", language, say(apology, language));
+  }
 
-  return {
-    started(params: Params): Response {
-      if (callOf(params) === "") return new Response(null, { status: 400 });
-      const words = params.say === undefined ? null : Buffer.from(params.say, "base64url").toString();
-      return connect(params, words ?? first(config.language), 0);
-    },
-    async ended(params: Params): Promise<Response> {
-      const gone = params.SessionStatus === "completed" || params.CallStatus === "completed";
-      if (gone) return over(params, "hung-up");
-      if (params.SessionStatus === "failed") return resume(params);
-      const facts = await factsOf(params);
-      if (facts === null || facts.state === "closed" || facts.transferring === null) {
-        return over(params, "ended", hangUp);
-      }
-      const language = languageInData(params.HandoffData) ?? config.language;
-      return toHuman(params, facts.transferring, language);
-    },
-    async dialed(params: Params): Promise<Response> {
-      const words = wording(config, config.language);
-      const status = params.DialCallStatus ?? "";
-      if (status === "completed" || status === "answered") return over(params, "transferred", hangUp);
-      channel.log.warn({ call: callOf(params), status }, "call transfer not answered");
-      const wish = config.transfer?.no_answer ?? "end";
-      // When the agent connection was lost, `agent` is not possible. The call goes to voicemail.
-      const next = wish === "agent" && params.r === "lost" ? "voicemail" : wish;
-      const gone = params.CallStatus === "completed";
-      if (gone || next !== "voicemail") await missed(params, untaken);
-      if (gone) return over(params, "hung-up");
-      if (next === "agent") return connect(params, words.apology, config.resume.times);
-      if (next === "end") return over(params, "no-answer", say(words.apology, config.language), hangUp);
-      const record = {
-        action: address("/voicemail"),
-        method: "POST",
-        maxLength: Math.round((config.transfer?.voicemail_length ?? 0) / 1000),
-        finishOnKey: "#",
-        playBeep: true,
-      };
-      // When nothing was recorded, Twilio executes the verb that follows Record.
-      const silent = element("Redirect", { method: "POST" }, [escapeXml(address("/voicemail"))]);
-      return twiml(say(words.voicemail, config.language), element("Record", record), silent);
-    },
-    async voicemail(params: Params): Promise<Response> {
-      const { RecordingSid: id = "", RecordingUrl: url, RecordingDuration: seconds = "?" } = params;
-      if (url === undefined) {
-        await missed(params, untaken);
-        return over(params, "no-answer", hangUp);
-      }
-      await channel.accept([voicemail(unserved(params), { id, url, seconds })]);
-      return over(params, "voicemail", hangUp);
-    },
-  };
+  async #toHuman(
+    params: Params,
+    reason: string,
+    language: string,
+    ...before: readonly string[]
+  ): Promise<Response> {
+    const { transfer } = this.#config;
+    if (transfer === undefined) return this.#over(params, "ended", hangUp);
+    const dialed = this.#address("/dialed", `?r=${reason}`);
+    const verb = transferVerb(transfer, { call: callOf(params), reason, dialed, language });
+    if (transfer.dial === undefined) return this.#over(params, "transferred", ...before, verb);
+    return twiml(...before, verb);
+  }
+
+  #connect(params: Params, greeting: string, tries: number, ...before: readonly string[]): Response {
+    const action = this.#address("/ended", `?n=${tries}`);
+    const { language } = this.#config;
+    return twiml(...before, this.#flow.connect({ call: callOf(params), action, greeting, language }));
+  }
+
+  async #over(params: Params, reason: string, ...verbs: readonly string[]): Promise<Response> {
+    await this.#voice.closed(callOf(params), reason);
+    return twiml(...verbs);
+  }
+
+  #missed(params: Params, why: string) {
+    return this.#channel.accept([missedCall(this.#unserved(params), why)]);
+  }
+
+  #unserved(params: Params): UnservedCall {
+    const { person, ours } = partiesOf(params);
+    const call = callOf(params);
+    const [from, at] = [personOf(person, call), this.#channel.clock.now()];
+    return { call, from, ours: ours ?? this.#config.number ?? null, at };
+  }
+
+  get #greeting(): string {
+    const { language } = this.#config;
+    return this.#voice.greeting(language) ?? wording(this.#config, language).greeting;
+  }
+
+  #factsOf(params: Params): Promise<SessionFacts | null> {
+    return this.#channel.session(sessionId(callOf(params)));
+  }
+
+  #address(path: RoutePath, query = ""): string {
+    return this.#channel.url(path).href + query;
+  }
 }
+
+const callOf = ({ CallSid: call = "" }: Params): string => call;
 
 // Handles status callbacks of a call (Twilio's StatusCallback of a call or a number), during and after the call.
 

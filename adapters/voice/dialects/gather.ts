@@ -3,11 +3,17 @@
 // the next request.
 
 import { callRoutes } from "../call-routes.ts";
-import type { VoiceChannel } from "../engine/record.ts";
-import { partiesOf } from "../engine/record.ts";
+import type { VoiceConfig } from "../config.ts";
+import { partiesOf, type VoiceChannel } from "../engine/record.ts";
 import { type Params, signedParams } from "../proof.ts";
 import { element, escapeXml, hangUp, say, transferVerb, twiml } from "../twiml.ts";
-import { type CallEvent, type Capabilities, defineDialect, type RequestSide } from "./dialect.ts";
+import {
+  type CallEvent,
+  type Capabilities,
+  defineDialect,
+  type RequestSide,
+  type SpeechInstructions,
+} from "./dialect.ts";
 
 const path = "/gather";
 const can: Capabilities = {
@@ -37,8 +43,7 @@ export const gather = defineDialect({
 
 /** Also the fallback of Twilio's other dialect. */
 export function gatherRequests(voice: VoiceChannel): RequestSide {
-  const { channel, config } = voice;
-  const { language } = config;
+  const { config } = voice;
   return {
     path,
     can,
@@ -52,63 +57,59 @@ export function gatherRequests(voice: VoiceChannel): RequestSide {
         ...partiesOf(params),
         state: next === 0 ? null : { next, askedAt },
         greeting: params.say === undefined ? null : Buffer.from(params.say, "base64url").toString(),
-        event: next === 0 || askedAt !== null ? null : eventIn(params),
+        event: next === 0 || askedAt !== null ? null : eventIn(params, config),
       };
     },
-    write({ call, pieces, step, data, state }) {
-      const spoken = pieces.map((piece) => say(piece, language, config.voice));
-      const next = { n: state.next };
-      switch (step) {
-        case "listen":
-          return twiml(listen(addressOf(channel.url(path), next), spoken));
-        case "wait": {
-          const t = (state.askedAt ?? channel.clock.now()).toString(36);
-          return twiml(...spoken, redirect(addressOf(channel.url(path), { ...next, t })));
-        }
-        case "transfer":
-          return twiml(...spoken, transfer(call, data));
-        case "end":
-          return twiml(...spoken, hangUp);
-      }
+    write: (instructions) => {
+      const { language, voice: name } = config;
+      const spoken = instructions.pieces.map((piece) => say(piece, language, name));
+      return instructions.step === "listen"
+        ? twiml(listen(voice, instructions, spoken))
+        : twiml(...spoken, following(voice, instructions));
     },
   };
+}
 
-  /** Only Dial reports its result. Other ways end the call for us, which `/ended` stores. */
-  function transfer(call: string, data: string | null): string {
-    if (config.transfer?.dial === undefined) return redirect(channel.url("/ended").href);
-    const { reason } = JSON.parse(data ?? "{}") as { readonly reason: string };
-    const dialed = `${channel.url("/dialed").href}?r=${reason}`;
-    return transferVerb(config.transfer, { call, reason, dialed, language });
+/** Returns the verb after speech that needs no answer. */
+function following({ channel, config }: VoiceChannel, { call, step, data, state }: SpeechInstructions) {
+  if (step === "end") return hangUp;
+  if (step === "wait") {
+    const t = (state.askedAt ?? channel.clock.now()).toString(36);
+    return redirect(addressOf(channel.url(path), { n: state.next, t }));
   }
+  // Only Dial reports its result. Other ways end the call for us, which `/ended` stores.
+  if (config.transfer?.dial === undefined) return redirect(channel.url("/ended").href);
+  const { reason } = JSON.parse(data ?? "{}") as { readonly reason: string };
+  const dialed = `${channel.url("/dialed").href}?r=${reason}`;
+  return transferVerb(config.transfer, { call, reason, dialed, language: config.language });
+}
 
-  /** Digits come complete. They count when they are a message or the key for a human. */
-  function eventIn({ Digits: digits = "", SpeechResult: speech = "" }: Params): CallEvent {
-    const { human, as_message: counts } = config.digits;
-    if (digits !== "" && (digits === human || (counts && /\d/.test(digits))))
-      return { kind: "digits", digits: `${digits}#` };
-    return /[\p{L}\p{N}]/u.test(speech)
-      ? { kind: "turn", text: speech, language: null }
-      : { kind: "silence" };
-  }
+/** Digits come complete. They count when they are a message or the key for a human. */
+function eventIn({ Digits: digits = "", SpeechResult: speech = "" }: Params, config: VoiceConfig): CallEvent {
+  const { human, as_message: counts } = config.digits;
+  if (digits !== "" && (digits === human || (counts && /\d/.test(digits))))
+    return { kind: "digits", digits: `${digits}#` };
+  return /[\p{L}\p{N}]/u.test(speech) ? { kind: "turn", text: speech, language: null } : { kind: "silence" };
+}
 
-  function listen(action: string, spoken: readonly string[]): string {
-    const { hints, silence } = config;
-    return element(
-      "Gather",
-      {
-        input: "speech dtmf",
-        action,
-        method: "POST",
-        language,
-        speechTimeout: "auto",
-        timeout: Math.max(1, Math.round(silence.after / 1000)),
-        finishOnKey: "#",
-        actionOnEmptyResult: true,
-        hints: hints.length > 0 ? hints.join(", ") : null,
-      },
-      spoken,
-    );
-  }
+function listen(
+  { channel, config }: VoiceChannel,
+  { state }: SpeechInstructions,
+  spoken: readonly string[],
+): string {
+  const { hints, language, silence } = config;
+  const attributes = {
+    input: "speech dtmf",
+    action: addressOf(channel.url(path), { n: state.next }),
+    method: "POST",
+    language,
+    speechTimeout: "auto",
+    timeout: Math.max(1, Math.round(silence.after / 1000)),
+    finishOnKey: "#",
+    actionOnEmptyResult: true,
+    hints: hints.length > 0 ? hints.join(", ") : null,
+  };
+  return element("Gather", attributes, spoken);
 }
 
 /** Values contain only letters, digits, `-` and `_`, so that no proxy or client encodes the URL differently. */

@@ -56,148 +56,149 @@ export const jambonz = defineDialect({
           headers: { "www-authenticate": 'Basic realm="bridgehead"' },
         });
       },
-      connect: () => translator(jambonzVerbs(config)),
+      connect: () => new JambonzTranslator(jambonzVerbs(config)),
     };
     return { socket };
   },
 });
 
 /** The translator of one connection. It tracks which pieces of speech are still queued. */
-function translator(verbs: ReturnType<typeof jambonzVerbs>): Translator {
-  let said = 0;
+class JambonzTranslator implements Translator {
+  readonly #verbs: ReturnType<typeof jambonzVerbs>;
+  #said = 0;
   /** Text of unfinished `say` verbs by verb id, in order. */
-  const waiting = new Map<string, string>();
+  readonly #waiting = new Map<string, string>();
   /** Text of this talk cycle that was played completely. */
-  let heard: string[] = [];
-  let speaking = false;
+  #heard: string[] = [];
+  #speaking = false;
   /** True while transfer targets ring or have the call. */
-  let dialing = false;
-  let answered = false;
+  #dialing = false;
+  #answered = false;
 
-  const dialed = (outcome: "answered" | "unanswered" | "gone"): readonly CallEvent[] => {
-    if (!dialing) return [];
-    dialing = false;
-    return [{ kind: "dialed", outcome }];
-  };
-  const ended = (message: JambonzMessage): readonly CallEvent[] => {
-    const { call_sid: leg, call_status: state } = message.data;
-    // Call legs to transfer targets are reported over the same connection. The end of such a leg does not end the call.
-    if (typeof leg === "string" && leg !== message.callSid) {
-      if (state === "in-progress") answered = true;
-      return [];
+  constructor(verbs: ReturnType<typeof jambonzVerbs>) {
+    this.#verbs = verbs;
+  }
+
+  read(frame: string): DialectReading {
+    const message = readMessage(frame);
+    const events = this.#events(message);
+    if (!asking.has(message.type)) return { events };
+    // An empty response to `session:new` would end the call for lack of verbs. A `session:reconnect` may replace a
+    // `session:new` without response, so it gets the same verbs. In other cases jambonz ignores the data of an
+    // acknowledgement.
+    const begins = message.type === "session:new" || message.type === "session:reconnect";
+    const data = begins ? { data: this.#verbs.beginning } : this.#following(message);
+    return { events, answers: [JSON.stringify({ type: "ack", msgid: message.msgid, ...data })] };
+  }
+
+  write(command: DialectCommand): readonly string[] {
+    if (command.kind === "stop") {
+      this.#forget();
+      return [redirect(false, this.#verbs.nothing)];
     }
-    const reason = over.get(state);
-    if (reason === undefined) return [];
-    return [...dialed(answered ? "answered" : "gone"), { kind: "end", reason }];
-  };
-  const cut = (): readonly CallEvent[] => {
-    if (waiting.size === 0) return [];
-    const words = heard.join(" ");
-    forget();
-    return [{ kind: "interrupted", heard: words === "" ? null : words }, ...quiet()];
-  };
-  const forget = () => {
-    waiting.clear();
-    heard = [];
-  };
-  const quiet = (): readonly CallEvent[] => {
-    if (!speaking) return [];
-    speaking = false;
-    return [{ kind: "playback", speaking: false }];
-  };
-  const status = ({
-    id,
-    event,
-  }: {
-    readonly id?: unknown;
-    readonly event?: unknown;
-  }): readonly CallEvent[] => {
-    const words = typeof id === "string" ? waiting.get(id) : undefined;
-    if (typeof id !== "string" || words === undefined) return [];
-    if (event === "start-playback" && !speaking) {
-      speaking = true;
-      return [{ kind: "playback", speaking: true }];
-    }
-    // Only barge-in causes this event here: our own `stop` clears the entries first.
-    if (event === "kill-playback") return cut();
-    if (event !== "finished") return [];
-    waiting.delete(id);
-    heard.push(words);
-    return waiting.size === 0 ? quiet() : [];
-  };
-  const hook = ({ hook: name, data }: JambonzMessage): readonly CallEvent[] => {
-    if (name === verbs.hooks.partial) {
-      const text = transcriptIn(data);
-      return text === null ? [] : [{ kind: "partial", text: text.words }];
-    }
-    if (name === verbs.hooks.dialed) {
-      if (taken(data)) return dialed("answered");
-      return dialed(over.has(data["call_status"]) ? "gone" : "unanswered");
-    }
-    if (name !== verbs.hooks.turn) return [];
-    // jambonz collects digits until # or a timeout, and omits the # from its message.
-    if (typeof data["digits"] === "string" && data["digits"] !== "") {
-      return [...cut(), { kind: "digits", digits: `${data["digits"]}#` }];
-    }
-    const spoken = transcriptIn(data);
-    if (spoken === null)
-      return data["reason"] === "error" ? [{ kind: "problem", text: "speech recognition" }] : [];
-    return [...cut(), { kind: "turn", text: spoken.words, language: spoken.language }];
-  };
-  const events = (message: JambonzMessage): readonly CallEvent[] => {
-    const { type, data } = message;
-    switch (type) {
+    if (command.kind === "transfer") [this.#dialing, this.#answered] = [true, false];
+    if (command.kind !== "say") return [redirect(true, ...this.#verbs.of(command))];
+    const text = command.text.trim();
+    if (text === "") return [];
+    if (this.#waiting.size === 0) this.#heard = [];
+    const id = `say-${++this.#said}`;
+    this.#waiting.set(id, text);
+    return [redirect(true, this.#verbs.say(id, text, command.language))];
+  }
+
+  #events(message: JambonzMessage): readonly CallEvent[] {
+    switch (message.type) {
       case "session:new":
       case "session:reconnect":
         return [started(message)];
       case "verb:hook":
-        return hook(message);
+        return this.#hook(message);
       case "verb:status":
-        return status(data);
+        return this.#status(message.data);
       case "call:status":
-        return ended(message);
+        return this.#ended(message);
       case "jambonz:error":
         return [{ kind: "problem", text: "jambonz:error" }];
       default:
         return [];
     }
-  };
+  }
+
+  #hook({ hook: name, data }: JambonzMessage): readonly CallEvent[] {
+    if (name === hooks.partial) {
+      const text = transcriptIn(data);
+      return text === null ? [] : [{ kind: "partial", text: text.words }];
+    }
+    if (name === hooks.dialed) {
+      if (taken(data)) return this.#dialed("answered");
+      return this.#dialed(over.has(data["call_status"]) ? "gone" : "unanswered");
+    }
+    if (name !== hooks.turn) return [];
+    // jambonz collects digits until # or a timeout, and omits the # from its message.
+    if (typeof data["digits"] === "string" && data["digits"] !== "")
+      return [...this.#cut(), { kind: "digits", digits: `${data["digits"]}#` }];
+    const spoken = transcriptIn(data);
+    if (spoken === null)
+      return data["reason"] === "error" ? [{ kind: "problem", text: "speech recognition" }] : [];
+    return [...this.#cut(), { kind: "turn", text: spoken.words, language: spoken.language }];
+  }
+
+  /** Handles the progress of a verb. */
+  #status({ id, event }: JambonzMessage["data"]): readonly CallEvent[] {
+    const words = typeof id === "string" ? this.#waiting.get(id) : undefined;
+    if (typeof id !== "string" || words === undefined) return [];
+    if (event === "start-playback" && !this.#speaking) {
+      this.#speaking = true;
+      return [{ kind: "playback", speaking: true }];
+    }
+    // Only barge-in causes this event here: our own `stop` clears the entries first.
+    if (event === "kill-playback") return this.#cut();
+    if (event !== "finished") return [];
+    this.#waiting.delete(id);
+    this.#heard.push(words);
+    return this.#waiting.size === 0 ? this.#quiet() : [];
+  }
+
+  #ended({ callSid, data: { call_sid: leg, call_status: state } }: JambonzMessage): readonly CallEvent[] {
+    // Call legs to transfer targets are reported over the same connection. The end of such a leg does not end the call.
+    if (typeof leg === "string" && leg !== callSid) {
+      if (state === "in-progress") this.#answered = true;
+      return [];
+    }
+    const reason = over.get(state);
+    if (reason === undefined) return [];
+    return [...this.#dialed(this.#answered ? "answered" : "gone"), { kind: "end", reason }];
+  }
+
+  #dialed(outcome: "answered" | "unanswered" | "gone"): readonly CallEvent[] {
+    if (!this.#dialing) return [];
+    this.#dialing = false;
+    return [{ kind: "dialed", outcome }];
+  }
+
+  #cut(): readonly CallEvent[] {
+    if (this.#waiting.size === 0) return [];
+    const words = this.#heard.join(" ");
+    this.#forget();
+    return [{ kind: "interrupted", heard: words === "" ? null : words }, ...this.#quiet()];
+  }
+
+  #forget(): void {
+    this.#waiting.clear();
+    this.#heard = [];
+  }
+
+  #quiet(): readonly CallEvent[] {
+    if (!this.#speaking) return [];
+    this.#speaking = false;
+    return [{ kind: "playback", speaking: false }];
+  }
 
   /** Replaces the verbs queued behind a dial. Otherwise jambonz would dial twice or drop the call. */
-  const following = ({ hook: name, data }: JambonzMessage) => {
-    if (name !== verbs.hooks.dialed) return {};
-    return { data: taken(data) ? [verbs.hangup] : verbs.untaken };
-  };
-
-  return {
-    read(frame): DialectReading {
-      const message = readMessage(frame);
-      if (!asking.has(message.type)) return { events: events(message) };
-      // An empty response to `session:new` would end the call for lack of verbs. A `session:reconnect` may replace a
-      // `session:new` without response, so it gets the same verbs. In other cases jambonz ignores the data of an
-      // acknowledgement.
-      const begins = message.type === "session:new" || message.type === "session:reconnect";
-      const data = begins ? { data: verbs.beginning } : following(message);
-      return {
-        events: events(message),
-        answers: [JSON.stringify({ type: "ack", msgid: message.msgid, ...data })],
-      };
-    },
-    write(command: DialectCommand): readonly string[] {
-      if (command.kind === "stop") {
-        forget();
-        return [redirect(false, verbs.nothing)];
-      }
-      if (command.kind === "transfer") [dialing, answered] = [true, false];
-      if (command.kind !== "say") return [redirect(true, ...verbs.of(command))];
-      const text = command.text.trim();
-      if (text === "") return [];
-      if (waiting.size === 0) heard = [];
-      const id = `say-${++said}`;
-      waiting.set(id, text);
-      return [redirect(true, verbs.say(id, text, command.language))];
-    },
-  };
+  #following({ hook: name, data }: JambonzMessage) {
+    if (name !== hooks.dialed) return {};
+    return { data: taken(data) ? [hangup] : this.#verbs.untaken };
+  }
 }
 
 /** Returns whether a transfer was answered. A failed dial ends with its last status (`ringing`, `early-media`); only
@@ -288,6 +289,7 @@ const record = (value: unknown): Readonly<Record<string, unknown>> =>
 
 export type Verb = { readonly verb: string; readonly [key: string]: unknown };
 
+/** Hook names under which the background gather and `dial` send their requests. */
 const hooks = { turn: "/turn", partial: "/partial", dialed: "/dialed" } as const;
 const hangup: Verb = { verb: "hangup" };
 
@@ -316,13 +318,10 @@ function jambonzVerbs(config: VoiceConfig) {
   ];
   const nothing: Verb = { verb: "config", notifyEvents: true };
   return {
-    /** Hook names under which the background gather and `dial` send their requests. */
-    hooks,
     /** The first verbs of a call: voice, recognizer and background gather. */
     beginning,
     /** A verb without effect that replaces the queue. An empty list would end an idle call. */
     nothing,
-    hangup,
     /** Verbs that replace the queue after an unanswered dial. */
     untaken: config.transfer?.no_answer === "agent" ? beginning : [nothing],
     say: (id: string, text: string, language: string | null): Verb => ({

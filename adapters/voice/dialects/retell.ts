@@ -57,7 +57,7 @@ export const retell = defineDialect({
         if (!sameText(expected, given.secret)) return new Response("forbidden\n", { status: 403 });
         return given.call === null ? new Response("no call\n", { status: 400 }) : null;
       },
-      connect: (request) => translator(addressedIn(request).call ?? "", firstTime),
+      connect: (request) => new RetellTranslator(addressedIn(request).call ?? "", firstTime),
     };
     return { socket, routes: apiKey === undefined ? [] : [callEnded(voice, apiKey)] };
   },
@@ -93,114 +93,114 @@ type RetellFields = Readonly<Record<string, unknown>>;
 const fieldsOf = (value: unknown): RetellFields =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? (value as RetellFields) : {};
 
-function translator(call: string, firstTime: (call: string) => boolean): Translator {
-  const ear = hearing();
+class RetellTranslator implements Translator {
+  readonly opening = [
+    JSON.stringify({
+      response_type: "config",
+      config: { auto_reconnect: true, call_details: true, transcript_with_tool_calls: true },
+    }),
+  ];
+  readonly #call: string;
+  readonly #firstTime: (call: string) => boolean;
+  readonly #transcript = new RetellTranscript();
   /** The id of the pending response request; null when the response was completed. The first one, 0, starts the
    *  call. */
-  let open: number | null = 0;
+  #open: number | null = 0;
   /** Number of the last message that responds to no request (`agent_interrupt`). */
-  let interrupts = 0;
-  let interrupting = false;
+  #interrupts = 0;
+  #interrupting = false;
   /** True when something was sent in the newest response. */
-  let begun = false;
-  let started = false;
+  #begun = false;
+  #started = false;
 
-  const start = (details: RetellFields): CallEvent => {
-    started = true;
+  constructor(call: string, firstTime: (call: string) => boolean) {
+    this.#call = call;
+    this.#firstTime = firstTime;
+  }
+
+  read(text: string): DialectReading {
+    const frame = fieldsOf(JSON.parse(text));
+    const { interaction_type: type, timestamp } = frame;
+    if (type === "ping_pong")
+      return { events: [], answers: [JSON.stringify({ response_type: type, timestamp })] };
+    if (type === "call_details")
+      return { events: this.#started ? [] : [this.#start(fieldsOf(frame["call"]))] };
+    if (!this.#started) return { events: [] };
+    if (type === "update_only") return { events: this.#transcript.updated(frame) };
+    return type === "response_required" || type === "reminder_required"
+      ? this.#wanted(frame)
+      : { events: [] };
+  }
+
+  write(command: DialectCommand): readonly string[] {
+    switch (command.kind) {
+      case "say":
+        // This closes a response that a newer request has cancelled.
+        if (command.text === "" && !this.#begun) return [];
+        this.#transcript.said(command.text, command.last);
+        return [this.#spoken(command.text, command.last)];
+      case "transfer":
+        // Retell transfers to numbers only. A call that cannot be transferred is ended instead of left open.
+        if (command.to?.startsWith("+")) return [this.#spoken("", true, { transfer_number: command.to })];
+        return [this.#spoken("", true, { end_call: true })];
+      case "end":
+        return [this.#spoken("", true, { end_call: true })];
+      default:
+        return [];
+    }
+  }
+
+  #start(details: RetellFields): CallEvent {
+    this.#started = true;
     const said = details["transcript_object"];
-    const resumed = !firstTime(call) || (Array.isArray(said) && said.length > 0);
+    const resumed = !this.#firstTime(this.#call) || (Array.isArray(said) && said.length > 0);
     // Response 0 was already sent over the earlier connection.
-    if (resumed) open = null;
+    if (resumed) this.#open = null;
     const { direction, from_number: from = null, to_number: to = null } = details;
     const [ours, person] = direction === "outbound" ? [from, to] : [to, from];
-    const own = details["call_id"] === call;
     return {
       kind: "start",
-      call,
+      call: this.#call,
       person: typeof person === "string" ? person : null,
       ours: typeof ours === "string" ? ours : null,
       language: null,
-      ticket: own ? randomUUID() : null,
+      ticket: details["call_id"] === this.#call ? randomUUID() : null,
       resumed,
     };
-  };
-  const wanted = (frame: RetellFields): DialectReading => {
+  }
+
+  /** Handles a request for a response. */
+  #wanted(frame: RetellFields): DialectReading {
     const id = frame["response_id"];
     if (typeof id !== "number" || !Number.isInteger(id)) throw new Error("a response without number");
-    open = id;
-    interrupting = false;
-    begun = false;
-    const { events, words } = ear.asked(frame);
-    if (words !== null && words !== "") {
+    this.#open = id;
+    this.#interrupting = false;
+    this.#begun = false;
+    const { events, words } = this.#transcript.asked(frame);
+    if (words !== null && words !== "")
       return { events: [...events, { kind: "turn", text: words, language: null }] };
-    }
     if (frame["interaction_type"] === "reminder_required")
       return { events: [...events, { kind: "silence" }] };
     // The request repeats the same utterance. Retell dropped the response before playback, so it is sent again under
     // the new number.
-    const again = words === null ? ear.unheard() : null;
-    if (again !== null) return { events, answers: again.map(({ text, last }) => spoken(text, last)) };
+    const again = words === null ? this.#transcript.unheard() : null;
+    if (again !== null) return { events, answers: again.map(({ text, last }) => this.#spoken(text, last)) };
     // Retell understood nothing. Without any response it would stay silent and wait for one.
-    return words === null ? { events } : { events, answers: [spoken("", true)] };
-  };
-  const spoken = (content: string, last: boolean, more: RetellFields = {}): string => {
+    return words === null ? { events } : { events, answers: [this.#spoken("", true)] };
+  }
+
+  #spoken(content: string, last: boolean, more: RetellFields = {}): string {
     const part = { content, content_complete: last, ...more };
-    begun = true;
-    if (open !== null) {
-      const frame = { response_type: "response", response_id: open, ...part };
-      if (last) open = null;
+    this.#begun = true;
+    if (this.#open !== null) {
+      const frame = { response_type: "response", response_id: this.#open, ...part };
+      if (last) this.#open = null;
       return JSON.stringify(frame);
     }
-    if (!interrupting) interrupts++;
-    interrupting = !last;
-    return JSON.stringify({ response_type: "agent_interrupt", interrupt_id: interrupts, ...part });
-  };
-
-  return {
-    opening: [
-      JSON.stringify({
-        response_type: "config",
-        config: { auto_reconnect: true, call_details: true, transcript_with_tool_calls: true },
-      }),
-    ],
-    read(text): DialectReading {
-      const frame = fieldsOf(JSON.parse(text));
-      switch (frame["interaction_type"]) {
-        case "ping_pong":
-          return {
-            events: [],
-            answers: [JSON.stringify({ response_type: "ping_pong", timestamp: frame["timestamp"] })],
-          };
-        case "call_details":
-          return { events: started ? [] : [start(fieldsOf(frame["call"]))] };
-        case "update_only":
-          return { events: started ? ear.updated(frame) : [] };
-        case "response_required":
-        case "reminder_required":
-          return started ? wanted(frame) : { events: [] };
-        default:
-          return { events: [] };
-      }
-    },
-    write(command: DialectCommand): readonly string[] {
-      switch (command.kind) {
-        case "say":
-          // This closes a response that a newer request has cancelled.
-          if (command.text === "" && !begun) return [];
-          ear.said(command.text, command.last);
-          return [spoken(command.text, command.last)];
-        case "end":
-          return [spoken("", true, { end_call: true })];
-        case "transfer":
-          // Retell transfers to numbers only. A call that cannot be transferred is ended instead of left open.
-          return command.to?.startsWith("+")
-            ? [spoken("", true, { transfer_number: command.to })]
-            : [spoken("", true, { end_call: true })];
-        default:
-          return [];
-      }
-    },
-  };
+    if (!this.#interrupting) this.#interrupts++;
+    this.#interrupting = !last;
+    return JSON.stringify({ response_type: "agent_interrupt", interrupt_id: this.#interrupts, ...part });
+  }
 }
 
 /** Handles Retell's webhook for call events. The header is signed with an API key: `v=<milliseconds>,d=<hex
@@ -262,88 +262,86 @@ interface SpeechPiece {
   readonly last: boolean;
 }
 
-export interface Hearing {
-  /** Handles an update frame: the caller speaks or pressed keys. */
-  updated(frame: RetellFields): readonly CallEvent[];
-  /** Handles a response request. `words`: the caller's new text since the last request; "" for noise; null for no
-   *  new text. */
-  asked(frame: RetellFields): { readonly events: readonly CallEvent[]; readonly words: string | null };
-  /** Records a piece of our speech. */
-  said(text: string, last: boolean): void;
-  /** Returns our speech since the caller's last utterance when none of it was played; else null. */
-  unheard(): readonly SpeechPiece[] | null;
-}
-
 /** Retell's placeholders for noise. */
 const noise = /\(unintelligible audio\)|\(inaudible speech\)/gi;
 
-function hearing(): Hearing {
+class RetellTranscript {
   /** The caller's utterance that was returned last: its index in the transcript, and its text then. */
-  let taken = { at: -1, words: "" };
-  let pieces: SpeechPiece[] = [];
-  let heard = "";
+  #taken = { at: -1, words: "" };
+  /** Our speech since then, as sent. */
+  #pieces: SpeechPiece[] = [];
+  #heard = "";
   /** The part of the caller's last utterance that was already reported as partial text. */
-  let growing = "";
-  let keys = 0;
+  #growing = "";
+  #keys = 0;
 
-  const pressed = (frame: RetellFields): readonly CallEvent[] => {
-    const all = listOf(frame["transcript_with_tool_calls"]).filter((one) => one["role"] === "dtmf");
+  /** Handles an update frame: the caller speaks or pressed keys. */
+  updated(frame: RetellFields): readonly CallEvent[] {
+    const all = utterances(frame);
+    const from = trailing(all);
+    const words = wordsOf(all.slice(from));
+    const pressed = this.#pressed(frame);
+    if (from === all.length || words === "" || words === this.#growing) return pressed;
+    this.#growing = words;
+    return [...pressed, { kind: "partial", text: words }];
+  }
+
+  /** Handles a response request. `words`: the caller's new text since the last request; "" for noise; null for no
+   *  new text. */
+  asked(frame: RetellFields): { readonly events: readonly CallEvent[]; readonly words: string | null } {
+    const all = utterances(frame);
+    const from = trailing(all);
+    const pressed = this.#pressed(frame);
+    if (from === all.length) return { events: pressed, words: null };
+    const words = wordsOf(all.slice(from));
+    const before = this.#taken;
+    // The caller continued the same utterance. Its earlier part was already returned.
+    const goesOn = from === before.at && before.words !== "" && words.startsWith(before.words);
+    const fresh = (goesOn ? words.slice(before.words.length) : words).trim();
+    if (from === before.at && !/[\p{L}\p{N}]/u.test(fresh)) {
+      this.#heard = "";
+      return { events: pressed, words: null };
+    }
+    const events = [...pressed, ...this.#cut(all, from)];
+    this.#taken = { at: from, words };
+    this.#pieces = [];
+    this.#growing = words;
+    return { events, words: fresh };
+  }
+
+  /** Records a piece of our speech. */
+  said(text: string, last: boolean): void {
+    this.#pieces.push({ text, last });
+  }
+
+  /** Returns our speech since the caller's last utterance when none of it was played; else null. */
+  unheard(): readonly SpeechPiece[] | null {
+    return this.#pieces.length > 0 && this.#heard === "" ? this.#pieces : null;
+  }
+
+  #pressed(frame: RetellFields): readonly CallEvent[] {
+    const all = listOf(frame["transcript_with_tool_calls"]).filter(({ role }) => role === "dtmf");
     const digits = all
-      .slice(keys)
-      .map(({ digit, content }) =>
-        typeof digit === "string" ? digit : typeof content === "string" ? content : "",
-      )
+      .slice(this.#keys)
+      .map(({ digit, content }) => [digit, content].find((one) => typeof one === "string") ?? "")
       .join("")
       .replace(/[^0-9*#]/g, "");
-    keys = Math.max(keys, all.length);
+    this.#keys = Math.max(this.#keys, all.length);
     return digits === "" ? [] : [{ kind: "digits", digits }];
-  };
+  }
+
   /** Returns an interruption event when the caller spoke before our speech finished. */
-  const cut = (all: readonly Utterance[], from: number): readonly CallEvent[] => {
-    const ours = pieces.map(({ text }) => text).join("");
-    heard = all
-      .slice(taken.at + 1, from)
+  #cut(all: readonly Utterance[], from: number): readonly CallEvent[] {
+    const ours = this.#pieces.map(({ text }) => text).join("");
+    this.#heard = all
+      .slice(this.#taken.at + 1, from)
       .filter(({ role }) => role === "agent")
       .map(({ content }) => content)
       .join(" ");
     // The transcript contains our text as spoken: figures and punctuation may differ slightly.
-    if (ours === "" || plain(heard).length >= plain(ours).length * 0.9) return [];
-    return [{ kind: "interrupted", heard }];
-  };
-  return {
-    updated(frame) {
-      const all = utterances(frame);
-      const from = trailing(all);
-      const words = wordsOf(all.slice(from));
-      if (from === all.length || words === "" || words === growing) return pressed(frame);
-      growing = words;
-      return [...pressed(frame), { kind: "partial", text: words }];
-    },
-    asked(frame) {
-      const all = utterances(frame);
-      const from = trailing(all);
-      const keysPressed = pressed(frame);
-      if (from === all.length) return { events: keysPressed, words: null };
-      const words = wordsOf(all.slice(from));
-      const before = taken;
-      // The caller continued the same utterance. Its earlier part was already returned.
-      const goesOn = from === before.at && before.words !== "" && words.startsWith(before.words);
-      const fresh = (goesOn ? words.slice(before.words.length) : words).trim();
-      if (from === before.at && !/[\p{L}\p{N}]/u.test(fresh)) {
-        heard = "";
-        return { events: keysPressed, words: null };
-      }
-      const events = [...keysPressed, ...cut(all, from)];
-      taken = { at: from, words };
-      pieces = [];
-      growing = words;
-      return { events, words: fresh };
-    },
-    said(text, last) {
-      pieces.push({ text, last });
-    },
-    unheard: () => (pieces.length > 0 && heard === "" ? pieces : null),
-  };
+    if (ours === "" || plain(this.#heard).length >= plain(ours).length * 0.9) return [];
+    return [{ kind: "interrupted", heard: this.#heard }];
+  }
 }
 
 /** Returns the index of the caller's last utterances: after the last one of the agent. */
