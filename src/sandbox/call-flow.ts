@@ -2,8 +2,8 @@
 // next document.
 
 import { systemClock } from "../ops/clock.ts";
-import type { RunningCall } from "./phone.ts";
-import { openRelay, type RelayEnd, sentence } from "./relay-socket.ts";
+import type { PhoneCall } from "./phone.ts";
+import { Relay, type RelayEnd, sentence } from "./relay-socket.ts";
 import { newSid } from "./sms-records.ts";
 import { type TwilioForm, withoutFragment } from "./twilio-webhooks.ts";
 
@@ -16,7 +16,7 @@ interface NextDocument {
 type CallStep = NextDocument | string | null;
 
 /** Resolves with the reason when the call has ended; never rejects. */
-export async function followTwiml(line: RunningCall): Promise<string> {
+export async function followTwiml(line: PhoneCall): Promise<string> {
   let next: NextDocument = { url: line.dialing.url, form: {} };
   for (;;) {
     const verbs = await fetchTwiml(line, next);
@@ -37,14 +37,14 @@ export async function followTwiml(line: RunningCall): Promise<string> {
 }
 
 /** After the caller hangs up, Twilio still posts to the action URL and ignores the response. */
-async function farewell(line: RunningCall, step: CallStep): Promise<string> {
+async function farewell(line: PhoneCall, step: CallStep): Promise<string> {
   if (step !== null && typeof step === "object" && "SessionStatus" in step.form)
     await line.post(new URL(step.url, line.dialing.url).href, { ...step.form, CallStatus: "completed" });
   return "hung-up";
 }
 
 async function fetchTwiml(
-  line: RunningCall,
+  line: PhoneCall,
   { url, form }: NextDocument,
 ): Promise<readonly TwimlVerb[] | null> {
   const { patience = 0 } = line.options;
@@ -78,7 +78,7 @@ function unusable(status: number | null, type: string): string | null {
   return status === 204 || /\bxml\b/.test(type) ? null : `answered ${type}`;
 }
 
-async function perform(line: RunningCall, verb: TwimlVerb): Promise<CallStep> {
+async function perform(line: PhoneCall, verb: TwimlVerb): Promise<CallStep> {
   const { attributes, text } = verb;
   switch (verb.name) {
     case "Say":
@@ -108,10 +108,10 @@ async function perform(line: RunningCall, verb: TwimlVerb): Promise<CallStep> {
   }
 }
 
-const pause = (line: RunningCall, seconds: number): Promise<void> =>
-  systemClock.sleep(seconds * 1000 * (line.options.pace ?? 1), line.hungUp);
+const pause = (line: PhoneCall, seconds: number, signal = line.hungUp): Promise<void> =>
+  systemClock.sleep(seconds * 1000 * (line.options.pace ?? 1), signal);
 
-function dialed(line: RunningCall, { attributes, text, children }: TwimlVerb): CallStep {
+function dialed(line: PhoneCall, { attributes, text, children }: TwimlVerb): CallStep {
   const target = children[0]?.text.trim() ?? text.trim();
   const status = line.options.dialed?.(target) ?? "completed";
   const { action } = attributes;
@@ -133,7 +133,7 @@ function recorded({ action }: TwimlVerb["attributes"]): CallStep {
 
 /** Waits for speech or DTMF. On a timeout it continues with the next verb, or with the action if
  *  configured. */
-async function gather(line: RunningCall, { attributes, children }: TwimlVerb): Promise<CallStep> {
+async function gather(line: PhoneCall, { attributes, children }: TwimlVerb): Promise<CallStep> {
   for (const child of children) {
     line.verbs.push(child);
     await perform(line, child);
@@ -143,7 +143,7 @@ async function gather(line: RunningCall, { attributes, children }: TwimlVerb): P
   line.state = "gathering";
   line.changed();
   const seconds = Number(attributes["timeout"] ?? 5);
-  const waited = pause({ ...line, hungUp: AbortSignal.any([line.hungUp, silence.signal]) }, seconds);
+  const waited = pause(line, seconds, AbortSignal.any([line.hungUp, silence.signal]));
   const heard = await Promise.race([said, waited.then(() => null)]);
   silence.abort();
   line.gathered = null;
@@ -154,7 +154,7 @@ async function gather(line: RunningCall, { attributes, children }: TwimlVerb): P
   return attributes["actionOnEmptyResult"] === "true" ? { url: action, form: {} } : null;
 }
 
-async function connect(line: RunningCall, { attributes, children }: TwimlVerb): Promise<CallStep> {
+async function connect(line: PhoneCall, { attributes, children }: TwimlVerb): Promise<CallStep> {
   const verb = children.find(({ name }) => name === "ConversationRelay");
   if (!verb) {
     line.complain("Connect without ConversationRelay");
@@ -162,7 +162,7 @@ async function connect(line: RunningCall, { attributes, children }: TwimlVerb): 
   }
   const sessionId = newSid("VX");
   const { AccountSid: accountSid, CallSid: callSid, From: from, To: to, Direction: direction } = line.form;
-  const relay = openRelay({
+  const relay = new Relay({
     verb,
     token: line.options.authToken,
     via: line.options.via,

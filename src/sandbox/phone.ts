@@ -43,60 +43,122 @@ export interface PhoneRequest {
   readonly posted: Posted;
 }
 
-export interface PhoneCall {
+/** A call from its start to its end. Lists are append-only. */
+export class PhoneCall {
   readonly sid: string;
   readonly from: string;
   readonly to: string;
+  readonly options: PhoneOptions;
+  readonly dialing: Dialing;
+  /** The fields of every form. */
+  readonly form: TwilioForm;
+  /** What the caller hears in order: talk cycles, greetings, Say. */
+  readonly spoken: Spoken[] = [];
+  /** Every frame received over the call's websockets. */
+  readonly frames: RelayFrame[] = [];
+  /** Executed verbs in order. */
+  readonly verbs: TwimlVerb[] = [];
+  /** Every posted form and its response. */
+  readonly requests: PhoneRequest[] = [];
+  /** Errors that Twilio's debugger would show: invalid XML or frames, unreachable URLs. */
+  readonly complaints: string[] = [];
   /** `dialing` before the first words; `talking` over the websocket; `gathering` during a Gather. */
-  readonly state: "dialing" | "talking" | "gathering" | "over";
-  /** What the caller hears in order: talk cycles, greetings, Say. Append-only. */
-  readonly spoken: readonly Spoken[];
-  /** Every frame received over the call's websockets. Append-only. */
-  readonly frames: readonly RelayFrame[];
-  /** Executed verbs in order. Append-only. */
-  readonly verbs: readonly TwimlVerb[];
-  /** Every posted form and its response. Append-only. */
-  readonly requests: readonly PhoneRequest[];
-  /** Errors that Twilio's debugger would show: invalid XML or frames, unreachable URLs. Append-only. */
-  readonly complaints: readonly string[];
+  state: "dialing" | "talking" | "gathering" | "over" = "dialing";
+  relay: Relay | null = null;
   /** Number of websocket connections. */
-  readonly connections: number;
+  connections = 0;
+  /** Ends a Gather with speech or DTMF. */
+  gathered: ((said: { readonly speech?: string; readonly digits?: string }) => void) | null = null;
   /** Why the call ended: `hung-up` (by the caller), `done` (no verb left), `hangup`, `enqueued`,
    *  `failed`. */
   readonly over: Promise<string>;
-  /** Sends a finished utterance; with `partial` an unfinished one. */
-  say(text: string, more?: { readonly lang?: string; readonly partial?: true }): void;
-  /** The caller interrupts; `heard` is the text spoken until then. Default: half of it. */
-  interrupt(heard?: string): void;
-  digit(digit: string): void;
-  /** Sends any frame, as an object or as raw text. */
-  send(frame: object | string): void;
-  /** Aborts the websocket; Twilio then requests the action URL. */
-  cut(): void;
-  hangUp(): Promise<void>;
-  /** Resolves with the result of `look` when it is not undefined, false or null. */
-  until<T>(look: (call: PhoneCall) => T, withinMs?: number): Promise<NonNullable<T>>;
-  /** Resolves with the first sentence or talk cycle that contains `what`. */
-  hears(what: string | RegExp, withinMs?: number): Promise<Spoken>;
-}
+  readonly #changes = createChanges();
+  readonly #hanging = new AbortController();
 
-/** State of a running call scheduler. */
-export interface RunningCall {
-  readonly options: PhoneOptions;
-  readonly dialing: Dialing;
-  readonly form: TwilioForm;
-  readonly spoken: Spoken[];
-  readonly frames: RelayFrame[];
-  readonly verbs: TwimlVerb[];
-  state: PhoneCall["state"];
-  relay: Relay | null;
-  connections: number;
-  /** Ends a Gather with speech or DTMF. */
-  gathered: ((said: { readonly speech?: string; readonly digits?: string }) => void) | null;
-  readonly hungUp: AbortSignal;
-  complain(what: string): void;
-  changed(): void;
-  post(url: string, form: TwilioForm): Promise<Posted>;
+  constructor(options: PhoneOptions, dialing: Dialing) {
+    this.options = options;
+    this.dialing = dialing;
+    this.sid = dialing.callSid ?? newSid("CA");
+    this.from = dialing.from;
+    this.to = dialing.to;
+    this.form = callForm(options.accountSid, this.sid, dialing);
+    this.over = followTwiml(this).then((reason) => {
+      this.state = "over";
+      this.changed();
+      return reason;
+    });
+  }
+
+  /** Aborted when the caller has hung up. */
+  get hungUp(): AbortSignal {
+    return this.#hanging.signal;
+  }
+
+  complain(what: string): void {
+    this.complaints.push(what);
+  }
+
+  changed(): void {
+    this.#changes.happened();
+  }
+
+  async post(url: string, form: TwilioForm): Promise<Posted> {
+    const { authToken: token, via } = this.options;
+    const posted = await postSigned({ url, via, form: { ...this.form, ...form }, token });
+    this.requests.push({ url, form, posted });
+    return posted;
+  }
+
+  /** Sends a finished utterance; with `partial` an unfinished one. */
+  say(
+    text: string,
+    { lang = "en-US", partial }: { readonly lang?: string; readonly partial?: true } = {},
+  ): void {
+    if (this.gathered) this.gathered({ speech: text });
+    else this.relay?.send({ type: "prompt", voicePrompt: text, lang, last: partial !== true });
+  }
+
+  /** The caller interrupts; `heard` is the text spoken until then. Default: half of it. */
+  interrupt(heard?: string): void {
+    const text = this.relay?.interrupted()?.text ?? "";
+    this.relay?.send({
+      type: "interrupt",
+      utteranceUntilInterrupt: heard ?? text.slice(0, Math.ceil(text.length / 2)),
+      durationUntilInterruptMs: 800,
+    });
+  }
+
+  digit(digit: string): void {
+    if (this.gathered) this.gathered({ digits: digit });
+    else this.relay?.send({ type: "dtmf", digit });
+  }
+
+  /** Sends any frame, as an object or as raw text. */
+  send(frame: object | string): void {
+    this.relay?.send(frame);
+  }
+
+  /** Aborts the websocket; Twilio then requests the action URL. */
+  cut(): void {
+    this.relay?.cut();
+  }
+
+  async hangUp(): Promise<void> {
+    this.#hanging.abort();
+    this.relay?.hangUp();
+    await this.over;
+  }
+
+  /** Resolves with the result of `look` when it is not undefined, false or null. */
+  until<T>(look: (call: PhoneCall) => T, withinMs?: number): Promise<NonNullable<T>> {
+    return this.#changes.until(() => look(this), String(look), withinMs);
+  }
+
+  /** Resolves with the first sentence or talk cycle that contains `what`. */
+  hears(what: string | RegExp, withinMs?: number): Promise<Spoken> {
+    const fits = (text: string) => (typeof what === "string" ? text.includes(what) : what.test(text));
+    return this.#changes.until(() => this.spoken.find(({ text }) => fits(text)), String(what), withinMs);
+  }
 }
 
 export interface Phone {
@@ -110,7 +172,7 @@ export function startPhone(options: PhoneOptions): Phone {
   const calls = new Set<PhoneCall>();
   return {
     async dial(dialing) {
-      const call = begin(options, dialing);
+      const call = new PhoneCall(options, dialing);
       calls.add(call);
       void call.over.then(() => calls.delete(call));
       await call.until(({ state }) => state !== "dialing", 60_000);
@@ -118,87 +180,6 @@ export function startPhone(options: PhoneOptions): Phone {
     },
     close: async () => void (await Promise.all([...calls].map((call) => call.hangUp()))),
   };
-}
-
-function begin(options: PhoneOptions, dialing: Dialing): PhoneCall {
-  const changes = createChanges();
-  const hanging = new AbortController();
-  const sid = dialing.callSid ?? newSid("CA");
-  const requests: PhoneRequest[] = [];
-  const complaints: string[] = [];
-  const line: RunningCall = {
-    options,
-    dialing,
-    form: callForm(options.accountSid, sid, dialing),
-    spoken: [],
-    frames: [],
-    verbs: [],
-    state: "dialing",
-    relay: null,
-    connections: 0,
-    gathered: null,
-    hungUp: hanging.signal,
-    complain: (what) => void complaints.push(what),
-    changed: () => changes.happened(),
-    async post(url, form) {
-      const { authToken: token, via } = options;
-      const posted = await postSigned({ url, via, form: { ...line.form, ...form }, token });
-      requests.push({ url, form, posted });
-      return posted;
-    },
-  };
-  const over = followTwiml(line).then((reason) => {
-    line.state = "over";
-    changes.happened();
-    return reason;
-  });
-  const call: PhoneCall = {
-    sid,
-    from: dialing.from,
-    to: dialing.to,
-    spoken: line.spoken,
-    frames: line.frames,
-    verbs: line.verbs,
-    requests,
-    complaints,
-    over,
-    get state() {
-      return line.state;
-    },
-    get connections() {
-      return line.connections;
-    },
-    say(text, { lang = "en-US", partial } = {}) {
-      if (line.gathered) line.gathered({ speech: text });
-      else line.relay?.send({ type: "prompt", voicePrompt: text, lang, last: partial !== true });
-    },
-    interrupt(heard) {
-      const text = line.relay?.interrupted()?.text ?? "";
-      line.relay?.send({
-        type: "interrupt",
-        utteranceUntilInterrupt: heard ?? text.slice(0, Math.ceil(text.length / 2)),
-        durationUntilInterruptMs: 800,
-      });
-    },
-    digit(digit) {
-      if (line.gathered) line.gathered({ digits: digit });
-      else line.relay?.send({ type: "dtmf", digit });
-    },
-    send: (frame) => line.relay?.send(frame),
-    cut: () => line.relay?.cut(),
-    async hangUp() {
-      hanging.abort();
-      line.relay?.hangUp();
-      await over;
-    },
-    until: (look, withinMs) => changes.until(() => look(call), String(look), withinMs),
-    hears(what, withinMs) {
-      const fits = (text: string) => (typeof what === "string" ? text.includes(what) : what.test(text));
-      const look = () => line.spoken.find(({ text }) => fits(text));
-      return changes.until(look, String(what), withinMs);
-    },
-  };
-  return call;
 }
 
 function callForm(

@@ -13,7 +13,7 @@ import {
   startMailServer,
 } from "./mail-server.ts";
 import { type Phone, type PhoneCall, startPhone } from "./phone.ts";
-import { type SmsApi, startSmsApi } from "./sms-api.ts";
+import { SmsApi } from "./sms-api.ts";
 import { numberFaults } from "./sms-faults.ts";
 
 /** A message that somebody has written or received. */
@@ -88,7 +88,7 @@ export class Playground {
       password,
       others: (mail) => void (started ? started.#delivered(mail) : null),
     });
-    const smsApi = await startSmsApi({ accountSid: account, authToken: password, number: numbers.support });
+    const smsApi = await SmsApi.start({ accountSid: account, authToken: password, number: numbers.support });
     const phone = startPhone({ accountSid: account, authToken: password });
     const playground = new Playground(mailServer, smsApi, phone, options.onMessage);
     started = playground;

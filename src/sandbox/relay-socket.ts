@@ -49,88 +49,90 @@ export interface RelayOptions {
   changed(): void;
 }
 
-export interface Relay {
+/** One websocket of a call. */
+export class Relay {
   readonly ended: Promise<RelayEnd>;
+  readonly #options: RelayOptions;
+  readonly #socket: WebSocket;
+  readonly #end: (how: RelayEnd) => void;
+  #current: Spoken | null = null;
+
+  constructor(options: RelayOptions) {
+    const { url = "", welcomeGreeting } = options.verb.attributes;
+    const { promise, resolve } = Promise.withResolvers<RelayEnd>();
+    this.ended = promise;
+    this.#end = resolve;
+    this.#options = options;
+    this.#socket = new WebSocket(reached(url, options.via), {
+      headers: { "x-twilio-signature": signature(options.token, url), "user-agent": "TwilioProxy/1.1" },
+      perMessageDeflate: false,
+    });
+    this.#socket.once("open", () => {
+      this.#socket.send(JSON.stringify(options.first ?? setupFrame(options)));
+      options.opened();
+      if (welcomeGreeting) options.spoken.push(sentence("greeting", welcomeGreeting));
+      options.changed();
+    });
+    this.#socket.on("message", (data: Buffer) => this.#received(data.toString("utf8")));
+    this.#socket.once("error", ({ message: reason }) => resolve({ how: "failed", code: 64102, reason }));
+    this.#socket.once("close", (code) =>
+      resolve({ how: "failed", code: 64105, reason: `closed with ${code}` }),
+    );
+  }
+
   /** Sends a frame, or raw text that is not a valid frame. Ignored when the socket is closed. */
-  send(frame: object | string): void;
+  send(frame: object | string): void {
+    if (this.#socket.readyState === WebSocket.OPEN)
+      this.#socket.send(typeof frame === "string" ? frame : JSON.stringify(frame));
+  }
+
   /** Marks the current talk cycle as interrupted and returns it. */
-  interrupted(): Spoken | null;
-  hangUp(): void;
+  interrupted(): Spoken | null {
+    const cut = this.#current ?? this.#options.spoken.at(-1) ?? null;
+    if (cut) cut.interruptedAt = performance.now();
+    return cut;
+  }
+
+  hangUp(): void {
+    this.#end({ how: "completed" });
+    this.#socket.close(1000);
+  }
+
   /** Aborts the connection without a close frame. */
-  cut(): void;
-}
+  cut(): void {
+    this.#end({ how: "failed", code: 64105, reason: "cut" });
+    this.#socket.terminate();
+  }
 
-export function openRelay(options: RelayOptions): Relay {
-  const { verb, spoken, frames } = options;
-  const { url = "", welcomeGreeting } = verb.attributes;
-  const socket = new WebSocket(reached(url, options.via), {
-    headers: { "x-twilio-signature": signature(options.token, url), "user-agent": "TwilioProxy/1.1" },
-    perMessageDeflate: false,
-  });
-  let end: (how: RelayEnd) => void = () => undefined;
-  const ended = new Promise<RelayEnd>((resolve) => (end = resolve));
-  let current: Spoken | null = null;
-
-  socket.once("open", () => {
-    socket.send(JSON.stringify(options.first ?? setupFrame(options)));
-    options.opened();
-    if (welcomeGreeting) spoken.push(sentence("greeting", welcomeGreeting));
-    options.changed();
-  });
-  socket.on("message", (data: Buffer) => {
-    const frame = read(data.toString("utf8"));
+  #received(text: string): void {
+    const frame = read(text);
     const wrong = frame === null ? "no JSON object" : wrongIn(frame);
-    if (frame !== null) frames.push({ at: performance.now(), frame });
-    if (wrong !== null) options.complain(wrong);
-    else if (frame?.["type"] === "text") speak(frame);
-    else if (frame?.["type"] === "end") leave(frame);
-    options.changed();
-  });
-  socket.once("error", (error) => end({ how: "failed", code: 64102, reason: error.message }));
-  socket.once("close", (code) => end({ how: "failed", code: 64105, reason: `closed with ${code}` }));
+    if (frame !== null) this.#options.frames.push({ at: performance.now(), frame });
+    if (wrong !== null) this.#options.complain(wrong);
+    else if (frame?.["type"] === "text") this.#speak(frame);
+    else if (frame?.["type"] === "end") {
+      const data = frame["handoffData"];
+      this.#end({ how: "ended", ...(typeof data === "string" ? { handoffData: data } : {}) });
+      this.#socket.close(1000);
+    }
+    this.#options.changed();
+  }
 
-  function speak(frame: RelayFrame["frame"]): void {
+  #speak(frame: RelayFrame["frame"]): void {
     const text = String(frame["token"]);
     const at = performance.now();
-    if (current === null) {
+    if (this.#current === null) {
       // An empty last token only closes a cycle that no longer exists.
       if (text === "" && frame["last"] === true) return;
-      current = { by: "relay", text: "", tokens: [], at, done: false, interruptedAt: null };
-      spoken.push(current);
+      this.#current = { by: "relay", text: "", tokens: [], at, done: false, interruptedAt: null };
+      this.#options.spoken.push(this.#current);
     }
-    current.text += text;
-    current.tokens.push({ text, at });
+    this.#current.text += text;
+    this.#current.tokens.push({ text, at });
     if (frame["last"] !== true) return;
-    current.done = true;
-    current = null;
+    this.#current.done = true;
+    this.#current = null;
   }
-
-  function leave(frame: RelayFrame["frame"]): void {
-    const data = frame["handoffData"];
-    end(typeof data === "string" ? { how: "ended", handoffData: data } : { how: "ended" });
-    socket.close(1000);
-  }
-
-  return {
-    ended,
-    send(frame) {
-      if (socket.readyState === WebSocket.OPEN)
-        socket.send(typeof frame === "string" ? frame : JSON.stringify(frame));
-    },
-    interrupted() {
-      const cut = current ?? spoken.at(-1) ?? null;
-      if (cut) cut.interruptedAt = performance.now();
-      return cut;
-    },
-    hangUp() {
-      end({ how: "completed" });
-      socket.close(1000);
-    },
-    cut() {
-      end({ how: "failed", code: 64105, reason: "cut" });
-      socket.terminate();
-    },
-  };
 }
 
 export const sentence = (by: "greeting" | "say", text: string): Spoken => ({

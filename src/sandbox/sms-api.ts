@@ -7,7 +7,7 @@ import { systemClock } from "../ops/clock.ts";
 import { createChanges } from "./changes.ts";
 import { createFaults, type FaultRule, type SmsFault } from "./sms-faults.ts";
 import { type FakeCall, newSid, type SmsMedia, type SmsMessage } from "./sms-records.ts";
-import { type Create, serveApi } from "./sms-server.ts";
+import { ApiServer, type Create } from "./sms-server.ts";
 import {
   type Account,
   inboundForm,
@@ -56,136 +56,163 @@ export interface ReceivedText {
   readonly tries: readonly Posted[];
 }
 
-export interface SmsApi {
+/** The account. Lists are append-only. */
+export class SmsApi {
+  /** Texts from customers. */
+  readonly inbound: SmsMessage[] = [];
+  /** Every status callback and the response to it. */
+  readonly callbacks: { readonly sid: string; readonly status: string; readonly posted: Posted }[] = [];
+  readonly #options: SmsApiOptions;
+  readonly #clock: Clock;
+  readonly #changes = createChanges();
+  readonly #faults = createFaults();
+  readonly #ends = new AbortController();
+  readonly #forms = new Map<string, { readonly form: TwilioForm; readonly token: string }>();
+  readonly #server: ApiServer;
+  #webhooks: WebhookUrls | undefined;
+  #progress: readonly string[];
+
+  private constructor(options: SmsApiOptions) {
+    const { clock = systemClock, webhooks, progress = ["sent", "delivered"] } = options;
+    this.#options = options;
+    this.#clock = clock;
+    this.#webhooks = webhooks;
+    this.#progress = progress;
+    this.#server = new ApiServer({
+      ...options,
+      clock,
+      faults: this.#faults,
+      inbound: this.inbound,
+      webhook: () => this.#webhooks?.inbound,
+      changed: () => this.#changes.happened(),
+      taken: (message, fails) => void this.#follow(message, fails),
+    });
+  }
+
+  /** Listens on free ports of 127.0.0.1. */
+  static async start(options: SmsApiOptions): Promise<SmsApi> {
+    const api = new SmsApi(options);
+    await api.#server.listen();
+    return api;
+  }
+
   /** Base URL for `api_url`. */
-  readonly url: string;
-  /** Every request to create a message, including rejected and aborted ones. Append-only. */
-  readonly creates: readonly Create[];
-  /** Texts of ours that the provider accepted. Append-only. */
-  readonly sent: readonly SmsMessage[];
-  /** Texts from customers. Append-only. */
-  readonly inbound: readonly SmsMessage[];
-  /** Calls that we requested. Append-only. */
-  readonly calls: readonly FakeCall[];
-  /** Decoded query of every request that lists messages. Append-only. */
-  readonly lists: readonly string[];
-  /** Every status callback and the response to it. Append-only. */
-  readonly callbacks: readonly { readonly sid: string; readonly status: string; readonly posted: Posted }[];
-  /** Media requests at the CDN, and whether they carried credentials. Append-only. */
-  readonly fetched: readonly { readonly sid: string; readonly authorization: boolean }[];
+  get url(): string {
+    return this.#server.url;
+  }
+
+  /** Every request to create a message, including rejected and aborted ones. */
+  get creates(): readonly Create[] {
+    return this.#server.creates;
+  }
+
+  /** Texts of ours that the provider accepted. */
+  get sent(): readonly SmsMessage[] {
+    return this.#server.sent;
+  }
+
+  /** Calls that we requested. */
+  get calls(): readonly FakeCall[] {
+    return this.#server.calls;
+  }
+
+  /** Decoded query of every request that lists messages. */
+  get lists(): readonly string[] {
+    return this.#server.lists;
+  }
+
+  /** Media requests at the CDN, and whether they carried credentials. */
+  get fetched(): readonly { readonly sid: string; readonly authorization: boolean }[] {
+    return this.#server.fetched;
+  }
+
   /** Sets the webhook URLs; a daemon's port is known only after its start. */
-  point(webhooks: WebhookUrls): void;
+  point(webhooks: WebhookUrls): void {
+    this.#webhooks = webhooks;
+  }
+
   /** Sends a text from a customer. Resolves after the webhook and its retries; a failed webhook does not
    *  reject. */
-  receive(text: PersonText): Promise<ReceivedText>;
+  async receive(text: PersonText): Promise<ReceivedText> {
+    const message = textOf(text, this.#options.number, this.#clock.now());
+    this.inbound.push(message);
+    const form = inboundForm(this.#account, message, text.more);
+    this.#forms.set(message.sid, { form, token: randomUUID() });
+    this.#changes.happened();
+    return { message, tries: text.webhook === false ? [] : await this.repeat(message) };
+  }
+
   /** Sends the same text again, like a retry of the provider. */
-  repeat(message: SmsMessage, more?: TwilioForm): Promise<readonly Posted[]>;
-  /** Posts a status callback for a text now, regardless of `progress`. */
-  report(message: SmsMessage, status: string, errorCode?: number): Promise<Posted | null>;
-  /** Posts a call status now: ringing, in-progress, completed, busy, no-answer, failed. */
-  reportCall(call: FakeCall, status: string): Promise<Posted | null>;
-  /** Replaces the statuses for texts from now on; `[]` disables status callbacks. */
-  progress(statuses: readonly string[]): void;
-  fault(fault: SmsFault, rule?: FaultRule): void;
-  heal(): void;
-  /** Stops listening until `up`, which reuses the same address. */
-  down(): Promise<void>;
-  up(): Promise<void>;
-  /** Resolves with the result of `look` when it is not undefined, false or null. */
-  until<T>(look: (api: SmsApi) => T, withinMs?: number): Promise<NonNullable<T>>;
-  close(): Promise<void>;
-}
-
-/** Listens on free ports of 127.0.0.1. */
-export async function startSmsApi(options: SmsApiOptions): Promise<SmsApi> {
-  const { clock = systemClock } = options;
-  const changes = createChanges();
-  const faults = createFaults();
-  const ends = new AbortController();
-  const callbacks: { sid: string; status: string; posted: Posted }[] = [];
-  const inbound: SmsMessage[] = [];
-  const forms = new Map<string, { form: TwilioForm; token: string }>();
-  let webhooks = options.webhooks;
-  let progress = options.progress ?? ["sent", "delivered"];
-
-  const server = await serveApi({
-    ...options,
-    clock,
-    faults,
-    inbound,
-    webhook: () => webhooks?.inbound,
-    changed: () => changes.happened(),
-    taken: (message, fails) => void follow(message, fails),
-  });
-  const account: Account = {
-    sid: options.accountSid,
-    token: options.authToken,
-    url: server.url,
-    signal: ends.signal,
-  };
-
-  /** Posts the statuses of an accepted text one after another; each waits for the previous response. */
-  async function follow(message: SmsMessage, fails: { code: number; as: string } | null): Promise<void> {
-    const statuses = fails ? ["sent", fails.as] : progress;
-    for (const status of statuses)
-      await report(message, status, fails?.as === status ? fails.code : undefined);
-  }
-
-  async function report(message: SmsMessage, status: string, errorCode?: number): Promise<Posted | null> {
-    message.status = status;
-    message.errorCode = errorCode ?? null;
-    const posted = await postStatus(account, { ...message }, webhooks?.via);
-    if (posted) callbacks.push({ sid: message.sid, status, posted });
-    changes.happened();
-    return posted;
-  }
-
-  async function repeat(message: SmsMessage, more?: TwilioForm): Promise<readonly Posted[]> {
-    if (webhooks === undefined) return [];
-    const known = forms.get(message.sid);
-    const form = { ...(known?.form ?? inboundForm(account, message)), ...more };
-    const tries = await postInbound(account, webhooks, form, known?.token ?? randomUUID());
+  async repeat(message: SmsMessage, more?: TwilioForm): Promise<readonly Posted[]> {
+    if (this.#webhooks === undefined) return [];
+    const known = this.#forms.get(message.sid);
+    const form = { ...(known?.form ?? inboundForm(this.#account, message)), ...more };
+    const tries = await postInbound(this.#account, this.#webhooks, form, known?.token ?? randomUUID());
     const said = /<Message[^>]*>(.*?)<\/Message>/s.exec(tries.at(-1)?.body ?? "");
-    if (said) server.replied(message, said[1] ?? "");
-    changes.happened();
+    if (said) this.#server.replied(message, said[1] ?? "");
+    this.#changes.happened();
     return tries;
   }
 
-  const api: SmsApi = {
-    url: server.url,
-    creates: server.creates,
-    sent: server.sent,
-    inbound,
-    calls: server.calls,
-    lists: server.lists,
-    callbacks,
-    fetched: server.fetched,
-    point: (next) => void (webhooks = next),
-    async receive(text) {
-      const message = textOf(text, options.number, clock.now());
-      inbound.push(message);
-      forms.set(message.sid, { form: inboundForm(account, message, text.more), token: randomUUID() });
-      changes.happened();
-      return { message, tries: text.webhook === false ? [] : await repeat(message) };
-    },
-    repeat,
-    report,
-    async reportCall(call, status) {
-      call.status = status;
-      return postCallStatus(account, call, webhooks?.via);
-    },
-    progress: (statuses) => void (progress = statuses),
-    fault: (fault, rule) => faults.add(fault, rule),
-    heal: () => faults.heal(),
-    down: () => server.down(),
-    up: () => server.up(),
-    until: (look, withinMs) => changes.until(() => look(api), String(look), withinMs),
-    async close() {
-      ends.abort();
-      await server.close();
-    },
-  };
-  return api;
+  /** Posts a status callback for a text now, regardless of `progress`. */
+  async report(message: SmsMessage, status: string, errorCode?: number): Promise<Posted | null> {
+    message.status = status;
+    message.errorCode = errorCode ?? null;
+    const posted = await postStatus(this.#account, { ...message }, this.#webhooks?.via);
+    if (posted) this.callbacks.push({ sid: message.sid, status, posted });
+    this.#changes.happened();
+    return posted;
+  }
+
+  /** Posts a call status now: ringing, in-progress, completed, busy, no-answer, failed. */
+  async reportCall(call: FakeCall, status: string): Promise<Posted | null> {
+    call.status = status;
+    return postCallStatus(this.#account, call, this.#webhooks?.via);
+  }
+
+  /** Replaces the statuses for texts from now on; `[]` disables status callbacks. */
+  progress(statuses: readonly string[]): void {
+    this.#progress = statuses;
+  }
+
+  fault(fault: SmsFault, rule?: FaultRule): void {
+    this.#faults.add(fault, rule);
+  }
+
+  heal(): void {
+    this.#faults.heal();
+  }
+
+  /** Stops listening until `up`, which reuses the same address. */
+  down(): Promise<void> {
+    return this.#server.down();
+  }
+
+  up(): Promise<void> {
+    return this.#server.up();
+  }
+
+  /** Resolves with the result of `look` when it is not undefined, false or null. */
+  until<T>(look: (api: SmsApi) => T, withinMs?: number): Promise<NonNullable<T>> {
+    return this.#changes.until(() => look(this), String(look), withinMs);
+  }
+
+  async close(): Promise<void> {
+    this.#ends.abort();
+    await this.#server.close();
+  }
+
+  get #account(): Account {
+    const { accountSid: sid, authToken: token } = this.#options;
+    return { sid, token, url: this.url, signal: this.#ends.signal };
+  }
+
+  /** Posts the statuses of an accepted text one after another; each waits for the previous response. */
+  async #follow(message: SmsMessage, fails: { code: number; as: string } | null): Promise<void> {
+    const statuses = fails ? ["sent", fails.as] : this.#progress;
+    for (const status of statuses)
+      await this.report(message, status, fails?.as === status ? fails.code : undefined);
+  }
 }
 
 function textOf({ from, to, body, media = [] }: PersonText, number: string, now: number): SmsMessage {

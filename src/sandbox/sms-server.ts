@@ -39,110 +39,149 @@ interface ServerOptions {
   readonly inbound: readonly SmsMessage[];
   /** Our number, and the URL that texts to it are posted to. */
   readonly number: string;
-  webhook(): string | undefined;
-  changed(): void;
+  readonly webhook: () => string | undefined;
+  readonly changed: () => void;
   /** Called after the response (if any) when a text was accepted. */
-  taken(message: SmsMessage, fails: { readonly code: number; readonly as: string } | null): void;
+  readonly taken: (message: SmsMessage, fails: { readonly code: number; readonly as: string } | null) => void;
 }
 
-export interface ApiServer {
-  readonly url: string;
-  readonly creates: readonly Create[];
-  readonly sent: readonly SmsMessage[];
-  readonly calls: readonly FakeCall[];
-  readonly lists: readonly string[];
-  readonly fetched: readonly { readonly sid: string; readonly authorization: boolean }[];
+export class ApiServer {
+  readonly creates: Create[] = [];
+  readonly sent: SmsMessage[] = [];
+  readonly calls: FakeCall[] = [];
+  readonly lists: string[] = [];
+  readonly fetched: { readonly sid: string; readonly authorization: boolean }[] = [];
+  readonly #options: ServerOptions;
+  readonly #api = createServer((request, response) => {
+    this.#serve({ request, response }).catch(() => request.socket.destroy());
+  });
+  readonly #cdn = createServer((request, response) => this.#download(request, response));
+  #url = "";
+
+  constructor(options: ServerOptions) {
+    this.#options = options;
+    // Keeps idle connections open for longer than any client, like providers do: a request on a connection
+    // that is being closed has an unknown outcome, and a loaded machine may pause for longer than the usual
+    // timeout.
+    for (const one of [this.#api, this.#cdn]) one.keepAliveTimeout = 120_000;
+  }
+
+  /** Listens on free ports of 127.0.0.1. */
+  async listen(): Promise<void> {
+    await Promise.all([listen(this.#api, 0), listen(this.#cdn, 0)]);
+    this.#url = originOf(this.#api);
+  }
+
+  get url(): string {
+    return this.#url;
+  }
+
   /** Called when a webhook response contains text, which the provider then sends. */
-  replied(to: SmsMessage, body: string): void;
-  down(): Promise<void>;
-  up(): Promise<void>;
-  close(): Promise<void>;
-}
+  replied(to: SmsMessage, body: string): void {
+    const parties = { from: to.to, to: to.from ?? "" };
+    const [sid, direction] = [newSid("SM"), "outbound-reply"] as const;
+    this.sent.push({ ...to, sid, direction, ...parties, body, media: [] });
+  }
 
-export async function serveApi(options: ServerOptions): Promise<ApiServer> {
-  const { accountSid, clock, faults, inbound } = options;
-  const creates: Create[] = [];
-  const sent: SmsMessage[] = [];
-  const calls: FakeCall[] = [];
-  const lists: string[] = [];
-  const fetched: { sid: string; authorization: boolean }[] = [];
-  const base = `/2010-04-01/Accounts/${accountSid}`;
+  down(): Promise<void> {
+    return shut(this.#api);
+  }
 
-  async function api(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  up(): Promise<void> {
+    return listen(this.#api, Number(new URL(this.#url).port));
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([shut(this.#api), shut(this.#cdn)]);
+  }
+
+  get #messages(): readonly SmsMessage[] {
+    return [...this.#options.inbound, ...this.sent];
+  }
+
+  async #serve(exchange: ApiExchange): Promise<void> {
+    const { request, response } = exchange;
+    const { accountSid, faults } = this.#options;
+    const base = `/2010-04-01/Accounts/${accountSid}`;
     const url = new URL(request.url ?? "/", "http://sandbox");
-    if (!authorized(request, options)) return fail({ code: 20003 }, request, response);
+    if (!authorized(request, this.#options)) return fail({ code: 20003 }, exchange);
     const path = url.pathname.startsWith(base) ? url.pathname.slice(base.length) : "";
     const post = request.method === "POST";
-    if (path === "/Messages.json") return post ? create(request, response) : list(url, request, response);
-    if (path === "/Calls.json") return post ? call(request, response) : listCalls(url, response);
+    if (path === "/Messages.json") return post ? this.#create(exchange) : this.#list(url, exchange);
+    if (path === "/Calls.json")
+      return post
+        ? this.#call(exchange)
+        : answer(
+            response,
+            200,
+            page(this.calls, url, "calls", (one) => callJson(accountSid, one)),
+          );
     const [, listed = ""] = /^\/Messages\/(\w+)\/Media\.json$/.exec(path) ?? [];
-    const owner = [...inbound, ...sent].find((one) => one.sid === listed);
+    const owner = this.#messages.find((one) => one.sid === listed);
     if (owner) return answer(response, 200, mediaJson(accountSid, owner));
     const [, sid = "", media = ""] = /^\/Messages\/(\w+)(?:\/Media\/(\w+))?(?:\.json)?$/.exec(path) ?? [];
-    const message = [...inbound, ...sent].find((one) => one.sid === sid);
-    if (message && media !== "") return redirect(message, media, response, request);
+    const message = this.#messages.find((one) => one.sid === sid);
+    if (message && media !== "") return this.#redirect(message, media, exchange);
     const fault = faults.due("read");
-    if (fault) return fail(fault, request, response);
+    if (fault) return fail(fault, exchange);
     if (message) return answer(response, 200, messageJson(accountSid, message));
-    const found = calls.find((one) => path === `/Calls/${one.sid}.json`);
+    const found = this.calls.find((one) => path === `/Calls/${one.sid}.json`);
     if (found) return answer(response, 200, callJson(accountSid, found));
-    if (path === "/IncomingPhoneNumbers.json") return numbers(url, response);
+    if (path === "/IncomingPhoneNumbers.json") return this.#numbers(url, response);
     if (path === ".json") return answer(response, 200, { sid: accountSid, status: "active", type: "Full" });
-    fail({ code: 20404 }, request, response);
+    fail({ code: 20404 }, exchange);
   }
 
-  function numbers(url: URL, response: ServerResponse): void {
+  #numbers(url: URL, response: ServerResponse): void {
+    const { number, webhook } = this.#options;
     const wanted = url.searchParams.get("PhoneNumber");
-    const own = { phone_number: options.number, sms_url: options.webhook() ?? "", sms_application_sid: "" };
-    const found = wanted === null || wanted === options.number ? [own] : [];
-    answer(response, 200, { incoming_phone_numbers: found });
+    const own = { phone_number: number, sms_url: webhook() ?? "", sms_application_sid: "" };
+    answer(response, 200, { incoming_phone_numbers: wanted === null || wanted === number ? [own] : [] });
   }
 
-  async function create(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #create(exchange: ApiExchange): Promise<void> {
+    const { accountSid, clock, faults, changed, taken } = this.#options;
+    const { request } = exchange;
     if (faults.unread("create")) return void request.socket.resetAndDestroy();
     const form = await formOf(request);
     const fault = faults.due("create", form);
     const note = (sid: string | null, status: number | null) => {
-      creates.push({
-        at: clock.now(),
-        form: Object.fromEntries(form),
-        media: form.getAll("MediaUrl"),
-        sid,
-        status,
-      });
-      options.changed();
+      const media = form.getAll("MediaUrl");
+      this.creates.push({ at: clock.now(), form: Object.fromEntries(form), media, sid, status });
+      changed();
     };
     const wrong = checkMessage(form);
     const refusal = fault !== null && !takes(fault) ? fault : wrong === null ? null : { code: wrong };
     if (refusal !== null) {
       note(null, statusOf(refusal));
-      return fail(refusal, request, response);
+      return fail(refusal, exchange);
     }
     const message = messageFrom(form, clock.now());
-    sent.push(message);
+    this.sent.push(message);
     note(message.sid, fault === "cut-stored" || fault === "hang-stored" ? null : 201);
-    await finish(fault, messageJson(accountSid, message), request, response);
-    options.taken(message, failure(fault));
+    await this.#finish(fault, messageJson(accountSid, message), exchange);
+    taken(message, failure(fault));
   }
 
   /** Sends the response for an accepted request, unless a fault suppresses it. */
-  async function finish(
+  async #finish(
     fault: SmsFault | null,
     json: Record<string, unknown>,
-    request: IncomingMessage,
-    response: ServerResponse,
+    { request, response }: ApiExchange,
   ): Promise<void> {
-    if (typeof fault === "object" && fault !== null && "slow" in fault) await clock.sleep(fault.slow);
+    if (typeof fault === "object" && fault !== null && "slow" in fault)
+      await this.#options.clock.sleep(fault.slow);
     if (fault === "cut-stored") request.socket.resetAndDestroy();
     else if (fault !== "hang-stored") answer(response, 201, json);
   }
 
-  async function call(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const form = await formOf(request);
+  async #call(exchange: ApiExchange): Promise<void> {
+    const { accountSid, clock, faults, changed } = this.#options;
+    const form = await formOf(exchange.request);
     const fault = faults.due("call", form);
-    if (fault !== null && !takes(fault)) return fail(fault, request, response);
+    if (fault !== null && !takes(fault)) return fail(fault, exchange);
     const wrong = checkCall(form);
-    if (wrong !== null) return fail({ code: wrong }, request, response);
+    if (wrong !== null) return fail({ code: wrong }, exchange);
     const record: FakeCall = {
       sid: newSid("CA"),
       from: form.get("From") ?? "",
@@ -153,89 +192,50 @@ export async function serveApi(options: ServerOptions): Promise<ApiServer> {
       createdAt: clock.now(),
       status: "queued",
     };
-    calls.push(record);
-    await finish(fault, callJson(accountSid, record), request, response);
-    options.changed();
+    this.calls.push(record);
+    await this.#finish(fault, callJson(accountSid, record), exchange);
+    changed();
   }
 
-  function list(url: URL, request: IncomingMessage, response: ServerResponse): void {
-    lists.push(decodeURIComponent(url.search));
-    options.changed();
+  #list(url: URL, exchange: ApiExchange): void {
+    const { accountSid, faults, changed } = this.#options;
+    this.lists.push(decodeURIComponent(url.search));
+    changed();
     const fault = faults.due("list");
-    if (fault) return fail(fault, request, response);
-    const all = [...inbound, ...sent].sort((a, b) => a.createdAt - b.createdAt);
+    if (fault) return fail(fault, exchange);
+    const all = this.#messages.toSorted((a, b) => a.createdAt - b.createdAt);
     answer(
-      response,
+      exchange.response,
       200,
       page(all, url, "messages", (one) => messageJson(accountSid, one)),
     );
   }
 
-  const listCalls = (url: URL, response: ServerResponse): void =>
-    answer(
-      response,
-      200,
-      page(calls, url, "calls", (one) => callJson(accountSid, one)),
-    );
-
-  function redirect(
-    message: SmsMessage,
-    sid: string,
-    response: ServerResponse,
-    request: IncomingMessage,
-  ): void {
-    const fault = faults.due("media");
-    if (fault) return fail(fault, request, response);
+  #redirect(message: SmsMessage, sid: string, exchange: ApiExchange): void {
+    const fault = this.#options.faults.due("media");
+    if (fault) return fail(fault, exchange);
     const media = message.media.find((one) => one.sid === sid);
-    if (!media) return fail({ code: 20404 }, request, response);
-    const location = media.location ?? `${originOf(cdnServer)}/cdn/${message.sid}/${sid}?signed=1`;
-    response.writeHead(307, { location }).end();
+    if (!media) return fail({ code: 20404 }, exchange);
+    const location = media.location ?? `${originOf(this.#cdn)}/cdn/${message.sid}/${sid}?signed=1`;
+    exchange.response.writeHead(307, { location }).end();
   }
 
   /** Like an object store, requires no credentials beside the signed URL. */
-  function cdn(request: IncomingMessage, response: ServerResponse): void {
+  #download(request: IncomingMessage, response: ServerResponse): void {
     const [, sid = ""] = /^\/cdn\/\w+\/(\w+)\?signed=1$/.exec(request.url ?? "") ?? [];
-    const media = inbound.flatMap((one) => one.media).find((one) => one.sid === sid);
+    const media = this.#options.inbound.flatMap((one) => one.media).find((one) => one.sid === sid);
     const authorization = request.headers.authorization !== undefined;
-    if (media) fetched.push({ sid, authorization });
-    options.changed();
+    if (media) this.fetched.push({ sid, authorization });
+    this.#options.changed();
     if (!media || authorization) return void response.writeHead(media ? 400 : 404).end();
-    response
-      .writeHead(200, { "content-type": media.type, "content-length": media.bytes.length })
-      .end(media.bytes);
+    const { type, bytes } = media;
+    response.writeHead(200, { "content-type": type, "content-length": bytes.length }).end(bytes);
   }
+}
 
-  const apiServer = createServer((request, response) => {
-    api(request, response).catch(() => request.socket.destroy());
-  });
-  const cdnServer = createServer(cdn);
-  // Keeps idle connections open for longer than any client, like providers do: a request on a connection
-  // that is being closed has an unknown outcome, and a loaded machine may pause for longer than the usual
-  // timeout.
-  for (const server of [apiServer, cdnServer]) server.keepAliveTimeout = 120_000;
-  await Promise.all([listen(apiServer, 0), listen(cdnServer, 0)]);
-  const url = originOf(apiServer);
-  return {
-    url,
-    creates,
-    sent,
-    calls,
-    lists,
-    fetched,
-    replied: (to, body) =>
-      void sent.push({
-        ...to,
-        sid: newSid("SM"),
-        direction: "outbound-reply",
-        from: to.to,
-        to: to.from ?? "",
-        body,
-        media: [],
-      }),
-    down: () => shut(apiServer),
-    up: () => listen(apiServer, Number(new URL(url).port)),
-    close: async () => void (await Promise.all([shut(apiServer), shut(cdnServer)])),
-  };
+interface ApiExchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
 }
 
 function authorized({ headers }: IncomingMessage, options: ServerOptions): boolean {
@@ -263,7 +263,7 @@ function statusOf(fault: SmsFault): number | null {
   return fault.status ?? ("code" in fault ? (usual[fault.code] ?? 400) : null);
 }
 
-function fail(fault: SmsFault, request: IncomingMessage, response: ServerResponse): void {
+function fail(fault: SmsFault, { request, response }: ApiExchange): void {
   const status = statusOf(fault);
   if (status === null || typeof fault !== "object" || "slow" in fault || "fails" in fault) {
     // A hanging request stays silent; every other fault without a response aborts the connection.

@@ -3,7 +3,7 @@
 import { createServer, type IncomingMessage } from "node:http";
 import twilio from "twilio";
 import { expect, it, type TestContext } from "vitest";
-import { type SmsApi, type SmsApiOptions, startSmsApi } from "../../src/sandbox/sms-api.ts";
+import { type SmsApi, type SmsApiOptions } from "../../src/sandbox/sms-api.ts";
 import { closeServer, listen } from "../support/client/fault-server.ts";
 
 const account = "AC00000000000000000000000000000001";
@@ -13,7 +13,7 @@ const person = "+15550100200";
 type Finished = TestContext["onTestFinished"];
 
 async function open(finished: Finished, more: Partial<SmsApiOptions> = {}) {
-  const api = await startSmsApi({ accountSid: account, authToken: "token", number, ...more });
+  const api = await SmsApi.start({ accountSid: account, authToken: "token", number, ...more });
   finished(() => api.close());
   const client = twilio(account, "token", { timeout: 2000 });
   client.api.baseUrl = api.url;

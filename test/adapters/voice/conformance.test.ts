@@ -10,7 +10,7 @@ import {
   type Fault as PeerFault,
 } from "bridgehead/contract/testing";
 import voice from "../../../adapters/voice/index.ts";
-import { startSmsApi } from "../../../src/sandbox/sms-api.ts";
+import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import type { SmsFault } from "../../../src/sandbox/sms-faults.ts";
 import { signature } from "../../../src/sandbox/twilio-webhooks.ts";
 
@@ -85,7 +85,7 @@ async function begin(adapter: Adapter, url: (path: RoutePath) => URL) {
 }
 
 async function start(): Promise<Peer> {
-  const api = await startSmsApi({ ...account, progress: [] });
+  const api = await SmsApi.start({ ...account, progress: [] });
   let away = false;
   return {
     config: (credentials) => ({

@@ -3,7 +3,7 @@
 import { type Attempt, type Json, type SendOutcome, sendKey } from "bridgehead/contract";
 import { noFiles } from "bridgehead/contract/testing";
 import { expect, onTestFinished, test } from "vitest";
-import { type SmsApi, startSmsApi } from "../../../src/sandbox/sms-api.ts";
+import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
 import { authToken, caller, openRig, ours, type Rig, reply } from "../../support/voice/callers.ts";
 
@@ -16,7 +16,7 @@ interface Placing extends Rig {
 }
 
 async function openPlacing(over: Record<string, unknown> = {}): Promise<Placing> {
-  const api = await startSmsApi({ ...account, progress: [] });
+  const api = await SmsApi.start({ ...account, progress: [] });
   onTestFinished(() => api.close());
   const rig = await openRig({ config: { account_sid: account.accountSid, api_url: api.url, ...over } });
   const draft = (to: string, text: string) => {

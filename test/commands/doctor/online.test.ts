@@ -7,7 +7,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { exitCodes } from "../../../src/commands/io.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../../src/platform/index.ts";
-import { startSmsApi } from "../../../src/sandbox/sms-api.ts";
+import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { env, fixture, rest } from "../../support/commands/configuration.ts";
 
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
@@ -123,7 +123,7 @@ it("reports ports of other programs, our public URL and a responder that are not
 
 it("compares the webhook at the SMS provider with ours", async () => {
   const accountSid = `AC${"0".repeat(32)}`;
-  const api = await startSmsApi({ accountSid, authToken: env.SECRET, number: "+12025550100" });
+  const api = await SmsApi.start({ accountSid, authToken: env.SECRET, number: "+12025550100" });
   onTestFinished(() => api.close());
   const sms = (number: string, token = "SECRET") => `  texts:
     adapter: sms

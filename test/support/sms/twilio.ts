@@ -14,7 +14,7 @@ import { getExpectedTwilioSignature } from "twilio/lib/webhooks/webhooks.js";
 import type * as z from "zod";
 import type { config } from "../../../adapters/sms/config.ts";
 import sms from "../../../adapters/sms/index.ts";
-import { type SmsApi, startSmsApi } from "../../../src/sandbox/sms-api.ts";
+import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 
 export type Settings = z.input<typeof config>;
 
@@ -35,8 +35,8 @@ export function settings(apiUrl: string, more: Settings = {}): Settings {
   };
 }
 
-export function startApi(more: Partial<Parameters<typeof startSmsApi>[0]> = {}): Promise<SmsApi> {
-  return startSmsApi({ accountSid: account, authToken: token, number: ours, progress: [], ...more });
+export function startApi(more: Partial<Parameters<typeof SmsApi.start>[0]> = {}): Promise<SmsApi> {
+  return SmsApi.start({ accountSid: account, authToken: token, number: ours, progress: [], ...more });
 }
 
 /** The adapter on a fresh channel, or on one that an earlier life has used. */

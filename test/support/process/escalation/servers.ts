@@ -3,14 +3,14 @@
 
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import PostalMime from "postal-mime";
 import { systemClock } from "../../../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../../../src/platform/index.ts";
 import { startMailServer } from "../../../../src/sandbox/mail-server.ts";
-import { type SmsApi, startSmsApi } from "../../../../src/sandbox/sms-api.ts";
+import { type SmsApi } from "../../../../src/sandbox/sms-api.ts";
 import { type ReceivedMail, type SmtpPeer, startSmtpPeer } from "../../email/smtp-server.ts";
 import { adminOf, type Daemon, type DaemonOptions, startDaemon } from "../daemon.ts";
 import { until } from "../mail/scenario.ts";
@@ -151,7 +151,7 @@ export async function openPlace(
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-place-"));
   let via = nowhere;
   let admin = nowhere;
-  const api = await startSmsApi({
+  const api = await SmsApi.start({
     accountSid: account,
     authToken: token,
     number: ourNumber,

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { systemClock } from "../../../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../../../src/platform/index.ts";
 import { type Phone, startPhone } from "../../../../src/sandbox/phone.ts";
-import { type SmsApi, startSmsApi } from "../../../../src/sandbox/sms-api.ts";
+import { type SmsApi } from "../../../../src/sandbox/sms-api.ts";
 import { type PlatformReader, platformReader } from "../../daemon/platform.ts";
 import { freePort } from "../../machine/ports.ts";
 import { startDaemon } from "../daemon.ts";
@@ -90,7 +90,7 @@ export async function openPlace(world: LinesWorld, options: PlaceOptions = {}): 
   // Every life of the daemon listens at the same address.
   const port = await freePort();
   const via = `http://127.0.0.1:${port}`;
-  const api = await startSmsApi({
+  const api = await SmsApi.start({
     accountSid: account,
     authToken: token,
     number: ourNumber,
