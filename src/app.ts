@@ -5,7 +5,7 @@ import { type Clock, type Log, type Route } from "bridgehead/contract";
 import { heartbeatStage } from "./calls/node-heartbeat.ts";
 import { dropAfterPowerFailure } from "./calls/power-failure.ts";
 import { loseSessions, nodeLease } from "./calls/rows.ts";
-import { liveSessions } from "./calls/sessions.ts";
+import { CallSessions } from "./calls/sessions.ts";
 import { createAgents } from "./channels/agents.ts";
 import { Host } from "./channels/host.ts";
 import { PauseWatch } from "./channels/pause-watch.ts";
@@ -295,7 +295,7 @@ export class App {
     const { platform } = this.#options.config;
     const lines = () => this.host.lines();
     const [node, timing, rate] = [this.#node, this.#timing, this.#rate];
-    const deps = { lines, sessions: liveSessions(timing.calls), db, clock, log, node, timing };
+    const deps = { lines, sessions: new CallSessions(timing.calls), db, clock, log, node, timing };
     const escalating = this.#escalating;
     const limits = { timeout: platform.timeout, settleAfter: platform.absent_after };
     return new Scheduler({

@@ -2,19 +2,20 @@
 // While it is open, the lanes of its conversation belong to the node that holds the socket. The caller's
 // latest message has priority over older questions (`decide.ts`). A draft is spoken immediately or dropped.
 
+import type { MessageEvent, SendOutcome } from "bridgehead/contract";
 import { barred } from "../domain/guards.ts";
 import { type Address, answerTo, questionContext, questionText, writeOpening } from "../domain/turn.ts";
 import { newId, newToken } from "../ops/clock.ts";
 import { failpoint } from "../ops/failpoints.ts";
 import { joinTraces, traceOf } from "../ops/hops.ts";
 import type { Timing } from "../ops/timing.ts";
-import type { StoredSession } from "../pipeline/accept/stage.ts";
+import type { StoredMessage, StoredSession } from "../pipeline/accept/stage.ts";
 import { type ChannelRuntime, whyNotAsk } from "../pipeline/channel-runtime.ts";
 import type { LiveSessions, SessionContext } from "../pipeline/live-sessions.ts";
 import { logOnDisk, type Query } from "../store/driver.ts";
 import { refreshLane } from "../store/lanes.ts";
 import { insertConversation } from "../store/tables/conversations.ts";
-import { changeDraft, reportEnd } from "../store/tables/drafts.ts";
+import { changeDraft, type DraftChange, type DraftRow, reportEnd } from "../store/tables/drafts.ts";
 import { type EventRow, settleEvent } from "../store/tables/events.ts";
 import { attachmentsOf } from "../store/tables/files.ts";
 import { isChannelPaused } from "../store/tables/pauses.ts";
@@ -43,16 +44,29 @@ const newer = "the caller said something newer";
 const ended = "the call has ended";
 const silentOpening = writeOpening({ introduction: null, subject: null, context: null, speak: false });
 
-export const liveSessions = (timing: Timing["calls"]): LiveSessions => ({
-  async routeEvent(q, line, row, event, context) {
+export class CallSessions implements LiveSessions {
+  readonly #timing: Timing["calls"];
+
+  constructor(timing: Timing["calls"]) {
+    this.#timing = timing;
+  }
+
+  async routeEvent(
+    q: Query,
+    line: ChannelRuntime,
+    row: EventRow,
+    event: StoredSession,
+    context: SessionContext,
+  ): Promise<void> {
     const session = await lockSession(q, line.channel, event.session);
     if (!session && event.state !== "opened") {
       const fields = { channel: line.channel, event: row.id, state: event.state };
       logOnDisk(q, context.log).info(fields, "session event ignored: unknown session");
       return settleEvent(q, row.id, { state: "ignored", code: "no-session" });
     }
-    if (session) await applyEvent(q, session, event, context, timing);
-    const conversation = session?.conversation ?? (await openCall(q, line, row, event, context, timing));
+    if (session) await applyEvent(q, session, event, context, this.#timing);
+    const conversation =
+      session?.conversation ?? (await openCall(q, line, row, event, context, this.#timing));
     await settleEvent(q, row.id, { state: "routed", code: event.state, conversation });
     const { channel } = line;
     q.hop({ name: "call", channel, trace: "", conversation, session: event.session, state: event.state });
@@ -62,9 +76,16 @@ export const liveSessions = (timing: Timing["calls"]): LiveSessions => ({
     const fields = { channel: line.channel, session: event.session, state: event.state };
     failpoint("session.commit", "before", fields);
     context.committed.push(() => failpoint("session.commit", "after", fields));
-  },
+  }
 
-  async routeMessage(q, line, row, event, id, context) {
+  async routeMessage(
+    q: Query,
+    line: ChannelRuntime,
+    row: EventRow,
+    event: StoredMessage,
+    id: string,
+    context: SessionContext,
+  ): Promise<void> {
     const session = await lockSession(q, line.channel, id);
     if (!session || session.state === "closed") {
       logOnDisk(q, context.log).info(
@@ -104,30 +125,42 @@ export const liveSessions = (timing: Timing["calls"]): LiveSessions => ({
     });
     await settleEvent(q, row.id, { state: "routed", conversation, turn });
     if (plan.cancel) context.committed.push(() => context.cancel(conversation));
-  },
+  }
 
-  async openForHumans(q, line, row, event, conversation) {
+  async openForHumans(
+    q: Query,
+    line: ChannelRuntime,
+    row: EventRow,
+    event: MessageEvent & Required<Pick<MessageEvent, "forHumans">>,
+    conversation: string,
+  ): Promise<void> {
     const found = reasonForHumans(event, {
       isCall: line.traits.platform === "voice",
       hasTargets: line.rules.notify !== undefined,
     });
     // Responders who were notified of the abandoned call receive this message as an update.
     if (found) await line.escalation()?.open(q, { ...about(line, row, conversation), ...found, news: true });
-  },
+  }
 
-  async admit(q, draft, session) {
+  async admit(
+    q: Query,
+    draft: DraftRow,
+    session: string,
+  ): Promise<"at-commit" | "durable" | "never" | "later"> {
     const state = await speakingState(q, draft.channel, session, draft.reply);
-    const change = admission(draft.state, state, timing);
+    const change = admission(draft.state, state, this.#timing);
     // A reply that promises a human waits until the escalation is on disk.
     if (change === null) return state.escalated ? "durable" : "at-commit";
     if (draft.state !== "queued") await endAttempt(q, draft.id, "unknown", change.reason ?? null);
     await changeDraft(q, draft.id, change);
     reportEnd(q, draft, change);
     return change.state === "dropped" ? "never" : "later";
-  },
+  }
 
-  afterAttempt: (outcome, tryingFor) => afterAttempt(outcome, tryingFor, timing),
-});
+  afterAttempt(outcome: SendOutcome, tryingFor: number): DraftChange {
+    return afterAttempt(outcome, tryingFor, this.#timing);
+  }
+}
 
 async function applyEvent(
   q: Query,

@@ -8,7 +8,7 @@ import type { MessageEvent } from "bridgehead/contract";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { dropAfterPowerFailure } from "../../src/calls/power-failure.ts";
 import { loseSessions } from "../../src/calls/rows.ts";
-import { liveSessions } from "../../src/calls/sessions.ts";
+import { CallSessions } from "../../src/calls/sessions.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { endLeases } from "../../src/store/leases.ts";
@@ -241,7 +241,7 @@ it("lets a reply wait for the disk when an escalation is open, so that nobody is
     await draft(q, "d", id);
     await q.run("UPDATE drafts SET session = 'call' WHERE id = 'd'");
   });
-  const sessions = liveSessions(standardTiming.calls);
+  const sessions = new CallSessions(standardTiming.calls);
   const when = () =>
     house.db.tx(async (q) => {
       const row = await q.one("SELECT * FROM drafts WHERE id = 'd'");

@@ -9,7 +9,7 @@ import {
   type Verdict,
 } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
-import { liveSessions } from "../../src/calls/sessions.ts";
+import { CallSessions } from "../../src/calls/sessions.ts";
 import { Scheduler } from "../../src/engine/scheduler.ts";
 import { standardTiming, timingWith } from "../../src/ops/timing.ts";
 import type { ChannelRules } from "../../src/pipeline/channel-runtime.ts";
@@ -51,7 +51,7 @@ async function round(db: Database, outbound: Outbound, rules: Partial<ChannelRul
     stages: [
       sendStage({
         lines,
-        sessions: liveSessions(standardTiming.calls),
+        sessions: new CallSessions(standardTiming.calls),
         db,
         clock,
         log: heard.log,

@@ -3,7 +3,7 @@
 import { createServer, type IncomingMessage } from "node:http";
 import twilio from "twilio";
 import { expect, it, type TestContext } from "vitest";
-import { type SmsApi, type SmsApiOptions } from "../../src/sandbox/sms-api.ts";
+import { SmsApi, type SmsApiOptions } from "../../src/sandbox/sms-api.ts";
 import { closeServer, listen } from "../support/client/fault-server.ts";
 
 const account = "AC00000000000000000000000000000001";

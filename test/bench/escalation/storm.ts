@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { channelId, externalId, type Log, type MessageEvent, type Outbound } from "bridgehead/contract";
 import type { AgentClient } from "../../../src/agent/calls.ts";
-import { liveSessions } from "../../../src/calls/sessions.ts";
+import { CallSessions } from "../../../src/calls/sessions.ts";
 import { causes, type Policy } from "../../../src/domain/policy.ts";
 import { RateReserve } from "../../../src/engine/rate-reserve.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
@@ -68,7 +68,7 @@ export async function startStorm(customers: number): Promise<Storm> {
   const deps = {
     policy: () => policy,
     lines: () => lines,
-    sessions: liveSessions(standardTiming.calls),
+    sessions: new CallSessions(standardTiming.calls),
     clock,
     log,
     node: "bench",

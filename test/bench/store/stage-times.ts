@@ -10,7 +10,7 @@ import type {
   EffectOptions,
   StartedConversation,
 } from "../../../src/agent/calls.ts";
-import { liveSessions } from "../../../src/calls/sessions.ts";
+import { CallSessions } from "../../../src/calls/sessions.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
 import type { Stage, TransactionalStage } from "../../../src/engine/stage.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
@@ -130,7 +130,7 @@ export function runStages(db: Database, concurrency: number): StageRun {
   const { log } = listen();
   const deps = {
     lines: () => lines,
-    sessions: liveSessions(standardTiming.calls),
+    sessions: new CallSessions(standardTiming.calls),
     clock,
     log,
     node: "n",

@@ -14,7 +14,7 @@ import { startListener } from "../../../src/http/listener.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../../src/platform/index.ts";
 import { type Dialing, type PhoneCall, type PhoneOptions, startPhone } from "../../../src/sandbox/phone.ts";
-import { type PersonText, type ReceivedText, type SmsApi } from "../../../src/sandbox/sms-api.ts";
+import { type PersonText, type ReceivedText, SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { type SmsMessage } from "../../../src/sandbox/sms-records.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
 import { eventually } from "../clock.ts";

@@ -12,21 +12,21 @@ import {
 import { expect, onTestFinished } from "vitest";
 import { createAgentClient } from "../../../src/agent/index.ts";
 import { heartbeatStage } from "../../../src/calls/node-heartbeat.ts";
-import { liveSessions } from "../../../src/calls/sessions.ts";
-import type { RateReserve } from "../../../src/engine/rate-reserve.ts";
+import { CallSessions } from "../../../src/calls/sessions.ts";
+import { type RateReserve } from "../../../src/engine/rate-reserve.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
 import { steadyNow } from "../../../src/ops/clock.ts";
 import { type TimingOverrides, timingWith } from "../../../src/ops/timing.ts";
 import { accept } from "../../../src/pipeline/accept/stage.ts";
 import { askStage } from "../../../src/pipeline/ask/stage.ts";
-import type { ChannelRules, ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
+import { type ChannelRules, type ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
 import { composeStage } from "../../../src/pipeline/compose/stage.ts";
 import { fetchStage } from "../../../src/pipeline/fetch/stage.ts";
 import { routeStage } from "../../../src/pipeline/route/stage.ts";
 import { sendStage } from "../../../src/pipeline/send/stage.ts";
-import type { Database } from "../../../src/store/driver.ts";
+import { type Database } from "../../../src/store/driver.ts";
 import { type EventSummary, listEvents, releaseEvent } from "../../../src/store/operators/inbox.ts";
-import type { Rate } from "../../../src/store/rates.ts";
+import { type Rate } from "../../../src/store/rates.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { sleepersOn } from "../clock.ts";
 import { sqlitePlace } from "../store/databases.ts";
@@ -162,7 +162,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
   );
   const deps = {
     lines: () => lines,
-    sessions: liveSessions(timing.calls),
+    sessions: new CallSessions(timing.calls),
     db,
     clock,
     log,

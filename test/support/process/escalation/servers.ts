@@ -10,7 +10,7 @@ import PostalMime from "postal-mime";
 import { systemClock } from "../../../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../../../src/platform/index.ts";
 import { startMailServer } from "../../../../src/sandbox/mail-server.ts";
-import { type SmsApi } from "../../../../src/sandbox/sms-api.ts";
+import { SmsApi } from "../../../../src/sandbox/sms-api.ts";
 import { type ReceivedMail, type SmtpPeer, startSmtpPeer } from "../../email/smtp-server.ts";
 import { adminOf, type Daemon, type DaemonOptions, startDaemon } from "../daemon.ts";
 import { until } from "../mail/scenario.ts";

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { systemClock } from "../../../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../../../src/platform/index.ts";
 import { type Phone, startPhone } from "../../../../src/sandbox/phone.ts";
-import { type SmsApi } from "../../../../src/sandbox/sms-api.ts";
+import { SmsApi } from "../../../../src/sandbox/sms-api.ts";
 import { type PlatformReader, platformReader } from "../../daemon/platform.ts";
 import { freePort } from "../../machine/ports.ts";
 import { startDaemon } from "../daemon.ts";
