@@ -65,7 +65,9 @@ export default defineAdapter({
       ...(provider.servers === undefined ? {} : { servers: provider.servers }),
       examine: async (_cursor, signal) => (await provider.examine?.(signal)) ?? [],
       ...(provider.run === undefined ? {} : { inbound: { run: provider.run.bind(provider) } }),
-      ...(provider.doors === undefined ? {} : { routes: provider.doors.map((door) => routeOf(door, hear)) }),
+      ...(provider.endpoints === undefined
+        ? {}
+        : { routes: provider.endpoints.map((endpoint) => routeOf(endpoint, hear)) }),
       ...(provider.fetchMedia === undefined ? {} : { open: provider.fetchMedia.bind(provider) }),
       ...(provider.close === undefined ? {} : { close: provider.close.bind(provider) }),
     };
@@ -108,16 +110,16 @@ function hearing(channel: Channel, settings: SmsConfig): ProviderParts["hear"] {
 
 /** Handles a webhook request. The response is the acknowledgement: it is sent after the commit and never
  *  waits for further processing. */
-function routeOf(door: WebhookEndpoint, hear: (heard: Heard) => Promise<unknown>): HttpRoute {
+function routeOf(endpoint: WebhookEndpoint, hear: (heard: Heard) => Promise<unknown>): HttpRoute {
   return {
     kind: "http",
     method: "POST",
-    path: door.path,
+    path: endpoint.path,
     async handle(request) {
-      const heard = await door.read(request);
+      const heard = await endpoint.read(request);
       if (heard === null) return new Response("forbidden\n", { status: 403 });
       if (heard.texts.length + heard.statuses.length > 0) await hear(heard);
-      return door.answer();
+      return endpoint.answer();
     },
   };
 }

@@ -35,7 +35,7 @@ export interface Provider {
     readonly bySegment?: true;
   };
   /** For providers that send webhooks: one endpoint for each URL they post to. */
-  readonly doors?: readonly WebhookEndpoint[];
+  readonly endpoints?: readonly WebhookEndpoint[];
   /** `Inbound.run` of the contract, for providers with their own connection (SMPP) or a list from which
    *  missed messages are backfilled. */
   run?(cursor: Cursor | null, signal: AbortSignal): Promise<void>;

@@ -58,7 +58,7 @@ const pauseSeconds = 3;
 
 export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRoute[] {
   const { channel, config } = voice;
-  const desk = new CallDesk(voice, flow);
+  const handlers = new CallHandlers(voice, flow);
   const route = (method: "GET" | "POST", path: RoutePath, answer: RouteHandler): HttpRoute => ({
     kind: "http",
     method,
@@ -80,10 +80,10 @@ export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRo
     return twiml(say(words.apology, config.language), ...dial, hangUp);
   };
   return [
-    route("POST", "/call", (params) => desk.started(params)),
-    route("POST", "/ended", (params) => desk.ended(params)),
-    route("POST", "/dialed", (params) => desk.dialed(params)),
-    route("POST", "/voicemail", (params) => desk.voicemail(params)),
+    route("POST", "/call", (params) => handlers.started(params)),
+    route("POST", "/ended", (params) => handlers.ended(params)),
+    route("POST", "/dialed", (params) => handlers.dialed(params)),
+    route("POST", "/voicemail", (params) => handlers.voicemail(params)),
     route("POST", "/status", (params) => callStatus(voice, params)),
     // The fallback response needs no database, no platform request and no agent.
     route("GET", "/fallback", apology),
@@ -94,7 +94,7 @@ export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRo
 type RouteHandler = (params: Params) => Promise<Response> | Response;
 
 /** Answers the requests about calls. */
-class CallDesk {
+class CallHandlers {
   readonly #voice: VoiceChannel;
   readonly #channel: Channel;
   readonly #config: VoiceConfig;

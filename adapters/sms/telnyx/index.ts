@@ -84,7 +84,7 @@ class Telnyx implements Provider {
   readonly name = "telnyx";
   readonly limits = { maxLength: 1600, media: true };
   readonly atOnce = mostConnections;
-  readonly doors: readonly WebhookEndpoint[];
+  readonly endpoints: readonly WebhookEndpoint[];
   readonly #channel: Channel;
   readonly #media: SmsConfig["media"];
   readonly #config: z.output<typeof block>;
@@ -106,7 +106,7 @@ class Telnyx implements Provider {
     this.#state = new Health(channel);
     this.#pauses = new SenderPauses(channel.clock, this.#state);
     const keys = config.public_keys.map(publicKey);
-    this.doors = paths.map((path) => ({
+    this.endpoints = paths.map((path) => ({
       path,
       read: (request) => this.#read(request, keys),
       answer: () => new Response(null, { status: 200 }),

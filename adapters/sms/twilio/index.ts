@@ -10,7 +10,7 @@ import { Backfill } from "./backfill.ts";
 import { httpConnections, isApiFailure, statusOf, TwilioClient } from "./client.ts";
 import type { MediaRef } from "./forms.ts";
 import { TwilioSender } from "./send.ts";
-import { doors } from "./webhook.ts";
+import { webhookEndpoints } from "./webhook.ts";
 
 export const twilio = defineProvider({
   name: "twilio",
@@ -45,7 +45,7 @@ function create(parts: ProviderParts, settings: TwilioSettings): Provider {
     name: settings.name,
     limits: { maxLength: 1600, media: true },
     atOnce: httpConnections,
-    doors: doors(channel, settings, (status) => sending.heard(status)),
+    endpoints: webhookEndpoints(channel, settings, (status) => sending.heard(status)),
     async run(cursor, signal) {
       const problem = addressProblem(channel.url("/inbound"), settings.apiUrl);
       if (problem) state.set("address", problem);

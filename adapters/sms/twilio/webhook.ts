@@ -17,7 +17,7 @@ const mostFields = 1000;
 
 /** Returns the webhook endpoints. A verified request whose form has no usable content gets the normal
  *  response, because a retry could not correct it. */
-export function doors(
+export function webhookEndpoints(
   channel: Channel,
   settings: TwilioSettings,
   heard: (status: TextStatus) => void,
@@ -50,7 +50,7 @@ export function doors(
     return { form, body };
   }
 
-  const door = (
+  const endpoint = (
     path: RoutePath,
     hear: (form: FormFields, body: Uint8Array, url: URL) => Heard,
   ): WebhookEndpoint => ({
@@ -72,7 +72,11 @@ export function doors(
     if (status !== null) heard(status);
     return status === null ? nothing : { texts: [], statuses: [status] };
   };
-  return [door("/inbound", hearText), door("/inbound-fallback", hearText), door("/status", hearStatus)];
+  return [
+    endpoint("/inbound", hearText),
+    endpoint("/inbound-fallback", hearText),
+    endpoint("/status", hearStatus),
+  ];
 }
 
 export interface Proof {
