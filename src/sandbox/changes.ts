@@ -2,44 +2,40 @@
 
 import { systemClock } from "../ops/clock.ts";
 
-export interface Changes {
-  /** Evaluates all pending conditions again. */
-  happened(): void;
-  /** Resolves with the result of `look` when it is not undefined, false or null. Rejects after
-   *  `withinMs` (default one minute) with the text of `wish`, usually the source of `look`. */
-  until<T>(look: () => T, wish: string, withinMs?: number): Promise<NonNullable<T>>;
-}
+export class Changes {
+  readonly #waiting = new Set<() => void>();
 
-export function createChanges(): Changes {
-  const waiting = new Set<() => void>();
-  return {
-    happened() {
-      for (const look of waiting) look();
-    },
-    until: <T>(look: () => T, wish: string, withinMs = 60_000) =>
-      new Promise<NonNullable<T>>((resolve, reject) => {
-        const over = new AbortController();
-        const again = () => {
-          try {
-            const found = look();
-            if (found === undefined || found === null || found === false) return;
-            end();
-            resolve(found);
-          } catch (error) {
-            end();
-            reject(error);
-          }
-        };
-        const end = () => {
-          waiting.delete(again);
-          over.abort();
-        };
-        waiting.add(again);
-        again();
-        void systemClock.sleep(withinMs, over.signal).then(() => {
-          if (!waiting.delete(again)) return;
-          reject(new Error(`nothing of the kind within ${withinMs} ms: ${wish}`));
-        });
-      }),
-  };
+  /** Evaluates all pending conditions again. */
+  happened(): void {
+    for (const look of this.#waiting) look();
+  }
+
+  /** Resolves with the result of `look` when it is not undefined, false or null. Rejects after
+   *  `withinMs` (default one minute) with the text of `wanted`, usually the source of `look`. */
+  until<T>(look: () => T, wanted: string, withinMs = 60_000): Promise<NonNullable<T>> {
+    return new Promise((resolve, reject) => {
+      const over = new AbortController();
+      const end = () => {
+        this.#waiting.delete(again);
+        over.abort();
+      };
+      const again = () => {
+        try {
+          const found = look();
+          if (found === undefined || found === null || found === false) return;
+          end();
+          resolve(found);
+        } catch (error) {
+          end();
+          reject(error);
+        }
+      };
+      this.#waiting.add(again);
+      again();
+      void systemClock.sleep(withinMs, over.signal).then(() => {
+        if (this.#waiting.delete(again))
+          reject(new Error(`nothing of the kind within ${withinMs} ms: ${wanted}`));
+      });
+    });
+  }
 }

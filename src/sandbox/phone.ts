@@ -3,7 +3,7 @@
 // persistent.
 
 import { followTwiml, type TwimlVerb } from "./call-flow.ts";
-import { createChanges } from "./changes.ts";
+import { Changes } from "./changes.ts";
 import type { Relay, RelayFrame, Spoken } from "./relay-socket.ts";
 import { newSid } from "./sms-records.ts";
 import { type Posted, postSigned, type TwilioForm } from "./twilio-webhooks.ts";
@@ -72,7 +72,7 @@ export class PhoneCall {
   /** Why the call ended: `hung-up` (by the caller), `done` (no verb left), `hangup`, `enqueued`,
    *  `failed`. */
   readonly over: Promise<string>;
-  readonly #changes = createChanges();
+  readonly #changes = new Changes();
   readonly #hanging = new AbortController();
 
   constructor(options: PhoneOptions, dialing: Dialing) {
@@ -161,25 +161,28 @@ export class PhoneCall {
   }
 }
 
-export interface Phone {
-  /** Resolves when the websocket is open, a Gather listens, or the call has already ended. */
-  dial(dialing: Dialing): Promise<PhoneCall>;
-  /** Hangs up all calls. */
-  close(): Promise<void>;
-}
+/** The phones of all callers. */
+export class Phone {
+  readonly #options: PhoneOptions;
+  readonly #calls = new Set<PhoneCall>();
 
-export function startPhone(options: PhoneOptions): Phone {
-  const calls = new Set<PhoneCall>();
-  return {
-    async dial(dialing) {
-      const call = new PhoneCall(options, dialing);
-      calls.add(call);
-      void call.over.then(() => calls.delete(call));
-      await call.until(({ state }) => state !== "dialing", 60_000);
-      return call;
-    },
-    close: async () => void (await Promise.all([...calls].map((call) => call.hangUp()))),
-  };
+  constructor(options: PhoneOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when the websocket is open, a Gather listens, or the call has already ended. */
+  async dial(dialing: Dialing): Promise<PhoneCall> {
+    const call = new PhoneCall(this.#options, dialing);
+    this.#calls.add(call);
+    void call.over.then(() => this.#calls.delete(call));
+    await call.until(({ state }) => state !== "dialing", 60_000);
+    return call;
+  }
+
+  /** Hangs up all calls. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#calls].map((call) => call.hangUp()));
+  }
 }
 
 function callForm(

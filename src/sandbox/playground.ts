@@ -12,7 +12,7 @@ import {
   readReply,
   startMailServer,
 } from "./mail-server.ts";
-import { type Phone, type PhoneCall, startPhone } from "./phone.ts";
+import { Phone, type PhoneCall } from "./phone.ts";
 import { SmsApi } from "./sms-api.ts";
 import { numberFaults } from "./sms-faults.ts";
 
@@ -89,7 +89,7 @@ export class Playground {
       others: (mail) => void (started ? started.#delivered(mail) : null),
     });
     const smsApi = await SmsApi.start({ accountSid: account, authToken: password, number: numbers.support });
-    const phone = startPhone({ accountSid: account, authToken: password });
+    const phone = new Phone({ accountSid: account, authToken: password });
     const playground = new Playground(mailServer, smsApi, phone, options.onMessage);
     started = playground;
     void playground.#watchTexts().catch(() => undefined); // ends with the provider

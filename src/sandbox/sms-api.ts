@@ -4,8 +4,8 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "bridgehead/contract";
 import { systemClock } from "../ops/clock.ts";
-import { createChanges } from "./changes.ts";
-import { createFaults, type FaultRule, type SmsFault } from "./sms-faults.ts";
+import { Changes } from "./changes.ts";
+import { type FaultRule, Faults, type SmsFault } from "./sms-faults.ts";
 import { type FakeCall, newSid, type SmsMedia, type SmsMessage } from "./sms-records.ts";
 import { ApiServer, type Create } from "./sms-server.ts";
 import {
@@ -64,8 +64,8 @@ export class SmsApi {
   readonly callbacks: { readonly sid: string; readonly status: string; readonly posted: Posted }[] = [];
   readonly #options: SmsApiOptions;
   readonly #clock: Clock;
-  readonly #changes = createChanges();
-  readonly #faults = createFaults();
+  readonly #changes = new Changes();
+  readonly #faults = new Faults();
   readonly #ends = new AbortController();
   readonly #forms = new Map<string, { readonly form: TwilioForm; readonly token: string }>();
   readonly #server: ApiServer;

@@ -35,41 +35,49 @@ export interface FaultRule {
   readonly times?: number;
 }
 
-export interface Faults {
-  add(fault: SmsFault, rule?: FaultRule): void;
-  heal(): void;
-  /** Returns the fault for this request and counts it. */
-  due(on: FaultRequest, form?: URLSearchParams): SmsFault | null;
-  /** Returns whether the connection is aborted before the request is read, and counts it. */
-  unread(on: FaultRequest): boolean;
+interface ActiveRule {
+  readonly fault: SmsFault;
+  readonly rule: FaultRule;
+  left: number;
 }
 
-export function createFaults(): Faults {
-  let rules: { fault: SmsFault; rule: FaultRule; left: number }[] = [];
-  function used(rule: (typeof rules)[number]): SmsFault {
+export class Faults {
+  #rules: readonly ActiveRule[] = [];
+
+  add(fault: SmsFault, rule: FaultRule = {}): void {
+    this.#rules = [...this.#rules, { fault, rule, left: rule.times ?? Number.POSITIVE_INFINITY }];
+  }
+
+  heal(): void {
+    this.#rules = [];
+  }
+
+  /** Returns the fault for this request and counts it. */
+  due(on: FaultRequest, form?: URLSearchParams): SmsFault | null {
+    const to = form?.get("To") ?? "";
+    const found = this.#rules.find(
+      ({ rule }) =>
+        (rule.on ?? "create") === on &&
+        (rule.to === undefined || rule.to === to) &&
+        (rule.body === undefined || rule.body.test(form?.get("Body") ?? "")),
+    );
+    return found ? this.#used(found) : on === "create" || on === "call" ? fateOf(to) : null;
+  }
+
+  /** Returns whether the connection is aborted before the request is read, and counts it. */
+  unread(on: FaultRequest): boolean {
+    const found = this.#rules.find(
+      ({ fault, rule }) => fault === "cut-unread" && (rule.on ?? "create") === on,
+    );
+    if (found) this.#used(found);
+    return found !== undefined;
+  }
+
+  #used(rule: ActiveRule): SmsFault {
     rule.left -= 1;
-    if (rule.left <= 0) rules = rules.filter((one) => one !== rule);
+    if (rule.left <= 0) this.#rules = this.#rules.filter((one) => one !== rule);
     return rule.fault;
   }
-  return {
-    add: (fault, rule = {}) => void rules.push({ fault, rule, left: rule.times ?? Number.POSITIVE_INFINITY }),
-    heal: () => void (rules = []),
-    due(on, form) {
-      const to = form?.get("To") ?? "";
-      const found = rules.find(
-        ({ rule }) =>
-          (rule.on ?? "create") === on &&
-          (rule.to === undefined || rule.to === to) &&
-          (rule.body === undefined || rule.body.test(form?.get("Body") ?? "")),
-      );
-      return found ? used(found) : on === "create" || on === "call" ? fateOf(to) : null;
-    },
-    unread(on) {
-      const found = rules.find(({ fault, rule }) => fault === "cut-unread" && (rule.on ?? "create") === on);
-      if (found) used(found);
-      return found !== undefined;
-    },
-  };
 }
 
 const fates: Readonly<Record<string, SmsFault>> = {

@@ -154,13 +154,13 @@ async function postRepeatedly(
   post: Pick<SignedPost, "url" | "via" | "form" | "headers">,
 ): Promise<readonly Posted[]> {
   const tries: Posted[] = [];
-  const wish = overrides(post.url);
-  const until = performance.now() + wish.total;
-  for (let left = wish.retries; ; left -= 1) {
-    const timeoutMs = Math.max(1, Math.min(wish.read, until - performance.now()));
+  const wanted = overrides(post.url);
+  const until = performance.now() + wanted.total;
+  for (let left = wanted.retries; ; left -= 1) {
+    const timeoutMs = Math.max(1, Math.min(wanted.read, until - performance.now()));
     const posted = await postSigned({ ...post, token, signal, timeoutMs });
     tries.push(posted);
-    if (good(posted) || left <= 0 || performance.now() >= until || !wish.repeats(posted)) return tries;
+    if (good(posted) || left <= 0 || performance.now() >= until || !wanted.repeats(posted)) return tries;
   }
 }
 
@@ -224,12 +224,12 @@ interface Overrides {
 
 /** Without a fragment Twilio retries once, and only after a connection failure. */
 function overrides(url: string): Overrides {
-  const wish = new URLSearchParams(url.split("#")[1] ?? "");
-  const kinds = (wish.get("rp") ?? "ct").split(",");
+  const wanted = new URLSearchParams(url.split("#")[1] ?? "");
+  const kinds = (wanted.get("rp") ?? "ct").split(",");
   return {
-    retries: Math.min(Number(wish.get("rc") ?? 1), 5),
-    read: Number(wish.get("rt") ?? 15_000),
-    total: Number(wish.get("tt") ?? 15_000),
+    retries: Math.min(Number(wanted.get("rc") ?? 1), 5),
+    read: Number(wanted.get("rt") ?? 15_000),
+    total: Number(wanted.get("tt") ?? 15_000),
     repeats(posted) {
       if (kinds.includes("all")) return true;
       if (posted.status !== null) return kinds.includes(`${Math.floor(posted.status / 100)}xx`);

@@ -1,12 +1,12 @@
 // The scripted caller, against a bridge of a few lines that says what the test wants.
 
 import { createServer, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo } from "node:net";
 import twilio from "twilio";
 import { expect, it, type TestContext } from "vitest";
 import { type WebSocket, WebSocketServer } from "ws";
 import { readTwiml } from "../../src/sandbox/call-flow.ts";
-import { type PhoneOptions, startPhone } from "../../src/sandbox/phone.ts";
+import { Phone, type PhoneOptions } from "../../src/sandbox/phone.ts";
 import { closeServer, listen } from "../support/client/fault-server.ts";
 import { eventually } from "../support/clock.ts";
 
@@ -85,7 +85,7 @@ const relay = (more = "", inside = "") =>
   `<Response><Connect action="/ended"><ConversationRelay url="__WS__" ${more}>${inside}</ConversationRelay></Connect></Response>`;
 
 async function call(finished: Finished, at: Bridge, more: Partial<PhoneOptions> = {}, first?: unknown) {
-  const phone = startPhone({ accountSid: "AC1", authToken: "token", pace: 0.01, ...more });
+  const phone = new Phone({ accountSid: "AC1", authToken: "token", pace: 0.01, ...more });
   finished(() => phone.close());
   return phone.dial({ url: `${at.url}/call`, from, to, ...(first === undefined ? {} : { first }) });
 }
@@ -223,7 +223,7 @@ it("is refused before the upgrade with 64102, and goes to the fallback without T
       '<Response><Connect action="/ended"><ConversationRelay url="ws://127.0.0.1:1/x"/></Connect></Response>',
     "/late": "<Response><Say>Sorry</Say></Response>",
   });
-  const phone = startPhone({ accountSid: "AC1", authToken: "token" });
+  const phone = new Phone({ accountSid: "AC1", authToken: "token" });
   const talk = await phone.dial({ url: `${at.url}/call`, fallback: `${at.url}/late`, from, to });
   expect(await talk.over).toBe("done");
   expect(at.forms.map(({ path }) => path)).toEqual(["/call", "/ended", "/late"]);
@@ -244,7 +244,7 @@ it("connects where it is told to, and signs what is configured", async ({ onTest
   await listen(server);
   onTestFinished(() => closeServer(server));
   const via = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const phone = startPhone({ accountSid: "AC1", authToken: "token", via });
+  const phone = new Phone({ accountSid: "AC1", authToken: "token", via });
   const talk = await phone.dial({ url: "https://bridge.example.com/call?a=1#rc=2", from, to });
   expect(await talk.over).toBe("done");
   expect(seen).toEqual(["/call?a=1 true"]);

@@ -13,7 +13,7 @@ import { type Config, loadConfig } from "../../../src/config/index.ts";
 import { startListener } from "../../../src/http/listener.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../../src/platform/index.ts";
-import { type Dialing, type PhoneCall, type PhoneOptions, startPhone } from "../../../src/sandbox/phone.ts";
+import { type Dialing, Phone, type PhoneCall, type PhoneOptions } from "../../../src/sandbox/phone.ts";
 import { type PersonText, type ReceivedText, SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { type SmsMessage } from "../../../src/sandbox/sms-records.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
@@ -135,7 +135,7 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
       },
     },
   });
-  const phone = startPhone({
+  const phone = new Phone({
     accountSid: account,
     authToken: token,
     pace: 0.01,

@@ -17,13 +17,7 @@ import { onTestFinished } from "vitest";
 import voice from "../../../adapters/voice/index.ts";
 import { type Listener, startListener } from "../../../src/http/listener.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
-import {
-  type Dialing,
-  type Phone,
-  type PhoneCall,
-  type PhoneOptions,
-  startPhone,
-} from "../../../src/sandbox/phone.ts";
+import { type Dialing, Phone, type PhoneCall, type PhoneOptions } from "../../../src/sandbox/phone.ts";
 import { type StillClock, stillClock } from "../clock.ts";
 
 export const authToken = "the-auth-token";
@@ -93,7 +87,7 @@ export async function openRig(options: RigOptions = {}): Promise<Rig> {
     ready: async () => ({ ready: true, channels: [] }),
     metrics: async () => ({ contentType: "text/plain", body: "" }),
   });
-  const phone = startPhone({
+  const phone = new Phone({
     accountSid: "AC1",
     authToken,
     via: listener.url,

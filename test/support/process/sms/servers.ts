@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../../../src/platform/index.ts";
-import { type Phone, startPhone } from "../../../../src/sandbox/phone.ts";
+import { Phone } from "../../../../src/sandbox/phone.ts";
 import { SmsApi } from "../../../../src/sandbox/sms-api.ts";
 import { type PlatformReader, platformReader } from "../../daemon/platform.ts";
 import { freePort } from "../../machine/ports.ts";
@@ -96,7 +96,7 @@ export async function openPlace(world: LinesWorld, options: PlaceOptions = {}): 
     number: ourNumber,
     webhooks: { inbound: `${publicUrl}/channels/sms/inbound#rc=2&rp=all`, via },
   });
-  const phone = startPhone({ accountSid: account, authToken: token, via, pace: 0.01, patience: 30_000 });
+  const phone = new Phone({ accountSid: account, authToken: token, via, pace: 0.01, patience: 30_000 });
   const config = join(folder, "bridgehead.yaml");
   writeFileSync(config, configFile(world.platformUrl, api.url, port, options));
   const store = join(folder, "bridgehead.db");
