@@ -50,7 +50,7 @@ export function webhookEndpoints(
     return { form, body };
   }
 
-  const endpoint = (
+  const route = (
     path: RoutePath,
     hear: (form: FormFields, body: Uint8Array, url: URL) => Heard,
   ): WebhookEndpoint => ({
@@ -72,11 +72,7 @@ export function webhookEndpoints(
     if (status !== null) heard(status);
     return status === null ? nothing : { texts: [], statuses: [status] };
   };
-  return [
-    endpoint("/inbound", hearText),
-    endpoint("/inbound-fallback", hearText),
-    endpoint("/status", hearStatus),
-  ];
+  return [route("/inbound", hearText), route("/inbound-fallback", hearText), route("/status", hearStatus)];
 }
 
 export interface Proof {
