@@ -8,6 +8,7 @@ import { getDomain } from "tldts";
 import type { EmailConfig } from "./config.ts";
 import { type ConnectionOptions, openConnection } from "./imap/connection.ts";
 import { headerFields, lastUid, readPosition, validityOf } from "./imap/mailbox.ts";
+import type { SmtpPool } from "./smtp/send.ts";
 
 /** Returns the servers of the channel that use TLS. */
 export function tlsServers({ imap, smtp }: EmailConfig): readonly TlsServer[] {
@@ -29,6 +30,7 @@ const dayMs = 86_400_000;
 export async function examine(
   config: EmailConfig,
   connection: ConnectionOptions,
+  pool: SmtpPool,
   committed: Cursor | null,
   now: number,
   signal: AbortSignal,
@@ -52,7 +54,57 @@ export async function examine(
     signal.removeEventListener("abort", abort);
     client.close();
   }
-  return address.includes("@") ? [...findings, ...(await sender(config, domain, signature))] : findings;
+  if (!address.includes("@")) return findings;
+  const refused = await refusedSender(config, address, pool, signal);
+  return [...findings, ...refused, ...(await sender(config, domain, signature))];
+}
+
+/** nodemailer has no public function for a single command. */
+interface SmtpCommands {
+  readonly _responseActions: ((response: string) => void)[];
+  _sendCommand(command: string): void;
+}
+
+/** Asks the SMTP server whether this login may send from our address: the envelope of a mail to the address itself, which
+ *  is reset before its content. Servers may refuse the sender with either of the two commands. */
+function refusedSender(
+  { smtp, imap }: EmailConfig,
+  address: string,
+  pool: SmtpPool,
+  signal: AbortSignal,
+): Promise<readonly ChannelFinding[]> {
+  if (!/^[\x21-\x7e]+$/.test(address) || /[<>]/.test(address)) return Promise.resolve([]);
+  const ask = async (): Promise<readonly ChannelFinding[]> =>
+    pool.use(
+      signal,
+      async ({ connection }) => {
+        const commands = connection as unknown as SmtpCommands;
+        const respond = (command: string) =>
+          new Promise<string>((resolve, reject) => {
+            connection.once("error", reject);
+            connection.once("end", () => reject(new Error("the server closed the connection")));
+            // oxlint-disable no-underscore-dangle
+            commands._responseActions.push(resolve);
+            commands._sendCommand(command);
+            // oxlint-enable no-underscore-dangle
+          });
+        for (const command of [`MAIL FROM:<${address}>`, `RCPT TO:<${address}>`]) {
+          const response = await respond(command);
+          if (!response.startsWith("5")) continue;
+          await respond("RSET");
+          const text = response.slice(0, 300).replace(/[^\x20-\x7e]+/g, " ");
+          const message = `the SMTP server refuses mail from ${address} with the login ${smtp.user ?? imap.user}: ${text}`;
+          const fix =
+            "let the provider allow this address for the login (alias, send as), or set address to one of its own";
+          return [{ id: "sender-refused", severity: "error", message, fix }];
+        }
+        await respond("RSET");
+        return [];
+      },
+      true,
+    );
+  // That the server cannot be reached is reported by the probe.
+  return ask().catch(() => []);
 }
 
 function capabilities(client: ImapFlow, { imap, mark }: EmailConfig): ChannelFinding[] {

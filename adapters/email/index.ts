@@ -78,7 +78,7 @@ export default defineAdapter({
       close: (signal) => sending.close(signal),
       probe: (signal) => probe(channel, settings, imap, smtp, signal),
       servers: tlsServers(settings),
-      examine: (cursor, signal) => examine(settings, imap, cursor, channel.clock.now(), signal),
+      examine: (cursor, signal) => examine(settings, imap, smtp, cursor, channel.clock.now(), signal),
     };
   },
 });

@@ -73,6 +73,7 @@ function create(dialect: Dialect, channel: Channel, settings: VoiceConfig): Adap
     ],
     close: async () => held?.close(),
     probe: async (signal) => (await placed?.probe(signal)) ?? { state: "ready" },
+    examine: async (_cursor, signal) => (await placed?.examine(signal)) ?? [],
   };
 }
 

@@ -4,6 +4,7 @@
 import {
   type Attempt,
   type Channel,
+  type ChannelFinding,
   type ChannelStatus,
   type ExchangeAnswer,
   type ExchangeRequest,
@@ -15,8 +16,8 @@ import {
   type SendOutcome,
   type Verdict,
 } from "bridgehead/contract";
-import type { VoiceConfig } from "./config.ts";
-import type { Placing } from "./outbound.ts";
+import { type VoiceConfig } from "./config.ts";
+import { type Placing } from "./outbound.ts";
 import { wording } from "./speech/phrases.ts";
 import { beginningOf } from "./speech/speakable.ts";
 
@@ -131,6 +132,15 @@ export class PlacedCalls {
     return { state: "degraded", code: "api", reason: `the interface answered ${status}` };
   }
 
+  /** Compares the webhook that is set for our number with our URL. Rejects when the API does not answer. */
+  async examine(signal: AbortSignal): Promise<readonly ChannelFinding[]> {
+    const query = new URLSearchParams({ PhoneNumber: this.#number });
+    const { status, json } = await this.#ask("GET", `/IncomingPhoneNumbers.json?${query.toString()}`, signal);
+    const { incoming_phone_numbers: found } = Object(json) as { incoming_phone_numbers?: NumberResource[] };
+    if (status !== 200 || found === undefined) throw new Error(`the interface answered ${status}`);
+    return webhookFindings(this.#number, found[0], this.#channel.url("/call"));
+  }
+
   #ask(
     method: "GET" | "POST",
     path: string,
@@ -146,6 +156,33 @@ export class PlacedCalls {
       ...more,
     });
   }
+}
+
+interface NumberResource {
+  readonly voice_url?: string | null;
+  /** A TwiML application, or a SIP trunk, which receives the calls instead. */
+  readonly voice_application_sid?: string | null;
+  readonly trunk_sid?: string | null;
+}
+
+function webhookFindings(number: string, found: NumberResource | undefined, webhook: URL): ChannelFinding[] {
+  if (found === undefined) {
+    const message = `the account has no number ${number}: it can neither place nor receive calls`;
+    return [{ id: "number-missing", severity: "error", message, fix: "correct number and account_sid" }];
+  }
+  const { voice_url: text, voice_application_sid: application, trunk_sid: trunk } = found;
+  if (text === webhook.href && !application && !trunk) return [];
+  const other = application ? "an application" : trunk ? "a SIP trunk" : null;
+  // Without its query, which may contain a key.
+  const url = text
+    ? text
+        .slice(0, 300)
+        .replace(/[?#].*$/, "")
+        .replace(/[^\x21-\x7e]+/g, " ")
+    : "none";
+  const message = `Twilio posts calls of ${number} to ${other ?? `another webhook: ${url}`}`;
+  const fix = `set the webhook for voice calls of ${number} to ${webhook.href} (POST)${other ? `, and remove ${other}` : ""}`;
+  return [{ id: "webhook-mismatch", severity: "error", message, fix }];
 }
 
 /** Builds the form of the create request. The text is a parameter of the signed URL that the provider requests on

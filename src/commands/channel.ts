@@ -11,14 +11,12 @@ import {
   resume as resumeIn,
 } from "../store/operators/channels.ts";
 import { type ChannelPause, everyChannel } from "../store/tables/pauses.ts";
-import { exitCodes, fail, type Io } from "./io.ts";
+import { type CommandOptions, exitCodes, fail, type Io } from "./io.ts";
 import { load, useStore } from "./store/open.ts";
 import { clean, type ListColumn, printList, when } from "./text.ts";
 
-interface ChannelOptions {
-  readonly config: string;
+interface ChannelOptions extends CommandOptions {
   readonly channel?: string;
-  readonly json?: boolean;
 }
 
 interface PauseOptions extends ChannelOptions {

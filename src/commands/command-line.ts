@@ -145,8 +145,14 @@ function defineInit(define: Define): void {
       "file to write; default: /etc/bridgehead/bridgehead.yaml as root, else ./bridgehead.yaml",
     )
     .option("--address <address>", "email address of the mailbox")
-    .option("--imap <server>", "IMAP server, host:port; default: discovered from the address")
-    .option("--smtp <server>", "SMTP server, host:port; default: discovered from the address")
+    .option(
+      "--imap <server>",
+      "IMAP server, host:port or host:port/tls (implicit, starttls); default: discovered",
+    )
+    .option(
+      "--smtp <server>",
+      "SMTP server, host:port or host:port/tls (implicit, starttls); default: discovered",
+    )
     .option("--user <name>", "user name of the account; default: the address")
     .option("--ca <file>", "PEM file of the private CA that signed the servers' certificates")
     .option("--imap-password-file <file>", "file with the password, for IMAP and SMTP")
@@ -167,7 +173,8 @@ function defineInit(define: Define): void {
         .choices(["shadow", "live"])
         .default("shadow"),
     )
-    .option("--replace", "replace an existing file; a copy is kept")
+    .option("--replace", "replace an existing file at the end; a copy is kept")
+    .option("--restart", "ask everything again: forget the verified answers of an interrupted run")
     .option("--yes", "ask nothing: every answer is an option");
 }
 

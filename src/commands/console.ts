@@ -5,23 +5,18 @@ import { loadConsole } from "../config/index.ts";
 import { createLoginLink } from "../console/session.ts";
 import { askHealth } from "../http/health.ts";
 import { standardTiming } from "../ops/timing.ts";
-import { exitCodes, fail, type Io } from "./io.ts";
+import { localUrl } from "./http-get.ts";
+import { type CommandOptions, exitCodes, fail, type Io } from "./io.ts";
 import { load, useStore } from "./store/open.ts";
 
-export interface ConsoleCommandOptions {
-  readonly config: string;
-  readonly json?: boolean;
-}
-
-export async function printLoginLink(options: ConsoleCommandOptions, io: Io): Promise<number> {
+export async function printLoginLink(options: CommandOptions, io: Io): Promise<number> {
   const loaded = await load(loadConsole, options, io);
   const { enabled, listen, public_url: publicUrl } = loaded.console;
   if (!enabled)
     fail(`the console is disabled: remove console.enabled from ${loaded.file} and restart the daemon`);
   if (listen.port === 0)
     fail(`the console's port is only known to the daemon's log: set console.listen in ${loaded.file}`);
-  const host = listen.host.includes(":") ? `[${listen.host}]` : listen.host;
-  const local = `http://${host}:${listen.port}`;
+  const local = localUrl(listen);
   return useStore(loaded, async (db) => {
     const token = await db.tx((q) => createLoginLink(q, standardTiming.console));
     const url = `${publicUrl ?? local}/login/${token}`;

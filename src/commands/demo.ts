@@ -8,13 +8,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type App, startApp } from "../app.ts";
 import { loadAdapter } from "../channels/loader.ts";
-import { loadConfig } from "../config/index.ts";
+import { type Config, loadConfig } from "../config/index.ts";
 import { playgroundPage } from "../console/pages/playground.ts";
 import { startConsole } from "../console/server.ts";
 import { createLoginLink } from "../console/session.ts";
 import { startListener } from "../http/listener.ts";
 import { newToken, systemClock } from "../ops/clock.ts";
-import { createLog } from "../ops/log.ts";
+import { createLog, type RunningLog } from "../ops/log.ts";
 import { standardTiming, timingWith } from "../ops/timing.ts";
 import { readAgents, startPlatform } from "../platform/index.ts";
 import {
@@ -90,25 +90,9 @@ async function startDaemon(playground: Playground, password: string, io: Io) {
     ready: async () => ({ ready: app !== null }),
     metrics: async () => ({ contentType: "text/plain", body: "" }),
   });
-  const { imapPort, smtpPort } = playground.mailServer;
-  const text = configFile({
-    platformUrl: platform.url,
-    imapPort,
-    smtpPort,
-    smsUrl: playground.smsApi.url,
-    folder,
-  });
-  const path = join(folder, "bridgehead.yaml");
-  await writeFile(path, text + policyBlock);
-  const loaded = await loadConfig(path, {
-    env: { ...io.env, DEMO_PASSWORD: password, DEMO_KEY: demoKey },
-    adapters: loadAdapter,
-  });
-  if (!loaded.ok)
-    throw new Error(`the demo's own configuration is refused: ${JSON.stringify(loaded.problems)}`);
+  const loaded = await loadDemo(playground, platform.url, folder, { ...io.env, DEMO_PASSWORD: password });
   // For the links in notifications: a provider could not reach this address, so the configuration would be refused.
-  const http = { ...loaded.config.http, public_url: listener.url };
-  const config = { ...loaded.config, http };
+  const config = { ...loaded, http: { ...loaded.http, public_url: listener.url } };
   app = await startApp({
     config,
     platformUrl: platform.url,
@@ -123,14 +107,9 @@ async function startDaemon(playground: Playground, password: string, io: Io) {
     db,
     /** Starts the console and returns a login link that opens the playground. */
     async openConsole(): Promise<string> {
-      const timing = timingWith({ console: { refresh: 250 } });
-      const started = await startConsole({
-        context: consoleContext(running(), config, log, timing),
-        listen: { host: "127.0.0.1", port: 0 },
-        pages: [playgroundPage(playground, { mail: customer, number: numbers.customer })],
-      });
+      const started = await startDemoConsole(running(), config, log, playground);
       closeConsole = () => started.close();
-      const token = await db.tx((q) => createLoginLink(q, timing.console));
+      const token = await db.tx((q) => createLoginLink(q, standardTiming.console));
       return `${started.url}/login/${token}?to=/playground`;
     },
     async stop(drainMs: number) {
@@ -142,6 +121,29 @@ async function startDaemon(playground: Playground, password: string, io: Io) {
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+const startDemoConsole = (app: App, config: Config, log: RunningLog, playground: Playground) =>
+  startConsole({
+    context: consoleContext(app, config, log, timingWith({ console: { refresh: 250 } })),
+    listen: { host: "127.0.0.1", port: 0 },
+    pages: [playgroundPage(playground, { mail: customer, number: numbers.customer })],
+  });
+
+/** Writes the configuration of the demo and loads it. */
+async function loadDemo(
+  { mailServer, smsApi }: Playground,
+  platformUrl: string,
+  folder: string,
+  env: Io["env"],
+): Promise<Config> {
+  const { imapPort, smtpPort } = mailServer;
+  const text = configFile({ platformUrl, imapPort, smtpPort, smsUrl: smsApi.url, folder });
+  const path = join(folder, "bridgehead.yaml");
+  await writeFile(path, text + policyBlock);
+  const loaded = await loadConfig(path, { env: { ...env, DEMO_KEY: demoKey }, adapters: loadAdapter });
+  if (loaded.ok) return loaded.config;
+  throw new Error(`the demo's own configuration is refused: ${JSON.stringify(loaded.problems)}`);
 }
 
 const pollMs = 20;

@@ -17,7 +17,7 @@ import {
   listEscalations,
   lockEscalations,
 } from "../store/tables/escalations.ts";
-import { exitCodes, fail, type Io } from "./io.ts";
+import { exitCodes, fail, type Io, type ListOptions } from "./io.ts";
 import { load, useStore } from "./store/open.ts";
 import {
   cleanLines,
@@ -33,21 +33,15 @@ import {
   wrapped,
 } from "./text.ts";
 
-export interface EscalationOptions {
-  readonly config: string;
+export interface EscalationOptions extends ListOptions {
   readonly action: "list" | "show" | ActionName;
   readonly number?: string;
   readonly state?: "open" | "acknowledged" | "closed";
-  readonly channel?: string;
-  /** Epoch milliseconds. */
-  readonly since?: number;
-  readonly limit: number;
   /** Name of the actor, as shown to the responders. */
   readonly by: string;
   readonly text?: string;
   /** note, reply: repeats a text that was already enqueued within `sameText`. */
   readonly again?: boolean;
-  readonly json?: boolean;
 }
 
 /** Deduplication window for an identical text. An operator repeats a command whose result is unclear. */

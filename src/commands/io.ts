@@ -41,6 +41,21 @@ export function packageVersion(): string {
   return (JSON.parse(text) as { version: string }).version;
 }
 
+/** Options of every command that reads the configuration. */
+export interface CommandOptions {
+  /** Path of the configuration. */
+  readonly config: string;
+  readonly json?: boolean;
+}
+
+/** Options of a command that lists. */
+export interface ListOptions extends CommandOptions {
+  readonly channel?: string;
+  /** Epoch milliseconds. */
+  readonly since?: number;
+  readonly limit: number;
+}
+
 /** A command of the command line. Resolves to the exit code. An error that it throws is printed as one line, and
  *  `exitCodeOf` maps it to a code. */
 export type Command<Options> = (options: Options, io: Io) => Promise<number>;

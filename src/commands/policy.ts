@@ -8,19 +8,17 @@ import { forecast, type PolicyStep, type Spared } from "../domain/policy.ts";
 import { escalationsFor } from "../escalation/webhook/recipients.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { readSettings } from "../store/tables/agents.ts";
-import { CommandFailure, exitCodes, fail, type Io } from "./io.ts";
+import { CommandFailure, type CommandOptions, exitCodes, fail, type Io } from "./io.ts";
 import { load, useStore } from "./store/open.ts";
 import { when } from "./text.ts";
 
-export interface PolicyOptions {
-  readonly config: string;
+export interface PolicyOptions extends CommandOptions {
   readonly topic?: string;
   readonly agent?: string;
   readonly channel?: string;
   readonly cause: Cause;
   /** ISO 8601 with its offset from UTC; default: now. */
   readonly at?: string;
-  readonly json?: boolean;
 }
 
 type ReadPolicy = Extract<Awaited<ReturnType<typeof loadPolicy>>, { ok: true }>;

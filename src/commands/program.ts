@@ -50,6 +50,7 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     const { printVersions } = await import("./reference/version.ts");
     return printVersions({ version, json: argv.includes("--json") }, io);
   }
+  if (argv[0] === "complete") return (await import("./reference/complete.ts")).printNames(argv.slice(1), io);
   let code = 0;
   const program = createProgram(io, version, (ended) => {
     code = ended;

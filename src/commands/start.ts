@@ -15,11 +15,10 @@ import { readSettings } from "../store/tables/agents.ts";
 import { type OpeningOutcome, openingOutcome } from "../store/tables/conversations.ts";
 import { ensureChannel } from "../store/tables/events.ts";
 import { suppressionOrHash } from "../store/tables/suppressions.ts";
-import { exitCodes, fail, type Io } from "./io.ts";
+import { type CommandOptions, exitCodes, fail, type Io } from "./io.ts";
 import { load, useStore } from "./store/open.ts";
 
-export interface StartOptions {
-  readonly config: string;
+export interface StartOptions extends CommandOptions {
   readonly channel: string;
   readonly to: string;
   readonly name?: string;
@@ -30,7 +29,6 @@ export interface StartOptions {
   readonly again?: boolean;
   /** Milliseconds. */
   readonly wait?: number;
-  readonly json?: boolean;
 }
 
 export async function startConversation(options: StartOptions, io: Io): Promise<number> {

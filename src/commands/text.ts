@@ -45,31 +45,17 @@ export const stamp = (ms: number, now: number): string => `${when(ms)} (${relati
 const palette = { red: 31, green: 32, yellow: 33, blue: 34, dim: 2, bold: 1 } as const;
 type Color = keyof typeof palette;
 
-const stateColors: Readonly<Record<string, Color>> = {
-  failed: "red",
-  held: "red",
-  refused: "red",
-  open: "red",
-  unauthorized: "red",
-  unknown: "yellow",
-  waiting: "yellow",
-  deferred: "yellow",
-  queued: "yellow",
-  sending: "yellow",
-  asking: "yellow",
-  stored: "yellow",
-  acknowledged: "yellow",
-  paused: "yellow",
-  degraded: "yellow",
-  answered: "green",
-  sent: "green",
-  delivered: "green",
-  ready: "green",
-  ignored: "dim",
-  dropped: "dim",
-  silent: "dim",
-  closed: "dim",
-};
+const statesByColor = {
+  red: "failed held refused open unauthorized",
+  yellow: "unknown waiting deferred queued sending asking stored acknowledged paused degraded",
+  green: "answered sent delivered ready",
+  dim: "ignored dropped silent closed",
+} as const;
+const stateColors = new Map(
+  (Object.keys(statesByColor) as (keyof typeof statesByColor)[]).flatMap((color) =>
+    statesByColor[color].split(" ").map((state): [string, Color] => [state, color]),
+  ),
+);
 
 /** Colours a word. Without a terminal, and with NO_COLOR, it stays unchanged. */
 export function colored(io: Pick<Io, "screen">, color: Color, text: string): string {
@@ -78,7 +64,7 @@ export function colored(io: Pick<Io, "screen">, color: Color, text: string): str
 
 /** Colours the name of a state: problems red, waiting work yellow, completed work green. */
 export function stateText(io: Pick<Io, "screen">, state: string, text = state): string {
-  const color = stateColors[state];
+  const color = stateColors.get(state);
   return color === undefined ? text : colored(io, color, text);
 }
 

@@ -9,7 +9,7 @@ import type { Adapters } from "./channels.ts";
 import type { Path } from "./document.ts";
 import { findingAt, type SchemaFinding } from "./explain.ts";
 import { knownKeys, shapeOf } from "./json-schema.ts";
-import { nearest } from "./nearest.ts";
+import { didYouMean } from "./nearest.ts";
 import { type Block, block } from "./rules.ts";
 import type { EscalationFile } from "./schema/escalation.ts";
 
@@ -121,11 +121,8 @@ function wrongVia(
 const words: Readonly<Record<CarrierKind, string>> = { email: "mail", sms: "texts" };
 
 function unknownName(path: Path, what: string, name: string, known: readonly string[]): SchemaFinding {
-  const guess = nearest(name, known);
-  const fix =
-    guess === undefined
-      ? `name one of ${known.length === 0 ? "those defined (there are none)" : known.join(", ")}`
-      : `did you mean ${guess}?`;
+  const all = known.length === 0 ? "those defined (there are none)" : known.join(", ");
+  const fix = didYouMean(name, known, `name one of ${all}`);
   return findingAt(path, `names ${what} that is not defined: ${name}`, fix);
 }
 

@@ -3,7 +3,7 @@
 import type * as z from "zod";
 import type { Path } from "./document.ts";
 import { descriptionAt, knownKeys, type Shape, unitAt } from "./json-schema.ts";
-import { nearest } from "./nearest.ts";
+import { didYouMean, nearest } from "./nearest.ts";
 
 /** A problem at a path whose position in the file is not resolved yet. */
 export interface SchemaFinding {
@@ -52,11 +52,8 @@ export function explain(issue: Issue, scope: ExplainScope): readonly SchemaFindi
       const given = valueAt(scope.input, path);
       const choices = issue.values.map(String);
       if (given === undefined) return at("is missing", `add it: one of ${choices.join(", ")}`, "key");
-      const guess = nearest(typeof given === "string" ? given : "", choices);
-      return at(
-        `must be one of ${choices.join(", ")}`,
-        guess === undefined ? "use one of these" : `did you mean ${guess}?`,
-      );
+      const word = typeof given === "string" ? given : "";
+      return at(`must be one of ${choices.join(", ")}`, didYouMean(word, choices, "use one of these"));
     }
     case "invalid_union":
       return closestBranch(issue.errors, valueAt(scope.input, path)).flatMap((inner) =>
@@ -100,8 +97,7 @@ function unitRemedy(unit: string, given: unknown): string | undefined {
 
 function unknownKey(key: string, path: Path, scope: ExplainScope): SchemaFinding {
   const known = [...knownKeys(scope.shape, path), ...(path.length === 0 ? (scope.otherKeys ?? []) : [])];
-  const guess = nearest(key, known);
-  const fix = guess === undefined ? `remove it; known here: ${known.join(", ")}` : `did you mean ${guess}?`;
+  const fix = didYouMean(key, known, `remove it; known here: ${known.join(", ")}`);
   return { path: [...path, key], of: "key", message: "is not a known key", fix };
 }
 

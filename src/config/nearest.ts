@@ -14,6 +14,12 @@ export function nearest(word: string, words: readonly string[]): string | undefi
   return best;
 }
 
+/** Returns a remedy for an unknown word: the nearest known one, or `otherwise`. */
+export function didYouMean(word: string, words: readonly string[], otherwise: string): string {
+  const guess = nearest(word, words);
+  return guess === undefined ? otherwise : `did you mean ${guess}?`;
+}
+
 /** Normalizes naming styles: `maxAge`, `max-age` and `max_age` are equal. */
 const plain = (word: string): string => word.toLowerCase().replace(/[-_ ]/g, "");
 

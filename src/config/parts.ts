@@ -1,8 +1,6 @@
 // Loads single keys of the configuration file, for commands that do not need the rest of it.
 
-import type { AdapterDefinition } from "bridgehead/contract";
 import * as z from "zod";
-import type { Policy } from "../domain/policy.ts";
 import { findAdapters } from "./channels.ts";
 import {
   inOrder,
@@ -15,7 +13,7 @@ import {
 import { embeddedDatabase, longForm } from "./embedded.ts";
 import { brokenEscalation, policyOf } from "./escalation.ts";
 import { explain, findingAt, type SchemaFinding } from "./explain.ts";
-import type { ChannelConfig, Config, StoreConfig } from "./index.ts";
+import type { Problem, StoreConfig } from "./index.ts";
 import { shapeOf } from "./json-schema.ts";
 import { adminListenOf, consoleOf, type Rejected } from "./load.ts";
 import { nearest } from "./nearest.ts";
@@ -23,16 +21,6 @@ import { type Block, block } from "./rules.ts";
 import { coreChannel } from "./schema/channel.ts";
 import { file as fileSchema } from "./schema/file.ts";
 import { isReference, referencedFiles } from "./secrets.ts";
-
-export type LoadedStore =
-  | {
-      readonly ok: true;
-      readonly file: string;
-      readonly store: StoreConfig;
-      /** In the file's order, disabled ones included. */
-      readonly channels: readonly ChannelSummary[];
-    }
-  | Rejected;
 
 /** A channel of the file as it is written. */
 export interface ChannelSummary {
@@ -43,66 +31,47 @@ export interface ChannelSummary {
   readonly mode: "live" | "shadow";
 }
 
-export type LoadedConsole =
-  | {
-      readonly ok: true;
-      readonly file: string;
-      readonly store: StoreConfig;
-      readonly console: Config["console"];
-    }
-  | Rejected;
+type Environment = Omit<LoadOptions, "adapters">;
+/** `file`: absolute path. */
+type Usable<Part> = { readonly ok: true; readonly file: string } & Part;
 
-export type LoadedChannel =
-  | {
-      readonly ok: true;
-      readonly file: string;
-      readonly store: StoreConfig;
-      /** Ids of all channels in the file. */
-      readonly ids: readonly string[];
-      /** Null when the file has no such channel. */
-      readonly channel: {
-        readonly agent: string;
-        readonly enabled: boolean;
-        readonly adapter: AdapterDefinition;
-      } | null;
-    }
-  | Rejected;
-
-export type LoadedPolicy =
-  | {
-      readonly ok: true;
-      readonly file: string;
-      readonly store: StoreConfig;
-      /** Names of the agents. */
-      readonly agents: readonly string[];
-      /** In the file's order. */
-      readonly channels: readonly {
-        readonly id: string;
-        readonly agent: string;
-        readonly enabled: boolean;
-        readonly platform: AdapterDefinition["traits"]["platform"];
-      }[];
-      /** The policy without headers, keys and the platform's webhooks. A webhook URL that is a reference
-       *  is omitted too. Null when the file has no such key. */
-      readonly policy: Policy | null;
-      /** The channels' blocks as written, unchecked. */
-      readonly written: readonly Pick<ChannelConfig, "adapter" | "settings">[];
-      /** Path of the embedded platform's database; null when the platform is elsewhere. */
-      readonly embedded: string | null;
-    }
-  | Rejected;
-
-/** Loads the key `store` of the configuration at `path`, and lists its channels. */
-export async function loadStore(path: string, options: Omit<LoadOptions, "adapters">): Promise<LoadedStore> {
+/** Reads the keys that `select` takes from the file, validates them with `schema`, and returns what `build` makes of
+ *  them. `written`: the selected keys with their references resolved. */
+async function loadPart<Schema extends z.ZodType, Part extends object>(
+  path: string,
+  options: Environment,
+  schema: Schema,
+  select: (root: Block) => Block,
+  build: (
+    value: z.output<Schema>,
+    opened: Opened & { readonly root: Block; readonly written: Block },
+  ) => Part | Rejected | Promise<Part | Rejected>,
+): Promise<Usable<Part> | Rejected> {
   const opened = await openFile(path, options);
-  if ("message" in opened) return { ok: false, problems: [opened] };
-  const part = readPart(opened, fileSchema.pick({ store: true }), {
-    store: block(opened.document.value)["store"],
-  });
-  if (!part.ok) return part;
-  const channels = Object.entries(block(block(opened.document.value)["channels"])).map(summaryOf);
-  return { ok: true, file: opened.file, store: storeConfig(part.value.store, opened.folder), channels };
+  if ("message" in opened) return rejected([opened]);
+  const root = block(opened.document.value);
+  const read = readPart(opened, schema, select(root));
+  if (!read.ok) return read;
+  const built = await build(read.value, { ...opened, root, written: read.written });
+  return isRejected(built) ? built : { ok: true, file: opened.file, ...built };
 }
+
+const isRejected = (part: object): part is Rejected => "problems" in part;
+const rejected = (problems: readonly Problem[]): Rejected => ({ ok: false, problems });
+
+/** Loads the key `store` of the configuration at `path`, and lists its channels in the file's order, disabled ones
+ *  included. */
+export const loadStore = (path: string, options: Environment) =>
+  loadPart(
+    path,
+    options,
+    fileSchema.pick({ store: true }),
+    ({ store }) => ({ store }),
+    ({ store }, { folder, root }) => ({
+      store: storeConfig(store, folder),
+      channels: Object.entries(block(root["channels"])).map(summaryOf),
+    }),
+  );
 
 /** The file is not validated further: an operator can pause a channel whose block has an error. */
 function summaryOf([id, value]: readonly [string, unknown]): ChannelSummary {
@@ -117,22 +86,18 @@ function summaryOf([id, value]: readonly [string, unknown]): ChannelSummary {
 }
 
 /** Loads the keys `store` and `console`. */
-export async function loadConsole(
-  path: string,
-  options: Omit<LoadOptions, "adapters">,
-): Promise<LoadedConsole> {
-  const opened = await openFile(path, options);
-  if ("message" in opened) return { ok: false, problems: [opened] };
-  const root = block(opened.document.value);
-  const schema = fileSchema.pick({ store: true, console: true }).extend({ http: fileSchema.shape.http });
-  const given = Object.fromEntries(["store", "console"].map((key) => [key, root[key]]));
-  // Only the port of the listener matters here; its other keys may have references that the command cannot resolve.
-  const { listen } = block(root["http"]);
-  const part = readPart(opened, schema, { ...given, ...(listen !== undefined && { http: { listen } }) });
-  if (!part.ok) return part;
-  const { file, folder } = opened;
-  return { ok: true, file, store: storeConfig(part.value.store, folder), console: consoleOf(part.value) };
-}
+export const loadConsole = (path: string, options: Environment) =>
+  loadPart(
+    path,
+    options,
+    fileSchema.pick({ store: true, console: true, http: true }),
+    ({ store, console, http }) => {
+      // Only the port of the listener matters here; its other keys may have references that the command cannot resolve.
+      const { listen } = block(http);
+      return { store, console, ...(listen !== undefined && { http: { listen } }) };
+    },
+    (value, { folder }) => ({ store: storeConfig(value.store, folder), console: consoleOf(value) }),
+  );
 
 /** Returns the absolute paths of the files that the configuration at `path` takes values from; none when it cannot be
  *  read. */
@@ -142,86 +107,82 @@ export async function loadSecretFiles(path: string): Promise<readonly string[]> 
   return [...new Set(referencedFiles(opened.document.value, opened.folder))];
 }
 
-export type LoadedAdminListener =
-  | { readonly ok: true; readonly listen: Config["http"]["admin_listen"] }
-  | Rejected;
-
 /** Loads the address of the admin listener from the configuration at `path`. */
-export async function loadAdminListener(
-  path: string,
-  options: Omit<LoadOptions, "adapters">,
-): Promise<LoadedAdminListener> {
-  const opened = await openFile(path, options);
-  if ("message" in opened) return { ok: false, problems: [opened] };
-  const { http } = block(opened.document.value);
-  const part = readPart(opened, fileSchema.pick({ http: true }), { ...(http !== undefined && { http }) });
-  if (!part.ok) return part;
-  return { ok: true, listen: adminListenOf(part.value.http) };
-}
+export const loadAdminListener = (path: string, options: Environment) =>
+  loadPart(
+    path,
+    options,
+    fileSchema.pick({ http: true }),
+    ({ http }) => ({ ...(http !== undefined && { http }) }),
+    ({ http }) => ({ listen: adminListenOf(http) }),
+  );
 
 const channelPart = coreChannel.pick({ adapter: true, agent: true, enabled: true });
 const channelParts = z.record(z.string(), channelPart);
 
-/** Loads the key `store`, and the agent and adapter of one channel. */
-export async function loadChannel(path: string, id: string, options: LoadOptions): Promise<LoadedChannel> {
-  const opened = await openFile(path, options);
-  if ("message" in opened) return { ok: false, problems: [opened] };
-  const root = block(opened.document.value);
-  const ids = Object.keys(block(root["channels"]));
-  const part = readPart(opened, fileSchema.pick({ store: true }).extend({ channels: channelParts }), {
-    store: root["store"],
-    channels: coreParts(root, (one) => one === id),
-  });
-  if (!part.ok) return part;
-  const { store, channels } = part.value;
-  const base = { ok: true, file: opened.file, store: storeConfig(store, opened.folder), ids } as const;
-  const channel = channels[id];
-  if (!channel) return { ...base, channel: null };
-  const found = await findAdapters({ channels }, (name) => options.adapters(name, opened.folder));
-  const adapter = found.adapters.get(id);
-  if (!adapter) return { ok: false, problems: opened.located(found.findings) };
-  return { ...base, channel: { agent: channel.agent, enabled: channel.enabled, adapter } };
-}
+/** Loads the key `store`, the ids of all channels, and the agent and adapter of one channel; null when the file has no
+ *  such channel. */
+export const loadChannel = (path: string, id: string, options: LoadOptions) =>
+  loadPart(
+    path,
+    options,
+    fileSchema.pick({ store: true }).extend({ channels: channelParts }),
+    (root) => ({ store: root["store"], channels: coreParts(root, (one) => one === id) }),
+    async ({ store, channels }, { folder, root, located }) => {
+      const ids = Object.keys(block(root["channels"]));
+      const base = { store: storeConfig(store, folder), ids };
+      const channel = channels[id];
+      if (!channel) return { ...base, channel: null };
+      const found = await findAdapters({ channels }, (name) => options.adapters(name, folder));
+      const adapter = found.adapters.get(id);
+      if (!adapter) return rejected(located(found.findings));
+      return { ...base, channel: { agent: channel.agent, enabled: channel.enabled, adapter } };
+    },
+  );
 
 /** Loads the keys `store` and `escalation`, and the agent and adapter of every channel. */
-export async function loadPolicy(path: string, options: LoadOptions): Promise<LoadedPolicy> {
-  const opened = await openFile(path, options);
-  if ("message" in opened) return { ok: false, problems: [opened] };
-  const root = block(opened.document.value);
-  const schema = fileSchema.pick({ store: true, escalation: true }).extend({ channels: channelParts });
-  const part = readPart(opened, schema, {
-    store: root["store"],
-    channels: coreParts(root, () => true),
-    ...("escalation" in root && { escalation: withoutKeys(root["escalation"]) }),
-  });
-  if (!part.ok) return part;
-  const { store, channels, escalation } = part.value;
-  const { adapters, findings } = await findAdapters({ channels }, (name) =>
-    options.adapters(name, opened.folder),
+export const loadPolicy = (path: string, options: LoadOptions) =>
+  loadPart(
+    path,
+    options,
+    fileSchema.pick({ store: true, escalation: true }).extend({ channels: channelParts }),
+    (root) => ({
+      store: root["store"],
+      channels: coreParts(root, () => true),
+      ...("escalation" in root && { escalation: withoutKeys(root["escalation"]) }),
+    }),
+    async ({ store: text, channels, escalation }, { folder, root, located, written }) => {
+      const { adapters, findings } = await findAdapters({ channels }, (name) =>
+        options.adapters(name, folder),
+      );
+      const broken = brokenEscalation({ ...written, agents: root["agents"] }, adapters);
+      if (findings.length + broken.length > 0) return rejected(inOrder(located([...findings, ...broken])));
+      const carriers = Object.entries(channels).flatMap(([id, core]) => {
+        const adapter = adapters.get(id);
+        return adapter ? [{ id, core, adapter }] : [];
+      });
+      const store = storeConfig(text, folder);
+      const blocks = block(root["channels"]);
+      return {
+        store,
+        /** Names of the agents. */
+        agents: Object.keys(block(root["agents"])),
+        channels: carriers.map(({ id, core: { agent, enabled }, adapter: { traits } }) => ({
+          id,
+          agent,
+          enabled,
+          platform: traits.platform,
+        })),
+        /** The policy without headers, keys and the platform's webhooks. A webhook URL that is a reference is omitted
+         *  too. Null when the file has no such key. */
+        policy: escalation ? policyOf(escalation, carriers) : null,
+        /** The channels' blocks as written, unchecked. */
+        written: carriers.map(({ id, adapter }) => ({ adapter, settings: block(blocks[id]) })),
+        /** Path of the embedded platform's database; null when the platform is elsewhere. */
+        embedded: embeddedIn(root, folder, store),
+      };
+    },
   );
-  const broken = brokenEscalation({ ...part.written, agents: root["agents"] }, adapters);
-  if (findings.length + broken.length > 0)
-    return { ok: false, problems: inOrder(opened.located([...findings, ...broken])) };
-  const carriers = Object.entries(channels).flatMap(([id, core]) => {
-    const adapter = adapters.get(id);
-    return adapter ? [{ id, core, adapter }] : [];
-  });
-  return {
-    ok: true,
-    file: opened.file,
-    store: storeConfig(store, opened.folder),
-    agents: Object.keys(block(root["agents"])),
-    channels: carriers.map(({ id, core, adapter }) => ({
-      id,
-      agent: core.agent,
-      enabled: core.enabled,
-      platform: adapter.traits.platform,
-    })),
-    policy: escalation ? policyOf(escalation, carriers) : null,
-    written: carriers.map(({ id, adapter }) => ({ adapter, settings: block(block(root["channels"])[id]) })),
-    embedded: embeddedIn(root, opened.folder, storeConfig(store, opened.folder)),
-  };
-}
 
 function embeddedIn(root: Block, folder: string, store: StoreConfig): string | null {
   const platform = block(block(longForm(root))["platform"]);
@@ -238,9 +199,9 @@ function readPart<T extends z.ZodType>(
 ): { readonly ok: true; readonly value: z.output<T>; readonly written: Block } | Rejected {
   const { document } = opened;
   const faults = document.faults.filter((fault) => !fault.readable || Object.hasOwn(raw, fault.key));
-  if (faults.length > 0) return { ok: false, problems: opened.told(faults) };
+  if (faults.length > 0) return rejected(opened.told(faults));
   const wrong = wrongRoot(document.value, Object.keys(raw));
-  if (wrong !== null) return { ok: false, problems: opened.located([wrong]) };
+  if (wrong !== null) return rejected(opened.located([wrong]));
   const resolved = opened.resolve(raw);
   const result = schema.safeParse(resolved.value);
   if (result.success && resolved.problems.length === 0)
@@ -248,7 +209,7 @@ function readPart<T extends z.ZodType>(
   const scope = { input: resolved.value, shape: shapeOf(schema) };
   const findings = result.success ? [] : result.error.issues.flatMap((issue) => explain(issue, scope));
   const all = [...resolved.problems, ...withoutUnresolved(findings, resolved.problems)];
-  return { ok: false, problems: opened.located(all) };
+  return rejected(opened.located(all));
 }
 
 /** Reports a file without keys, and a misspelled key that the command needs: the command would use its default, and

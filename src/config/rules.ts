@@ -6,7 +6,7 @@ import { webhookChannel } from "../domain/policy.ts";
 import type { Path } from "./document.ts";
 import { findingAt, type SchemaFinding } from "./explain.ts";
 import { type Shape, secretPaths } from "./json-schema.ts";
-import { nearest } from "./nearest.ts";
+import { didYouMean } from "./nearest.ts";
 import { defaultStore } from "./schema/file.ts";
 import { isLoopback } from "./schema/values.ts";
 import { isReference } from "./secrets.ts";
@@ -32,8 +32,7 @@ export function undefinedAgents(root: Block): readonly SchemaFinding[] {
   return Object.entries(block(root["channels"])).flatMap(([id, channel]) => {
     const agent = block(channel)["agent"];
     if (typeof agent !== "string" || agents.includes(agent)) return [];
-    const guess = nearest(agent, agents);
-    const fix = guess === undefined ? `add agents.${agent} with its key` : `did you mean ${guess}?`;
+    const fix = didYouMean(agent, agents, `add agents.${agent} with its key`);
     return [findingAt(["channels", id, "agent"], `names an agent that is not defined: ${agent}`, fix)];
   });
 }
@@ -89,8 +88,7 @@ export function unreachableNotify(
     const at = (key: readonly (string | number)[], message: string, fix: string): SchemaFinding =>
       findingAt(["channels", id, "notify", ...key], message, fix);
     if (!Object.hasOwn(channels, name)) {
-      const guess = nearest(name, Object.keys(channels));
-      const fix = guess === undefined ? "name one of this file's channels" : `did you mean ${guess}?`;
+      const fix = didYouMean(name, Object.keys(channels), "name one of this file's channels");
       return [at(["channel"], `names a channel that is not defined: ${name}`, fix)];
     }
     if (block(channels[name])["enabled"] === false)

@@ -40,7 +40,7 @@ const counted = ["channels", "conversations", "events", "turns", "replies", "dra
 const most = 10;
 
 /** Called with the name of the part that begins, and the share of the work that is done (0 to 1). */
-export type ReportShare = (part: string, share: number) => void;
+type ReportShare = (part: string, share: number) => void;
 
 /** The names under which a copy is written before it is complete. */
 export const partialCopy = (target: string): string => `${target}.partial`;

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { type CheckOptions, checkConfig, printSchema } from "../../src/commands/doctor/check.ts";
-import { exitCodes, type Io } from "../../src/commands/io.ts";
+import { checkConfig, printSchema } from "../../src/commands/doctor/check.ts";
+import { type CommandOptions, exitCodes, type Io } from "../../src/commands/io.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "check-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -27,7 +27,7 @@ interface Result {
   readonly out: string[];
 }
 let count = 0;
-async function check(text: string, options: Partial<CheckOptions> = {}): Promise<Result> {
+async function check(text: string, options: Partial<CommandOptions> = {}): Promise<Result> {
   const name = `${count++}.yaml`;
   writeFileSync(join(folder, name), text);
   const out: string[] = [];

@@ -1,7 +1,7 @@
 // The completions in real shells, and the manual pages under the checks of man and mandoc.
 
 import { execFile, execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -58,7 +58,23 @@ const questions: Question[] = commands.flatMap(({ command, path }) => {
 });
 const shortConfig = join(folder, "a-file.yaml");
 writeFileSync(shortConfig, "");
+const named = join(folder, "named.yaml");
+// The shells would run what stands in the last name.
+writeFileSync(
+  named,
+  'agents: { lamps: {}, phones: {} }\nchannels:\n  mail-a: { password: ${env:UNSET} }\n  texts.b: {}\n  "$(touch ran)": {}\n',
+);
+mkdirSync(join(folder, "bin"));
+writeFileSync(
+  join(folder, "bin/bridgehead"),
+  `#!/bin/sh\nexec '${process.execPath}' --conditions=source '${root}src/main.ts' "$@"\n`,
+  { mode: 0o755 },
+);
 questions.push(
+  { line: `bridgehead pause --config ${named} `, offered: ["mail-a", "texts.b"], only: true },
+  { line: `bridgehead outbox list -c ${named} --channel t`, offered: ["texts.b"], only: true },
+  { line: `bridgehead policy test --config=${named} --agent `, offered: ["lamps", "phones"], only: true },
+  { line: "bridgehead resume --config /nonexistent.yaml ", offered: [], only: true },
   { line: "bridgehead out", offered: ["outbox"], only: true },
   {
     line: "bridgehead outbox --limit 5 --json ",
@@ -145,7 +161,13 @@ cat ${folder}/offered
 `;
 
 const shell = async (name: string, flags: readonly string[], script: readonly string[]): Promise<string> =>
-  (await promisify(execFile)(name, [...flags, script.join("\n")], { cwd: folder, timeout: 120_000 })).stdout;
+  (
+    await promisify(execFile)(name, [...flags, script.join("\n")], {
+      cwd: folder,
+      timeout: 120_000,
+      env: { ...process.env, PATH: `${folder}/bin:${process.env["PATH"]}` },
+    })
+  ).stdout;
 const sections = (text: string): string[][] =>
   text
     .split("=end=\n")
@@ -170,6 +192,7 @@ describe.each(["bash", "zsh", "fish"] as const)("completion in %s", (name) => {
         else expect(words, line).toEqual(expect.arrayContaining([...offered]));
       });
       expect(given.at(-1)).toEqual(["a-file.yaml"]);
+      expect(existsSync(join(folder, "ran"))).toBe(false);
     });
 
     it("is printed by the command", async () => {

@@ -12,7 +12,7 @@ import {
   type SendOutcome,
   withTimeout,
 } from "bridgehead/contract";
-import type { MessageListInstance } from "twilio/lib/rest/api/v2010/account/message.js";
+import { type MessageListInstance } from "twilio/lib/rest/api/v2010/account/message.js";
 import {
   classes,
   outcomeOf as outcomeOfClass,
@@ -21,7 +21,7 @@ import {
   type TextClass,
   withoutNumbers,
 } from "../outcomes.ts";
-import type { TwilioSettings } from "./index.ts";
+import { type TwilioSettings } from "./index.ts";
 
 /** One API call: the signal that aborts it, and the function awaited before its first byte is sent. */
 export interface ApiCall {
@@ -35,6 +35,15 @@ export interface NumberWebhook {
   readonly url: string;
   /** A TwiML application or a messaging service whose URL takes precedence. */
   readonly isOverridden: boolean;
+}
+
+/** A Twilio messaging service, whose webhook replaces those of its numbers. */
+export interface MessagingService {
+  readonly name: string;
+  /** Empty when none is set. */
+  readonly url: string;
+  /** True when texts are posted to the webhook of the number. */
+  readonly usesNumber: boolean;
 }
 
 /** An error response of the API. */
@@ -51,6 +60,8 @@ const timeoutMs = 30_000;
 
 /** A request as the provider's package builds it. */
 interface ApiRequest {
+  /** Another API of the provider; default: the configured one. */
+  readonly api?: URL;
   readonly method: string;
   readonly uri: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -112,6 +123,26 @@ export class TwilioClient {
     };
   }
 
+  /** Returns the messaging service that the number belongs to; null when there is none, or its API is not available to
+   *  the login. */
+  async serviceOf(number: string, signal: AbortSignal): Promise<MessagingService | null> {
+    if (this.#settings.name !== "twilio") return null;
+    const isTwilio = this.#base.hostname === "api.twilio.com";
+    const api = isTwilio ? new URL("https://messaging.twilio.com") : this.#base;
+    const page = async (path: string, key: string) => {
+      const { body } = await this.#request({ method: "get", api, uri: `/v1/Services${path}` }, { signal });
+      const list = (Object(body) as Readonly<Record<string, unknown>>)[key];
+      return (Array.isArray(list) ? list : []) as Readonly<Record<string, unknown>>[];
+    };
+    for (const service of await page("?PageSize=50", "services")) {
+      const numbers = await page(`/${String(service["sid"])}/PhoneNumbers?PageSize=1000`, "phone_numbers");
+      if (!numbers.some((one) => one["phone_number"] === number)) continue;
+      const { friendly_name: name, inbound_request_url: url, use_inbound_webhook_on_number: own } = service;
+      return { name: String(name), url: typeof url === "string" ? url : "", usesNumber: own === true };
+    }
+    return null;
+  }
+
   /** Returns the Authorization header of the last accepted login, for media. */
   authorization(): string {
     return this.#basic(this.#current);
@@ -133,7 +164,7 @@ export class TwilioClient {
       const answer = await withTimeout(this.#clock, call.signal, timeoutMs, (signal) =>
         this.#connections.exchange({
           method: method.toLowerCase() === "post" ? "POST" : "GET",
-          url: addressOf(this.#base, wanted),
+          url: addressOf(wanted.api ?? this.#base, wanted),
           headers: { accept: "application/json", ...headers, authorization: this.#basic(used) },
           ...(data === undefined ? {} : { body: formOf(data) }),
           signal,

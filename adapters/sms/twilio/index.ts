@@ -135,22 +135,31 @@ function serversOf({ apiUrl, ca }: TwilioSettings) {
   return [{ ...server, ...(ca !== undefined && { ca }) }];
 }
 
-/** Compares the webhook that is set for our number with our URL. A number without its own webhook may be served by a
- *  messaging service, whose settings another API holds. */
+/** Compares the webhook that is set for our number, or for the messaging service that it belongs to, with our URL. */
 async function examine(
   webhook: URL,
   settings: TwilioSettings,
   client: TwilioClient,
   signal: AbortSignal,
 ): Promise<readonly ChannelFinding[]> {
-  const { number, service, name } = settings;
+  const { number, name } = settings;
   if (number === null || !number.startsWith("+")) return [];
   const found = await client.webhookOf(number, signal);
   if (found === null) {
     const message = `the account at ${name} has no number ${number}: it can neither send nor receive texts`;
     return [{ id: "number-missing", severity: "error", message, fix: "correct number and account_sid" }];
   }
-  if (withoutFragment(found.url) === webhook.href || service !== null) return [];
+  // A restricted API key may not read the services; then a number with a configured service is not judged.
+  const service = await client.serviceOf(number, signal).catch(() => null);
+  if (service !== null && !service.usesNumber) {
+    if (withoutFragment(service.url) === webhook.href) return [];
+    const url = service.url === "" ? "none" : shown(service.url);
+    const message = `${number} belongs to the messaging service ${shown(service.name)}, which posts its texts to another webhook: ${url}`;
+    const fix = `let the service use the webhook of its senders ("Defer to sender's webhook"), or set its URL for incoming messages to ${webhook.href}`;
+    return [{ id: "messaging-service-webhook", severity: "error", message, fix }];
+  }
+  const isUnknown = service === null && settings.service !== null;
+  if (withoutFragment(found.url) === webhook.href || isUnknown) return [];
   const fix = found.isOverridden
     ? `remove the application from the number at ${name}, and set its webhook for messages to ${webhook.href}`
     : `set the webhook for messages of ${number} at ${name} to ${webhook.href} (POST)`;

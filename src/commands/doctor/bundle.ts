@@ -10,8 +10,8 @@ import { type Config, loadConfig, maskSecrets, secretValues } from "../../config
 import { systemClock } from "../../ops/clock.ts";
 import type { Query } from "../../store/driver.ts";
 import { migrations } from "../../store/migrate.ts";
+import { get } from "../http-get.ts";
 import { exitCodes, fail, type Io, packageVersion } from "../io.ts";
-import { get } from "./connections.ts";
 import { adminUrl } from "./daemon.ts";
 import { diagnose } from "./run.ts";
 import { addressesOf, useStored } from "./stored.ts";

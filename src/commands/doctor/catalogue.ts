@@ -37,6 +37,7 @@ export const catalogue = {
   "messages-failed": "warning",
   "port-taken": "error",
   "platform-unreachable": "error",
+  "model-unreachable": "error",
   "agent-key-rejected": "error",
   "agent-inactive": "warning",
   "agent-skill-missing": "warning",
@@ -57,6 +58,8 @@ export const catalogue = {
   "dkim-key-missing": "error",
   "number-missing": "error",
   "webhook-mismatch": "error",
+  "messaging-service-webhook": "error",
+  "sender-refused": "error",
 } as const satisfies Record<string, Severity>;
 
 export type FindingId = keyof typeof catalogue;

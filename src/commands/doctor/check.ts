@@ -6,15 +6,10 @@ import { resolve } from "node:path";
 import { builtIn, loadAdapter } from "../../channels/loader.ts";
 import { type Config, jsonSchema, loadConfig, maskSecrets, type Problem } from "../../config/index.ts";
 import { onlyPath } from "../../escalation/alarm/decide.ts";
-import { CommandFailure, exitCodes, type Io, problemLine } from "../io.ts";
+import { CommandFailure, type CommandOptions, exitCodes, type Io, problemLine } from "../io.ts";
 import { embeddedAgents } from "../run.ts";
 
-export interface CheckOptions {
-  readonly config: string;
-  readonly json?: boolean;
-}
-
-export async function checkConfig(options: CheckOptions, io: Io): Promise<number> {
+export async function checkConfig(options: CommandOptions, io: Io): Promise<number> {
   const loaded = await loadConfig(resolve(io.cwd, options.config), {
     env: io.env,
     adapters: loadAdapter,

@@ -2,13 +2,12 @@
 // public URL.
 
 import { readFile } from "node:fs/promises";
-import { request as plainRequest } from "node:http";
-import { request as encryptedRequest } from "node:https";
 import { connect as connectPlain, isIP, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { connect as connectTls, type PeerCertificate } from "node:tls";
 import type { TlsServer } from "bridgehead/contract";
 import { standardTiming } from "../../ops/timing.ts";
+import { get } from "../http-get.ts";
 import { type Diagnosis, diagnosis } from "./catalogue.ts";
 
 const { certificateSoon, clockSkew, clockSkewWorst, probe } = standardTiming.commands;
@@ -159,32 +158,4 @@ export async function publicUrlProblems(publicUrl: string, signal: AbortSignal):
       : `${url.href} is not answered by the daemon (HTTP ${result.status})`;
   const remedy = `let the reverse proxy pass requests to http.listen; try from another machine: curl -i ${url.href}`;
   return [diagnosis("public-url-unreachable", "http.public_url", cause, remedy)];
-}
-
-interface Got {
-  readonly status: number;
-  readonly date: string | undefined;
-  /** At most about 4 MiB. */
-  readonly body: string;
-}
-
-/** One GET request without redirects. Certificates are judged by `certificateProblems`. */
-export function get(url: URL, signal: AbortSignal): Promise<Got> {
-  const request = url.protocol === "https:" ? encryptedRequest : plainRequest;
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(probe)]);
-  return new Promise((resolve, reject) => {
-    const asking = request(url, { signal: limit, agent: false, rejectUnauthorized: false }, (response) => {
-      let body = "";
-      response.setEncoding("utf8");
-      response.on("data", (chunk: string) => {
-        if (body.length < 4 * 2 ** 20) body += chunk;
-      });
-      response.once("error", reject);
-      response.once("end", () =>
-        resolve({ status: response.statusCode ?? 0, date: response.headers.date, body }),
-      );
-    });
-    asking.once("error", reject);
-    asking.end();
-  });
 }

@@ -3,8 +3,8 @@
 import type { ChannelReport } from "../../channels/readiness.ts";
 import type { Config } from "../../config/index.ts";
 import type { ChannelOverview } from "../../store/operators/overview.ts";
+import { get, localUrl } from "../http-get.ts";
 import { type Diagnosis, diagnosis } from "./catalogue.ts";
-import { get } from "./connections.ts";
 
 /** The parts of /readyz that are judged. */
 interface DaemonState {
@@ -23,12 +23,8 @@ interface DaemonState {
 }
 
 /** URL of the admin listener; null when its port is chosen at the start. */
-export function adminUrl({ http }: Config): string | null {
-  const { host, port } = http.admin_listen;
-  if (port === 0) return null;
-  const local = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
-  return `http://${local.includes(":") ? `[${local}]` : local}:${port}`;
-}
+export const adminUrl = ({ http: { admin_listen: listen } }: Config): string | null =>
+  listen.port === 0 ? null : localUrl(listen);
 
 /** Reads the state of the daemon; null when none answers. */
 export async function readDaemon(config: Config, signal: AbortSignal): Promise<DaemonState | null> {

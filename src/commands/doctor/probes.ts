@@ -10,48 +10,45 @@ import { systemClock } from "../../ops/clock.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import { startable } from "../../pipeline/channel-runtime.ts";
 import { readSecret, writeSecret } from "../../store/secrets.ts";
+import { get, hostPort } from "../http-get.ts";
 import { adapterDiagnosis, type Diagnosis, diagnosis } from "./catalogue.ts";
-import { certificateProblems, clockProblems, get, publicUrlProblems } from "./connections.ts";
+import { certificateProblems, clockProblems, publicUrlProblems } from "./connections.ts";
 import { useStored } from "./stored.ts";
 
 const { probe: patience, probeDaemon } = standardTiming.commands;
 const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-/** Runs all checks concurrently. Calls `done` after each. */
-export async function onlineProblems(
+/** Returns all checks of connections; they may run concurrently. */
+export function onlineChecks(
   config: Config,
   signal: AbortSignal,
-  done: () => void,
-): Promise<readonly Diagnosis[]> {
-  const { http, platform } = config;
+): readonly (() => Promise<readonly Diagnosis[]>)[] {
+  const { http, platform, model } = config;
   const now = () => systemClock.now();
-  const platformUrl = platform.url === "embedded" ? null : platform.url;
-  const checks: Promise<readonly Diagnosis[]>[] = [
+  const publicUrl = http.public_url;
+  return [
     ...(["listen", "admin_listen"] as const)
       .filter((key) => http[key].port !== 0)
-      .map((key) => portProblems(key, http[key], signal)),
-    ...(platformUrl === null ? [] : [clockProblems(platformUrl, now, signal)]),
-    ...(http.public_url === undefined ? [] : [publicUrlProblems(http.public_url, signal)]),
-    ...httpsServers(config).map(([server, place]) => certificateProblems(server, place, now(), signal)),
-    ...Object.keys(config.agents).map((name) => agentProblems(config, name, signal)),
+      .map((key) => () => portProblems(key, http[key], signal)),
+    ...(platform.url === "embedded" ? [] : [() => clockProblems(platform.url, now, signal)]),
+    ...(publicUrl === undefined ? [] : [() => publicUrlProblems(publicUrl, signal)]),
+    ...httpsServers(config).map(
+      ([server, place]) =>
+        () =>
+          certificateProblems(server, place, now(), signal),
+    ),
+    ...Object.keys(config.agents).map((name) => () => agentProblems(config, name, signal)),
+    ...(model === null ? [] : [() => modelProblems(model, signal)]),
     ...config.channels
       .filter(({ core }) => core.enabled)
-      .map((channel) => channelProblems(config, channel, signal)),
-    ...responderUrls(config).map(([id, url]) => responderProblems(id, url, signal)),
+      .map((channel) => () => channelProblems(config, channel, signal)),
+    ...responderUrls(config).map(
+      ([id, url]) =>
+        () =>
+          responderProblems(id, url, signal),
+    ),
   ];
-  const found = await Promise.all(checks.map((check) => check.finally(done)));
-  return found.flat();
 }
-
-/** The number of checks that `onlineProblems` runs. */
-export const onlineCount = (config: Config): number =>
-  (["listen", "admin_listen"] as const).filter((key) => config.http[key].port !== 0).length +
-  (config.platform.url === "embedded" ? 0 : 1) +
-  (config.http.public_url === undefined ? 0 : 1) +
-  httpsServers(config).length +
-  Object.keys(config.agents).length +
-  config.channels.filter(({ core }) => core.enabled).length +
-  responderUrls(config).length;
 
 /** The platform and our own public URL. */
 function httpsServers({ platform, http }: Config): readonly (readonly [TlsServer, string])[] {
@@ -75,7 +72,7 @@ async function portProblems(
   signal: AbortSignal,
 ): Promise<readonly Diagnosis[]> {
   const place = `http.${key}`;
-  const address = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const address = hostPort(host, port);
   const server = createServer();
   const error = await new Promise<NodeJS.ErrnoException | null>((resolve) => {
     server.once("error", resolve);
@@ -129,6 +126,18 @@ async function agentProblems(
   }
   const cause = `the platform cannot be reached: ${result.reason}`;
   return [diagnosis("platform-unreachable", place, cause, `check platform.url: curl -i ${platform.url}`)];
+}
+
+/** Asks the model of the embedded platform one short question. */
+async function modelProblems(
+  model: NonNullable<Config["model"]>,
+  signal: AbortSignal,
+): Promise<readonly Diagnosis[]> {
+  const { probeModel } = await import("../../platform/index.ts");
+  const failure = await probeModel(model, systemClock, signal);
+  if (failure === null) return [];
+  const cause = `the model ${model.name} gives no answer: ${failure.reason}`;
+  return [diagnosis("model-unreachable", "model", cause, failure.fix)];
 }
 
 /** The skills of the platform that the agent's channels use. */

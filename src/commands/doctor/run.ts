@@ -13,19 +13,17 @@ import {
   type Problem,
 } from "../../config/index.ts";
 import { systemClock } from "../../ops/clock.ts";
-import { exitCodes, type Io } from "../io.ts";
+import { type CommandOptions, exitCodes, type Io } from "../io.ts";
 import { withProgress } from "../store/progress.ts";
 import { type Diagnosis, diagnosis, type Severity } from "./catalogue.ts";
 import { agentsProblems, withoutResponders } from "./check.ts";
 import { daemonProblems, readDaemon } from "./daemon.ts";
 import { applyChanges, diskProblems, fileProblems, nodeProblems } from "./machine.ts";
-import { onlineCount, onlineProblems } from "./probes.ts";
+import { onlineChecks } from "./probes.ts";
 import { addressesOf, contentProblems, storeProblems } from "./stored.ts";
 
-export interface DoctorOptions {
-  readonly config: string;
+export interface DoctorOptions extends CommandOptions {
   readonly online?: boolean;
-  readonly json?: boolean;
   readonly fix?: boolean;
   /** Print only findings with this id. */
   readonly only?: string;
@@ -125,8 +123,9 @@ async function machineProblems(path: string, loaded: Loaded, io: Io): Promise<Di
   return [...fileProblems(path, secrets, store), ...(folder === null ? [] : await diskProblems(folder))];
 }
 
-const systemProblems = (config: Config, { online = false }: DoctorOptions, io: Io): Promise<Diagnosis[]> =>
-  withProgress(io, "checking", 2 + (online ? onlineCount(config) : 0), async (progress) => {
+function systemProblems(config: Config, { online = false }: DoctorOptions, io: Io): Promise<Diagnosis[]> {
+  const checks = online ? onlineChecks(config, io.signal) : [];
+  return withProgress(io, "checking", 2 + checks.length, async (progress) => {
     const store = await storeProblems(config, { part: (name) => progress.part(name) });
     progress.part("");
     progress.add(1);
@@ -134,9 +133,10 @@ const systemProblems = (config: Config, { online = false }: DoctorOptions, io: I
     const daemon = daemonProblems(config, await readDaemon(config, io.signal));
     progress.add(1);
     const content = unusable ? [] : await contentProblems(config);
-    const connected = online ? await onlineProblems(config, io.signal, () => progress.add(1)) : [];
-    return [...store, ...daemon, ...content, ...connected];
+    const connected = await Promise.all(checks.map((check) => check().finally(() => progress.add(1))));
+    return [...store, ...daemon, ...content, ...connected.flat()];
   });
+}
 
 /** Texts of servers may contain control characters, which a terminal would interpret. */
 const oneLine = (text: string): string =>

@@ -3,7 +3,6 @@
 import { chmod, chown, copyFile, link, mkdir, open, readFile, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import * as z from "zod";
-import { coreChannel } from "../../config/schema/channel.ts";
 import { newToken } from "../../ops/clock.ts";
 
 const server = z.object({
@@ -139,31 +138,12 @@ export async function plan(
   };
   const lines = [
     `# Written by bridgehead init. All keys: config.example.yaml. Check it: bridgehead check --config ${basename(config)}`,
-    ...(by.kind === "model"
-      ? [
-          "platform: embedded",
-          "model:",
-          `  url: ${quoted(by.url)}`,
-          ...(by.key === undefined ? [] : [`  key: ${await secret("model-key", by.key)}`]),
-          `  name: ${quoted(by.name)}`,
-          ...(by.withoutTemperature ? ["  temperature: null"] : []),
-          "agents:",
-          "  support: {}",
-          "    # Replace {} by what the model has to know:",
-          "    #instructions: You answer the customers of Acme, a shop for lamps. Parcels take three days.",
-        ]
-      : [
-          "platform:",
-          `  url: ${quoted(by.url)}`,
-          "agents:",
-          "  support:",
-          `    key: ${await secret("agent-key", by.key)}`,
-        ]),
+    ...(await answererLines(by, secret)),
     "channels:",
     `  ${id}:`,
     "    adapter: email",
     "    agent: support",
-    ...("mode" in coreChannel.shape ? modeLines(mode) : []),
+    ...modeLines(mode),
     ...(user === address ? [] : [`    address: ${quoted(address)}`]),
     ...side("imap"),
     ...side("smtp"),
@@ -182,6 +162,30 @@ export async function plan(
   return { text: `${lines.join("\n")}\n`, secrets };
 }
 
+type StoreSecret = (name: string, value: string) => Promise<string>;
+
+const answererLines = async (by: Answerer, secret: StoreSecret): Promise<string[]> =>
+  by.kind === "model"
+    ? [
+        "platform: embedded",
+        "model:",
+        `  url: ${quoted(by.url)}`,
+        ...(by.key === undefined ? [] : [`  key: ${await secret("model-key", by.key)}`]),
+        `  name: ${quoted(by.name)}`,
+        ...(by.withoutTemperature ? ["  temperature: null"] : []),
+        "agents:",
+        "  support: {}",
+        "    # Replace {} by what the model has to know:",
+        "    #instructions: You answer the customers of Acme, a shop for lamps. Parcels take three days.",
+      ]
+    : [
+        "platform:",
+        `  url: ${quoted(by.url)}`,
+        "agents:",
+        "  support:",
+        `    key: ${await secret("agent-key", by.key)}`,
+      ];
+
 const modeLines = (mode: "live" | "shadow"): string[] =>
   mode === "shadow"
     ? [
@@ -190,10 +194,7 @@ const modeLines = (mode: "live" | "shadow"): string[] =>
       ]
     : ["    mode: live"];
 
-async function credentialLines(
-  given: MailLogin,
-  secret: (name: string, value: string) => Promise<string>,
-): Promise<string[]> {
+async function credentialLines(given: MailLogin, secret: StoreSecret): Promise<string[]> {
   if (given.kind === "password") return [`password: ${await secret("mail-password", given.password)}`];
   const { issuer, tenant, clientId, clientSecret, refreshToken } = given;
   return [

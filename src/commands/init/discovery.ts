@@ -144,17 +144,19 @@ function valueIn(block: string, element: string): string {
 const isHost = (text: string): boolean =>
   text.length <= 253 && (isIP(text) > 0 || /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/i.test(text));
 
-/** Parses a server as an operator writes it: `imap.example.com`, `imap.example.com:143`, `[::1]:1143`. The port selects
- *  the encryption; `tls` null means that it has to be tried. Returns null for anything else. */
+/** Parses a server as an operator writes it: `imap.example.com`, `imap.example.com:143`, `[::1]:1143/starttls`. Without a
+ *  written encryption the port selects it; `tls` null means that it has to be tried. Returns null for anything else. */
 export function readServer(
   text: string,
   side: "imap" | "smtp",
 ): (Omit<MailServerAddress, "tls"> & { readonly tls: MailServerAddress["tls"] | null }) | null {
-  const [, v6, name, digits] =
-    /^(?:\[([^\]]{2,45})\]|([^:\s]{1,253}))(?::(\d{1,5}))?$/.exec(text.trim()) ?? [];
+  const [, v6, name, digits, tls] =
+    /^(?:\[([^\]]{2,45})\]|([^:/\s]{1,253}))(?::(\d{1,5}))?(?:\/(implicit|starttls))?$/.exec(text.trim()) ??
+    [];
   const host = v6 ?? name ?? "";
   const port = digits === undefined ? (side === "imap" ? 993 : 465) : Number(digits);
   if (!isHost(host) || port < 1 || port > 65_535) return null;
+  if (tls !== undefined) return { host, port, tls: tls as "implicit" | "starttls" };
   if (port === 993 || port === 465) return { host, port, tls: "implicit" };
   return { host, port, tls: [143, 587, 25].includes(port) ? "starttls" : null };
 }

@@ -24,12 +24,11 @@ export interface MailProvider {
 
 const implicit = (host: string, port: 993 | 465): MailServerAddress => ({ host, port, tls: "implicit" });
 const submission = (host: string): MailServerAddress => ({ host, port: 587, tls: "starttls" });
-const usual = { mx: [] as readonly string[], appPasswords: null, oauth: null, passwords: true } as const;
+const usual = { mx: [], appPasswords: null, oauth: null, passwords: true } as const;
 
-/** Sources: the providers' documentation for other mail clients. */
-export const mailProviders: readonly MailProvider[] = [
+type Usual = keyof typeof usual;
+const facts: readonly (Omit<MailProvider, Usual> & Partial<Pick<MailProvider, Usual>>)[] = [
   {
-    ...usual,
     name: "Google",
     domains: ["gmail.com", "googlemail.com"],
     mx: [".google.com", ".googlemail.com"],
@@ -39,7 +38,6 @@ export const mailProviders: readonly MailProvider[] = [
     oauth: "google",
   },
   {
-    ...usual,
     name: "Microsoft 365",
     domains: ["outlook.com", "hotmail.com", "live.com", "msn.com"],
     mx: [".mail.protection.outlook.com", ".mx.microsoft"],
@@ -49,7 +47,6 @@ export const mailProviders: readonly MailProvider[] = [
     passwords: false,
   },
   {
-    ...usual,
     name: "iCloud",
     domains: ["icloud.com", "me.com", "mac.com"],
     mx: [".mail.icloud.com"],
@@ -58,7 +55,6 @@ export const mailProviders: readonly MailProvider[] = [
     appPasswords: "https://account.apple.com (Sign-In and Security, App-Specific Passwords)",
   },
   {
-    ...usual,
     name: "Yahoo",
     domains: ["yahoo.com", "yahoo.co.uk", "yahoo.de", "yahoo.fr", "ymail.com"],
     mx: [".yahoodns.net"],
@@ -67,7 +63,6 @@ export const mailProviders: readonly MailProvider[] = [
     appPasswords: "https://login.yahoo.com/account/security",
   },
   {
-    ...usual,
     name: "AOL",
     domains: ["aol.com"],
     imap: implicit("imap.aol.com", 993),
@@ -75,7 +70,6 @@ export const mailProviders: readonly MailProvider[] = [
     appPasswords: "https://login.aol.com/account/security",
   },
   {
-    ...usual,
     name: "Fastmail",
     domains: ["fastmail.com", "fastmail.fm"],
     mx: [".messagingengine.com"],
@@ -84,21 +78,18 @@ export const mailProviders: readonly MailProvider[] = [
     appPasswords: "https://app.fastmail.com/settings/security/apps",
   },
   {
-    ...usual,
     name: "GMX",
     domains: ["gmx.net", "gmx.de", "gmx.at", "gmx.ch"],
     imap: implicit("imap.gmx.net", 993),
     smtp: implicit("mail.gmx.net", 465),
   },
   {
-    ...usual,
     name: "WEB.DE",
     domains: ["web.de"],
     imap: implicit("imap.web.de", 993),
     smtp: submission("smtp.web.de"),
   },
   {
-    ...usual,
     name: "IONOS",
     domains: [],
     mx: [".ionos.com", ".ionos.de", ".kundenserver.de"],
@@ -106,7 +97,6 @@ export const mailProviders: readonly MailProvider[] = [
     smtp: implicit("smtp.ionos.com", 465),
   },
   {
-    ...usual,
     name: "Zoho",
     domains: ["zohomail.com"],
     mx: [".zoho.com"],
@@ -115,7 +105,6 @@ export const mailProviders: readonly MailProvider[] = [
     appPasswords: "https://accounts.zoho.com/home#security/app_password",
   },
   {
-    ...usual,
     name: "Yandex",
     domains: ["yandex.com", "yandex.ru"],
     mx: [".yandex.net", ".yandex.ru"],
@@ -124,6 +113,9 @@ export const mailProviders: readonly MailProvider[] = [
     appPasswords: "https://id.yandex.com/security/app-passwords",
   },
 ];
+
+/** Sources: the providers' documentation for other mail clients. */
+export const mailProviders: readonly MailProvider[] = facts.map((one) => ({ ...usual, ...one }));
 
 /** Returns the provider whose IMAP server this is; null for others. */
 export const providerOfServer = (host: string): MailProvider | null =>

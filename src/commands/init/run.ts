@@ -49,6 +49,8 @@ export interface InitOptions {
   readonly responder?: string | false;
   readonly mode: "live" | "shadow";
   readonly replace?: boolean;
+  /** Forgets the answers of an interrupted run. */
+  readonly restart?: boolean;
   /** False: `--no-round-trip`, `--no-test-responder`. */
   readonly roundTrip: boolean;
   readonly testResponder: boolean;
@@ -119,10 +121,14 @@ async function initialize(
   refuseMissing(options, prompter);
   const replaces = await mayReplace(path, options, prompter);
   await makeFolder(dirname(path));
+  if (options.restart) await forget(path);
   const kept = withoutOverridden(await readKept(path), options);
   let answers = kept;
   if (Object.keys(kept).length > 0)
-    prompter.report("note", `continuing: the answers about ${summary(kept)} of the earlier run are kept`);
+    prompter.report(
+      "note",
+      `continuing: the answers about ${summary(kept)} of the earlier run are kept (--restart asks again)`,
+    );
   for (const ask of [askMailbox, askAnswerer, askResponder]) {
     answers = await ask(answers, dialogue);
     signal.throwIfAborted();
@@ -152,7 +158,7 @@ async function initialize(
 const nextCommands = (path: string): string =>
   isService(path)
     ? "next:  systemctl enable --now bridgehead\n       journalctl -u bridgehead -f"
-    : `next:  bridgehead check --online --config ${path}\n       bridgehead run --config ${path}`;
+    : `next:  bridgehead doctor --online --config ${path}\n       bridgehead run --config ${path}`;
 
 /** Reports every option that is missing, when no question can be asked. */
 function refuseMissing(options: InitOptions, { asks }: Prompter): void {

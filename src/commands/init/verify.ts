@@ -3,6 +3,7 @@
 import { type Adapter, type ChannelStatus, channelId, type InboundEvent } from "bridgehead/contract";
 import { createAgentClient } from "../../agent/index.ts";
 import { loadAdapter } from "../../channels/loader.ts";
+import { isLoopback } from "../../config/schema/values.ts";
 import { systemClock } from "../../ops/clock.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import type { Answerer, Answers, MailLogin } from "./answers.ts";
@@ -159,10 +160,6 @@ async function probe(block: object, signal: AbortSignal, cwd: string) {
   } finally {
     await adapter.close?.(AbortSignal.abort());
   }
-}
-
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
 }
 
 /** Whether a URL is that of an agent platform: its API asks for a key, and no model is below the URL. Gateways of models

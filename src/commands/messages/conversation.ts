@@ -12,24 +12,16 @@ import {
 } from "../../store/operators/find.ts";
 import { conversationHistory, eventHistory, type History } from "../../store/operators/history.ts";
 import { type EventSummary, readEvents } from "../../store/operators/inbox.ts";
-import { exitCodes, fail, type Io } from "../io.ts";
+import { exitCodes, fail, type Io, type ListOptions } from "../io.ts";
 import { withStore } from "../store/open.ts";
 import { details, jsonText, type ListColumn, printList, stamp, timeColumns } from "../text.ts";
 import { timelineText } from "./timeline.ts";
 
-interface SearchOptions {
-  readonly config: string;
-  readonly limit: number;
-  /** Epoch milliseconds. */
-  readonly since?: number;
-  readonly json?: boolean;
-}
-
-export interface FindOptions extends SearchOptions {
+export interface FindOptions extends ListOptions {
   readonly query: readonly string[];
 }
 
-export interface ConversationOptions extends SearchOptions {
+export interface ConversationOptions extends ListOptions {
   readonly action: "list" | "show";
   readonly query: readonly string[];
   readonly state?: "attention" | "waiting";
@@ -43,7 +35,7 @@ interface FoundMatch extends Found {
   readonly message: EventSummary | null;
 }
 
-async function matchesOf(q: Query, query: string, options: SearchOptions): Promise<FoundMatch[]> {
+async function matchesOf(q: Query, query: string, options: ListOptions): Promise<FoundMatch[]> {
   const found = await findIn(q, query, options);
   const summaries = await summariesOf(
     q,
@@ -60,85 +52,62 @@ async function matchesOf(q: Query, query: string, options: SearchOptions): Promi
   }));
 }
 
-/** The columns of both commands: a conversation, or a message without one. */
-function columns<Row>(of: (row: Row) => Partial<FoundMatch> & { readonly at: number }) {
-  const cell =
-    (
-      ofSummary: (summary: ConversationSummary, message: EventSummary | null) => string | null,
-      ofMessage: (message: EventSummary) => string | null,
-    ) =>
-    (row: Row): string | null => {
-      const { summary = null, message = null } = of(row);
-      return summary === null ? message && ofMessage(message) : ofSummary(summary, message);
-    };
-  const list: readonly ListColumn<Row>[] = [
-    ...timeColumns<Row>("TIME", (row) => of(row).at),
-    {
-      head: "STATE",
-      state: true,
-      cell: cell(
-        ({ state }) => state,
-        ({ state }) => state,
-      ),
-    },
-    {
-      head: "CHANNEL",
-      cell: cell(
-        ({ channel }) => channel,
-        ({ channel }) => channel,
-      ),
-    },
-    {
-      head: "PERSON",
-      flexible: true,
-      cell: cell(
-        ({ person, person_name: name }) => (name === null ? person : `${person} (${name})`),
-        ({ sender }) => sender,
-      ),
-    },
-    {
-      head: "SUBJECT",
-      flexible: true,
-      cell: cell(
-        (summary, message) => message?.subject ?? summary.subject,
-        ({ subject }) => subject,
-      ),
-    },
-    {
-      head: "REASON",
-      flexible: true,
-      cell: cell(
-        ({ escalation, reason }) =>
-          [escalation === null ? null : `escalation ${escalation}`, reason]
-            .filter((part) => part !== null)
-            .join("; "),
-        ({ code, reason }) => [code, reason].filter(Boolean).join(": "),
-      ),
-    },
-    {
-      head: "SHOW",
-      cell: cell(
-        ({ id }) => `conversation show ${id}`,
-        ({ id }) => `inbox show ${id}`,
-      ),
-    },
-  ];
-  return list;
+/** A row of both commands. */
+interface ListedConversation {
+  readonly at: number;
+  readonly state: string;
+  readonly channel: string;
+  readonly person: string | null;
+  readonly subject: string | null;
+  readonly reason: string;
+  /** The command that shows more. */
+  readonly show: string;
+}
+
+const columns: readonly ListColumn<ListedConversation>[] = [
+  ...timeColumns<ListedConversation>("TIME", ({ at }) => at),
+  { head: "STATE", state: true, cell: ({ state }) => state },
+  { head: "CHANNEL", cell: ({ channel }) => channel },
+  { head: "PERSON", flexible: true, cell: ({ person }) => person },
+  { head: "SUBJECT", flexible: true, cell: ({ subject }) => subject },
+  { head: "REASON", flexible: true, cell: ({ reason }) => reason },
+  { head: "SHOW", cell: ({ show }) => show },
+];
+
+function matchRow({ summary, message, at }: FoundMatch): ListedConversation {
+  if (summary !== null) {
+    const row = summaryRow(summary);
+    return { ...row, at, subject: message?.subject ?? row.subject };
+  }
+  const { id = "", state = "", channel = "", sender = null, subject = null, code, reason } = message ?? {};
+  const why = [code, reason].filter(Boolean).join(": ");
+  return { at, state, channel, person: sender, subject, reason: why, show: `inbox show ${id}` };
+}
+
+function summaryRow(summary: ConversationSummary): ListedConversation {
+  const { id, at, state, channel, person, person_name: name, subject, escalation, reason } = summary;
+  const escalated = escalation === null ? null : `escalation ${escalation}`;
+  return {
+    at,
+    state,
+    channel,
+    person: name === null ? person : `${person} (${name})`,
+    subject,
+    reason: [escalated, reason].filter((part) => part !== null).join("; "),
+    show: `conversation show ${id}`,
+  };
 }
 
 export function findMessages(options: FindOptions, io: Io): Promise<number> {
   const query = options.query.join(" ");
   return withStore(options, io, async (db) => {
     const matches = await db.read((q) => matchesOf(q, query, options));
-    if (matches.length === 0 && !options.json) fail(`find: nothing matches ${JSON.stringify(query)}`);
-    printList(
-      matches,
-      columns((match) => match),
-      options,
-      io,
-    );
-    if (matches.length === options.limit && !options.json)
-      io.out(`the newest ${options.limit}; --limit shows more`);
+    if (options.json) io.out(jsonText(matches));
+    else {
+      if (matches.length === 0) fail(`find: nothing matches ${JSON.stringify(query)}`);
+      printList(matches.map(matchRow), columns, {}, io);
+      if (matches.length === options.limit) io.out(`the newest ${options.limit}; --limit shows more`);
+    }
     return matches.length === 0 ? exitCodes.failed : exitCodes.ok;
   });
 }
@@ -153,12 +122,8 @@ export async function conversation(options: ConversationOptions, io: Io): Promis
   return withStore(options, io, async (db) => {
     if (options.action === "show") return show(db, query, options, io);
     const found = await db.read((q) => listConversations(q, options));
-    printList(
-      found,
-      columns((summary) => ({ summary, at: summary.at })),
-      options,
-      io,
-    );
+    if (options.json) io.out(jsonText(found));
+    else printList(found.map(summaryRow), columns, {}, io);
     return exitCodes.ok;
   });
 }

@@ -13,19 +13,15 @@ import {
 } from "../../store/operators/inbox.ts";
 import type { Repair } from "../../store/operators/repair.ts";
 import { answeredBefore, releaseHeld } from "../../store/restored.ts";
-import { exitCodes, fail, type Io } from "../io.ts";
+import { exitCodes, fail, type Io, type ListOptions } from "../io.ts";
 import { withStore } from "../store/open.ts";
 import { details, jsonText, type ListColumn, operatorOf, printList, stamp, timeColumns } from "../text.ts";
 import { type RepairOptions, runRepair } from "./repair.ts";
 import { timelineText } from "./timeline.ts";
 
-export interface InboxOptions extends RepairOptions {
-  readonly config: string;
+export interface InboxOptions extends RepairOptions, ListOptions {
   readonly action: "list" | "show" | "answer" | Repair;
   readonly state?: ListedState;
-  /** Epoch milliseconds. */
-  readonly since?: number;
-  readonly limit: number;
   readonly raw?: boolean;
 }
 

@@ -7,7 +7,7 @@ import type { Database } from "../../store/driver.ts";
 import { type DraftSummary, listDrafts, showDraft } from "../../store/operators/outbox.ts";
 import type { Repair } from "../../store/operators/repair.ts";
 import { shownAddress } from "../../store/operators/timeline.ts";
-import { exitCodes, fail, type Io } from "../io.ts";
+import { exitCodes, fail, type Io, type ListOptions } from "../io.ts";
 import { withStore } from "../store/open.ts";
 import {
   cleanLines,
@@ -24,13 +24,9 @@ import {
 
 import { type RepairOptions, runRepair } from "./repair.ts";
 
-export interface OutboxOptions extends RepairOptions {
-  readonly config: string;
+export interface OutboxOptions extends RepairOptions, ListOptions {
   readonly action: "list" | "show" | "resend" | Repair;
   readonly state?: string;
-  /** Epoch milliseconds. */
-  readonly since?: number;
-  readonly limit: number;
 }
 
 export function outbox(options: OutboxOptions, io: Io): Promise<number> {

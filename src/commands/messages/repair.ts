@@ -12,11 +12,11 @@ import {
   repair,
   type Selection,
 } from "../../store/operators/repair.ts";
-import { exitCodes, fail, type Io } from "../io.ts";
+import { type CommandOptions, exitCodes, fail, type Io } from "../io.ts";
 import { withStore } from "../store/open.ts";
 import { jsonText, type ListColumn, listing, operatorOf } from "../text.ts";
 
-export interface RepairOptions {
+export interface RepairOptions extends CommandOptions {
   readonly ids?: readonly string[];
   readonly all?: boolean;
   readonly code?: string;
@@ -26,14 +26,10 @@ export interface RepairOptions {
   readonly reason?: string;
   readonly channel?: string;
   readonly dryRun?: boolean;
-  readonly json?: boolean;
 }
 
 /** bridgehead retry: both the inbox and the outbox. */
-export const retryMessages = (
-  options: RepairOptions & { readonly config: string },
-  io: Io,
-): Promise<number> =>
+export const retryMessages = (options: RepairOptions, io: Io): Promise<number> =>
   withStore(options, io, (db) => runRepair(db, ["inbox", "outbox"], "retry", options, io));
 
 /** Repairs the selection in the boxes. Returns the exit code: `failed` when an item could not be changed. */

@@ -1,6 +1,14 @@
-// Generates the completions of the shells. They are static: a completion starts no process.
+// Generates the completions of the shells. They are static, except for the names in the configuration: for these, a
+// completion runs `bridgehead complete`.
 
-import { type Candidates, type CommandDefinition, eachCommand, type Shell } from "./definition.ts";
+import {
+  type Candidates,
+  type CommandDefinition,
+  eachCommand,
+  type LiveName,
+  liveNames,
+  type Shell,
+} from "./definition.ts";
 
 const generators: Readonly<Record<Shell, (program: CommandDefinition) => string>> = { bash, zsh, fish };
 
@@ -9,7 +17,9 @@ export const completionFor = (shell: Shell, program: CommandDefinition): string 
 
 const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 const wordsOf = (candidates: Candidates): string =>
-  typeof candidates === "string" ? (candidates === "file" ? "@file" : "") : candidates.join(" ");
+  typeof candidates !== "string" ? candidates.join(" ") : candidates === "any" ? "" : `@${candidates}`;
+const isLive = (candidates: Candidates): candidates is LiveName =>
+  liveNames.some((one) => one === candidates);
 
 /** The words after the program's name that select a command, as one shell word. */
 const pathKey = (path: readonly string[]): string => quote(path.join(" "));
@@ -74,14 +84,18 @@ ${positions.join("\n")}
 
 _${name}() {
   local words='' path='' cur=\${COMP_WORDS[COMP_CWORD]} option='' word i position=0
+  local -a config=()
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=\${COMP_WORDS[i]}
     if [[ $option ]]; then
       # "=" is a word of its own for bash.
-      [[ $word == "=" ]] || option=''
+      [[ $word == "=" ]] && continue
+      [[ $option == -c || $option == --config ]] && config=(--config "\${word/#\\~\\//$HOME/}")
+      option=''
     elif [[ $word == -* ]]; then
       _${name}_values "\${path:+$path }$word" && option=$word
+      [[ $word == --config=* ]] && config=("$word")
     else
       _${name}_commands "$path"
       if [[ " $words " == *" $word "* ]]; then
@@ -102,6 +116,9 @@ _${name}() {
     [[ $words ]] || _${name}_arguments "$path $position"
   fi
   local IFS=$' \\n'
+  if [[ $words == "@channels" || $words == "@agents" ]]; then
+    words=$("\${COMP_WORDS[0]}" complete "\${words#@}" "\${config[@]}" 2>/dev/null)
+  fi
   if [[ $words == "@file" ]]; then
     compopt -o filenames 2>/dev/null
     IFS=$'\\n'
@@ -120,6 +137,7 @@ const described = (text: string): string => text.replace(/[[\]\\:]/g, "\\$&");
 
 function zshValue(name: string, candidates: Candidates): string {
   if (candidates === "file") return `:${described(name)}:_files`;
+  if (isLive(candidates)) return `:${described(name)}:_bridgehead_live ${candidates}`;
   return `:${described(name)}:${candidates === "any" ? "" : `(${candidates.join(" ")})`}`;
 }
 
@@ -170,6 +188,13 @@ ${cases.join("\n")}
 
 ${functions.reverse().join("\n\n")}
 
+_${program.name}_live() {
+  local config=\${opt_args[--config]:-\${opt_args[-c]}}
+  local -a names
+  names=(\${(f)"$($service complete $argv[-1] \${config:+--config} \${config:+\${~config}} 2>/dev/null)"})
+  compadd "\${(@)argv[1,-2]}" -a names
+}
+
 # Loaded by compinit from a folder of fpath, or by: source <(${program.name} completion zsh)
 if [[ $funcstack[1] == _${program.name} ]]; then
   _${program.name} "$@"
@@ -184,8 +209,12 @@ function fish(program: CommandDefinition): string {
   const lines: string[] = [];
   const add = (condition: string, rest: string) =>
     lines.push(`complete -c ${program.name}${condition === "" ? "" : ` -n ${quote(condition)}`} ${rest}`);
+  const offered = (candidates: Candidates): string =>
+    typeof candidates === "string"
+      ? quote(`(__${program.name}_live ${candidates})`)
+      : quote(candidates.join(" "));
   const valueOf = (candidates: Candidates): string =>
-    candidates === "file" ? " -r -F" : candidates === "any" ? " -x" : ` -x -a ${quote(candidates.join(" "))}`;
+    candidates === "file" ? " -r -F" : candidates === "any" ? " -x" : ` -x -a ${offered(candidates)}`;
   eachCommand(program, (command, path) => {
     const seen = path.map((word) => `__fish_seen_subcommand_from ${word}`);
     const names = command.commands.map((one) => one.name).join(" ");
@@ -204,7 +233,8 @@ function fish(program: CommandDefinition): string {
     let before = free;
     for (const { candidates, description } of command.arguments) {
       if (candidates === "file") add(here, "-F");
-      else if (candidates !== "any") {
+      else if (isLive(candidates)) add(here, `-a ${offered(candidates)} -d ${quote(description)}`);
+      else if (typeof candidates !== "string") {
         const words = candidates.join(" ");
         add(
           [...before, `not __fish_seen_subcommand_from ${words}`].join("; and "),
@@ -215,6 +245,20 @@ function fish(program: CommandDefinition): string {
     }
   });
   return `# fish completion for ${program.name}; generated by: ${program.name} completion fish
+
+function __${program.name}_live
+    set -l words (commandline -opc)
+    set -l config
+    for index in (seq (count $words))
+        switch $words[$index]
+            case -c --config
+                set config --config $words[(math $index + 1)]
+            case '--config=*'
+                set config $words[$index]
+        end
+    end
+    eval $words[1] complete $argv[1] (string escape -- $config) 2>/dev/null
+end
 
 complete -c ${program.name} -f
 ${lines.join("\n")}

@@ -6,8 +6,13 @@ import type { Argument, Option, Command as Program } from "commander";
 export const shells = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof shells)[number];
 
-/** What can be typed as the value of an argument or option: one of some words, a file, or anything. */
-export type Candidates = readonly string[] | "file" | "any";
+/** Names in the configuration, which a completion reads with `bridgehead complete`. */
+export const liveNames = ["channels", "agents"] as const;
+export type LiveName = (typeof liveNames)[number];
+
+/** What can be typed as the value of an argument or option: one of some words, a name of the configuration, a file, or
+ *  anything. */
+export type Candidates = readonly string[] | LiveName | "file" | "any";
 
 interface ArgumentDefinition {
   readonly name: string;
@@ -49,7 +54,7 @@ export function definitionOf(program: Program): CommandDefinition {
       description: argument.description,
       required: argument.required,
       variadic: argument.variadic,
-      candidates: candidatesOf(argument, argument.name()),
+      candidates: candidatesOf(argument, argument.name(), argument.name() === "channel" ? "channels" : null),
     })),
     options: help.visibleOptions(program).map(optionOf),
     commands: help
@@ -71,16 +76,27 @@ function optionOf(option: Option): OptionDefinition {
     names: option.short !== undefined && option.short !== long ? [long, option.short] : [long],
     description: option.description,
     value,
-    candidates: value === null ? [] : candidatesOf(option, value),
+    candidates:
+      value === null
+        ? []
+        : candidatesOf(
+            option,
+            value,
+            liveNames.find((one) => `${long}s` === `--${one}`),
+          ),
     initial: described ?? plain,
     required: option.mandatory,
   };
 }
 
 /** The words of commander's `choices` or of a parser with `words` (program.ts); else by the name of the value. */
-function candidatesOf({ argChoices, parseArg }: Argument | Option, name: string): Candidates {
+function candidatesOf(
+  { argChoices, parseArg }: Argument | Option,
+  name: string,
+  live: LiveName | null = null,
+): Candidates {
   const words = argChoices ?? (parseArg as { readonly words?: readonly string[] } | undefined)?.words;
-  return words ?? (/file|folder|directory|path/.test(name) ? "file" : "any");
+  return words ?? live ?? (/file|folder|directory|path/.test(name) ? "file" : "any");
 }
 
 /** Calls `visit` with every command and the words that lead to it, without the program's name. */

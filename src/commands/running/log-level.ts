@@ -12,14 +12,13 @@ import {
   readLogLevelRequest,
   requestLogLevel,
 } from "../../store/operators/log-level.ts";
-import { exitCodes, fail, type Io } from "../io.ts";
+import { type CommandOptions, exitCodes, fail, type Io } from "../io.ts";
 import { withStore } from "../store/open.ts";
 import { when } from "../text.ts";
 
 const levels = ["debug", "info", "warn", "error"] as const satisfies readonly Level[];
 
-export interface LogLevelOptions {
-  readonly config: string;
+export interface LogLevelOptions extends CommandOptions {
   readonly level?: Level;
   /** Milliseconds. Default: until the next restart or reload. */
   readonly for?: number;

@@ -13,16 +13,14 @@ import { migrations, schemaVersion } from "../../store/migrate.ts";
 import { answeredBefore } from "../../store/restored.ts";
 import { isDamagedStore } from "../../store/sqlite/damaged.ts";
 import { lockStore } from "../../store/sqlite/lock.ts";
-import { exitCodes, fail, type Io } from "../io.ts";
+import { type CommandOptions, exitCodes, fail, type Io } from "../io.ts";
 import { when } from "../text.ts";
 import { load } from "./open.ts";
 import { withProgress } from "./progress.ts";
 import { inThread, writtenShare } from "./thread.ts";
 
-interface BackupOptions {
-  readonly config: string;
+interface BackupOptions extends CommandOptions {
   readonly file: string;
-  readonly json?: boolean;
 }
 
 /** Copies the configured store to a new file while the daemon runs. */

@@ -12,15 +12,13 @@ import type { Database } from "../../store/driver.ts";
 import { endLeases } from "../../store/leases.ts";
 import { migrate, migrations, schemaVersion } from "../../store/migrate.ts";
 import { lockStore } from "../../store/sqlite/lock.ts";
-import { exitCodes, fail, type Io } from "../io.ts";
+import { type CommandOptions, exitCodes, fail, type Io } from "../io.ts";
 import { type ListColumn, listing } from "../text.ts";
 import { load } from "./open.ts";
 import { ProgressBar } from "./progress.ts";
 
-interface CopyCommand {
-  readonly config: string;
+interface CopyCommand extends CommandOptions {
   readonly to: string;
-  readonly json?: boolean;
 }
 
 export async function copyToOther(options: CopyCommand, io: Io): Promise<number> {

@@ -8,12 +8,12 @@ import { type LoadOptions, loadStore, type Rejected, type StoreConfig } from "..
 import { systemClock as clock } from "../../ops/clock.ts";
 import type { Database } from "../../store/driver.ts";
 import { migrations, schemaVersion } from "../../store/migrate.ts";
-import { exitCodes, fail, type Io, problemLine } from "../io.ts";
+import { type CommandOptions, exitCodes, fail, type Io, problemLine } from "../io.ts";
 
 /** Loads the configuration, or a part of it. Fails with all its problems. */
 export async function load<Loaded extends { readonly ok: true } | Rejected>(
   loader: (path: string, options: LoadOptions) => Promise<Loaded>,
-  { config }: { readonly config: string },
+  { config }: CommandOptions,
   io: Io,
 ): Promise<Extract<Loaded, { readonly ok: true }>> {
   const loaded = await loader(resolve(io.cwd, config), { env: io.env, adapters: loadAdapter });
@@ -24,7 +24,7 @@ export async function load<Loaded extends { readonly ok: true } | Rejected>(
 /** Opens the configured store, runs `work`, closes it. Reads only the key `store`, so secrets that systemd gives to
  *  the service alone are not needed. */
 export const withStore = async <T>(
-  options: { readonly config: string },
+  options: CommandOptions,
   io: Io,
   work: (db: Database) => Promise<T>,
 ): Promise<T> => useStore(await load(loadStore, options, io), work);

@@ -16,16 +16,14 @@ import { eraseInColumns } from "../../store/person/mentions.ts";
 import { lockStore } from "../../store/sqlite/lock.ts";
 import { openSqlite } from "../../store/sqlite.ts";
 import { addressesOf } from "../doctor/stored.ts";
-import { CommandFailure, exitCodes, fail, type Io } from "../io.ts";
+import { CommandFailure, type CommandOptions, exitCodes, fail, type Io } from "../io.ts";
 import { load, useStore } from "./open.ts";
 import { type ProgressBar, withProgress } from "./progress.ts";
 import { inThread } from "./thread.ts";
 
-interface PersonOptions {
-  readonly config: string;
+interface PersonOptions extends CommandOptions {
   /** Addresses and numbers of one person. */
   readonly person: readonly string[];
-  readonly json?: boolean;
 }
 
 interface EraseOptions extends PersonOptions {

@@ -18,7 +18,7 @@ describeReal("doctor --online on mailboxes", missing, () => {
   let plain: Dovecot;
   let smtp: SmtpPeer;
   beforeAll(async () => {
-    const users = ["anna", "signed", "moved"];
+    const users = ["anna", "signed", "moved", "refused"];
     [sound, expired, plain, smtp] = await Promise.all([
       startDovecot({ users, ssl: certificate(60) }),
       startDovecot({ users, ssl: certificate(-1) }),
@@ -140,6 +140,26 @@ describeReal("doctor --online on mailboxes", missing, () => {
       dns: await startDns({ ...records, ...key }),
     });
     expect((await healthy.run()).ids).toEqual([]);
+  });
+
+  it("reports an address that the SMTP server refuses for the login, without sending a mail", async () => {
+    const { run } = await examine({ server: sound, user: "refused" });
+    for (const stage of ["mail", "rcpt"] as const) {
+      // The first connection is that of the probe, which sends no envelope.
+      smtp.fail(stage, {
+        kind: "reply",
+        code: 553,
+        text: "5.7.1 sender address rejected: not owned by user",
+      });
+      const { ids, findings } = await run();
+      smtp.heal();
+      expect(ids).toContain("sender-refused");
+      expect(findings.find(({ id }) => id === "sender-refused")?.cause).toContain(
+        "refuses mail from support@sender.example with the login refused: 553 5.7.1",
+      );
+    }
+    expect((await run()).ids).not.toContain("sender-refused");
+    expect(smtp.arrived).toEqual([]);
   });
 
   it("reports a mailbox whose UIDVALIDITY has changed since the last read", async () => {

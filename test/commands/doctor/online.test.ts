@@ -149,3 +149,81 @@ it("compares the webhook at the SMS provider with ours", async () => {
   expect((await texts("+12025550199")).map(({ id }) => id)).toEqual(["number-missing"]);
   expect((await texts("+12025550100", "KEY")).map(({ id }) => id)).toEqual(["channel-login-rejected"]);
 });
+
+it("compares the webhooks of a messaging service and of a voice number at Twilio with ours", async () => {
+  const [sid, number] = [`AC${"0".repeat(32)}`, "+12025550100"];
+  const owned = {
+    phone_number: number,
+    sms_url: "https://other.example/sms?key=1",
+    voice_url: "https://other.example/call",
+  };
+  const service = {
+    sid: "MG1",
+    friendly_name: "Shop",
+    inbound_request_url: "",
+    use_inbound_webhook_on_number: true,
+  };
+  const answers: Record<string, object> = {
+    [`/2010-04-01/Accounts/${sid}.json`]: { sid },
+    [`/2010-04-01/Accounts/${sid}/IncomingPhoneNumbers.json`]: { incoming_phone_numbers: [owned] },
+    "/v1/Services": { services: [{ sid: "MG0" }, service] },
+    "/v1/Services/MG0/PhoneNumbers": { phone_numbers: [] },
+    "/v1/Services/MG1/PhoneNumbers": { phone_numbers: [{ phone_number: number }] },
+  };
+  const api = await http((request, response) =>
+    response.end(JSON.stringify(answers[(request.url ?? "").split("?", 1)[0] ?? ""] ?? {})),
+  );
+  const ours = await http((_request, response) => response.end('{"status":"ok"}'));
+  const keys = `    agent: support
+    account_sid: ${sid}
+    auth_tokens: [ "\${env:SECRET}" ]
+    number: "${number}"
+    api_url: ${api}
+`;
+  const channels = `  texts:\n    adapter: sms\n${keys}  calls:\n    adapter: voice\n    dialect: twilio\n${keys}`;
+  const more = { escalation: await reachable(), http: `{ listen: "127.0.0.1:0", public_url: "${ours}" }` };
+  const url = await platform("active", "active");
+  const found = async () =>
+    (await examine(url, channels, more)).findings
+      .filter(({ place }) => place.startsWith("channel "))
+      .map(({ id, place, cause }) => `${place}: ${id}: ${cause}`);
+  const call = `channel calls: webhook-mismatch: Twilio posts calls of ${number} to another webhook: https://other.example/call`;
+  expect(await found()).toEqual([
+    `channel texts: webhook-mismatch: twilio posts texts to ${number} to another webhook: https://other.example/sms`,
+    call,
+  ]);
+  Object.assign(service, { use_inbound_webhook_on_number: false });
+  expect(await found()).toEqual([
+    `channel texts: messaging-service-webhook: ${number} belongs to the messaging service Shop, which posts its texts to another webhook: none`,
+    call,
+  ]);
+  Object.assign(service, { inbound_request_url: `${ours}/channels/texts/inbound` });
+  Object.assign(owned, { voice_url: `${ours}/channels/calls/call` });
+  expect(await found()).toEqual([]);
+  Object.assign(owned, { trunk_sid: "TK1" });
+  expect(await found()).toEqual([
+    `channel calls: webhook-mismatch: Twilio posts calls of ${number} to a SIP trunk`,
+  ]);
+  answers[`/2010-04-01/Accounts/${sid}/IncomingPhoneNumbers.json`] = { incoming_phone_numbers: [] };
+  expect((await found()).map((line) => line.split(": ")[1])).toEqual(["number-missing", "number-missing"]);
+});
+
+it("reports a model of the embedded platform that gives no answer", async () => {
+  const asked: string[] = [];
+  const model = await http((request, response) => {
+    asked.push(`${request.method} ${request.url} ${request.headers.authorization}`);
+    response.writeHead(401).end('{"error":{"message":"invalid key"}}');
+  });
+  const one = fixture();
+  one.write(
+    `platform: embedded\nmodel: { url: "${model}/v1", name: small, key: "\${env:SECRET}" }\nagents: { support: {} }\nchannels: {}\n`,
+  );
+  const { findings } = await one.doctor({ online: true });
+  expect(findings.find(({ id }) => id === "model-unreachable")).toMatchObject({
+    severity: "error",
+    place: "model",
+    cause: expect.stringContaining("the model small gives no answer: "),
+  });
+  expect(asked).toEqual(["POST /v1/chat/completions Bearer secret"]);
+  expect((await one.doctor()).ids).not.toContain("model-unreachable");
+});

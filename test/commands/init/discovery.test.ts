@@ -154,6 +154,8 @@ it.each([
   ["imap.shop.test", { host: "imap.shop.test", port: 993, tls: "implicit" }],
   ["imap.shop.test:143", { host: "imap.shop.test", port: 143, tls: "starttls" }],
   ["[::1]:1143", { host: "::1", port: 1143, tls: null }],
+  ["imap.shop.test:1143/starttls", { host: "imap.shop.test", port: 1143, tls: "starttls" }],
+  ["imap.shop.test:993/none", null],
   ["imap.shop.test:70000", null],
   ["https://imap.shop.test", null],
   ["two words", null],

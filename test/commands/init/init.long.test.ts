@@ -134,6 +134,14 @@ it("continues after Ctrl-C with the verified answers, and leaves an old file unt
   expect(existsSync(join(folder, "secrets"))).toBe(false);
   expect(modeOf(`${config}.init`)).toBe("600");
 
+  const answers = readFileSync(`${config}.init`);
+  const anew = openTerminal(folder, ["init", "--replace", "--restart"], env);
+  await anew.sees("Which mailbox");
+  anew.press("\x03");
+  expect(await anew.ended).toBe(1);
+  expect(existsSync(`${config}.init`)).toBe(false);
+
+  writeFileSync(`${config}.init`, answers, { mode: 0o600 });
   const second = openTerminal(folder, ["init", "--mode", "live", "--no-round-trip", "--replace"], env);
   await second.sees(`continuing: the answers about ${address}`);
   await second.sees("Who answers?");
