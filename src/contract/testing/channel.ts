@@ -6,6 +6,7 @@ import type {
   Accepted,
   AgentFacts,
   Channel,
+  ChannelIdentity,
   Clock,
   Log,
   LogFields,
@@ -13,7 +14,7 @@ import type {
   SessionFacts,
 } from "../channel.ts";
 import type { InboundEvent, MessageEvent } from "../events.ts";
-import { type Cursor, channelId, type SessionId } from "../ids.ts";
+import { type Cursor, channelId, type ExternalId, type SessionId } from "../ids.ts";
 import type { ChannelStatus } from "../outcomes.ts";
 import { wallClock } from "./clock.ts";
 import { elapse } from "./patience.ts";
@@ -25,35 +26,12 @@ export interface AcceptCall {
   readonly state: "pending" | "committed" | "rejected";
 }
 
+type RecordedCall = { -readonly [K in keyof AcceptCall]: AcceptCall[K] };
+
 export interface LogLine {
   readonly level: keyof Log;
   readonly fields: LogFields;
   readonly message: string;
-}
-
-export interface RecordingChannel extends Channel {
-  /** The committed events in order, without duplicates. */
-  readonly stored: readonly InboundEvent[];
-  /** The events of `stored` that are messages. */
-  readonly messages: readonly MessageEvent[];
-  /** Every call of `accept`, including pending and rejected ones. */
-  readonly calls: readonly AcceptCall[];
-  /** The last committed cursor, with which the core would start `run`. */
-  readonly cursor: Cursor | null;
-  readonly statuses: readonly ChannelStatus[];
-  /** The last sentence of each `warn` code. */
-  readonly warnings: ReadonlyMap<string, string>;
-  readonly logged: readonly LogLine[];
-  /** Makes `accept` block before its commit until `release`. */
-  hold(): void;
-  release(): void;
-  /** Makes the next `times` (1) calls of `accept` that carry events reject with `error` and commit
-   *  nothing. Held calls come first; 0 cancels it. A call with only a cursor succeeds, because it is a
-   *  separate commit. */
-  reject(times?: number, error?: Error): void;
-  /** Resolves as soon as `test` holds, which is checked after every change. Rejects with `what` in the
-   *  error after `ms` (default one minute). */
-  until(what: string, test: (channel: RecordingChannel) => boolean, ms?: number): Promise<void>;
 }
 
 export interface RecordingChannelOptions {
@@ -78,127 +56,185 @@ export interface RecordingChannelOptions {
 
 /** Creates a new channel without stored events or held calls. */
 export function recordingChannel(options: RecordingChannelOptions = {}): RecordingChannel {
-  const id = channelId(options.id ?? "test-channel");
-  const base = options.publicUrl ?? `https://bridge.example/channels/${id}`;
-  const stored: InboundEvent[] = [];
-  const calls: { -readonly [K in keyof AcceptCall]: AcceptCall[K] }[] = [];
-  const statuses: ChannelStatus[] = [];
-  const logged: LogLine[] = [];
-  const warnings = new Map<string, string>();
-  const secrets = options.secrets ?? new Map<string, string>();
-  const clock = options.clock ?? wallClock();
-  const mark = options.mark ?? "testmark00";
-  const since = options.since ?? new Date(clock.now());
-  const ids = new Set<string>();
-  const fingerprints = new Set<string>();
-  const watchers = new Set<() => void>();
-  let cursor: Cursor | null = options.cursor ?? null;
-  let held = false;
-  let rejections = 0;
-  let planted = new Error();
-  let gate = Promise.withResolvers<void>();
-  gate.resolve();
-  // Serializes the commits in the order of the calls, as a database does.
-  let queue: Promise<unknown> = Promise.resolve();
+  return new RecordingChannel(options);
+}
 
-  const changed = () => {
-    for (const watcher of watchers) watcher();
-  };
-  const store = (event: InboundEvent): Accepted => {
-    const fingerprint = "fingerprint" in event ? event.fingerprint : undefined;
-    const duplicate = ids.has(event.id) || (fingerprint !== undefined && fingerprints.has(fingerprint));
-    if (!duplicate) stored.push(event);
-    ids.add(event.id);
-    if (fingerprint !== undefined) fingerprints.add(fingerprint);
-    return { id: event.id, duplicate };
-  };
-  const commit = async (call: (typeof calls)[number]): Promise<readonly Accepted[]> => {
-    await gate.promise;
-    await turn(); // makes the commit asynchronous, to expose callers that do not await it
-    call.state = rejections > 0 && call.events.length > 0 ? "rejected" : "committed";
-    if (call.state === "rejected") {
-      rejections--;
-      changed();
-      throw planted;
-    }
-    const accepted = call.events.map(store);
-    if (call.cursor !== undefined) cursor = call.cursor;
-    changed();
-    return accepted;
-  };
-  const line = (level: keyof Log) => (fields: LogFields, message: string) => {
-    logged.push({ level, fields, message });
-    changed();
-  };
+export class RecordingChannel implements Channel {
+  readonly id: Channel["id"];
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly secrets: Channel["secrets"];
+  /** The committed events in order, without duplicates. */
+  readonly stored: InboundEvent[] = [];
+  readonly statuses: ChannelStatus[] = [];
+  /** The last sentence of each `warn` code. */
+  readonly warnings = new Map<string, string>();
+  readonly logged: LogLine[] = [];
+  readonly #options: RecordingChannelOptions;
+  readonly #calls: RecordedCall[] = [];
+  readonly #since: Date;
+  readonly #ids = new Set<string>();
+  readonly #fingerprints = new Set<string>();
+  readonly #watchers = new Set<() => void>();
+  #cursor: Cursor | null;
+  #rejections = 0;
+  #planted = new Error();
+  /** Blocks commits while it is set. */
+  #gate: PromiseWithResolvers<void> | null = null;
+  /** Serializes the commits in the order of the calls, as a database does. */
+  #queue: Promise<unknown> = Promise.resolve();
 
-  const channel: RecordingChannel = {
-    id,
-    log: { debug: line("debug"), info: line("info"), warn: line("warn"), error: line("error") },
-    clock,
-    url: (path) => new URL(base + path),
-    accept(events, next) {
-      const call = { events, cursor: next, state: "pending" as AcceptCall["state"] };
-      calls.push(call);
-      changed();
-      const done = queue.then(() => commit(call));
-      queue = done.catch(() => undefined);
-      return done;
-    },
-    known: (wanted) => Promise.resolve(new Set(wanted.filter((one) => ids.has(one)))),
-    addresses: () => Promise.resolve(addressesOf(stored)),
-    session: (session) => Promise.resolve(factsOf(stored, session)),
-    agent: () =>
-      options.agent === undefined ? { active: true, name: "Agent", introduction: null } : options.agent,
-    identity: () =>
-      Promise.resolve({
-        since,
-        mark,
-        ownerOf: (other) => (other === mark ? "self" : (options.ownerOf?.(other) ?? "foreign")),
-      }),
-    secrets: {
+  constructor(options: RecordingChannelOptions) {
+    this.#options = options;
+    this.id = channelId(options.id ?? "test-channel");
+    this.clock = options.clock ?? wallClock();
+    this.#since = options.since ?? new Date(this.clock.now());
+    this.#cursor = options.cursor ?? null;
+    const line = (level: keyof Log) => (fields: LogFields, message: string) => {
+      this.logged.push({ level, fields, message });
+      this.#changed();
+    };
+    this.log = { debug: line("debug"), info: line("info"), warn: line("warn"), error: line("error") };
+    const secrets = options.secrets ?? new Map<string, string>();
+    this.secrets = {
       read: (name) => Promise.resolve(secrets.get(name) ?? null),
       write: async (name, value) => {
         await turn();
         secrets.set(name, value);
-        changed();
+        this.#changed();
       },
-    },
-    report(status) {
-      statuses.push(status);
-      changed();
-    },
-    warn(code, sentence) {
-      if (sentence === null) warnings.delete(code);
-      else warnings.set(code, sentence);
-      changed();
-    },
-    warnings,
-    stored,
-    get messages() {
-      return stored.filter((event) => event.kind === "message");
-    },
-    calls,
-    get cursor() {
-      return cursor;
-    },
-    statuses,
-    logged,
-    hold() {
-      if (held) return;
-      held = true;
-      gate = Promise.withResolvers<void>();
-    },
-    release() {
-      held = false;
-      gate.resolve();
-    },
-    reject(times = 1, error = new Error("accept: the store is away (planted)")) {
-      rejections = times;
-      planted = error;
-    },
-    until: (what, test, ms = 60_000) => watch(what, () => test(channel), watchers, ms),
-  };
-  return channel;
+    };
+  }
+
+  /** The events of `stored` that are messages. */
+  get messages(): readonly MessageEvent[] {
+    return this.stored.filter((event) => event.kind === "message");
+  }
+
+  /** Every call of `accept`, including pending and rejected ones. */
+  get calls(): readonly AcceptCall[] {
+    return this.#calls;
+  }
+
+  /** The last committed cursor, with which the core would start `run`. */
+  get cursor(): Cursor | null {
+    return this.#cursor;
+  }
+
+  url(path: string): URL {
+    return new URL((this.#options.publicUrl ?? `https://bridge.example/channels/${this.id}`) + path);
+  }
+
+  accept(events: readonly InboundEvent[], cursor?: Cursor): Promise<readonly Accepted[]> {
+    const call: RecordedCall = { events, cursor, state: "pending" };
+    this.#calls.push(call);
+    this.#changed();
+    const done = this.#queue.then(() => this.#commit(call));
+    this.#queue = done.catch(() => undefined);
+    return done;
+  }
+
+  async known(ids: readonly ExternalId[]): Promise<ReadonlySet<ExternalId>> {
+    return new Set(ids.filter((id) => this.#ids.has(id)));
+  }
+
+  async addresses(): Promise<readonly string[]> {
+    return [...new Set(this.messages.flatMap(({ to }) => to.slice(0, 1).map(({ address }) => address)))];
+  }
+
+  async session(id: SessionId): Promise<SessionFacts | null> {
+    return factsOf(this.stored, id);
+  }
+
+  agent(): AgentFacts | null {
+    const { agent } = this.#options;
+    return agent === undefined ? { active: true, name: "Agent", introduction: null } : agent;
+  }
+
+  async identity(): Promise<ChannelIdentity> {
+    const { mark = "testmark00", ownerOf } = this.#options;
+    const owner = (other: string) => (other === mark ? "self" : (ownerOf?.(other) ?? "foreign"));
+    return { since: this.#since, mark, ownerOf: owner };
+  }
+
+  report(status: ChannelStatus): void {
+    this.statuses.push(status);
+    this.#changed();
+  }
+
+  warn(code: string, sentence: string | null): void {
+    if (sentence === null) this.warnings.delete(code);
+    else this.warnings.set(code, sentence);
+    this.#changed();
+  }
+
+  /** Makes `accept` block before its commit until `release`. */
+  hold(): void {
+    this.#gate ??= Promise.withResolvers();
+  }
+
+  release(): void {
+    this.#gate?.resolve();
+    this.#gate = null;
+  }
+
+  /** Makes the next `times` (1) calls of `accept` that carry events reject with `error` and commit
+   *  nothing. Held calls come first; 0 cancels it. A call with only a cursor succeeds, because it is a
+   *  separate commit. */
+  reject(times = 1, error = new Error("accept: the store is away (planted)")): void {
+    this.#rejections = times;
+    this.#planted = error;
+  }
+
+  /** Resolves as soon as `test` holds, which is checked after every change. Rejects with `what` in the
+   *  error after `ms` (default one minute). */
+  async until(what: string, test: (channel: RecordingChannel) => boolean, ms = 60_000): Promise<void> {
+    if (test(this)) return;
+    const seen = new AbortController();
+    // A waiting test resumes immediately after the change that it waits for, before other tasks run.
+    await new Promise<void>((resolve, reject) => {
+      const look = () => {
+        if (!test(this)) return;
+        this.#watchers.delete(look);
+        resolve();
+        seen.abort();
+      };
+      this.#watchers.add(look);
+      void elapse(ms, { signal: seen.signal }).then(() => {
+        this.#watchers.delete(look);
+        reject(new Error(`waited ${ms} ms in vain for: ${what}`));
+      });
+    });
+  }
+
+  #changed(): void {
+    for (const watcher of this.#watchers) watcher();
+  }
+
+  async #commit(call: RecordedCall): Promise<readonly Accepted[]> {
+    await this.#gate?.promise;
+    await turn(); // makes the commit asynchronous, to expose callers that do not await it
+    call.state = this.#rejections > 0 && call.events.length > 0 ? "rejected" : "committed";
+    if (call.state === "rejected") {
+      this.#rejections--;
+      this.#changed();
+      throw this.#planted;
+    }
+    const accepted = call.events.map((event) => this.#store(event));
+    if (call.cursor !== undefined) this.#cursor = call.cursor;
+    this.#changed();
+    return accepted;
+  }
+
+  #store(event: InboundEvent): Accepted {
+    const fingerprint = "fingerprint" in event ? event.fingerprint : undefined;
+    const duplicate =
+      this.#ids.has(event.id) || (fingerprint !== undefined && this.#fingerprints.has(fingerprint));
+    if (!duplicate) this.stored.push(event);
+    this.#ids.add(event.id);
+    if (fingerprint !== undefined) this.#fingerprints.add(fingerprint);
+    return { id: event.id, duplicate };
+  }
 }
 
 /** Derives the facts that the core would store about a session, from its events only. No message is ever
@@ -231,33 +267,4 @@ function factsOf(stored: readonly InboundEvent[], id: SessionId): SessionFacts |
     transferring,
     pending: said?.id ?? null,
   };
-}
-
-async function watch(
-  what: string,
-  test: () => boolean,
-  watchers: Set<() => void>,
-  ms: number,
-): Promise<void> {
-  if (test()) return;
-  const seen = new AbortController();
-  // A waiting test resumes immediately after the change that it waits for, before other tasks run.
-  await new Promise<void>((resolve, reject) => {
-    const look = () => {
-      if (!test()) return;
-      watchers.delete(look);
-      resolve();
-      seen.abort();
-    };
-    watchers.add(look);
-    void elapse(ms, { signal: seen.signal }).then(() => {
-      watchers.delete(look);
-      reject(new Error(`waited ${ms} ms in vain for: ${what}`));
-    });
-  });
-}
-
-function addressesOf(stored: readonly InboundEvent[]): readonly string[] {
-  const messages = stored.filter((event) => event.kind === "message");
-  return [...new Set(messages.flatMap(({ to }) => to.slice(0, 1).map(({ address }) => address)))];
 }

@@ -21,7 +21,7 @@ export interface Check {
   run(subject: AdapterUnderTest): Promise<void>;
 }
 
-export interface Rig extends AdapterUnderTest {
+export interface Fixture extends AdapterUnderTest {
   readonly peer: Peer;
   readonly channel: RecordingChannel;
   readonly adapter: Adapter;
@@ -42,28 +42,42 @@ export interface RunningInbound {
 /** The time in milliseconds within which an adapter must react to an abort. */
 export const graceMs = 1000;
 
-interface RigOptions {
+export interface FixtureOptions {
   readonly credentials?: "right" | "wrong";
   readonly clock?: Clock;
 }
 
+/** Creates a rule whose body gets a new fixture. */
+export function check(
+  name: string,
+  needs: readonly Ability[],
+  body: (fixture: Fixture) => Promise<void>,
+  options?: FixtureOptions,
+): Check {
+  return { name, needs, run: (subject) => withFixture(subject, body, options) };
+}
+
 /** Creates a fixture, passes it to `body`, and stops it also when `body` fails. */
-export async function withRig(
+export async function withFixture(
   subject: AdapterUnderTest,
-  body: (rig: Rig) => Promise<void>,
-  options: RigOptions = {},
+  body: (fixture: Fixture) => Promise<void>,
+  options: FixtureOptions = {},
 ): Promise<void> {
   const peer = await subject.harness.start();
   try {
-    const rig = await makeRig(subject, peer, options);
-    await body(rig);
+    const fixture = await createFixture(subject, peer, options);
+    await body(fixture);
   } finally {
     await peer.stop();
   }
 }
 
 /** Creates an adapter with its own channel for `peer`. */
-export async function makeRig(subject: AdapterUnderTest, peer: Peer, options: RigOptions = {}): Promise<Rig> {
+export async function createFixture(
+  subject: AdapterUnderTest,
+  peer: Peer,
+  options: FixtureOptions = {},
+): Promise<Fixture> {
   const { definition, harness } = subject;
   const channel = recordingChannel(options.clock ? { clock: options.clock } : {});
   const config = await definition.config.parseAsync(peer.config(options.credentials ?? "right"));
@@ -81,15 +95,15 @@ export async function makeRig(subject: AdapterUnderTest, peer: Peer, options: Ri
 
 /** Runs the adapter's `run` while `body` executes, and stops it afterwards also when `body` fails. */
 export async function whileRunning(
-  rig: Rig,
+  fixture: Fixture,
   body: (running: RunningInbound) => Promise<void>,
 ): Promise<void> {
-  const inbound: Inbound = present(rig.adapter.inbound, "the adapter has no inbound", "inbound");
+  const inbound: Inbound = present(fixture.adapter.inbound, "the adapter has no inbound", "inbound");
   const abort = new AbortController();
   const ends: unknown[] = [];
   const live = async () => {
     while (!abort.signal.aborted) {
-      const end = await attempt(() => inbound.run(rig.channel.cursor, abort.signal)).then(
+      const end = await attempt(() => inbound.run(fixture.channel.cursor, abort.signal)).then(
         () => null,
         (error: unknown) => error,
       );
@@ -112,13 +126,13 @@ export async function whileRunning(
 }
 
 /** Resolves when the running adapter reports `ready`: it receives every message from then on. */
-export function ready(rig: Rig): Promise<void> {
+export function ready(fixture: Fixture): Promise<void> {
   const isReady = (channel: RecordingChannel) => channel.statuses.at(-1)?.state === "ready";
-  return rig.channel.until("a report of ready", isReady, rig.patienceMs);
+  return fixture.channel.until("a report of ready", isReady, fixture.patienceMs);
 }
 
-export function outboundOf(rig: Rig): Outbound {
-  return present(rig.adapter.outbound, "the adapter has no outbound", "outbound");
+export function outboundOf(fixture: Fixture): Outbound {
+  return present(fixture.adapter.outbound, "the adapter has no outbound", "outbound");
 }
 
 /** Returns `part`. Throws an error that names the ability to declare when it is missing. */

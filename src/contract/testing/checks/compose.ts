@@ -4,21 +4,12 @@ import assert from "node:assert/strict";
 import { externalId, sendKey, threadToken } from "../../ids.ts";
 import type { Reply } from "../../index.ts";
 import { wallClock } from "../clock.ts";
-import {
-  type AdapterUnderTest,
-  type Check,
-  letters,
-  makeRig,
-  outboundOf,
-  present,
-  type Rig,
-  withRig,
-} from "../rig.ts";
+import { type Check, check, createFixture, type Fixture, letters, outboundOf, present } from "../fixture.ts";
 import { watchStillness } from "../stillness.ts";
 
 /** Creates a reply with `text` to the peer's address, under a new key. */
-export function replyWith(rig: Rig, text: string): Reply {
-  const ours = present(rig.peer.reply, "the peer has no reply", "outbound");
+export function replyWith(fixture: Fixture, text: string): Reply {
+  const ours = present(fixture.peer.reply, "the peer has no reply", "outbound");
   const key = `k${letters(12)}`;
   return {
     key: sendKey(key),
@@ -40,8 +31,8 @@ export function replyWith(rig: Rig, text: string): Reply {
 }
 
 /** Replies that differ in every field that an adapter may read. */
-function replies(rig: Rig): readonly Reply[] {
-  const plain = replyWith(rig, "A short answer.");
+function replies(fixture: Fixture): readonly Reply[] {
+  const plain = replyWith(fixture, "A short answer.");
   const words = "Some words of a long answer, sentence after sentence. ";
   const long = words.repeat(Math.ceil(20_000 / words.length));
   return [
@@ -59,46 +50,40 @@ function replies(rig: Rig): readonly Reply[] {
   ];
 }
 
-async function isDeterministic(subject: AdapterUnderTest): Promise<void> {
-  await withRig(subject, async (rig) => {
-    // Simulates another process, one hour later.
-    const later = await makeRig(subject, rig.peer, { clock: wallClock(3_600_000) });
-    for (const reply of replies(rig)) {
-      const drafts = outboundOf(rig).compose(structuredClone(reply));
-      assert.ok(drafts.length > 0, "compose made nothing of a reply");
-      const again = outboundOf(rig).compose(structuredClone(reply));
-      const elsewhere = outboundOf(later).compose(structuredClone(reply));
-      assert.deepEqual(again, drafts, "compose made two things of one reply");
-      assert.deepEqual(elsewhere, drafts, "compose makes something else an hour later");
-    }
-  });
+async function isDeterministic(fixture: Fixture): Promise<void> {
+  // Simulates another process, one hour later.
+  const later = await createFixture(fixture, fixture.peer, { clock: wallClock(3_600_000) });
+  for (const reply of replies(fixture)) {
+    const drafts = outboundOf(fixture).compose(structuredClone(reply));
+    assert.ok(drafts.length > 0, "compose made nothing of a reply");
+    const again = outboundOf(fixture).compose(structuredClone(reply));
+    const elsewhere = outboundOf(later).compose(structuredClone(reply));
+    assert.deepEqual(again, drafts, "compose made two things of one reply");
+    assert.deepEqual(elsewhere, drafts, "compose makes something else an hour later");
+  }
 }
 
-async function survivesJson(subject: AdapterUnderTest): Promise<void> {
-  await withRig(subject, async (rig) => {
-    for (const reply of replies(rig)) {
-      const drafts = outboundOf(rig).compose(structuredClone(reply));
-      const stored: unknown = JSON.parse(JSON.stringify(drafts));
-      assert.deepEqual(stored, drafts, "a draft changes when it is stored as JSON");
-    }
-  });
+async function survivesJson(fixture: Fixture): Promise<void> {
+  for (const reply of replies(fixture)) {
+    const drafts = outboundOf(fixture).compose(structuredClone(reply));
+    const stored: unknown = JSON.parse(JSON.stringify(drafts));
+    assert.deepEqual(stored, drafts, "a draft changes when it is stored as JSON");
+  }
 }
 
-async function isPure(subject: AdapterUnderTest): Promise<void> {
-  await withRig(subject, async (rig) => {
-    const calls = rig.channel.calls.length;
-    for (const reply of replies(rig)) {
-      const before = structuredClone(reply);
-      const { acts } = await watchStillness(() => outboundOf(rig).compose(reply));
-      assert.deepEqual(reply, before, "compose changed the reply");
-      assert.deepEqual(acts, [], `compose did I/O or started timers: ${acts.join(", ")}`);
-    }
-    assert.equal(rig.channel.calls.length, calls, "compose called accept");
-  });
+async function isPure(fixture: Fixture): Promise<void> {
+  const calls = fixture.channel.calls.length;
+  for (const reply of replies(fixture)) {
+    const before = structuredClone(reply);
+    const { acts } = await watchStillness(() => outboundOf(fixture).compose(reply));
+    assert.deepEqual(reply, before, "compose changed the reply");
+    assert.deepEqual(acts, [], `compose did I/O or started timers: ${acts.join(", ")}`);
+  }
+  assert.equal(fixture.channel.calls.length, calls, "compose called accept");
 }
 
 export const composeChecks: readonly Check[] = [
-  { name: "compose: is deterministic", needs: ["outbound"], run: isDeterministic },
-  { name: "compose: its drafts survive JSON", needs: ["outbound"], run: survivesJson },
-  { name: "compose: is pure", needs: ["outbound"], run: isPure },
+  check("compose: is deterministic", ["outbound"], isDeterministic),
+  check("compose: its drafts survive JSON", ["outbound"], survivesJson),
+  check("compose: is pure", ["outbound"], isPure),
 ];

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import type { Adapter, Traits } from "../../index.ts";
 import { recordingChannel } from "../channel.ts";
+import { type AdapterUnderTest, type Check, check, createFixture, type Fixture } from "../fixture.ts";
 import type { Ability, Harness } from "../harness.ts";
-import { type AdapterUnderTest, type Check, makeRig, withRig } from "../rig.ts";
 import { watchStillness } from "../stillness.ts";
 
 async function createIsStill(subject: AdapterUnderTest): Promise<void> {
@@ -60,24 +60,22 @@ const parts: readonly (readonly [Ability, (adapter: Adapter, traits: Traits) => 
   ["socket", (adapter) => routes(adapter, "socket").length > 0],
 ];
 
-async function partsAreDeclared(subject: AdapterUnderTest): Promise<void> {
-  await withRig(subject, async ({ adapter, definition, harness, peer, channel }) => {
-    assert.equal(definition.contract, 1, `contract is ${String(definition.contract)}, not 1`);
-    assert.ok(definition.name.length > 0, "the definition has no name");
-    const wrong = parts.filter(([part, has]) => has(adapter, definition.traits) === lacks(harness, part));
-    const texts = wrong.map(([part, has]) =>
-      has(adapter, definition.traits) ? `has ${part}, declared lacking` : `lacks ${part}, undeclared`,
+async function partsAreDeclared({ adapter, definition, harness, peer, channel }: Fixture): Promise<void> {
+  assert.equal(definition.contract, 1, `contract is ${String(definition.contract)}, not 1`);
+  assert.ok(definition.name.length > 0, "the definition has no name");
+  const wrong = parts.filter(([part, has]) => has(adapter, definition.traits) === lacks(harness, part));
+  const texts = wrong.map(([part, has]) =>
+    has(adapter, definition.traits) ? `has ${part}, declared lacking` : `lacks ${part}, undeclared`,
+  );
+  assert.deepEqual(texts, [], `the adapter ${texts.join("; ")}`);
+  const url = channel.url.bind(channel);
+  const samples = { http: peer.requests?.(url) ?? [], socket: peer.upgrades?.(url) ?? [] };
+  for (const kind of ["http", "socket"] as const) {
+    const bare = routes(adapter, kind).filter(
+      (path) => !samples[kind].some((sample) => sample.path === path),
     );
-    assert.deepEqual(texts, [], `the adapter ${texts.join("; ")}`);
-    const url = channel.url.bind(channel);
-    const samples = { http: peer.requests?.(url) ?? [], socket: peer.upgrades?.(url) ?? [] };
-    for (const kind of ["http", "socket"] as const) {
-      const bare = routes(adapter, kind).filter(
-        (path) => !samples[kind].some((sample) => sample.path === path),
-      );
-      assert.deepEqual(bare, [], `the harness has no sample for the ${kind} routes ${bare.join(", ")}`);
-    }
-  });
+    assert.deepEqual(bare, [], `the harness has no sample for the ${kind} routes ${bare.join(", ")}`);
+  }
 }
 
 const routes = (adapter: Adapter, kind: "http" | "socket") =>
@@ -86,16 +84,14 @@ const lacks = (harness: Harness, ability: Ability) =>
   harness.lacks?.[ability] !== undefined ||
   ((ability === "reconcile" || ability === "attachments") && harness.lacks?.outbound !== undefined);
 
-async function twoAreApart(subject: AdapterUnderTest): Promise<void> {
-  await withRig(subject, async (rig) => {
-    const other = await makeRig(subject, rig.peer);
-    assert.notEqual(rig.adapter, other.adapter, "create gave two channels one adapter");
-  });
+async function twoAreApart(fixture: Fixture): Promise<void> {
+  const other = await createFixture(fixture, fixture.peer);
+  assert.notEqual(fixture.adapter, other.adapter, "create gave two channels one adapter");
 }
 
-export const makingChecks: readonly Check[] = [
+export const createChecks: readonly Check[] = [
   { name: "create: does no I/O and starts no timer", needs: [], run: createIsStill },
-  { name: "create: gives every channel an adapter of its own", needs: [], run: twoAreApart },
+  check("create: gives every channel an adapter of its own", [], twoAreApart),
   { name: "config: unknown keys are errors", needs: [], run: configIsStrict },
-  { name: "parts: are those the harness declares", needs: [], run: partsAreDeclared },
+  check("parts: are those the harness declares", [], partsAreDeclared),
 ];

@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import type { InboundEvent } from "../../index.ts";
+import { type Check, check, type Fixture, mark, ready, whileRunning } from "../fixture.ts";
 import { within } from "../patience.ts";
-import { type AdapterUnderTest, type Check, mark, type Rig, ready, whileRunning, withRig } from "../rig.ts";
 import { serveTest } from "../socket.ts";
 
 const named = (text: unknown): boolean => typeof text === "string" && text.trim() === text && text !== "";
@@ -34,8 +34,8 @@ function flawOf(event: InboundEvent): string | null {
 }
 
 /** Makes the peer exercise every function of the harness once. */
-async function provoke(rig: Rig): Promise<void> {
-  const { peer, channel, adapter } = rig;
+async function provoke(fixture: Fixture): Promise<void> {
+  const { peer, channel, adapter } = fixture;
   const url = channel.url.bind(channel);
   for (const sample of peer.requests?.(url) ?? []) {
     const route = adapter.routes?.find((one) => one.kind === "http" && one.path === sample.path);
@@ -48,45 +48,46 @@ async function provoke(rig: Rig): Promise<void> {
     const call = serveTest(route, caller.request);
     const words = mark("provoked");
     for (const frame of [...caller.opening, ...caller.say(words)]) call.say(frame);
-    await channel.until("what was said", () => heard(rig, words), rig.patienceMs).catch(() => undefined);
+    await channel
+      .until("what was said", () => heard(fixture, words), fixture.patienceMs)
+      .catch(() => undefined);
     call.cut();
-    await within(call.done, rig.patienceMs);
+    await within(call.done, fixture.patienceMs);
   }
   if (adapter.inbound && peer.say) {
     const words = mark("provoked");
-    await whileRunning(rig, async () => {
-      await ready(rig).catch(() => undefined);
+    await whileRunning(fixture, async () => {
+      await ready(fixture).catch(() => undefined);
       await peer.say?.(words);
-      await channel.until("what was said", () => heard(rig, words), rig.patienceMs).catch(() => undefined);
+      await channel
+        .until("what was said", () => heard(fixture, words), fixture.patienceMs)
+        .catch(() => undefined);
     });
   }
 }
-const heard = (rig: Rig, words: string) => rig.channel.messages.some(({ text }) => text.includes(words));
+const heard = (fixture: Fixture, words: string) =>
+  fixture.channel.messages.some(({ text }) => text.includes(words));
 
-async function saysWhatItMust(subject: AdapterUnderTest): Promise<void> {
-  await withRig(subject, async (rig) => {
-    await provoke(rig);
-    const flaws = rig.channel.calls
-      .flatMap(({ events }) => events.map(flawOf))
-      .filter((flaw) => flaw !== null);
-    assert.deepEqual(flaws, [], `accept was given ${flaws.join("; ")}`);
-    const elsewhere = rig.channel.messages.flatMap(({ attachments = [] }) => attachments);
-    if (!rig.adapter.open)
-      assert.ok(!elsewhere.some((one) => "ref" in one), "an attachment by ref, and no open to fetch it");
-    const open = new Set<string>();
-    for (const event of rig.channel.stored) {
-      if (event.kind === "session" && event.state === "opened") open.add(event.session);
-      const session =
-        event.kind === "session"
-          ? event.session
-          : event.kind === "message" && event.forHumans === undefined && "session" in event.thread
-            ? event.thread.session
-            : null;
-      assert.ok(session === null || open.has(session), `a ${event.kind} of a session that was not opened`);
-    }
-  });
+async function saysWhatItMust(fixture: Fixture): Promise<void> {
+  await provoke(fixture);
+  const flaws = fixture.channel.calls
+    .flatMap(({ events }) => events.map(flawOf))
+    .filter((flaw) => flaw !== null);
+  assert.deepEqual(flaws, [], `accept was given ${flaws.join("; ")}`);
+  const elsewhere = fixture.channel.messages.flatMap(({ attachments = [] }) => attachments);
+  if (!fixture.adapter.open)
+    assert.ok(!elsewhere.some((one) => "ref" in one), "an attachment by ref, and no open to fetch it");
+  const open = new Set<string>();
+  for (const event of fixture.channel.stored) {
+    if (event.kind === "session" && event.state === "opened") open.add(event.session);
+    const session =
+      event.kind === "session"
+        ? event.session
+        : event.kind === "message" && event.forHumans === undefined && "session" in event.thread
+          ? event.thread.session
+          : null;
+    assert.ok(session === null || open.has(session), `a ${event.kind} of a session that was not opened`);
+  }
 }
 
-export const eventChecks: readonly Check[] = [
-  { name: "events: say what they must", needs: [], run: saysWhatItMust },
-];
+export const eventChecks: readonly Check[] = [check("events: say what they must", [], saysWhatItMust)];

@@ -4,25 +4,26 @@
 import assert from "node:assert/strict";
 import type { MessageEvent } from "../../index.ts";
 import type { RecordingChannel } from "../channel.ts";
-import { eventually, throughout } from "../patience.ts";
 import {
-  type AdapterUnderTest,
   type Check,
+  check,
+  type Fixture,
+  type FixtureOptions,
   graceMs,
   mark,
   present,
-  type Rig,
+  type RunningInbound,
   ready,
   whileRunning,
-  withRig,
-} from "../rig.ts";
+} from "../fixture.ts";
+import { eventually, throughout } from "../patience.ts";
 
-const say = (rig: Rig, text: string) =>
-  present(rig.peer.say?.bind(rig.peer), "the peer has no say()", "inbound")(text);
+const say = (fixture: Fixture, text: string) =>
+  present(fixture.peer.say?.bind(fixture.peer), "the peer has no say()", "inbound")(text);
 
-const acknowledged = async (rig: Rig, text: string) => {
+const acknowledged = async (fixture: Fixture, text: string) => {
   const list = present(
-    rig.peer.acknowledged?.bind(rig.peer),
+    fixture.peer.acknowledged?.bind(fixture.peer),
     "the peer has no acknowledged()",
     "acknowledge",
   );
@@ -38,170 +39,154 @@ const inState = (channel: RecordingChannel, state: string, text: string) =>
   channel.calls.some((call) => call.state === state && call.events.some((event) => mentions(event, text)));
 const mentions = (event: { readonly kind: string; readonly text?: string }, text: string) =>
   event.kind === "message" && (event.text?.includes(text) ?? false);
-const stored = (rig: Rig, text: string) => rig.channel.messages.filter((event) => event.text.includes(text));
-const arrives = (rig: Rig, text: string, when: string) =>
-  rig.channel.until(`"${text}", ${when}`, () => stored(rig, text).length > 0, rig.patienceMs);
+const stored = (fixture: Fixture, text: string) =>
+  fixture.channel.messages.filter((event) => event.text.includes(text));
+const arrives = (fixture: Fixture, text: string, when: string) =>
+  fixture.channel.until(`"${text}", ${when}`, () => stored(fixture, text).length > 0, fixture.patienceMs);
 
-async function statesInOrder(subject: AdapterUnderTest): Promise<void> {
-  await withRig(subject, (rig) =>
-    whileRunning(rig, async (running) => {
-      await ready(rig);
-      const states = rig.channel.statuses.map((status) => status.state);
-      assert.equal(states[0], "connecting", `the first state reported was ${states[0]}`);
-      assert.deepEqual([...new Set(states)], ["connecting", "ready"], `the states went ${states.join(", ")}`);
-      await throughout("run ended although nobody aborted it", () => running.ends.length === 0, rig.quietMs);
-    }),
-  );
+async function statesInOrder(fixture: Fixture, running: RunningInbound): Promise<void> {
+  await ready(fixture);
+  const states = fixture.channel.statuses.map((status) => status.state);
+  assert.equal(states[0], "connecting", `the first state reported was ${states[0]}`);
+  assert.deepEqual([...new Set(states)], ["connecting", "ready"], `the states went ${states.join(", ")}`);
+  await throughout("run ended although nobody aborted it", () => running.ends.length === 0, fixture.quietMs);
 }
 
-async function unauthorized(subject: AdapterUnderTest): Promise<void> {
-  const body = (rig: Rig) =>
-    whileRunning(rig, async () => {
-      const states = () => rig.channel.statuses.map((status) => status.state);
-      const told = (channel: RecordingChannel) =>
-        channel.statuses.some((one) => one.state === "unauthorized");
-      await rig.channel.until("a report of unauthorized", told, rig.patienceMs);
-      assert.ok(!states().includes("ready"), `ready was reported without a login: ${states().join(", ")}`);
-    });
-  await withRig(subject, body, { credentials: "wrong" });
+async function unauthorized(fixture: Fixture): Promise<void> {
+  const states = () => fixture.channel.statuses.map((status) => status.state);
+  const rejected = (channel: RecordingChannel) =>
+    channel.statuses.some((one) => one.state === "unauthorized");
+  await fixture.channel.until("a report of unauthorized", rejected, fixture.patienceMs);
+  assert.ok(!states().includes("ready"), `ready was reported without a login: ${states().join(", ")}`);
 }
 
-const endsOnAbort = (silent: boolean) => (subject: AdapterUnderTest) =>
-  withRig(subject, async (rig) => {
-    if (silent) await rig.peer.fault("hang-before");
-    await whileRunning(rig, async (running) => {
-      if (silent) await throughout("ready at a silent peer", () => !isReady(rig), rig.quietMs);
-      else await ready(rig);
-      const took = await running.stop();
-      assert.ok(took !== null, `run had not ended ${graceMs} ms after the abort`);
-    });
+const endsOnAbort = (silent: boolean) => async (fixture: Fixture) => {
+  if (silent) await fixture.peer.fault("hang-before");
+  await whileRunning(fixture, async (running) => {
+    if (silent) await throughout("ready at a silent peer", () => !isReady(fixture), fixture.quietMs);
+    else await ready(fixture);
+    const took = await running.stop();
+    assert.ok(took !== null, `run had not ended ${graceMs} ms after the abort`);
   });
-const isReady = (rig: Rig) => rig.channel.statuses.some((status) => status.state === "ready");
+};
+const isReady = (fixture: Fixture) => fixture.channel.statuses.some((status) => status.state === "ready");
 
-async function acknowledgesAfterCommit(subject: AdapterUnderTest): Promise<void> {
-  await withRig(subject, (rig) =>
-    whileRunning(rig, async () => {
-      await ready(rig);
-      rig.channel.hold();
-      const text = mark("held");
-      await say(rig, text);
-      await rig.channel.until("a call of accept", (now) => inState(now, "pending", text), rig.patienceMs);
-      const still = async () => !(await acknowledged(rig, text));
-      await throughout("acknowledged upstream while accept was pending", still, rig.quietMs);
-      rig.channel.release();
-      const done = () => acknowledged(rig, text);
-      await eventually("the acknowledgement of a committed message", done, rig.patienceMs);
-    }),
-  );
+async function acknowledgesAfterCommit(fixture: Fixture): Promise<void> {
+  await ready(fixture);
+  fixture.channel.hold();
+  const text = mark("held");
+  await say(fixture, text);
+  await fixture.channel.until("a call of accept", (now) => inState(now, "pending", text), fixture.patienceMs);
+  const still = async () => !(await acknowledged(fixture, text));
+  await throughout("acknowledged upstream while accept was pending", still, fixture.quietMs);
+  fixture.channel.release();
+  const done = () => acknowledged(fixture, text);
+  await eventually("the acknowledgement of a committed message", done, fixture.patienceMs);
 }
 
-async function comesAgainAfterRejection(subject: AdapterUnderTest): Promise<void> {
-  await withRig(subject, (rig) =>
-    whileRunning(rig, async () => {
-      await ready(rig);
-      const [first, second] = [mark("rejected"), mark("next")];
-      rig.channel.reject(Number.POSITIVE_INFINITY);
-      await say(rig, first);
-      await rig.channel.until("a call of accept", (now) => inState(now, "rejected", first), rig.patienceMs);
-      const kept = async () => !rig.peer.acknowledged || !(await acknowledged(rig, first));
-      await throughout("acknowledged upstream although accept rejected", kept, rig.quietMs);
-      rig.channel.reject(0);
-      await say(rig, second);
-      await arrives(rig, second, "sent after a rejected accept");
-      await arrives(rig, first, "whose accept had been rejected, once more");
-    }),
+async function comesAgainAfterRejection(fixture: Fixture): Promise<void> {
+  await ready(fixture);
+  const [first, second] = [mark("rejected"), mark("next")];
+  fixture.channel.reject(Number.POSITIVE_INFINITY);
+  await say(fixture, first);
+  await fixture.channel.until(
+    "a call of accept",
+    (now) => inState(now, "rejected", first),
+    fixture.patienceMs,
   );
+  const kept = async () => !fixture.peer.acknowledged || !(await acknowledged(fixture, first));
+  await throughout("acknowledged upstream although accept rejected", kept, fixture.quietMs);
+  fixture.channel.reject(0);
+  await say(fixture, second);
+  await arrives(fixture, second, "sent after a rejected accept");
+  await arrives(fixture, first, "whose accept had been rejected, once more");
 }
 
-async function stableIds(subject: AdapterUnderTest): Promise<void> {
-  await withRig(subject, (rig) =>
-    whileRunning(rig, async () => {
-      await ready(rig);
-      const [first, second] = [mark("same"), mark("other")];
-      rig.channel.reject(Number.POSITIVE_INFINITY);
-      await say(rig, first);
-      await rig.channel.until("a call of accept", (now) => inState(now, "rejected", first), rig.patienceMs);
-      rig.channel.reject(0);
-      const again = (now: RecordingChannel) => inState(now, "committed", first);
-      await rig.channel.until("the rejected message once more", again, rig.patienceMs);
-      await say(rig, second);
-      const other = (now: RecordingChannel) => inState(now, "committed", second);
-      await rig.channel.until("a second message", other, rig.patienceMs);
-      const ids = new Set(handedOver(rig.channel, first).map((event) => event.id));
-      assert.equal(ids.size, 1, `one message came under the ids ${[...ids].join(", ")}`);
-      const shared = handedOver(rig.channel, second).find((event) => ids.has(event.id));
-      assert.equal(shared, undefined, `two messages came under the id ${shared?.id}`);
-    }),
+async function stableIds(fixture: Fixture): Promise<void> {
+  await ready(fixture);
+  const [first, second] = [mark("same"), mark("other")];
+  fixture.channel.reject(Number.POSITIVE_INFINITY);
+  await say(fixture, first);
+  await fixture.channel.until(
+    "a call of accept",
+    (now) => inState(now, "rejected", first),
+    fixture.patienceMs,
   );
+  fixture.channel.reject(0);
+  const again = (now: RecordingChannel) => inState(now, "committed", first);
+  await fixture.channel.until("the rejected message once more", again, fixture.patienceMs);
+  await say(fixture, second);
+  const other = (now: RecordingChannel) => inState(now, "committed", second);
+  await fixture.channel.until("a second message", other, fixture.patienceMs);
+  const ids = new Set(handedOver(fixture.channel, first).map((event) => event.id));
+  assert.equal(ids.size, 1, `one message came under the ids ${[...ids].join(", ")}`);
+  const shared = handedOver(fixture.channel, second).find((event) => ids.has(event.id));
+  assert.equal(shared, undefined, `two messages came under the id ${shared?.id}`);
 }
 
-async function resumes(subject: AdapterUnderTest): Promise<void> {
-  await withRig(subject, async (rig) => {
-    const [before, during] = [mark("before"), mark("meanwhile")];
-    await whileRunning(rig, async () => {
-      await ready(rig);
-      await say(rig, before);
-      await arrives(rig, before, "sent while run was up");
-    });
-    await say(rig, during);
-    await whileRunning(rig, async () => {
-      await arrives(rig, during, "sent while run was down");
-      const once = () => stored(rig, before).length === 1;
-      await throughout("a committed message came again under another id", once, rig.quietMs);
-    });
+async function resumes(fixture: Fixture): Promise<void> {
+  const [before, during] = [mark("before"), mark("meanwhile")];
+  await whileRunning(fixture, async () => {
+    await ready(fixture);
+    await say(fixture, before);
+    await arrives(fixture, before, "sent while run was up");
+  });
+  await say(fixture, during);
+  await whileRunning(fixture, async () => {
+    await arrives(fixture, during, "sent while run was down");
+    const once = () => stored(fixture, before).length === 1;
+    await throughout("a committed message came again under another id", once, fixture.quietMs);
   });
 }
 
-async function comesBack(subject: AdapterUnderTest): Promise<void> {
-  await withRig(subject, (rig) =>
-    whileRunning(rig, async () => {
-      await ready(rig);
-      await rig.peer.fault("refuse-connection");
-      await throughout(
-        "a message from a peer that is away",
-        () => rig.channel.stored.length === 0,
-        rig.quietMs,
-      );
-      await rig.peer.fault("none");
-      const text = mark("back");
-      await say(rig, text);
-      await arrives(rig, text, "sent after the peer was away");
-    }),
+async function comesBack(fixture: Fixture): Promise<void> {
+  await ready(fixture);
+  await fixture.peer.fault("refuse-connection");
+  await throughout(
+    "a message from a peer that is away",
+    () => fixture.channel.stored.length === 0,
+    fixture.quietMs,
   );
+  await fixture.peer.fault("none");
+  const text = mark("back");
+  await say(fixture, text);
+  await arrives(fixture, text, "sent after the peer was away");
 }
+
+/** A rule whose body runs while the adapter reads. */
+const running = (
+  name: string,
+  needs: Check["needs"],
+  body: (fixture: Fixture, inbound: RunningInbound) => Promise<void>,
+  options?: FixtureOptions,
+): Check =>
+  check(name, needs, (fixture) => whileRunning(fixture, (inbound) => body(fixture, inbound)), options);
 
 export const inboundChecks: readonly Check[] = [
-  { name: "inbound: reports connecting, then ready, and stays", needs: ["inbound"], run: statesInOrder },
-  {
-    name: "inbound: reports unauthorized, never ready, when the login is rejected",
-    needs: ["inbound", "credentials"],
-    run: unauthorized,
-  },
-  { name: "inbound: run ends within a second of the abort", needs: ["inbound"], run: endsOnAbort(false) },
-  {
-    name: "inbound: run ends within a second of the abort, at a silent peer too",
-    needs: ["inbound", "hang-before"],
-    run: endsOnAbort(true),
-  },
-  {
-    name: "inbound: acknowledges once accept has resolved, never before",
-    needs: ["inbound", "acknowledge"],
-    run: acknowledgesAfterCommit,
-  },
-  {
-    name: "inbound: what accept rejected stays with the peer and comes again",
-    needs: ["inbound"],
-    run: comesAgainAfterRejection,
-  },
-  {
-    name: "inbound: the same input has the same id, another input another",
-    needs: ["inbound"],
-    run: stableIds,
-  },
-  { name: "inbound: goes on from the last committed cursor", needs: ["inbound"], run: resumes },
-  {
-    name: "inbound: reads on after the peer was away",
-    needs: ["inbound", "refuse-connection"],
-    run: comesBack,
-  },
+  running("inbound: reports connecting, then ready, and stays", ["inbound"], statesInOrder),
+  running(
+    "inbound: reports unauthorized, never ready, when the login is rejected",
+    ["inbound", "credentials"],
+    unauthorized,
+    { credentials: "wrong" },
+  ),
+  check("inbound: run ends within a second of the abort", ["inbound"], endsOnAbort(false)),
+  check(
+    "inbound: run ends within a second of the abort, at a silent peer too",
+    ["inbound", "hang-before"],
+    endsOnAbort(true),
+  ),
+  running(
+    "inbound: acknowledges once accept has resolved, never before",
+    ["inbound", "acknowledge"],
+    acknowledgesAfterCommit,
+  ),
+  running(
+    "inbound: what accept rejected stays with the peer and comes again",
+    ["inbound"],
+    comesAgainAfterRejection,
+  ),
+  running("inbound: the same input has the same id, another input another", ["inbound"], stableIds),
+  check("inbound: goes on from the last committed cursor", ["inbound"], resumes),
+  running("inbound: reads on after the peer was away", ["inbound", "refuse-connection"], comesBack),
 ];

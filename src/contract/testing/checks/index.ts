@@ -1,25 +1,25 @@
 // Every rule of the contract that can be asserted from outside, by name.
 
+import type { Check } from "../fixture.ts";
 import type { Harness } from "../harness.ts";
-import type { Check } from "../rig.ts";
 import { composeChecks } from "./compose.ts";
-import { makingChecks } from "./create.ts";
+import { createChecks } from "./create.ts";
 import { eventChecks } from "./events.ts";
 import { fileChecks } from "./files.ts";
 import { inboundChecks } from "./inbound.ts";
-import { lookingChecks } from "./reconcile.ts";
+import { reconcileChecks } from "./reconcile.ts";
 import { routeChecks } from "./routes.ts";
 import { sendChecks } from "./send.ts";
 import { sessionChecks } from "./sessions.ts";
 
 /** The conformance suite as plain functions; `describeAdapter` turns them into tests. */
 export const checks: readonly Check[] = [
-  ...makingChecks,
+  ...createChecks,
   ...inboundChecks,
   ...composeChecks,
   ...sendChecks,
   ...fileChecks,
-  ...lookingChecks,
+  ...reconcileChecks,
   ...routeChecks,
   ...sessionChecks,
   ...eventChecks,

@@ -3,38 +3,29 @@
 import assert from "node:assert/strict";
 import type { Attempt, Json, SendKey, SendOutcome } from "../../index.ts";
 import { noFiles } from "../files.ts";
+import { type Check, check, type Fixture, graceMs, mark, outboundOf, present } from "../fixture.ts";
 import type { Fault } from "../harness.ts";
 import { attempt as calling, deadline, eventually, throughout, within } from "../patience.ts";
-import {
-  type AdapterUnderTest,
-  type Check,
-  graceMs,
-  mark,
-  outboundOf,
-  present,
-  type Rig,
-  withRig,
-} from "../rig.ts";
 import { replyWith } from "./compose.ts";
 
-export interface Letter {
+export interface ComposedDraft {
   readonly draft: Json;
   readonly key: SendKey;
   readonly text: string;
 }
 
 /** Composes one draft, as it would be read from the store. */
-export function compose(rig: Rig, word: string): Letter {
+export function compose(fixture: Fixture, word: string): ComposedDraft {
   const text = mark(word);
-  const reply = replyWith(rig, text);
-  const drafts = outboundOf(rig).compose(reply);
+  const reply = replyWith(fixture, text);
+  const drafts = outboundOf(fixture).compose(reply);
   assert.equal(drafts.length, 1, `compose made ${drafts.length} drafts of a few words`);
   return { draft: JSON.parse(JSON.stringify(drafts[0])) as Json, key: reply.key, text };
 }
 
 /** Returns how often the peer has accepted this text. */
-export async function taken(rig: Rig, text: string): Promise<number> {
-  const list = present(rig.peer.delivered?.bind(rig.peer), "the peer has no delivered()", "outbound");
+export async function taken(fixture: Fixture, text: string): Promise<number> {
+  const list = present(fixture.peer.delivered?.bind(fixture.peer), "the peer has no delivered()", "outbound");
   return (await list()).filter((one) => one.includes(text)).length;
 }
 
@@ -43,7 +34,7 @@ interface TestedOutcome {
   readonly kind: SendOutcome["kind"];
   readonly crossed: boolean;
   /** The outcome or the thrown error, for failure messages. */
-  readonly told: string;
+  readonly detail: string;
 }
 
 interface Conditions {
@@ -53,27 +44,31 @@ interface Conditions {
   readonly read?: Attempt["read"];
 }
 
-export async function send(rig: Rig, letter: Letter, conditions: Conditions = {}): Promise<TestedOutcome> {
+export async function send(
+  fixture: Fixture,
+  composed: ComposedDraft,
+  conditions: Conditions = {},
+): Promise<TestedOutcome> {
   let crossed = false;
   const attempt: Attempt = {
-    key: letter.key,
+    key: composed.key,
     number: 1,
-    signal: conditions.signal ?? deadline(rig.patienceMs),
+    signal: conditions.signal ?? deadline(fixture.patienceMs),
     crossing: async () => {
       await conditions.crossing?.();
       crossed = true;
     },
     read: conditions.read ?? noFiles,
   };
-  const work = calling(() => outboundOf(rig).send(letter.draft, attempt)).then(
-    (outcome): TestedOutcome => ({ kind: outcome.kind, crossed, told: inspect(outcome) }),
+  const work = calling(() => outboundOf(fixture).send(composed.draft, attempt)).then(
+    (outcome): TestedOutcome => ({ kind: outcome.kind, crossed, detail: inspect(outcome) }),
     (error: unknown): TestedOutcome => ({
       kind: crossed ? "unknown" : "deferred",
       crossed,
-      told: `a throw: ${String(error)}`,
+      detail: `a throw: ${String(error)}`,
     }),
   );
-  const ended = await within(work, rig.patienceMs + graceMs);
+  const ended = await within(work, fixture.patienceMs + graceMs);
   assert.ok(ended, `send had not ended ${graceMs} ms after its signal`);
   return ended.value;
 }
@@ -98,182 +93,173 @@ function inspect(outcome: SendOutcome): string {
   return text;
 }
 
-async function sendsOnce(subject: AdapterUnderTest): Promise<void> {
-  await withRig(subject, async (rig) => {
-    const letter = compose(rig, "well");
-    const ending = await send(rig, letter);
-    assert.equal(ending.kind, "sent", `all was well, and send came to ${ending.told}`);
-    await eventually(
-      "the message at the peer",
-      async () => (await taken(rig, letter.text)) > 0,
-      rig.patienceMs,
-    );
-    assert.equal(await taken(rig, letter.text), 1, "the peer took the message more than once");
-  });
+async function sendsOnce(fixture: Fixture): Promise<void> {
+  const composed = compose(fixture, "well");
+  const ending = await send(fixture, composed);
+  assert.equal(ending.kind, "sent", `all was well, and send came to ${ending.detail}`);
+  await eventually(
+    "the message at the peer",
+    async () => (await taken(fixture, composed.text)) > 0,
+    fixture.patienceMs,
+  );
+  assert.equal(await taken(fixture, composed.text), 1, "the peer took the message more than once");
 }
 
-async function crossesBeforeTheEffect(subject: AdapterUnderTest): Promise<void> {
-  await withRig(subject, async (rig) => {
-    const letter = compose(rig, "crossed");
-    const { crossed } = await send(rig, letter);
-    assert.ok(crossed, "send never called crossing()");
-    // An adapter that calls `crossing()` after the first byte has already sent the message and cannot
-    // cancel it.
-    const stopped = compose(rig, "stopped");
-    const crossing = () => Promise.reject(new Error("crossing: the lease is over (planted)"));
-    const ending = await send(rig, stopped, { crossing });
-    assert.equal(ending.kind, "deferred", `crossing() rejected, and send came to ${ending.told}`);
-    const nothing = async () => (await taken(rig, stopped.text)) === 0;
-    await throughout("crossing() was called when the message had gone out already", nothing, rig.quietMs);
-  });
+async function crossesBeforeTheEffect(fixture: Fixture): Promise<void> {
+  const composed = compose(fixture, "crossed");
+  const { crossed } = await send(fixture, composed);
+  assert.ok(crossed, "send never called crossing()");
+  // An adapter that calls `crossing()` after the first byte has already sent the message and cannot
+  // cancel it.
+  const stopped = compose(fixture, "stopped");
+  const crossing = () => Promise.reject(new Error("crossing: the lease is over (planted)"));
+  const ending = await send(fixture, stopped, { crossing });
+  assert.equal(ending.kind, "deferred", `crossing() rejected, and send came to ${ending.detail}`);
+  const nothing = async () => (await taken(fixture, stopped.text)) === 0;
+  await throughout("crossing() was called when the message had gone out already", nothing, fixture.quietMs);
 }
 
 /** The core needs time to record the attempt. Until then nothing may reach the peer. */
-async function waitsForTheCrossing(subject: AdapterUnderTest): Promise<void> {
-  await withRig(subject, async (rig) => {
-    const nothingOf = (letter: Letter) => async () => (await taken(rig, letter.text)) === 0;
-    const slow = compose(rig, "slow");
-    const called = Promise.withResolvers<void>();
-    const recorded = Promise.withResolvers<void>();
-    const sending = send(rig, slow, {
-      crossing: () => {
-        called.resolve();
-        return recorded.promise;
-      },
-    });
-    await Promise.race([called.promise, sending]);
-    await throughout("send did not wait for crossing()", nothingOf(slow), rig.quietMs);
-    recorded.resolve();
-    const ending = await sending;
-    assert.equal(ending.kind, "sent", `crossing() took long, and send came to ${ending.told}`);
-    // An attempt that is aborted while it is recorded ends without an effect, also when the record follows.
-    const late = compose(rig, "late");
-    const end = new AbortController();
-    const pending = Promise.withResolvers<void>();
-    const begun = Promise.withResolvers<void>();
-    const aborted = send(rig, late, {
-      signal: end.signal,
-      crossing: () => {
-        begun.resolve();
-        return pending.promise;
-      },
-    });
-    await Promise.race([begun.promise, aborted]);
-    end.abort(new Error("the attempt's deadline (planted)"));
-    await within(aborted, rig.quietMs);
-    pending.reject(new Error("crossing: the attempt has ended (planted)"));
-    const ended = await within(aborted, graceMs);
-    assert.ok(ended, `send had not ended ${graceMs} ms after crossing() rejected`);
-    const { kind, told } = ended.value;
-    assert.equal(
-      kind,
-      "deferred",
-      `the attempt ended while crossing() was pending, and send came to ${told}`,
-    );
-    await throughout("an attempt that had ended was sent", nothingOf(late), rig.quietMs);
+async function waitsForTheCrossing(fixture: Fixture): Promise<void> {
+  const nothingOf = (composed: ComposedDraft) => async () => (await taken(fixture, composed.text)) === 0;
+  const slow = compose(fixture, "slow");
+  const called = Promise.withResolvers<void>();
+  const recorded = Promise.withResolvers<void>();
+  const sending = send(fixture, slow, {
+    crossing: () => {
+      called.resolve();
+      return recorded.promise;
+    },
   });
+  await Promise.race([called.promise, sending]);
+  await throughout("send did not wait for crossing()", nothingOf(slow), fixture.quietMs);
+  recorded.resolve();
+  const ending = await sending;
+  assert.equal(ending.kind, "sent", `crossing() took long, and send came to ${ending.detail}`);
+  // An attempt that is aborted while it is recorded ends without an effect, also when the record follows.
+  const late = compose(fixture, "late");
+  const end = new AbortController();
+  const pending = Promise.withResolvers<void>();
+  const begun = Promise.withResolvers<void>();
+  const aborted = send(fixture, late, {
+    signal: end.signal,
+    crossing: () => {
+      begun.resolve();
+      return pending.promise;
+    },
+  });
+  await Promise.race([begun.promise, aborted]);
+  end.abort(new Error("the attempt's deadline (planted)"));
+  await within(aborted, fixture.quietMs);
+  pending.reject(new Error("crossing: the attempt has ended (planted)"));
+  const ended = await within(aborted, graceMs);
+  assert.ok(ended, `send had not ended ${graceMs} ms after crossing() rejected`);
+  const { kind, detail } = ended.value;
+  assert.equal(
+    kind,
+    "deferred",
+    `the attempt ended while crossing() was pending, and send came to ${detail}`,
+  );
+  await throughout("an attempt that had ended was sent", nothingOf(late), fixture.quietMs);
 }
 
 /** Number of concurrent sends with which `capacity` is tested. */
 const testedSends = 3;
 
-async function reportsCapacity(subject: AdapterUnderTest): Promise<void> {
-  await withRig(subject, async (rig) => {
-    const outbound = outboundOf(rig);
-    const free = () => {
-      const value = outbound.capacity?.() ?? Number.POSITIVE_INFINITY;
-      assert.ok(value >= 0 && !Number.isNaN(value), `capacity() returned ${value}`);
-      return value;
-    };
-    const idle = free();
-    assert.ok(idle > 0, "capacity() is 0 although nothing is sent");
-    if (idle === Number.POSITIVE_INFINITY) return;
-    const gate = Promise.withResolvers<void>();
-    const sends: Promise<TestedOutcome>[] = [];
-    let crossing = 0;
-    try {
-      for (let n = 1; n <= idle + testedSends; n += 1) {
-        const blocked = () => {
-          crossing += 1;
-          return gate.promise;
-        };
-        sends.push(send(rig, compose(rig, `capacity ${n}`), { crossing: blocked }));
-        assert.equal(free(), Math.max(0, idle - n), `capacity() did not fall with ${n} running sends`);
-      }
-      const announced = "as many sends at the crossing as capacity() announced";
-      await eventually(announced, () => crossing >= idle, rig.patienceMs);
-      await throughout("more sends began than capacity() announced", () => crossing === idle, rig.quietMs);
-    } finally {
-      gate.resolve();
-      await Promise.allSettled(sends);
+async function reportsCapacity(fixture: Fixture): Promise<void> {
+  const outbound = outboundOf(fixture);
+  const free = () => {
+    const value = outbound.capacity?.() ?? Number.POSITIVE_INFINITY;
+    assert.ok(value >= 0 && !Number.isNaN(value), `capacity() returned ${value}`);
+    return value;
+  };
+  const idle = free();
+  assert.ok(idle > 0, "capacity() is 0 although nothing is sent");
+  if (idle === Number.POSITIVE_INFINITY) return;
+  const gate = Promise.withResolvers<void>();
+  const sends: Promise<TestedOutcome>[] = [];
+  let crossing = 0;
+  try {
+    for (let n = 1; n <= idle + testedSends; n += 1) {
+      const blocked = () => {
+        crossing += 1;
+        return gate.promise;
+      };
+      sends.push(send(fixture, compose(fixture, `capacity ${n}`), { crossing: blocked }));
+      assert.equal(free(), Math.max(0, idle - n), `capacity() did not fall with ${n} running sends`);
     }
-    const kinds = new Set((await Promise.all(sends)).map(({ kind }) => kind));
-    assert.deepEqual([...kinds], ["sent"], `sends beyond the capacity came to ${[...kinds].join(", ")}`);
-    assert.equal(free(), idle, "capacity() did not rise again when the sends had ended");
-  });
+    const announced = "as many sends at the crossing as capacity() announced";
+    await eventually(announced, () => crossing >= idle, fixture.patienceMs);
+    await throughout("more sends began than capacity() announced", () => crossing === idle, fixture.quietMs);
+  } finally {
+    gate.resolve();
+    await Promise.allSettled(sends);
+  }
+  const kinds = new Set((await Promise.all(sends)).map(({ kind }) => kind));
+  assert.deepEqual([...kinds], ["sent"], `sends beyond the capacity came to ${[...kinds].join(", ")}`);
+  assert.equal(free(), idle, "capacity() did not rise again when the sends had ended");
 }
 
-const endsAs = (fault: Fault, kind: SendOutcome["kind"]) => (subject: AdapterUnderTest) =>
-  withRig(subject, async (rig) => {
-    const letter = compose(rig, fault);
-    await rig.peer.fault(fault);
-    const ending = await send(rig, letter);
-    assert.equal(ending.kind, kind, `expected ${kind}, and send came to ${ending.told}`);
-    await tookIt(rig, letter, fault);
-  });
+const endsAs = (fault: Fault, kind: SendOutcome["kind"]) => async (fixture: Fixture) => {
+  const composed = compose(fixture, fault);
+  await fixture.peer.fault(fault);
+  const ending = await send(fixture, composed);
+  assert.equal(ending.kind, kind, `expected ${kind}, and send came to ${ending.detail}`);
+  await assertReceived(fixture, composed, fault);
+};
 
 /** Asserts that `send` returns soon after its signal aborts when the peer stops responding. */
-const endsSilenceAs = (fault: Fault, kind: SendOutcome["kind"]) => (subject: AdapterUnderTest) =>
-  withRig(subject, async (rig) => {
-    const letter = compose(rig, fault);
-    await rig.peer.fault(fault);
-    const end = new AbortController();
-    const work = send(rig, letter, { signal: end.signal });
-    if (fault === "hang-after") await tookIt(rig, letter, fault);
-    else await within(work, rig.quietMs);
-    end.abort(new Error("the attempt's deadline (planted)"));
-    const ended = await within(work, graceMs);
-    assert.ok(ended, `send had not ended ${graceMs} ms after its signal`);
-    const { told } = ended.value;
-    assert.equal(ended.value.kind, kind, `expected ${kind}, and send came to ${told}`);
-    await tookIt(rig, letter, fault);
-  });
+const endsSilenceAs = (fault: Fault, kind: SendOutcome["kind"]) => async (fixture: Fixture) => {
+  const composed = compose(fixture, fault);
+  await fixture.peer.fault(fault);
+  const end = new AbortController();
+  const work = send(fixture, composed, { signal: end.signal });
+  if (fault === "hang-after") await assertReceived(fixture, composed, fault);
+  else await within(work, fixture.quietMs);
+  end.abort(new Error("the attempt's deadline (planted)"));
+  const ended = await within(work, graceMs);
+  assert.ok(ended, `send had not ended ${graceMs} ms after its signal`);
+  const { detail } = ended.value;
+  assert.equal(ended.value.kind, kind, `expected ${kind}, and send came to ${detail}`);
+  await assertReceived(fixture, composed, fault);
+};
 
 /** Compares the outcome with what the peer actually received. */
-async function tookIt(rig: Rig, letter: Letter, fault: Fault): Promise<void> {
+async function assertReceived(fixture: Fixture, composed: ComposedDraft, fault: Fault): Promise<void> {
   if (fault === "cut-after" || fault === "hang-after") {
     const what = `the message at the peer (the harness's "${fault}" takes it)`;
-    await eventually(what, async () => (await taken(rig, letter.text)) > 0, rig.patienceMs);
-    assert.equal(await taken(rig, letter.text), 1, "the peer took the message more than once");
+    await eventually(what, async () => (await taken(fixture, composed.text)) > 0, fixture.patienceMs);
+    assert.equal(await taken(fixture, composed.text), 1, "the peer took the message more than once");
   } else {
-    const nothing = async () => (await taken(rig, letter.text)) === 0;
-    await throughout(`the peer took a message at "${fault}"`, nothing, rig.quietMs);
+    const nothing = async () => (await taken(fixture, composed.text)) === 0;
+    await throughout(`the peer took a message at "${fault}"`, nothing, fixture.quietMs);
   }
 }
 
-const faultCheck = (fault: Fault, kind: SendOutcome["kind"], when: string): Check => ({
-  name: `send: ${kind} ${when}`,
-  needs: ["outbound", fault],
-  run: fault.startsWith("hang") ? endsSilenceAs(fault, kind) : endsAs(fault, kind),
-});
+const faultCheck = (fault: Fault, kind: SendOutcome["kind"], when: string): Check =>
+  check(
+    `send: ${kind} ${when}`,
+    ["outbound", fault],
+    fault.startsWith("hang") ? endsSilenceAs(fault, kind) : endsAs(fault, kind),
+  );
 
 export const sendChecks: readonly Check[] = [
-  { name: "send: sent, once, when all is well", needs: ["outbound"], run: sendsOnce },
-  {
-    name: "send: calls crossing(), and before the first byte with an effect",
-    needs: ["outbound"],
-    run: crossesBeforeTheEffect,
-  },
-  {
-    name: "send: waits for crossing(), and sends nothing when the attempt ends there",
-    needs: ["outbound"],
-    run: waitsForTheCrossing,
-  },
-  {
-    name: "capacity: falls with running sends, and is the number that can begin",
-    needs: ["outbound"],
-    run: reportsCapacity,
-  },
+  check("send: sent, once, when all is well", ["outbound"], sendsOnce),
+  check(
+    "send: calls crossing(), and before the first byte with an effect",
+    ["outbound"],
+    crossesBeforeTheEffect,
+  ),
+  check(
+    "send: waits for crossing(), and sends nothing when the attempt ends there",
+    ["outbound"],
+    waitsForTheCrossing,
+  ),
+  check(
+    "capacity: falls with running sends, and is the number that can begin",
+    ["outbound"],
+    reportsCapacity,
+  ),
   faultCheck("refuse-connection", "deferred", "when the connection is refused"),
   faultCheck("refuse-message", "refused", "when the peer says never"),
   faultCheck("later", "deferred", "when the peer says later"),
