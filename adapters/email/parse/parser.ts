@@ -1,6 +1,8 @@
 // Parses messages in a worker thread, with limits on time and memory. The worker is replaced when a message makes it hang
 // or run out of memory; the other messages are not affected.
 
+import { getCompileCacheDir } from "node:module";
+import { dirname } from "node:path";
 import { Worker } from "node:worker_threads";
 import type { Clock } from "bridgehead/contract";
 import type { EventRequest } from "../events.ts";
@@ -39,6 +41,14 @@ const startMilliseconds = 20_000;
 /** The worker file is in this directory and has the same extension: .ts from source, .js in the build. */
 const source = new URL("./worker.ts", import.meta.url);
 const workerFile = import.meta.url.endsWith(".ts") ? source : new URL(source.href.replace(/ts$/, "js"));
+
+/** The worker's environment: empty, so that it holds no secrets, except for the daemon's compile cache. Without the cache
+ *  a worker takes two to three times the CPU time to start. */
+function environment(): NodeJS.ProcessEnv {
+  // Node.js returns the folder of this version inside the configured one.
+  const cache = getCompileCacheDir();
+  return cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) };
+}
 
 /** One worker thread and its queue of messages. It starts with the first message and ends when idle. */
 export class Parser {
@@ -159,7 +169,7 @@ export class Parser {
       name: "mail-parser",
       workerData: "mail-parser",
       execArgv: [],
-      env: {},
+      env: environment(),
       resourceLimits: {
         maxOldGenerationSizeMb: this.#limits.maxHeapMb,
         maxYoungGenerationSizeMb: 32,

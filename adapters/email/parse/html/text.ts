@@ -115,14 +115,19 @@ function writtenAs(html: string, options: TrimOptions, colours: boolean): string
   return cleanText(text).replace(cellMarks, "\t").trim();
 }
 
-/** Returns the first body element, or all nodes of a document without one. */
-function bodyIn(document: Document): ChildNode[] {
-  const stack = [...document.children].reverse();
+/** Yields the elements in document order, each before its children. Iterative, because the sender controls the depth. */
+function* elementsIn(document: Document): Generator<Element> {
+  const stack: ChildNode[] = [...document.children].reverse();
   for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
     if (!isTag(node)) continue;
-    if (node.name === "body") return [node];
+    yield node;
     pushChildren(node, stack);
   }
+}
+
+/** Returns the first body element, or all nodes of a document without one. */
+function bodyIn(document: Document): readonly ChildNode[] {
+  for (const element of elementsIn(document)) if (element.name === "body") return [element];
   return document.children;
 }
 
@@ -260,20 +265,11 @@ const isWarning = (text: string) =>
     text.slice(0, 200),
   );
 
-/** Returns the text of all `<style>` elements. */
+/** Returns the text of the `<style>` elements. */
 function styleTexts(document: Document): string {
   const texts: string[] = [];
-  const stack: ChildNode[] = [...document.children].reverse();
-  for (let node = stack.pop(); node !== undefined && texts.length < 100; node = stack.pop()) {
-    if (!isTag(node)) {
-      // The HTML parser represents `<style>` as a separate node type.
-      if ("children" in node && "name" in node && node.name === "style")
-        texts.push(textIn(node as unknown as Element));
-      continue;
-    }
-    if (node.name === "style") texts.push(textIn(node));
-    else for (let i = node.children.length - 1; i >= 0; i--) stack.push(node.children[i] as ChildNode);
-  }
+  for (const element of elementsIn(document))
+    if (element.name === "style" && texts.length < 100) texts.push(textIn(element));
   return texts.join("\n");
 }
 
@@ -287,18 +283,14 @@ const blockNames = new Set(["p", "div", "br", "h1", "h2", "h3", "h4", "h5", "h6"
 const structureNames = new Set(["table", "ul", "ol", "dl", "pre", "hr"]);
 const tableNames = new Set(["table", "thead", "tbody", "tfoot", "caption", "tr", "td", "th"]);
 
-/** Converts tables to blocks and separated cells, and `<sup>` and `<sub>` digits to their Unicode forms.
- *  Iterative, because the sender controls the depth. */
+/** Converts tables to blocks and separated cells, and `<sup>` and `<sub>` digits to their Unicode forms. */
 function layOut(document: Document): void {
-  const stack: ChildNode[] = [...document.children].reverse();
-  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
-    if (!isTag(node)) continue;
-    // Parents come first, so a row reads its cells before they are renamed.
-    if (node.name === "tr") layOutRow(node);
-    else if (node.name === "sup" || node.name === "sub") writeRaised(node);
-    else if (node.name === "div" || node.name === "p") dropLastBreak(node);
-    if (tableNames.has(node.name)) node.name = "div";
-    for (let i = node.children.length - 1; i >= 0; i--) stack.push(node.children[i] as ChildNode);
+  // Parents come first, so a row reads its cells before they are renamed.
+  for (const element of elementsIn(document)) {
+    if (element.name === "tr") layOutRow(element);
+    else if (element.name === "sup" || element.name === "sub") writeRaised(element);
+    else if (element.name === "div" || element.name === "p") dropLastBreak(element);
+    if (tableNames.has(element.name)) element.name = "div";
   }
 }
 
