@@ -15,10 +15,10 @@ import { Canary } from "./canary.ts";
 import { config, type EmailConfig, type OAuth2Config, review } from "./config.ts";
 import { examine, tlsServers } from "./examine.ts";
 import type { ConnectionOptions } from "./imap/connection.ts";
-import { reader } from "./imap/reader.ts";
-import { type Filing, reconcile, type SentFolder, sentFolder } from "./imap/sent.ts";
+import { MailboxReader } from "./imap/reader.ts";
+import { type Filing, reconcile, SentFolder } from "./imap/sent.ts";
 import { marker } from "./imap/traces.ts";
-import { keptToken, type TokenSource, tokenSource } from "./oauth.ts";
+import { KeptToken, TokenSource } from "./oauth.ts";
 import type { ParseContext } from "./parse/mail.ts";
 import { sharedParser } from "./parse/parser.ts";
 import { type Identity, identity } from "./parties.ts";
@@ -43,8 +43,8 @@ export default defineAdapter({
   create(channel, settings): Adapter<EmailDraft> {
     const self = identity(settings.address ?? settings.imap.user, settings.aliases);
     const state = new Health(channel);
-    const tokens = grants((grant) =>
-      tokenSource(grant, channel.clock, keptToken(grant, channel.secrets, channel.log)),
+    const tokens = grants(
+      (grant) => new TokenSource(grant, channel.clock, new KeptToken(grant, channel.secrets, channel.log)),
     );
     const imap: ConnectionOptions = {
       imap: settings.imap,
@@ -53,12 +53,12 @@ export default defineAdapter({
     };
     const smtp = new SmtpPool(smtpOptions(settings, tokens));
     const canary = settings.canary && canaryOf(channel, settings.canary, self, { health: state, pool: smtp });
-    const folder = sentFolder({
+    const folder = new SentFolder({
       connection: imap,
       folder: settings.sent_folder === "none" ? "auto" : settings.sent_folder,
       log: channel.log,
     });
-    const read = reader({
+    const reader = new MailboxReader({
       channel,
       sent: folder,
       connection: imap,
@@ -71,9 +71,10 @@ export default defineAdapter({
       parser: () => sharedParser(channel.clock),
       ...(canary ? { isCanary: (raw: Uint8Array) => canary.take(raw) } : {}),
     });
+    const run: Inbound["run"] = (cursor, signal) => reader.run(cursor, signal);
     const sending = outbound({ channel, config: settings, self, health: state, pool: smtp, folder });
     return {
-      inbound: { run: canary ? beside(canary, channel, read) : read },
+      inbound: { run: canary ? beside(canary, channel, run) : run },
       outbound: sending.outbound,
       close: (signal) => sending.close(signal),
       probe: (signal) => probe(channel, settings, imap, smtp, signal),

@@ -12,12 +12,6 @@ export interface AccessToken {
   readonly expiresAt: number;
 }
 
-export interface TokenSource {
-  /** Returns a token that stays valid for some minutes. `fresh` bypasses the cached token, which the
-   *  server just rejected. */
-  get(options?: { readonly fresh?: boolean }): Promise<AccessToken>;
-}
-
 /** The reason for a failed token request. `certain`: the grant is revoked and only an operator can renew
  *  it. */
 export interface TokenFailure extends Error {
@@ -58,51 +52,62 @@ export function endpointOf(grant: OAuth2Config): {
   return { url: known?.url(grant.tenant ?? "common") ?? grant.token_url, scope: grant.scope ?? usual };
 }
 
-/** One source per configured grant; concurrent calls share one request. `kept` stores a rotated refresh
- *  token across restarts. The channels that use the same grant share it. */
-export function tokenSource(grant: OAuth2Config, clock: Clock, kept?: KeptToken): TokenSource {
-  const { url, scope } = endpointOf(grant);
-  const isApp = grant.grant === "client_credentials";
+/** The access tokens of one configured grant, which the channels that use the grant share. Concurrent calls share one
+ *  request. `kept` stores a rotated refresh token across restarts. */
+export class TokenSource {
+  readonly #grant: OAuth2Config;
+  readonly #clock: Clock;
+  readonly #kept: KeptToken | undefined;
   /** The newest refresh token known to this process. */
-  let newest = grant.refresh_token ?? "";
-  let token: AccessToken | null = null;
-  let renewAt = 0;
-  let pending: Promise<AccessToken> | null = null;
+  #newest: string;
+  #token: AccessToken | null = null;
+  #renewAt = 0;
+  #pending: Promise<AccessToken> | null = null;
 
-  async function request(): Promise<AccessToken> {
-    if (isApp) return exchange({ grant_type: "client_credentials" });
-    newest = (await kept?.read()) ?? newest;
-    const tried = newest;
+  constructor(grant: OAuth2Config, clock: Clock, kept?: KeptToken) {
+    this.#grant = grant;
+    this.#clock = clock;
+    this.#kept = grant.refresh_token === undefined ? undefined : kept;
+    this.#newest = grant.refresh_token ?? "";
+  }
+
+  /** Returns a token that stays valid for some minutes. `fresh` bypasses the cached token, which the
+   *  server just rejected. */
+  get(options?: { readonly fresh?: boolean }): Promise<AccessToken> {
+    if (!options?.fresh && this.#token !== null && this.#clock.now() < this.#renewAt)
+      return Promise.resolve(this.#token);
+    this.#pending ??= this.#request().finally(() => (this.#pending = null));
+    return this.#pending;
+  }
+
+  async #request(): Promise<AccessToken> {
+    const { grant, refresh_token: configured } = this.#grant;
+    if (grant === "client_credentials") return this.#exchange({ grant_type: "client_credentials" });
+    this.#newest = (await this.#kept?.read()) ?? this.#newest;
+    const tried = this.#newest;
     try {
-      return await refresh(tried);
+      return await this.#refresh(tried);
     } catch (error) {
       if (!isTokenFailure(error) || error.tokenFailure.code !== "invalid_grant") throw error;
       // Another channel or node may have rotated the token in the interval. Otherwise the configured token
       // may still be valid.
-      const other = [await kept?.read(), grant.refresh_token].find((one) => one != null && one !== tried);
+      const other = [await this.#kept?.read(), configured].find((one) => one != null && one !== tried);
       if (other == null) throw error;
-      return refresh(other);
+      return this.#refresh(other);
     }
   }
 
-  async function refresh(refreshToken: string): Promise<AccessToken> {
-    return exchange({ grant_type: "refresh_token", refresh_token: refreshToken }, async (next) => {
-      if (next === refreshToken) return;
-      newest = next;
-      // Stored before the first use of the new access token, because the old refresh token may be invalid
-      // from now on.
-      await kept?.write(next);
-    });
+  #refresh(refreshToken: string): Promise<AccessToken> {
+    return this.#exchange({ grant_type: "refresh_token", refresh_token: refreshToken });
   }
 
-  async function exchange(
-    fields: Readonly<Record<string, string>>,
-    rotated?: (refreshToken: string) => Promise<void>,
-  ): Promise<AccessToken> {
+  async #exchange(fields: Readonly<Record<string, string>>): Promise<AccessToken> {
+    const { client_id, client_secret } = this.#grant;
+    const { url, scope } = endpointOf(this.#grant);
     const form = new URLSearchParams({
       ...fields,
-      client_id: grant.client_id,
-      ...(grant.client_secret === undefined ? {} : { client_secret: grant.client_secret }),
+      client_id,
+      ...(client_secret === undefined ? {} : { client_secret }),
       ...(scope === undefined ? {} : { scope }),
     });
     let response: Response;
@@ -116,60 +121,63 @@ export function tokenSource(grant: OAuth2Config, clock: Clock, kept?: KeptToken)
       const code = typeof body["error"] === "string" ? body["error"].slice(0, 60) : `HTTP ${response.status}`;
       throw failure(code, finalErrors.has(code));
     }
-    if (typeof body["refresh_token"] === "string") await rotated?.(body["refresh_token"]);
+    const rotated = body["refresh_token"];
+    const { refresh_token: used } = fields;
+    if (typeof rotated === "string" && used !== undefined && rotated !== used) {
+      this.#newest = rotated;
+      // Stored before the first use of the new access token, because the old refresh token may be invalid
+      // from now on.
+      await this.#kept?.write(rotated);
+    }
     const seconds = Number(body["expires_in"]);
     const lifetime = Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : 3_600_000;
-    token = { value: body["access_token"], expiresAt: clock.now() + lifetime };
+    this.#token = { value: body["access_token"], expiresAt: this.#clock.now() + lifetime };
     // The token is replaced five minutes before it expires, or at half its lifetime when that is short.
-    renewAt = token.expiresAt - Math.min(300_000, lifetime / 2);
-    return token;
+    this.#renewAt = this.#token.expiresAt - Math.min(300_000, lifetime / 2);
+    return this.#token;
+  }
+}
+
+/** A refresh token in the core's database. Neither method rejects: when the database fails, the configured token is used.
+ *  The storage name and the encryption key are derived from the configured refresh token. A changed token in the
+ *  configuration is newer and takes precedence, and a backup of the database alone reveals nothing. */
+export class KeptToken {
+  readonly #secrets: SecretStore;
+  readonly #log: Log;
+  readonly #name: string;
+  readonly #key: Buffer;
+
+  constructor(grant: OAuth2Config, secrets: SecretStore, log: Log) {
+    const derive = (purpose: string): Buffer =>
+      Buffer.from(
+        hkdfSync("sha256", grant.refresh_token ?? "", `${grant.token_url} ${grant.client_id}`, purpose, 32),
+      );
+    this.#name = `oauth/${derive("name").toString("hex").slice(0, 32)}`;
+    this.#key = derive("key");
+    this.#secrets = secrets;
+    this.#log = log;
   }
 
-  return {
-    get(options) {
-      if (!options?.fresh && token !== null && clock.now() < renewAt) return Promise.resolve(token);
-      pending ??= request().finally(() => (pending = null));
-      return pending;
-    },
-  };
-}
-
-/** A refresh token in the core's database. Neither method rejects: when the database fails, the
- *  configured token is used. */
-export interface KeptToken {
   /** Returns null when none was stored since the configured token was written. */
-  read(): Promise<string | null>;
-  write(refreshToken: string): Promise<void>;
-}
+  async read(): Promise<string | null> {
+    try {
+      const stored = await this.#secrets.read(this.#name);
+      return stored === null ? null : decrypt(stored, this.#key);
+    } catch (error) {
+      this.#complain(error, "read");
+      return null;
+    }
+  }
 
-/** The storage name and the encryption key are derived from the configured refresh token. A changed
- *  token in the configuration is newer and takes precedence, and a backup of the database alone reveals
- *  nothing. Returns undefined for a grant without a refresh token. */
-export function keptToken(grant: OAuth2Config, secrets: SecretStore, log: Log): KeptToken | undefined {
-  const { refresh_token: configured } = grant;
-  if (configured === undefined) return undefined;
-  const derive = (purpose: string): Buffer =>
-    Buffer.from(hkdfSync("sha256", configured, `${grant.token_url} ${grant.client_id}`, purpose, 32));
-  const name = `oauth/${derive("name").toString("hex").slice(0, 32)}`;
-  const key = derive("key");
-  const complain = (error: unknown, what: string) =>
-    log.warn({ err: error, action: what }, "rotated oauth refresh token not kept");
-  return {
-    async read() {
-      try {
-        const stored = await secrets.read(name);
-        return stored === null ? null : decrypt(stored, key);
-      } catch (error) {
-        complain(error, "read");
-        return null;
-      }
-    },
-    async write(refreshToken) {
-      await secrets
-        .write(name, encrypt(refreshToken, key))
-        .catch((error: unknown) => complain(error, "store"));
-    },
-  };
+  async write(refreshToken: string): Promise<void> {
+    await this.#secrets
+      .write(this.#name, encrypt(refreshToken, this.#key))
+      .catch((error: unknown) => this.#complain(error, "store"));
+  }
+
+  #complain(error: unknown, action: string): void {
+    this.#log.warn({ err: error, action }, "rotated oauth refresh token not kept");
+  }
 }
 
 /** AES-256-GCM: nonce, tag and text, in base64. */

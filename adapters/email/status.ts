@@ -4,20 +4,27 @@
 import type { ChannelStatus, SendOutcome } from "bridgehead/contract";
 import { isTokenFailure } from "./oauth.ts";
 
-/** The fields that imapflow, nodemailer and Node set on their errors. */
-interface Traced {
+/** The fields that nodemailer sets on its errors. */
+export interface SmtpFailure {
   readonly code?: string;
+  readonly command?: string;
+  readonly response?: string;
+  readonly responseCode?: number;
+}
+
+/** The fields that imapflow, nodemailer and Node set on their errors. */
+interface Traced extends SmtpFailure {
   readonly authenticationFailed?: boolean;
   readonly serverResponseCode?: string;
-  readonly response?: string;
   readonly responseText?: string;
-  readonly responseCode?: number;
   readonly tlsFailed?: boolean;
   readonly mailboxMissing?: boolean;
 }
 
 /** Response codes (RFC 5530) that mean that the credentials are not accepted. */
 const certainCodes = new Set(["AUTHENTICATIONFAILED", "AUTHORIZATIONFAILED", "EXPIRED", "CONTACTADMIN"]);
+/** SMTP responses (RFC 4954, section 6) that mean the same. */
+const finalLogin = new Set([530, 534, 535, 538]);
 const throttling =
   /\b(throttl|too many|rate limit|try again|temporar|unavailable|limit exceeded|bandwidth|maximum number)/i;
 /** Without a response code, a rejection counts as a credentials error only after this many failures in a
@@ -39,11 +46,12 @@ export function statusOf(
   // authentication failure.
   if (traced.code === "ETHROTTLE")
     return { state: "degraded", code: "throttled", reason: "the login was throttled" };
-  if (isCredentialProblem(traced)) {
+  if (traced.authenticationFailed === true || traced.code === "EAUTH") {
     const text = traced.response ?? traced.responseText ?? "";
     if (throttling.test(text))
       return { state: "degraded", code: "throttled", reason: "the login was throttled" };
-    const certain = certainCodes.has(traced.serverResponseCode ?? "") || isFinalSmtp(traced);
+    const certain =
+      certainCodes.has(traced.serverResponseCode ?? "") || finalLogin.has(traced.responseCode ?? 0);
     if (certain || count >= doubtfulLimit) {
       return { state: "unauthorized", code: "login", reason: "the server rejects the credentials" };
     }
@@ -51,10 +59,11 @@ export function statusOf(
   }
   if (traced.mailboxMissing)
     return { state: "degraded", code: "mailbox", reason: "the mailbox does not exist" };
-  if (isTlsProblem(traced, error)) {
-    return { state: "degraded", code: "tls", reason: `the encrypted line failed: ${brief(error)}` };
-  }
-  return { state: "degraded", code: "connection", reason: `the connection failed: ${brief(error)}` };
+  const isTls =
+    traced.tlsFailed || traced.code === "ETLS" || tlsWords.test(`${traced.code ?? ""} ${brief(error)}`);
+  return isTls
+    ? { state: "degraded", code: "tls", reason: `the encrypted line failed: ${brief(error)}` }
+    : { state: "degraded", code: "connection", reason: `the connection failed: ${brief(error)}` };
 }
 
 /** Returns the first line of an error's message, without long text that a server may have added. */
@@ -64,26 +73,7 @@ export function brief(error: unknown): string {
   return `${code ? `${code} ` : ""}${text.split(/[\r\n]/)[0] ?? ""}`.slice(0, 200);
 }
 
-function isCredentialProblem(traced: Traced): boolean {
-  return traced.authenticationFailed === true || traced.code === "EAUTH";
-}
-
-function isFinalSmtp(traced: Traced): boolean {
-  return traced.responseCode !== undefined && [530, 534, 535, 538].includes(traced.responseCode);
-}
-
-function isTlsProblem(traced: Traced, error: unknown): boolean {
-  if (traced.tlsFailed || traced.code === "ETLS") return true;
-  return /certificate|self.signed|ERR_TLS|ERR_SSL|STARTTLS/i.test(`${traced.code ?? ""} ${brief(error)}`);
-}
-
-/** The fields that nodemailer sets on its errors. */
-export interface SmtpFailure {
-  readonly code?: string;
-  readonly command?: string;
-  readonly response?: string;
-  readonly responseCode?: number;
-}
+const tlsWords = /certificate|self.signed|ERR_TLS|ERR_SSL|STARTTLS/i;
 
 /** The outcome is certain except in one case: the message was complete (`crossed`) and no response
  *  arrived. A connection that fails before the final dot has delivered nothing (RFC 5321, 4.1.1.4). */
@@ -103,7 +93,8 @@ export function outcomeOf(error: unknown, crossed: boolean): SendOutcome {
   const reason = replyText(failure);
   if (isQuota(code, reason)) return { kind: "deferred", reason, scope: "channel", cause: "rate" };
   // A failure before MAIL is not about this message: the server accepts no messages now.
-  if (isGreeting(failure)) return { kind: "deferred", reason, scope: "channel", cause: "unreachable" };
+  if (/^(?:CONN|EHLO|HELO|STARTTLS)$/.test(failure.command ?? ""))
+    return { kind: "deferred", reason, scope: "channel", cause: "unreachable" };
   // 503 means commands out of sequence, 421 that the server closes the connection. Neither is about this
   // message.
   if (code < 500 || code === 503) return { kind: "deferred", reason };
@@ -137,15 +128,6 @@ function isAddress(failure: SmtpFailure, code: number, enhanced: string | undefi
   if (failure.command !== "RCPT TO") return false;
   if (enhanced !== undefined) return /^5\.1\.[0-6]$|^5\.1\.10$|^5\.2\.1$/.test(enhanced);
   return code === 550 || code === 551 || code === 553;
-}
-
-function isGreeting(failure: SmtpFailure): boolean {
-  return (
-    failure.command === "CONN" ||
-    failure.command === "EHLO" ||
-    failure.command === "HELO" ||
-    failure.command === "STARTTLS"
-  );
 }
 
 /** Returns the text of the server's response, truncated and without the address it may repeat. */

@@ -2,7 +2,7 @@
 
 import { externalId } from "bridgehead/contract";
 import { config as emailConfig } from "../../adapters/email/config.ts";
-import type { tracesOf } from "../../adapters/email/imap/traces.ts";
+import type { Traces } from "../../adapters/email/imap/traces.ts";
 import { plainLook } from "../../adapters/email/parse/html/elements.ts";
 import { identity } from "../../adapters/email/parties.ts";
 import { compose } from "../../adapters/email/smtp/compose.ts";
@@ -227,8 +227,8 @@ export const emailCases: Cases = {
     },
   },
   "adapters/email/imap/traces.ts": {
-    tracesOf: (f, text) => {
-      const traces = f({ keyword: "$Bridgehead" }, {}, { lastUid: 0 }, 1) as ReturnType<typeof tracesOf>;
+    Traces: (f, text) => {
+      const traces: Traces = Reflect.construct(f, [{ keyword: "$Bridgehead" }]);
       traces.noteKeywords(text.split(" "));
       traces.noteKeywords([`$Bridgehead-${text}`]);
     },

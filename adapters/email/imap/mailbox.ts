@@ -257,52 +257,51 @@ export async function lastUid(client: ImapFlow): Promise<number> {
   return (await list(client, 1)).at(-1)?.uid ?? 0;
 }
 
-export interface ReadProgress {
+/** How far a mailbox has been read. Starts at a committed position. A message to retry blocks the cursor; later messages
+ *  are still settled, and are not accepted twice. */
+export class ReadProgress {
+  #position: Position;
+  /** Settled UIDs above the position, with a gap below them. */
+  readonly #settled = new Set<number>();
+  /** The latest listing: UIDs and arrival times above the position, in order. */
+  #listing: readonly Listed[] = [];
+
+  constructor(start: Position) {
+    this.#position = start;
+  }
+
   /** The position as of the last returned cursor. */
-  readonly position: Position;
+  get position(): Position {
+    return this.#position;
+  }
+
   /** True while settled messages follow an open one. A listing from the position on then returns them
    *  again. */
-  readonly gap: boolean;
-  /** Returns the messages of a fresh listing (from the position on, in order) that are not settled yet. */
-  open(listed: readonly Listed[]): Listed[];
-  /** Records these UIDs as settled and returns the cursor to commit in the same transaction. */
-  settle(uids: readonly number[]): ReturnType<typeof writePosition>;
-}
+  get gap(): boolean {
+    return this.#settled.size > 0;
+  }
 
-/** Starts at a committed position. A message to retry blocks the cursor; later messages are still
- *  settled, and are not accepted twice. */
-export function progress(start: Position): ReadProgress {
-  let position = start;
-  /** Settled UIDs above the position, with a gap below them. */
-  const settled = new Set<number>();
-  /** The latest listing: UIDs and arrival times above the position, in order. */
-  let listing: readonly Listed[] = [];
-  return {
-    get position() {
-      return position;
-    },
-    get gap() {
-      return settled.size > 0;
-    },
-    open(listed) {
-      listing = listed;
-      return listed.filter((one) => one.uid > position.uid && !settled.has(one.uid));
-    },
-    settle(uids) {
-      for (const uid of uids) if (uid > position.uid) settled.add(uid);
-      let { uid: reached, at } = position;
-      let passed = 0;
-      for (const one of listing) {
-        if (one.uid > reached && !settled.delete(one.uid)) break;
-        reached = Math.max(reached, one.uid);
-        at = Math.max(at, one.arrived ?? 0);
-        passed += 1;
-      }
-      listing = listing.slice(passed);
-      position = { ...position, uid: reached, at };
-      return writePosition(position);
-    },
-  };
+  /** Returns the messages of a fresh listing (from the position on, in order) that are not settled yet. */
+  open(listed: readonly Listed[]): Listed[] {
+    this.#listing = listed;
+    return listed.filter((one) => one.uid > this.#position.uid && !this.#settled.has(one.uid));
+  }
+
+  /** Records these UIDs as settled and returns the cursor to commit in the same transaction. */
+  settle(uids: readonly number[]): Cursor {
+    let { uid: reached, at } = this.#position;
+    for (const uid of uids) if (uid > reached) this.#settled.add(uid);
+    let passed = 0;
+    for (const one of this.#listing) {
+      if (one.uid > reached && !this.#settled.delete(one.uid)) break;
+      reached = Math.max(reached, one.uid);
+      at = Math.max(at, one.arrived ?? 0);
+      passed += 1;
+    }
+    this.#listing = this.#listing.slice(passed);
+    this.#position = { ...this.#position, uid: reached, at };
+    return writePosition(this.#position);
+  }
 }
 
 const schema = z.object({

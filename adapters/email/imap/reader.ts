@@ -1,17 +1,17 @@
-// Reads one mailbox while a connection is open. This loop alone owns the state of the connection. Events on it (a
+// Reads one mailbox while a connection is open. One loop alone owns the state of the connection. Events on it (a
 // new message, a timer, a closed socket) only wake the loop. A watchdog ends a connection without progress.
 
-import type { Channel, Clock, Cursor, ExternalId, Health } from "bridgehead/contract";
+import type { Channel, ChannelIdentity, Clock, Cursor, ExternalId, Health } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
 import type { Parser } from "../parse/parser.ts";
 import { brief, statusOf } from "../status.ts";
 import { type ConnectionOptions, type ImapConnection, openConnection } from "./connection.ts";
-import { type Core, type IntakeOptions, intake, rescan, type Sweeper, sweep } from "./intake.ts";
-import { lastUid, openMailbox, originOf, progress, validityOf } from "./mailbox.ts";
-import { type Backlog, type TracesOptions, tracesOf } from "./traces.ts";
+import { type FetchOptions, MailFetcher } from "./fetch.ts";
+import { lastUid, type Origin, openMailbox, originOf, ReadProgress, validityOf } from "./mailbox.ts";
+import { type Backlog, Traces, type TracesOptions } from "./traces.ts";
 
 export interface ReaderOptions
-  extends Pick<IntakeOptions, "config" | "self" | "context" | "mark" | "isCanary">,
+  extends Pick<FetchOptions, "config" | "self" | "context" | "mark" | "isCanary">,
     Pick<TracesOptions, "sent"> {
   readonly channel: Channel;
   readonly connection: ConnectionOptions;
@@ -28,243 +28,258 @@ const grace = 500;
  *  retry. */
 const lookAgain = 2_000;
 
-/** `Inbound.run` of one channel. */
-export function reader(
-  options: ReaderOptions,
-): (cursor: Cursor | null, signal: AbortSignal) => Promise<void> {
-  const { channel, health } = options;
-  const looks = new Map<ExternalId, number>();
-  const backlogs = new Map<string, Backlog>();
-  let failures = 0;
+/** One connection, and what its loop uses. */
+interface OpenedMailbox extends ImapConnection {
+  /** The cursor at the start. */
+  readonly cursor: Cursor | null;
+  readonly read: Parser["read"];
+  readonly watchdog: Watchdog;
+  readonly signal: AbortSignal;
+}
 
-  return async (committed, signal) => {
+/** Reads the mailbox of one channel. */
+export class MailboxReader {
+  readonly #options: ReaderOptions;
+  /** In ms: the time between two polls. */
+  readonly #interval: number;
+  readonly #attempts = new Map<ExternalId, number>();
+  /** The messages present at the first connection of this process, by mailbox and UIDVALIDITY. */
+  readonly #backlogs = new Map<string, Backlog>();
+  #failures = 0;
+
+  constructor(options: ReaderOptions) {
+    this.#options = options;
+    const { poll, idle } = options.connection.imap;
+    this.#interval = Math.min(poll, idle, options.idleLimit);
+  }
+
+  /** Implements `Inbound.run`. */
+  async run(committed: Cursor | null, signal: AbortSignal): Promise<void> {
+    const { channel, health } = this.#options;
     const state = health.of("imap")?.state;
     if (state !== "degraded" && state !== "unauthorized") health.set("imap", { state: "connecting" });
     let cursor = committed;
-    const parser = options.parser();
+    const parser = this.#options.parser();
     try {
       // A login with a token ends when the token expires. A new connection then replaces it; this does not
       // count as a failure.
-      while (!signal.aborted) {
-        const own = { ...options, read: parser.read, backlogs };
-        cursor = await oneConnection(own, looks, cursor, signal, () => {
-          failures = 0;
-          health.set("imap", { state: "ready" });
-        });
-      }
+      while (!signal.aborted) cursor = await this.#connect(cursor, parser.read, signal);
     } catch (error) {
       if (signal.aborted) return;
-      failures += 1;
-      health.set("imap", statusOf(error, failures));
-      channel.log.debug({ reason: brief(error), failures }, "imap connection lost");
+      this.#failures += 1;
+      health.set("imap", statusOf(error, this.#failures));
+      channel.log.debug({ reason: brief(error), failures: this.#failures }, "imap connection lost");
       throw error;
     } finally {
       void parser.close();
     }
-  };
-}
-
-/** Resolves with the last committed cursor when the login is about to expire; throws when the connection
- *  fails. */
-async function oneConnection(
-  options: ReaderOptions & Pick<ReadLoop, "read" | "backlogs">,
-  looks: Map<ExternalId, number>,
-  cursor: Cursor | null,
-  signal: AbortSignal,
-  ready: () => void,
-): Promise<Cursor | null> {
-  const { channel } = options;
-  const ending = new AbortController();
-  const within = AbortSignal.any([signal, ending.signal]);
-  const connection = await openConnection(options.connection, signal);
-  const { client } = connection;
-  const interval = Math.min(options.connection.imap.poll, options.connection.imap.idle, options.idleLimit);
-  const dog = watchdog(channel.clock, interval, within, () => client.close());
-  const reading = readOn({
-    ...options,
-    connection,
-    cursor,
-    interval,
-    looks,
-    ready,
-    proven: dog.proven,
-    signal: within,
-  });
-  reading.catch(() => {});
-  const aborted = new Promise<"aborted">((resolve) => {
-    if (signal.aborted) resolve("aborted");
-    else signal.addEventListener("abort", () => resolve("aborted"), { once: true, signal: ending.signal });
-  });
-  try {
-    const first = await Promise.race([reading, connection.closed.then((error) => ({ error })), aborted]);
-    if (first === "aborted") {
-      client.close();
-      await Promise.race([reading.catch(() => {}), channel.clock.sleep(grace)]);
-      return cursor;
-    }
-    if (first !== null && typeof first === "object") {
-      if (dog.barked()) throw new Error("the line was silent for too long");
-      throw first.error ?? new Error("the server closed the line");
-    }
-    return first;
-  } finally {
-    ending.abort();
-    client.close();
   }
-}
 
-interface ReadLoop extends Omit<ReaderOptions, "connection">, Pick<IntakeOptions, "read"> {
-  readonly connection: ImapConnection;
-  readonly cursor: Cursor | null;
-  readonly interval: number;
-  readonly looks: Map<ExternalId, number>;
-  /** The messages present at the first connection of this process, by mailbox and UIDVALIDITY. */
-  readonly backlogs: Map<string, Backlog>;
-  readonly ready: () => void;
-  readonly proven: () => void;
-  readonly signal: AbortSignal;
-}
+  /** Resolves with the last committed cursor when the login is about to expire; throws when the connection
+   *  fails. */
+  async #connect(cursor: Cursor | null, read: Parser["read"], signal: AbortSignal): Promise<Cursor | null> {
+    const { channel } = this.#options;
+    const ending = new AbortController();
+    const within = AbortSignal.any([signal, ending.signal]);
+    const connection = await openConnection(this.#options.connection, signal);
+    const { client } = connection;
+    const watchdog = new Watchdog(channel.clock, this.#interval, () => client.close());
+    void watchdog.run(within);
+    const reading = this.#readOn({ ...connection, cursor, read, watchdog, signal: within });
+    reading.catch(() => {});
+    const aborted = new Promise<"aborted">((resolve) => {
+      if (signal.aborted) resolve("aborted");
+      else signal.addEventListener("abort", () => resolve("aborted"), { once: true, signal: ending.signal });
+    });
+    try {
+      const first = await Promise.race([reading, connection.closed.then((error) => ({ error })), aborted]);
+      if (first === "aborted") {
+        client.close();
+        await Promise.race([reading.catch(() => {}), channel.clock.sleep(grace)]);
+        return cursor;
+      }
+      if (first !== null && typeof first === "object") {
+        if (watchdog.hasEnded) throw new Error("the line was silent for too long");
+        throw first.error ?? new Error("the server closed the line");
+      }
+      return first;
+    } finally {
+      ending.abort();
+      client.close();
+    }
+  }
 
-/** Runs the loop: sweep, idle, wait for the next wake-up. */
-async function readOn(options: ReadLoop): Promise<Cursor | null> {
-  const { channel, signal, proven, interval } = options;
-  const { client, loginEndsAt } = options.connection;
-  const { clock } = channel;
-  const { config, self } = options;
-  const identity = await channel.identity();
-  const box = await client.mailboxOpen(config.imap.mailbox);
-  const origin = await originOf(channel, identity, client, options.cursor, config.first_start.history);
-  const validity = validityOf(client);
-  let cursor = options.cursor;
-  const steps = progress(origin.position);
-  const prefix = `${box.path}/${validity}`;
-  const backlog = options.backlogs.get(prefix) ?? { lastUid: await lastUid(client) };
-  options.backlogs.set(prefix, backlog);
-  const watchFrom = origin.position.watch?.uid ?? backlog.lastUid + 1;
-  const traces = tracesOf(
+  /** Opens the mailbox and runs the loop. Resolves with the last committed cursor. */
+  async #readOn(session: OpenedMailbox): Promise<Cursor | null> {
+    const { channel, config } = this.#options;
+    const { client, signal, read, watchdog } = session;
+    const identity = await channel.identity();
+    const box = await client.mailboxOpen(config.imap.mailbox);
+    const origin = await originOf(channel, identity, client, session.cursor, config.first_start.history);
+    const prefix = `${box.path}/${validityOf(client)}`;
+    const traces = await this.#traces(client, identity, prefix, origin);
+    let { cursor } = session;
+    const core: FetchOptions["core"] = {
+      log: channel.log,
+      clock: channel.clock,
+      known: (ids) => channel.known(ids),
+      accept: async (events, next) => {
+        const accepted = await channel.accept(events, next);
+        cursor = next ?? cursor;
+        watchdog.proven(); // a long backlog is read in batches; each committed batch resets the watchdog
+        return accepted;
+      },
+    };
+    const progress = new ReadProgress(origin.position);
+    const own = { core, client, prefix, progress, own: identity.mark, attempts: this.#attempts };
+    const fetcher = new MailFetcher({ ...this.#options, ...own, read, signal, traces });
+    if (origin.isNew && origin.rescanSince === null) await core.accept([], progress.settle([]));
+    await this.#loop(session, fetcher, traces, origin.rescanSince);
+    return cursor;
+  }
+
+  async #traces(
+    client: ImapFlow,
+    identity: ChannelIdentity,
+    prefix: string,
+    origin: Origin,
+  ): Promise<Traces> {
+    const { channel, config, self, sent } = this.#options;
+    const backlog = this.#backlogs.get(prefix) ?? { lastUid: await lastUid(client) };
+    this.#backlogs.set(prefix, backlog);
+    const watchFrom = origin.position.watch?.uid ?? backlog.lastUid + 1;
     // The Sent folder may take one interval, because the watchdog ends the connection after three intervals
     // without a response.
-    { channel, self, keyword: config.mark.keyword, sent: options.sent, patience: interval },
-    identity,
-    backlog,
-    watchFrom,
-  );
-  client.on("flags", ({ flags }) => traces.noteKeywords(flags ?? []));
-  const core: Core = {
-    log: channel.log,
-    clock,
-    known: (ids) => channel.known(ids),
-    accept: async (events, next) => {
-      const accepted = await channel.accept(events, next);
-      cursor = next ?? cursor;
-      proven(); // a long backlog is read in batches; each committed batch resets the watchdog
-      return accepted;
-    },
-  };
-  const taking = intake({ ...options, core, client, prefix, traces, own: identity.mark }, options.looks);
-  const sweeper: Sweeper = { core, client, intake: taking, progress: steps };
-  const waking = wakening(client, signal);
-  const started = clock.now();
-  const renewAt =
-    loginEndsAt === null
-      ? Number.POSITIVE_INFINITY
-      : loginEndsAt - Math.min(60_000, (loginEndsAt - started) / 4);
-  let rescanSince = origin.rescanSince;
-  if (origin.isNew && rescanSince === null) await core.accept([], steps.settle([]));
+    const patience = this.#interval;
+    const { keyword } = config.mark;
+    const traces = new Traces({ channel, self, keyword, sent, patience, identity, backlog, watchFrom });
+    client.on("flags", ({ flags }) => traces.noteKeywords(flags ?? []));
+    return traces;
+  }
 
-  let announced: number | null = null;
-  for (let retries = 0; ; ) {
-    if (validityOf(client) !== validity) throw new Error("the mailbox counts anew");
-    let pending = 0;
-    if (rescanSince !== null) {
-      pending = await rescan(sweeper, rescanSince);
-      if (pending === 0) rescanSince = null;
+  /** Polls, idles and waits for the next wake-up, until the login must be renewed. */
+  async #loop(
+    session: OpenedMailbox,
+    fetcher: MailFetcher,
+    traces: Traces,
+    rescan: number | null,
+  ): Promise<void> {
+    const { client, loginEndsAt, signal } = session;
+    const { clock } = this.#options.channel;
+    const validity = validityOf(client);
+    const announcements = new Announcements(client, signal);
+    const started = clock.now();
+    const renewAt =
+      loginEndsAt === null
+        ? Number.POSITIVE_INFINITY
+        : loginEndsAt - Math.min(60_000, (loginEndsAt - started) / 4);
+    let rescanSince = rescan;
+    let announced: number | null = null;
+    for (let retries = 0; ; ) {
+      if (validityOf(client) !== validity) throw new Error("the mailbox counts anew");
+      let pending = 0;
+      if (rescanSince !== null) {
+        pending = await fetcher.rescan(rescanSince);
+        if (pending === 0) rescanSince = null;
+      }
+      // A cursor committed now would end the rescan, so no other message is accepted before the rescan is
+      // complete.
+      if (rescanSince === null) pending += await fetcher.poll(announced);
+      openMailbox(client);
+      session.watchdog.proven();
+      this.#failures = 0;
+      this.#options.health.set("imap", { state: "ready" });
+      if (announced === null || announced === 0) await traces.lookForOthers(client);
+      retries = pending > 0 ? retries + 1 : 0;
+      if (clock.now() >= renewAt) return;
+      const pause = pending > 0 ? Math.min(this.#interval, lookAgain * 2 ** (retries - 1)) : this.#interval;
+      announced = await announcements.next(clock, Math.min(pause, Math.max(0, renewAt - clock.now())));
+      signal.throwIfAborted();
     }
-    // A cursor committed now would end the rescan, so no other message is accepted before the rescan is
-    // complete.
-    if (rescanSince === null) pending += await sweep(sweeper, announced);
-    openMailbox(client);
-    proven();
-    options.ready();
-    if (announced === null || announced === 0) await traces.lookForOthers(client);
-    retries = pending > 0 ? retries + 1 : 0;
-    if (clock.now() >= renewAt) return cursor;
-    const pause = pending > 0 ? Math.min(interval, lookAgain * 2 ** (retries - 1)) : interval;
-    announced = await waking.next(clock, Math.min(pause, Math.max(0, renewAt - clock.now())));
-    signal.throwIfAborted();
   }
 }
 
-export interface Wakening {
+/** The new messages that the server announces on one connection. Listens until the signal aborts, which also wakes the
+ *  loop. */
+class Announcements {
+  readonly #client: ImapFlow;
+  readonly #signal: AbortSignal;
+  readonly #idles: boolean;
+  #count = 0;
+  #changed = false;
+  #wake: () => void = () => {};
+
+  constructor(client: ImapFlow, signal: AbortSignal) {
+    this.#client = client;
+    this.#signal = signal;
+    this.#idles = client.capabilities.has("IDLE") || client.capabilities.has("IMAP4REV2");
+    client.on("exists", ({ count, prevCount }) => this.#note(Math.max(0, count - prevCount)));
+    // A server that changes UIDVALIDITY closes and reopens the mailbox during the session.
+    client.on("mailboxOpen", () => this.#note(0));
+    signal.addEventListener("abort", () => this.#wake(), { once: true });
+  }
+
+  #note(count: number): void {
+    this.#count += count;
+    this.#changed = true;
+    this.#wake();
+  }
+
   /** Idles until an event occurs. Returns the number of messages announced since the last call; after at
-   *  most `ms` it returns 0, for a scheduled poll. An announcement during a sweep makes the next call
+   *  most `ms` it returns 0, for a scheduled poll. An announcement during a poll makes the next call
    *  return at once. */
-  next(clock: Clock, ms: number): Promise<number>;
-}
-
-/** Listens until the signal aborts, which also wakes the loop; one per connection. */
-function wakening(client: ImapFlow, signal: AbortSignal): Wakening {
-  let announced = 0;
-  let changed = false;
-  let poke: () => void = () => {};
-  client.on("exists", ({ count, prevCount }) => {
-    announced += Math.max(0, count - prevCount);
-    changed = true;
-    poke();
-  });
-  // A server that changes UIDVALIDITY closes and reopens the mailbox during the session.
-  client.on("mailboxOpen", () => {
-    changed = true;
-    poke();
-  });
-  signal.addEventListener("abort", () => poke(), { once: true });
-  const idles = client.capabilities.has("IDLE") || client.capabilities.has("IMAP4REV2");
-
-  return {
-    async next(clock, ms) {
-      if (!changed && !signal.aborted) {
-        // imapflow ends IDLE when the next command is sent.
-        if (idles) client.idle().catch(() => {});
-        const timer = new AbortController();
-        poke = () => timer.abort(null);
-        await clock.sleep(ms, timer.signal);
-        poke = () => {};
-      }
-      const count = announced;
-      announced = 0;
-      changed = false;
-      return count;
-    },
-  };
-}
-
-export interface Watchdog {
-  /** Called when the connection and the database have just worked. */
-  readonly proven: () => void;
-  /** True when the watchdog has ended the connection. */
-  readonly barked: () => boolean;
+  async next(clock: Clock, ms: number): Promise<number> {
+    if (!this.#changed && !this.#signal.aborted) {
+      // imapflow ends IDLE when the next command is sent.
+      if (this.#idles) this.#client.idle().catch(() => {});
+      const timer = new AbortController();
+      this.#wake = () => timer.abort(null);
+      await clock.sleep(ms, timer.signal);
+      this.#wake = () => {};
+    }
+    const count = this.#count;
+    this.#count = 0;
+    this.#changed = false;
+    return count;
+  }
 }
 
 /** Calls `end` once when `proven` was not called for three intervals; a half-open socket shows no other
  *  error. Time in which the machine was suspended does not count, because responses that arrived during
  *  that time are still unread. */
-function watchdog(clock: Clock, interval: number, signal: AbortSignal, end: () => void): Watchdog {
-  let last = clock.monotonic();
-  let barked = false;
-  void (async () => {
+class Watchdog {
+  readonly #clock: Clock;
+  readonly #interval: number;
+  readonly #end: () => void;
+  #last: number;
+  #hasEnded = false;
+
+  constructor(clock: Clock, interval: number, end: () => void) {
+    this.#clock = clock;
+    this.#interval = interval;
+    this.#end = end;
+    this.#last = clock.monotonic();
+  }
+
+  /** True when the watchdog has ended the connection. */
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
+  /** Call when the connection and the database have just worked. */
+  proven(): void {
+    this.#last = this.#clock.monotonic();
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const clock = this.#clock;
     while (!signal.aborted) {
-      const due = clock.monotonic() + interval;
-      await clock.sleep(interval, signal);
-      last += Math.max(0, clock.monotonic() - due);
-      if (signal.aborted || clock.monotonic() - last < 3 * interval) continue;
-      barked = true;
-      return end();
+      const due = clock.monotonic() + this.#interval;
+      await clock.sleep(this.#interval, signal);
+      this.#last += Math.max(0, clock.monotonic() - due);
+      if (signal.aborted || clock.monotonic() - this.#last < 3 * this.#interval) continue;
+      this.#hasEnded = true;
+      return this.#end();
     }
-  })();
-  return {
-    proven: () => {
-      last = clock.monotonic();
-    },
-    barked: () => barked,
-  };
+  }
 }

@@ -14,19 +14,6 @@ import { arrivedSince, headerFields, openMailbox } from "./mailbox.ts";
 /** `{ phase: "before" | "after", messageId }` around each copy that is filed. */
 const points = point("bridgehead:email.sent-copy");
 
-export interface SentFolder {
-  /** Queues a copy for filing. Best effort: it never throws, and no other state depends on it. */
-  file(messageId: string, bytes: Buffer): void;
-  /** Returns whether a message with this Message-ID is there. Returns null when there is no such folder;
-   *  rejects when it cannot be read. */
-  has(messageId: string): Promise<boolean | null>;
-  /** Returns the ids that our responses filed since then (epoch ms) cite in In-Reply-To and References;
-   *  empty without such a folder. Rejects when it cannot be read. */
-  answered(since: number, self: Identity): Promise<ReadonlySet<string>>;
-  /** Files the queued copies until the signal aborts, then closes the connection. */
-  close(signal: AbortSignal): Promise<void>;
-}
-
 export interface SentFolderOptions {
   readonly connection: ConnectionOptions;
   /** `auto`: the folder that the server marks as the Sent folder. */
@@ -40,55 +27,115 @@ const pendingBytes = 32_000_000;
 const idleMs = 10_000;
 const patience = 60_000;
 
-type SentJob = (client: ImapFlow, open: boolean) => Promise<void>;
+interface SentJob {
+  /** `open`: false when the server has no Sent folder. */
+  readonly run: (client: ImapFlow, open: boolean) => Promise<void>;
+  /** In bytes. */
+  readonly size: number;
+  readonly fail: (error: unknown) => void;
+}
 
-/** Opens no connection until the first request. */
-export function sentFolder(options: SentFolderOptions): SentFolder {
-  const { log } = options;
-  const queue: { readonly job: SentJob; readonly size: number; readonly fail: (error: unknown) => void }[] =
-    [];
-  let working = false;
-  let poke: () => void = () => {};
-  let closing = false;
-  let idle = Promise.resolve();
-  let missing = false;
+/** The Sent folder of one channel. Opens no connection until the first request. */
+export class SentFolder {
+  readonly #options: SentFolderOptions;
+  readonly #queue: SentJob[] = [];
+  #working = false;
+  #wake: () => void = () => {};
+  #closing = false;
+  #idle = Promise.resolve();
+  #missing = false;
 
-  function add(job: SentJob, size: number, fail: (error: unknown) => void): void {
-    queue.push({ job, size, fail });
-    poke();
-    if (!working) idle = work();
+  constructor(options: SentFolderOptions) {
+    this.#options = options;
   }
 
-  async function work(): Promise<void> {
-    working = true;
+  /** Queues a copy for filing. Best effort: it never throws, and no other state depends on it. */
+  file(messageId: string, bytes: Buffer): void {
+    const { log } = this.#options;
+    if (this.#missing) return;
+    const size = bytes.length;
+    const waiting = this.#queue.reduce((sum, job) => sum + job.size, size);
+    if (this.#queue.length >= pendingLimit || waiting > pendingBytes) {
+      log.warn({ pending: this.#queue.length }, "filing a copy of sent mail skipped: queue full");
+      return;
+    }
+    const append = (again: boolean, fail: SentJob["fail"]) =>
+      this.#add({ run: (client, open) => this.#append(client, open, messageId, bytes, again), size, fail });
+    append(false, () =>
+      append(true, (error) => log.warn({ reason: brief(error) }, "filing a copy of sent mail failed")),
+    );
+  }
+
+  /** Returns whether a message with this Message-ID is there. Returns null when there is no such folder;
+   *  rejects when it cannot be read. */
+  has(messageId: string): Promise<boolean | null> {
+    return this.#read(async (client, open) => (open ? search(client, messageId) : null));
+  }
+
+  /** Returns the ids that our responses filed since then (epoch ms) cite in In-Reply-To and References;
+   *  empty without such a folder. Rejects when it cannot be read. */
+  answered(since: number, self: Identity): Promise<ReadonlySet<string>> {
+    return this.#read(async (client, open) => (open ? cited(client, since, self) : new Set<string>()));
+  }
+
+  /** Files the queued copies until the signal aborts, then closes the connection. */
+  async close(signal: AbortSignal): Promise<void> {
+    this.#closing = true;
+    this.#wake();
+    await Promise.race([this.#idle, aborted(signal)]);
+    const pending = this.#queue.splice(0).length;
+    if (pending > 0) this.#options.log.warn({ pending }, "filing copies of sent mail: shutdown timeout");
+  }
+
+  #read<T>(read: (client: ImapFlow, open: boolean) => Promise<T>): Promise<T> {
+    return new Promise((resolve, fail) => {
+      this.#add({ run: async (client, open) => resolve(await read(client, open)), size: 0, fail });
+    });
+  }
+
+  #add(job: SentJob): void {
+    this.#queue.push(job);
+    this.#wake();
+    if (!this.#working) this.#idle = this.#work();
+  }
+
+  async #work(): Promise<void> {
+    this.#working = true;
     let connection: ImapConnection | null = null;
-    while (queue.length > 0) {
-      const next = queue.shift();
+    for (let job = this.#queue.shift(); job !== undefined; job = this.#queue.shift()) {
       try {
-        if (connection === null || !connection.client.usable) connection = await connect(options);
-        await next?.job(connection.client, connection.client.mailbox !== false);
+        if (connection === null || !connection.client.usable) connection = await connect(this.#options);
+        await job.run(connection.client, connection.client.mailbox !== false);
       } catch (error) {
         connection?.client.close();
         connection = null;
-        next?.fail(error);
+        job.fail(error);
       }
-      if (queue.length === 0 && connection !== null && !closing) await quiet();
+      if (this.#queue.length === 0 && connection !== null && !this.#closing) await this.#quiet();
     }
-    working = false;
+    this.#working = false;
     connection?.client.close();
   }
+
   /** Resolves when new work is queued, or when the idle time is over. */
-  function quiet(): Promise<void> {
+  #quiet(): Promise<void> {
     return new Promise((resolve) => {
-      poke = resolve;
+      this.#wake = resolve;
       AbortSignal.timeout(idleMs).addEventListener("abort", () => resolve(), { once: true });
     });
   }
 
-  async function append(client: ImapFlow, open: boolean, messageId: string, bytes: Buffer, again: boolean) {
+  async #append(
+    client: ImapFlow,
+    open: boolean,
+    messageId: string,
+    bytes: Buffer,
+    again: boolean,
+  ): Promise<void> {
     if (!open) {
-      if (!missing) log.warn({ folder: options.folder }, "no Sent folder: copies of sent mail are not filed");
-      missing = true;
+      const { folder, log } = this.#options;
+      if (!this.#missing) log.warn({ folder }, "no Sent folder: copies of sent mail are not filed");
+      this.#missing = true;
       return;
     }
     // The first attempt may have succeeded before its connection failed.
@@ -98,43 +145,6 @@ export function sentFolder(options: SentFolderOptions): SentFolder {
     if (!done) throw new Error("the server did not take the copy");
     if (points.hasSubscribers) points.publish({ phase: "after", messageId });
   }
-
-  return {
-    file(messageId, bytes) {
-      if (missing) return;
-      const waiting = queue.reduce((sum, entry) => sum + entry.size, bytes.length);
-      if (queue.length >= pendingLimit || waiting > pendingBytes) {
-        log.warn({ pending: queue.length }, "filing a copy of sent mail skipped: queue full");
-        return;
-      }
-      const giveUp = (error: unknown) =>
-        log.warn({ reason: brief(error) }, "filing a copy of sent mail failed");
-      const retry = () =>
-        add((client, open) => append(client, open, messageId, bytes, true), bytes.length, giveUp);
-      add((client, open) => append(client, open, messageId, bytes, false), bytes.length, retry);
-    },
-    has: (messageId) =>
-      new Promise((resolve, reject) => {
-        add(async (client, open) => resolve(open ? await search(client, messageId) : null), 0, reject);
-      }),
-    answered: (since, self) =>
-      new Promise((resolve, reject) => {
-        const job: SentJob = async (client, open) =>
-          resolve(open ? await cited(client, since, self) : new Set());
-        add(job, 0, reject);
-      }),
-    async close(signal) {
-      closing = true;
-      poke();
-      const late = new Promise<void>((resolve) =>
-        signal.addEventListener("abort", () => resolve(), { once: true }),
-      );
-      await Promise.race([idle, late]);
-      if (queue.length > 0)
-        log.warn({ pending: queue.length }, "filing copies of sent mail: shutdown timeout");
-      queue.length = 0;
-    },
-  };
 }
 
 /** Returns a connection with the Sent folder selected, or with none when the server has no such folder. */

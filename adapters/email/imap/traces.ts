@@ -22,18 +22,10 @@ export interface TracesOptions {
   /** Timeout in ms for reading the Sent folder. The reader waits for it, and the watchdog must not end
    *  the connection during that time. */
   readonly patience: number;
-}
-
-export interface Traces {
-  /** Returns why the message counts as handled although the store does not know it, or null. Never
-   *  rejects: when the Sent folder cannot be read, only marks count. `messageIds`: the ids under which a
-   *  response would cite the message. */
-  handledBefore(mail: Listed, messageIds: readonly string[]): Promise<HandledBefore | null>;
-  /** Searches for other daemons on the mailbox and reports them, or clears the report. Called after each
-   *  sweep. */
-  lookForOthers(client: ImapFlow): Promise<void>;
-  /** Records keywords that another session has just set. */
-  noteKeywords(keywords: Iterable<string>): void;
+  readonly identity: ChannelIdentity;
+  readonly backlog: Backlog;
+  /** The UID from which on marks of another installation mean that it works on the mailbox now. */
+  readonly watchFrom: number;
 }
 
 /** Messages that were present when the process first connected are compared with the Sent folder. Later
@@ -51,29 +43,63 @@ const recent = 3_600_000;
  *  not explained by moves. */
 const severalMoved = 3;
 
-/** Created per connection. `watchFrom`: the UID from which on marks of another installation mean that it
- *  works on the mailbox now. */
-export function tracesOf(
-  options: TracesOptions,
-  identity: ChannelIdentity,
-  backlog: Backlog,
-  watchFrom: number,
-): Traces {
-  const { channel, self, keyword, sent, patience } = options;
-  const seen = new Set<string>();
+/** The traces in one mailbox; one per connection. */
+export class Traces {
+  readonly #options: TracesOptions;
+  readonly #seen = new Set<string>();
   /** UIDs that carried the mark of another installation when they were read. */
-  const markedBefore = new Set<number>();
-  let answers: { readonly since: number; readonly ids: Promise<ReadonlySet<string>> } | null = null;
+  readonly #markedBefore = new Set<number>();
+  #answers: { readonly since: number; readonly ids: Promise<ReadonlySet<string>> } | null = null;
 
-  /** Returns the Message-IDs that our responses in the Sent folder since that time cite. */
-  function answered(since: number): Promise<ReadonlySet<string>> {
-    if (answers === null || since < answers.since) {
-      answers = { since, ids: readAnswers(since) };
-    }
-    return answers.ids;
+  constructor(options: TracesOptions) {
+    this.#options = options;
   }
 
-  async function readAnswers(since: number): Promise<ReadonlySet<string>> {
+  /** Returns why the message counts as handled although the store does not know it, or null. Never
+   *  rejects: when the Sent folder cannot be read, only marks count. `messageIds`: the ids under which a
+   *  response would cite the message. */
+  async handledBefore(mail: Listed, messageIds: readonly string[]): Promise<HandledBefore | null> {
+    const { backlog, channel } = this.#options;
+    const marked = this.#byMark(mail);
+    if (marked !== null || mail.uid > backlog.lastUid) return marked;
+    const since = mail.arrived ?? channel.clock.now();
+    if (this.#answers === null || since < this.#answers.since)
+      this.#answers = { since, ids: this.#readAnswers(since) };
+    const ids = await this.#answers.ids;
+    if (!messageIds.some((id) => ids.has(id))) return null;
+    const reason = "an answer of ours in the Sent folder cites it, and the store does not know it";
+    return { by: "self", cited: true, reason };
+  }
+
+  /** Records keywords that another session has just set. */
+  noteKeywords(keywords: Iterable<string>): void {
+    for (const mark of marksOn([...keywords], this.#options.keyword)) this.#seen.add(mark);
+  }
+
+  /** Searches for other daemons on the mailbox and reports them, or clears the report. Called after each
+   *  poll. */
+  async lookForOthers(client: ImapFlow): Promise<void> {
+    const { channel, identity, keyword, watchFrom } = this.#options;
+    this.noteKeywords(openMailbox(client).flags ?? []);
+    let [late, early] = [0, 0];
+    for (const mark of this.#seen) {
+      const owner = mark === "" ? "self" : identity.ownerOf(mark);
+      if (owner !== "foreign" && owner !== "earlier") continue;
+      const uids = await withKeyword(client, keywordOf(keyword, mark), watchFrom);
+      const fresh = (await listOnly(client, uids)).filter(
+        ({ arrived }) => (arrived ?? 0) > channel.clock.now() - recent,
+      );
+      const before = fresh.filter(({ uid }) => this.#markedBefore.has(uid)).length;
+      early += before;
+      late += fresh.length - before;
+    }
+    if (late > 0 || early >= severalMoved) channel.warn(other, otherSentence(late + early));
+    else if (this.#markedBefore.size === 0) channel.warn(other, null);
+  }
+
+  /** Returns the Message-IDs that our responses in the Sent folder since that time cite. */
+  async #readAnswers(since: number): Promise<ReadonlySet<string>> {
+    const { channel, patience, self, sent } = this.#options;
     const over = new AbortController();
     const late = channel.clock.sleep(patience, over.signal).then(() => {
       throw new Error(`the Sent folder does not answer within ${patience} ms`);
@@ -92,59 +118,23 @@ export function tracesOf(
     }
   }
 
-  function byMark(mail: Listed): HandledBefore | null {
+  #byMark(mail: Listed): HandledBefore | null {
+    const { backlog, channel, identity, keyword } = this.#options;
     const marks = marksOn(mail.keywords, keyword);
-    for (const mark of marks) seen.add(mark);
+    for (const mark of marks) this.#seen.add(mark);
     const owners = marks.map((mark) => identity.ownerOf(mark));
     if (owners.includes("self")) {
       if (mail.uid > backlog.lastUid) channel.warn(other, copySentence);
-      return {
-        by: "self",
-        reason: "it carries the mark of this store, which does not know it: the store is older",
-      };
+      const reason = "it carries the mark of this store, which does not know it: the store is older";
+      return { by: "self", reason };
     }
     if (owners.includes("earlier"))
       return { by: "self", reason: "it carries the mark of an earlier state of this store" };
     if (!owners.includes("foreign")) return null;
-    markedBefore.add(mail.uid);
-    return {
-      by: "other",
-      reason: "it carries the mark of another installation, or of a store that was lost",
-    };
+    this.#markedBefore.add(mail.uid);
+    const reason = "it carries the mark of another installation, or of a store that was lost";
+    return { by: "other", reason };
   }
-
-  return {
-    async handledBefore(mail, messageIds) {
-      const marked = byMark(mail);
-      if (marked !== null || mail.uid > backlog.lastUid) return marked;
-      const ids = await answered(mail.arrived ?? channel.clock.now());
-      if (!messageIds.some((id) => ids.has(id))) return null;
-      return {
-        by: "self",
-        cited: true,
-        reason: "an answer of ours in the Sent folder cites it, and the store does not know it",
-      };
-    },
-    noteKeywords(keywords) {
-      for (const mark of marksOn([...keywords], keyword)) seen.add(mark);
-    },
-    async lookForOthers(client) {
-      this.noteKeywords(openMailbox(client).flags ?? []);
-      let [late, early] = [0, 0];
-      for (const mark of seen) {
-        const owner = mark === "" ? "self" : identity.ownerOf(mark);
-        if (owner !== "foreign" && owner !== "earlier") continue;
-        const uids = await withKeyword(client, keywordOf(keyword, mark), watchFrom);
-        const fresh = (await listOnly(client, uids)).filter(
-          ({ arrived }) => (arrived ?? 0) > channel.clock.now() - recent,
-        );
-        early += fresh.filter(({ uid }) => markedBefore.has(uid)).length;
-        late += fresh.filter(({ uid }) => !markedBefore.has(uid)).length;
-      }
-      if (late > 0 || early >= severalMoved) channel.warn(other, otherSentence(late + early));
-      else if (markedBefore.size === 0) channel.warn(other, null);
-    },
-  };
 }
 
 const otherSentence = (count: number): string =>

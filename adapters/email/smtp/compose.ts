@@ -159,10 +159,10 @@ const schema = z.strictObject({
   hops: z.int(),
   text: z.string(),
   html: z.string(),
-  /** The core stores the bytes under `ref`. Drafts of earlier versions have no attachments. */
-  attachments: z
-    .array(z.strictObject({ name: z.string(), mediaType: z.string(), size: z.int(), ref: z.string() }))
-    .prefault([]),
+  /** The core stores the bytes under `ref`. */
+  attachments: z.array(
+    z.strictObject({ name: z.string(), mediaType: z.string(), size: z.int(), ref: z.string() }),
+  ),
 });
 
 type Plain<T> = T extends (infer Item)[]

@@ -125,9 +125,3 @@ it("is the same mail at every attempt", async () => {
   );
   await expect(messageBytes(draft, files.slice(1))).rejects.toThrow("the bytes of an attachment are missing");
 });
-
-it("reads the drafts of versions that knew no files", () => {
-  const { attachments, ...older } = draftWith([]);
-  expect(attachments).toEqual([]);
-  expect(readDraft(older)).toEqual(draftWith([]));
-});

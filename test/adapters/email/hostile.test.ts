@@ -3,8 +3,8 @@
 import { type DeliveryEvent, Health } from "bridgehead/contract";
 import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { reader } from "../../../adapters/email/imap/reader.ts";
-import { sentFolder } from "../../../adapters/email/imap/sent.ts";
+import { MailboxReader } from "../../../adapters/email/imap/reader.ts";
+import { SentFolder } from "../../../adapters/email/imap/sent.ts";
 import { marker } from "../../../adapters/email/imap/traces.ts";
 import { identity } from "../../../adapters/email/parties.ts";
 import {
@@ -254,10 +254,10 @@ describeReal("hostile mail", missing, () => {
     const channel = recordingChannel();
     const settings = settingsFor(dovecot.port, 1, { imap: { user: box } as Settings["imap"] });
     const connection = { imap: settings.imap, maxSource: settings.max_size, tokens: null };
-    const read = reader({
+    const reader = new MailboxReader({
       channel,
       connection,
-      sent: sentFolder({ connection, folder: "auto", log: channel.log }),
+      sent: new SentFolder({ connection, folder: "auto", log: channel.log }),
       health: new Health(channel),
       config: settings,
       self: identity("support@example.com", []),
@@ -269,7 +269,7 @@ describeReal("hostile mail", missing, () => {
         close: () => Promise.resolve(),
       }),
     });
-    const running = supervise({ run: read }, channel);
+    const running = supervise({ run: (cursor, signal) => reader.run(cursor, signal) }, channel);
     await ready(channel);
     await dovecot.deliver(box, mail("slow"));
     await arrived(channel, 1);

@@ -3,7 +3,7 @@
 import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type OAuth2Config, config as schema } from "../../../adapters/email/config.ts";
-import { endpointOf, keptToken, tokenSource } from "../../../adapters/email/oauth.ts";
+import { endpointOf, KeptToken, TokenSource } from "../../../adapters/email/oauth.ts";
 import { movableClock } from "../../support/clock.ts";
 import {
   adapterFor,
@@ -41,7 +41,7 @@ const clock = recordingChannel().clock;
 
 describe("access tokens", () => {
   it("are asked for once and shared", async () => {
-    const source = tokenSource(grant(), clock);
+    const source = new TokenSource(grant(), clock);
     const before = issuer.requests.length;
     const all = await Promise.all([source.get(), source.get(), source.get()]);
     expect(new Set(all.map((token) => token.value)).size).toBe(1);
@@ -57,7 +57,7 @@ describe("access tokens", () => {
 
   it("are renewed before they end", async () => {
     const later = movableClock();
-    const source = tokenSource(grant(), later);
+    const source = new TokenSource(grant(), later);
     const first = await source.get();
     expect((await source.get()).value).toBe(first.value);
     later.forward(3_590_000);
@@ -72,12 +72,12 @@ describe("access tokens", () => {
     [{ status: 503, code: "" }, false],
   ])("that are refused with %j: certain %s", async (error, certain) => {
     issuer.fail(error);
-    await expect(tokenSource(grant(), clock).get()).rejects.toMatchObject({ tokenFailure: { certain } });
+    await expect(new TokenSource(grant(), clock).get()).rejects.toMatchObject({ tokenFailure: { certain } });
   });
 
   it("that nobody issues are not certain", async () => {
     const nobody = { ...grant(), token_url: "http://127.0.0.1:9/token" };
-    await expect(tokenSource(nobody, clock).get()).rejects.toMatchObject({
+    await expect(new TokenSource(nobody, clock).get()).rejects.toMatchObject({
       tokenFailure: { certain: false },
     });
   });
@@ -89,7 +89,7 @@ describe("rotated refresh tokens (review 27)", () => {
   const process = (secrets: Map<string, string>, more: Partial<OAuth2Config> = {}) => {
     const channel = recordingChannel({ secrets });
     const configured = { ...grant(), ...more };
-    return tokenSource(configured, clock, keptToken(configured, channel.secrets, log));
+    return new TokenSource(configured, clock, new KeptToken(configured, channel.secrets, log));
   };
   beforeEach(() => issuer.rotate(true));
   afterAll(() => issuer.rotate(false));
@@ -141,7 +141,7 @@ describe("rotated refresh tokens (review 27)", () => {
       read: () => Promise.reject(new Error("away")),
       write: () => Promise.reject(new Error("away")),
     };
-    const source = tokenSource(grant(), clock, keptToken(grant(), away, log));
+    const source = new TokenSource(grant(), clock, new KeptToken(grant(), away, log));
     await source.get();
     await expect(source.get({ fresh: true })).resolves.toBeDefined();
   });
@@ -157,7 +157,7 @@ describe("tokens of an application (review 27)", () => {
   });
 
   it("are asked for without a refresh token", async () => {
-    await tokenSource(app(), clock).get();
+    await new TokenSource(app(), clock).get();
     expect(Object.fromEntries(issuer.requests.at(-1) ?? [])).toEqual({
       grant_type: "client_credentials",
       client_id: "bridge",
@@ -165,7 +165,9 @@ describe("tokens of an application (review 27)", () => {
       scope: "https://outlook.office365.com/.default",
     });
     const wrong = { ...app(), client_secret: "expired" };
-    await expect(tokenSource(wrong, clock).get()).rejects.toMatchObject({ tokenFailure: { certain: true } });
+    await expect(new TokenSource(wrong, clock).get()).rejects.toMatchObject({
+      tokenFailure: { certain: true },
+    });
   });
 
   it("go to the tenant's endpoint with Microsoft's default scope", () => {

@@ -3,10 +3,10 @@
 import { cursor } from "bridgehead/contract";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { batchesOf } from "../../../adapters/email/imap/intake.ts";
+import { batchesOf } from "../../../adapters/email/imap/fetch.ts";
 import {
   type Position,
-  progress,
+  ReadProgress,
   readPosition,
   uidSet,
   writePosition,
@@ -18,7 +18,7 @@ const listed = (...uids: number[]) =>
 
 describe("progress", () => {
   it("stops before a mail that is still open, and passes it later", () => {
-    const steps = progress(start);
+    const steps = new ReadProgress(start);
     expect(steps.open(listed(11, 12, 14)).map((one) => one.uid)).toEqual([11, 12, 14]);
     expect(readPosition(steps.settle([11, 14]))).toMatchObject({ uid: 11, at: 11_000 });
     expect(steps.open(listed(12, 14, 15)).map((one) => one.uid)).toEqual([12, 15]);
@@ -27,7 +27,7 @@ describe("progress", () => {
   });
 
   it("passes what has vanished", () => {
-    const steps = progress(start);
+    const steps = new ReadProgress(start);
     steps.open(listed(11, 12));
     steps.settle([12]);
     expect(steps.position.uid).toBe(10);
@@ -39,7 +39,7 @@ describe("progress", () => {
     const plan = fc.array(fc.tuple(fc.boolean(), fc.boolean()), { minLength: 1, maxLength: 60 });
     fc.assert(
       fc.property(plan, (fates) => {
-        const steps = progress(start);
+        const steps = new ReadProgress(start);
         const all = listed(...fates.map((_, index) => 11 + index));
         const done = new Set<number>();
         for (let round = 0; round < 3; round++) {

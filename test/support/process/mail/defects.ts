@@ -65,30 +65,25 @@ export const defects: Defects<Invariant> = {
     by: ["lost"],
     endless: true,
     plant: (altered) => ({
-      "adapters/email/imap/intake.ts": {
-        intake: (real) => (options, looks) => {
-          const { core, client, mark, own } = options;
-          let uids: readonly number[] = [];
-          const early: typeof core = {
-            log: core.log,
-            clock: core.clock,
-            known: (ids) => core.known(ids),
-            async accept(events, cursor) {
-              altered();
-              await mark(client, [...uids], own);
-              return core.accept(events, cursor);
+      "adapters/email/imap/fetch.ts": {
+        MailFetcher: (real) =>
+          new Proxy(real, {
+            construct: (target, [options]: ConstructorParameters<typeof real>) => {
+              const { core, client, mark, own } = options;
+              const early: typeof core = {
+                log: core.log,
+                clock: core.clock,
+                known: (ids) => core.known(ids),
+                async accept(events, cursor) {
+                  altered();
+                  const uids = events.map(({ id }) => Number(id.slice(id.lastIndexOf("/") + 1)));
+                  await mark(client, uids, own);
+                  return core.accept(events, cursor);
+                },
+              };
+              return new target({ ...options, core: early });
             },
-          };
-          const reader = real({ ...options, core: early }, looks);
-          return {
-            ...reader,
-            take: (batches, cursorAfter) =>
-              reader.take(batches, (settled) => {
-                uids = settled;
-                return cursorAfter(settled);
-              }),
-          };
-        },
+          }),
       },
     }),
   },
