@@ -2,7 +2,7 @@
 // From, and DKIM alone does not show whose signature it is. The pass is verified here (dkim.ts), or read from the
 // Authentication-Results header (RFC 8601) that a trusted server added to the message.
 
-import { asciiDomain } from "../headers.ts";
+import { asciiDomain, domainOf } from "../headers.ts";
 import type { Mail, SenderAuth, SenderAuthSettings } from "../mail.ts";
 import type { HeaderField } from "../mime.ts";
 
@@ -14,49 +14,34 @@ export async function authenticate(
   settings: SenderAuthSettings,
 ): Promise<SenderAuth> {
   const method = settings.mode === "header" ? "authentication-results" : "dmarc";
-  const author = mail.from.length === 1 && mail.fromFields === 1 ? mail.from[0] : undefined;
-  if (author === undefined) {
-    return {
-      verdict: "none",
-      method,
-      domain: "",
-      detail: "the mail has not exactly one From field with one address",
-    };
-  }
-  const domain = asciiDomain(author.address.slice(author.address.lastIndexOf("@") + 1));
-  if (domain === "")
-    return { verdict: "none", method, domain, detail: "the domain of the From address is malformed" };
-  if (settings.mode === "off") return { verdict: "none", method, domain, detail: "not asked for" };
-  if (settings.mode === "header") {
-    return { method, domain, ...judgeHeaders(mail.headers, settings.authservId, domain) };
-  }
-  const doubled = doubledField(mail);
-  if (doubled !== null)
-    return { verdict: "fail", method, domain, detail: `the header has more than one ${doubled}` };
+  const [author] = mail.from;
+  if (author === undefined || mail.from.length !== 1 || mail.fromFields !== 1)
+    return { method, domain: "", ...none("the mail has not exactly one From field with one address") };
+  const domain = asciiDomain(domainOf(author.address));
+  return { method, domain, ...(await judge(mail, raw, settings, domain)) };
+}
+
+async function judge(
+  mail: Mail,
+  raw: Uint8Array,
+  settings: SenderAuthSettings,
+  domain: string,
+): Promise<Judgement> {
+  if (domain === "") return none("the domain of the From address is malformed");
+  if (settings.mode === "off") return none("not asked for");
+  if (settings.mode === "header") return judgeHeaders(mail.headers, settings.authservId, domain);
+  const doubled = single.find((name) => mail.headers.filter((field) => field.name === name).length > 1);
+  if (doubled !== undefined) return { verdict: "fail", detail: `the header has more than one ${doubled}` };
   const { judgeSignatures } = await import("./dkim.ts");
-  return { method, domain, ...(await judgeSignatures(mail, raw, settings.dns ?? {}, domain)) };
+  return judgeSignatures(mail, raw, settings.dns ?? {}, domain);
 }
 
 /** A second header of these names shows readers a value other than the signed one (a signature covers
  *  the lowest one). */
-const single = [
-  "from",
-  "sender",
-  "reply-to",
-  "to",
-  "cc",
-  "subject",
-  "date",
-  "message-id",
-  "in-reply-to",
-  "references",
-  "content-type",
-  "content-transfer-encoding",
-];
-
-function doubledField(mail: Mail): string | null {
-  return single.find((name) => mail.headers.filter((field) => field.name === name).length > 1) ?? null;
-}
+const single =
+  "from sender reply-to to cc subject date message-id in-reply-to references content-type content-transfer-encoding".split(
+    " ",
+  );
 
 type Judgement = Pick<SenderAuth, "verdict" | "detail">;
 
@@ -73,19 +58,14 @@ function judgeHeaders(headers: readonly HeaderField[], authservId: string, domai
   const preset = authservId.trim().toLowerCase();
   if (preset === "microsoft365") return judgeMicrosoft(headers, domain);
   if (preset === "icloud") return judgeICloud(headers, domain);
-  const top = headers.find((field) => field.name === "authentication-results");
-  if (top === undefined) return { verdict: "none", detail: "there is no Authentication-Results header" };
-  if (top.value.length > maxLength)
-    return { verdict: "none", detail: "the Authentication-Results header is too long" };
+  const top = headers.find(({ name }) => name === field);
+  if (top === undefined) return none("there is no Authentication-Results header");
+  if (top.value.length > maxLength) return none("the Authentication-Results header is too long");
   const sections = sectionsOf(top.value);
-  if (sections === null) return { verdict: "none", detail: "the Authentication-Results header is malformed" };
+  if (sections === null) return none("the Authentication-Results header is malformed");
   const [server = "", ...results] = sections;
-  if (!isServer(server, authservId)) {
-    return {
-      verdict: "none",
-      detail: "the topmost Authentication-Results header is not of the configured server",
-    };
-  }
+  if (!isServer(server, authservId))
+    return none("the topmost Authentication-Results header is not of the configured server");
   return judgeResults(results, domain);
 }
 
@@ -151,21 +131,15 @@ function isReceivedBy(value: string, host: RegExp): boolean {
 function judgeResults(results: readonly string[], domain: string): Judgement {
   const dmarc = results.map(resultOf).filter((result) => result?.method === "dmarc");
   const [only] = dmarc;
-  if (dmarc.length !== 1 || !only)
-    return { verdict: "none", detail: `the server tells ${dmarc.length} DMARC results` };
+  if (dmarc.length !== 1 || !only) return none(`the server tells ${dmarc.length} DMARC results`);
   if (only.result === "temperror")
     return { verdict: "temperror", detail: "the server could not check DMARC just then" };
   if (only.result === "fail" || only.result === "permerror")
     return { verdict: "fail", detail: `the server says dmarc=${only.result}` };
-  if (only.result !== "pass") return { verdict: "none", detail: "the server says no DMARC policy applies" };
+  if (only.result !== "pass") return none("the server says no DMARC policy applies");
   const [from, ...more] = only.from;
-  if (
-    from === undefined ||
-    more.length > 0 ||
-    asciiDomain(from.slice(from.lastIndexOf("@") + 1)) !== domain
-  ) {
-    return { verdict: "none", detail: "the DMARC result is about another domain than that of From" };
-  }
+  if (from === undefined || more.length > 0 || asciiDomain(domainOf(from)) !== domain)
+    return none("the DMARC result is about another domain than that of From");
   return { verdict: "pass", detail: "the server says dmarc=pass" };
 }
 
