@@ -37,13 +37,17 @@ function collected(all: readonly Wraps[]): Map<string, Map<string, Wrapper[]>> {
   return files;
 }
 
-/** Functions are hoisted, because modules may import each other in a circle; a default export is a value. */
+/** The functions replace classes too. They are hoisted, because modules may import each other in a circle; a default export
+ *  is a value. */
 function generated(file: string, names: Iterable<string>): string {
   const real = JSON.stringify(root + file);
   const own = [...names].map((name) =>
     name === "default"
       ? "export default wrapped().default;"
-      : `export function ${name}(...args) { return wrapped().${name}(...args); }`,
+      : `export function ${name}(...args) {
+  const planted = wrapped().${name};
+  return new.target ? new planted(...args) : planted(...args);
+}`,
   );
   return `import * as real from ${real};
 export * from ${real};
