@@ -101,6 +101,9 @@ function oneOf(...words: readonly string[]) {
 function defineDaemon(define: Define): void {
   define("run", "run the daemon").option(...config);
   define("reload", "for the systemd unit: reload the daemon's configuration and report the result");
+  define("service", "install the systemd service and wait until it is ready, show its state, or remove it")
+    .argument("<action>", "install, uninstall or status", oneOf("install", "uninstall", "status"))
+    .option(...config);
   define("console", "print a link that logs a browser in to the web console, once")
     .option(...config)
     .option(...json);

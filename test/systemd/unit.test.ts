@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
+import { bridgehead } from "../support/machine/command.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
 const path = (name: string): string => fileURLToPath(new URL(`../../systemd/${name}`, import.meta.url));
@@ -71,6 +72,17 @@ describe("bridgehead.service", () => {
       expect(verify(unit)).toBe("");
       expect(verify(unit.replace("ProtectClock=", "ProtectClok="))).toContain("ProtectClok");
     });
+  });
+
+  it("is not installed for a configuration file that it cannot read", async () => {
+    for (const [config, reason] of [
+      ["bridgehead.yaml", "must be an absolute path"],
+      [join(folder, "absent.yaml"), "there is no such file"],
+    ] as const)
+      expect(await bridgehead(["service", "install", "--config", config])).toMatchObject({
+        code: exitCodes.config,
+        err: expect.stringContaining(`${config}: ${reason}`),
+      });
   });
 
   it("makes the user it runs as and the folders it needs", () => {

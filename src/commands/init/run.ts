@@ -157,7 +157,7 @@ async function initialize(
 
 const nextCommands = (path: string): string =>
   isService(path)
-    ? "next:  systemctl enable --now bridgehead\n       journalctl -u bridgehead -f"
+    ? "next:  bridgehead service install\n       journalctl -u bridgehead -f"
     : `next:  bridgehead doctor --online --config ${path}\n       bridgehead run --config ${path}`;
 
 /** Reports every option that is missing, when no question can be asked. */
