@@ -1,23 +1,26 @@
 // The package as npm delivers it: packed from a clean copy of the sources, installed into an empty folder by whatever
 // Node.js the machine has, and used from there.
 
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import {
   cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join, normalize } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { needChromium, startChromium, visit } from "../support/machine/chromium.ts";
 import { root, systemNode } from "../support/machine/command.ts";
 import { describeReal } from "../support/machine/debian.ts";
 
@@ -29,6 +32,12 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 const path = systemNode === undefined ? dirname(process.execPath) : dirname(systemNode);
 const env = { ...process.env, PATH: `${path}:/usr/local/bin:/usr/bin:/bin` };
 for (const name of Object.keys(env)) if (/^npm_|^NODE_/i.test(name)) Reflect.deleteProperty(env, name);
+
+/** Folders with a Node.js and its npm: the machine's, and the one that runs the tests. */
+const nodes = [
+  ...(systemNode === undefined ? [] : [["the machine's Node.js", dirname(systemNode)]]),
+  ["the Node.js of the package", dirname(process.execPath)],
+];
 
 const clean = join(scratch, "clean");
 let tarball = "";
@@ -139,17 +148,49 @@ const missing = await run("npm", ["ping"], { env, timeout: 60_000 }).then(
 );
 if (missing !== null && process.env["BRIDGEHEAD_REQUIRE_ALL"] === "1") throw new Error(missing);
 
+const noBrowser = missing ?? (await needChromium());
 describeReal("a checkout", missing, () => {
+  const checkout = join(scratch, "checkout");
+
   it("is installed by npm ci without warnings, under the machine's own Node.js", async () => {
-    const checkout = join(scratch, "checkout");
-    mkdirSync(checkout);
-    for (const name of ["package.json", "package-lock.json", ".npmrc"])
-      cpSync(join(root, name), join(checkout, name));
+    const modules = join(clean, "node_modules");
+    cpSync(clean, checkout, {
+      recursive: true,
+      filter: (path) => path !== modules && path !== join(clean, "dist"),
+    });
     const { stdout, stderr } = await run("npm", ["ci", "--no-audit", "--no-fund", "--prefer-offline"], {
       cwd: checkout,
       env,
     });
     expect([stdout.trim(), stderr]).toEqual([expect.stringMatching(/^added \d+ packages in \d+m?s$/), ""]);
+  });
+
+  it.skipIf(noBrowser !== null)("answers the first message in its console soon after npm ci", async () => {
+    const began = performance.now();
+    const demo = spawn("npm", ["run", "--silent", "demo", "--", "--no-open"], {
+      cwd: checkout,
+      env,
+      stdio: ["ignore", "pipe", "inherit"],
+      detached: true,
+    });
+    const ended = once(demo, "exit");
+    onTestFinished(async () => {
+      if (demo.pid !== undefined) process.kill(-demo.pid, "SIGTERM");
+      await ended;
+    });
+    let out = "";
+    demo.stdout.on("data", (chunk: Buffer) => void (out += chunk.toString()));
+    await expect.poll(() => out, { timeout: 150_000 }).toMatch(/http\S+\/login\/\S+/);
+    const browser = await startChromium();
+    onTestFinished(() => browser.close());
+    const { page } = await visit(browser, /http\S+\/login\/\S+/.exec(out)?.[0] ?? "");
+    await page.getByRole("button", { name: "Log in" }).click();
+    await page.getByLabel("Subject").fill("Bulbs");
+    await page.getByLabel("Mail", { exact: true }).fill("Which bulbs fit your lamps?");
+    await page.getByRole("button", { name: "Send the mail" }).click();
+    await page.locator("ol.said > li").filter({ hasText: "E27 bulbs" }).first().waitFor();
+    const seconds = ((performance.now() - began) / 1000).toFixed(1);
+    process.stderr.write(`fresh clone: first message answered in the console ${seconds} s after npm ci\n`);
   });
 
   it("has a lockfile that keeps npm 10 from compiling better-sqlite3", () => {
@@ -178,15 +219,43 @@ describeReal("the installed package (review 29)", missing, () => {
     expect(stderr).toBe("");
   });
 
-  it("is installed globally with manual pages, and runs under the machine's own Node.js", async () => {
-    const prefix = join(scratch, "global");
-    const args = ["install", "--global", "--prefix", prefix, "--no-audit", "--no-fund", "--prefer-offline"];
-    await run("npm", [...args, tarball], { cwd: scratch, env, timeout: 300_000 });
-    const { stdout } = await run(join(prefix, "bin/bridgehead"), ["--version"], { env });
-    expect(stdout).toMatch(/^bridgehead .*\nnode 2[2-9]\./);
-    expect(existsSync(join(prefix, "share/man/man1/bridgehead.1"))).toBe(true);
-    expect(existsSync(join(prefix, "share/man/man5/bridgehead.yaml.5"))).toBe(true);
-  });
+  it.each(nodes)(
+    "is installed globally by npm 10 under %s, without compiling or running anything",
+    async (name, folder) => {
+      const prefix = mkdtempSync(join(scratch, "global-"));
+      const under = { cwd: scratch, env: { ...env, PATH: `${folder}:/usr/bin:/bin` }, timeout: 600_000 };
+      const began = performance.now();
+      const options = ["--global", "--prefix", prefix, "--no-audit", "--no-fund", "--prefer-offline"];
+      await run("npx", ["--yes", "npm@10", "install", ...options, tarball], under);
+      const seconds = Math.round((performance.now() - began) / 1000);
+      const { stdout } = await run(join(prefix, "bin/bridgehead"), ["--version"], under);
+      expect(stdout).toMatch(/^bridgehead \d\S*\nnode 2[2-9]\.\S+\nsqlite \d\S+\nschema \d+\n$/);
+      const modules = join(prefix, "lib/node_modules/bridgehead/node_modules");
+      expect(existsSync(join(modules, "better-sqlite3/build"))).toBe(false);
+      for (const page of ["man1/bridgehead.1", "man5/bridgehead.yaml.5"])
+        expect(existsSync(join(prefix, "share/man", page)), page).toBe(true);
+      const size = await run("du", ["--summarize", "--block-size=MB", prefix]);
+      process.stderr.write(`npm 10 under ${name}: ${seconds} s, ${size.stdout.split("\t")[0]}\n`);
+    },
+    600_000,
+  );
+
+  it("is 200 MB smaller without its Node.js, and runs under one that is new enough", async () => {
+    const folder = mkdtempSync(join(scratch, "omitted-"));
+    const under = {
+      cwd: folder,
+      env: { ...env, PATH: `${dirname(process.execPath)}:/usr/bin:/bin` },
+      timeout: 600_000,
+    };
+    await run(
+      "npm",
+      ["install", "--omit=optional", "--no-audit", "--no-fund", "--prefer-offline", tarball],
+      under,
+    );
+    expect(readdirSync(join(folder, "node_modules")).filter((name) => name.startsWith("node-"))).toEqual([]);
+    const { stdout } = await run(join(folder, "node_modules/.bin/bridgehead"), ["--version"], under);
+    expect(stdout).toContain(`\nnode ${process.versions.node}\n`);
+  }, 600_000);
 
   it("checks a configuration, also one with the guide's example as an adapter", async () => {
     cpSync(join(home, "node_modules/bridgehead/test/contract/line-adapter.ts"), join(home, "line.ts"));
