@@ -1,7 +1,7 @@
 // The composition root: builds all components in order, stops them in reverse order, and replaces what a
 // reload changed.
 
-import { type Clock, type Log, type Route } from "bridgehead/contract";
+import type { Clock, Log, Route } from "bridgehead/contract";
 import { heartbeatStage } from "./calls/node-heartbeat.ts";
 import { dropAfterPowerFailure } from "./calls/power-failure.ts";
 import { loseSessions, nodeLease } from "./calls/rows.ts";
@@ -10,8 +10,8 @@ import { createAgents } from "./channels/agents.ts";
 import { Host } from "./channels/host.ts";
 import { PauseWatch } from "./channels/pause-watch.ts";
 import { pulsesOf } from "./channels/readiness.ts";
-import { type Config } from "./config/index.ts";
-import { type Policy } from "./domain/policy.ts";
+import type { Config } from "./config/index.ts";
+import type { Policy } from "./domain/policy.ts";
 import { RateReserve } from "./engine/rate-reserve.ts";
 import { Scheduler } from "./engine/scheduler.ts";
 import { linkTo } from "./escalation/link/page.ts";
@@ -32,9 +32,9 @@ import { composeStage } from "./pipeline/compose/stage.ts";
 import { fetchStage } from "./pipeline/fetch/stage.ts";
 import { routeStage } from "./pipeline/route/stage.ts";
 import { sendStage } from "./pipeline/send/stage.ts";
-import { type RunningAgent } from "./pipeline/settings.ts";
+import type { RunningAgent } from "./pipeline/settings.ts";
 import { copyBeforeMigration, stampOf } from "./store/backup.ts";
-import { type Database } from "./store/driver.ts";
+import type { Database } from "./store/driver.ts";
 import { type Installation, identifyInstallation, installationWarning } from "./store/installation.ts";
 import { dropLease, endLeases } from "./store/leases.ts";
 import { type Migration, migrate, migrations, schemaVersion } from "./store/migrate.ts";

@@ -16,8 +16,8 @@ import {
   type SendOutcome,
   type Verdict,
 } from "bridgehead/contract";
-import { type VoiceConfig } from "./config.ts";
-import { type Placing } from "./outbound.ts";
+import type { VoiceConfig } from "./config.ts";
+import type { Placing } from "./outbound.ts";
 import { wording } from "./speech/phrases.ts";
 import { beginningOf } from "./speech/speakable.ts";
 

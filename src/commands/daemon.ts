@@ -2,7 +2,7 @@
 
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
-import { type App } from "../app.ts";
+import type { App } from "../app.ts";
 import {
   isReady,
   reportChannels,
@@ -17,13 +17,13 @@ import { alarmText, isSilenced } from "../escalation/alarm/decide.ts";
 import { type AlarmDeps, logAlarm, readAlarm } from "../escalation/alarm/stage.ts";
 import { askHealth } from "../http/health.ts";
 import { systemClock as clock } from "../ops/clock.ts";
-import { type RunningLog } from "../ops/log.ts";
+import type { RunningLog } from "../ops/log.ts";
 import { allowOptimization, tidyAfterStart } from "../ops/memory.ts";
-import { type Statistics } from "../ops/statistics.ts";
+import type { Statistics } from "../ops/statistics.ts";
 import { type Notifier, runWatchdog } from "../ops/systemd.ts";
 import { TaskGroup } from "../ops/tasks.ts";
-import { type Timing } from "../ops/timing.ts";
-import { type RunningAgent } from "../pipeline/settings.ts";
+import type { Timing } from "../ops/timing.ts";
+import type { RunningAgent } from "../pipeline/settings.ts";
 import { advanceGeneration, type Installation, installationWarning } from "../store/installation.ts";
 import { overview } from "../store/operators/overview.ts";
 import { answeredBefore, countHeld } from "../store/restored.ts";

@@ -1,16 +1,16 @@
 // bridgehead escalation: lists escalations and acts on them as the operator. Runs in parallel to the
 // daemon, which sends the enqueued messages.
 
-import { type Log } from "bridgehead/contract";
+import type { Log } from "bridgehead/contract";
 import { loadPolicy } from "../config/index.ts";
-import { type ActionName } from "../domain/policy.ts";
+import type { ActionName } from "../domain/policy.ts";
 import { act } from "../escalation/act.ts";
-import { type RelayDeps } from "../escalation/actions.ts";
+import type { RelayDeps } from "../escalation/actions.ts";
 import { deliveryText, type EscalationCase, loadCase, triggersAndNotes } from "../escalation/case.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import { failpoint } from "../ops/failpoints.ts";
 import { standardTiming } from "../ops/timing.ts";
-import { type Database } from "../store/driver.ts";
+import type { Database } from "../store/driver.ts";
 import {
   type EscalationRow,
   escalationByNumber,

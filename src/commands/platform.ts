@@ -7,7 +7,7 @@ import { resolve } from "node:path";
 import { systemClock as clock } from "../ops/clock.ts";
 import { createLog } from "../ops/log.ts";
 import { isJournal } from "../ops/systemd.ts";
-import { type Administration, type AgentFields } from "../platform/index.ts";
+import type { Administration, AgentFields } from "../platform/index.ts";
 import { aborted, exitCodes, fail, type Io } from "./io.ts";
 import { type ListColumn, printList } from "./text.ts";
 

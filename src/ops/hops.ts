@@ -2,8 +2,8 @@
 // `Query.hop` reports them. The field `trace` is the same in all lines about one message, from its receipt to the delivery
 // receipt of its answer: `grep -w m42` finds the history of the message that `inbox list` shows as 42.
 
-import { type Log, type LogFields } from "bridgehead/contract";
-import { type Statistics } from "./statistics.ts";
+import type { Log, LogFields } from "bridgehead/contract";
+import type { Statistics } from "./statistics.ts";
 
 /** The log lines of the hops. */
 const lines = {

@@ -1,11 +1,11 @@
 // PostgreSQL driver: a pool, one connection per transaction, LISTEN/NOTIFY to wake the other nodes.
 
-import { type Clock } from "bridgehead/contract";
+import type { Clock } from "bridgehead/contract";
 import { type ClientBase, DatabaseError, Pool } from "pg";
 import { systemClock } from "../ops/clock.ts";
-import { type Hop } from "../ops/hops.ts";
+import type { Hop } from "../ops/hops.ts";
 import { standardTiming, type Timing } from "../ops/timing.ts";
-import { type Database, type Query, type StoreObserver, type TxOptions, type Value } from "./driver.ts";
+import type { Database, Query, StoreObserver, TxOptions, Value } from "./driver.ts";
 import { WakeListener } from "./postgres/listener.ts";
 import { type Result, roundTrip, type Sent } from "./postgres/round-trip.ts";
 

@@ -2,10 +2,10 @@
 // becomes of a call that a person answers by mail.
 
 import { createServer } from "node:http";
-import { type AddressInfo } from "node:net";
+import type { AddressInfo } from "node:net";
 import { expect, it } from "vitest";
 import { escalation as escalationCommand } from "../../src/commands/escalation.ts";
-import { type Io } from "../../src/commands/io.ts";
+import type { Io } from "../../src/commands/io.ts";
 import { outbox as outboxCommand } from "../../src/commands/messages/outbox.ts";
 import { closeServer, listen } from "../support/client/fault-server.ts";
 import { eventually } from "../support/clock.ts";

@@ -121,7 +121,9 @@ async function oneByOne(count: number, pass: () => Promise<Tally>): Promise<Tall
 /** What happens without the messages themselves is measured twice and subtracted: an idle daemon, and one message, which
  *  includes the opening of a call. */
 async function measure(route: Route, { main, files }: Instrumented, count: number): Promise<Tally> {
-  const { daemon, pass } = await route.start(main);
+  const started = await route.start(main);
+  const { daemon } = started;
+  const pass = (count: number) => started.pass(count);
   const tallies: Tally[] = [];
   try {
     tallies.push(await pass(3));

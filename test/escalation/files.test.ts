@@ -3,8 +3,8 @@
 import { expect, it } from "vitest";
 import { readInstructions } from "../../src/domain/instructions.ts";
 import { namesOf, selectFiles } from "../../src/escalation/reply/files.ts";
-import { type ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
-import { type AttachedFile } from "../../src/store/tables/files.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import type { AttachedFile } from "../../src/store/tables/files.ts";
 import { lineOf } from "../support/pipeline/stage.ts";
 
 const file = (name: string, size: number, over: Partial<AttachedFile> = {}): AttachedFile => ({

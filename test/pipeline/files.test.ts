@@ -11,7 +11,7 @@ import {
 import { expect, it } from "vitest";
 import { enqueueRelay } from "../../src/escalation/actions.ts";
 import { readCustomers } from "../../src/escalation/reply/rows.ts";
-import { type ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { attachedFiles, type ReadyFile } from "../../src/store/tables/files.ts";
 import { type House, openHouse } from "../support/pipeline/pipeline.ts";
 import { listen } from "../support/pipeline/stage.ts";

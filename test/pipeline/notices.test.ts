@@ -1,9 +1,9 @@
 // What is for people and not for the agent: told to them, once each, in conversations of their own.
 
-import { type Outbound, type Reply } from "bridgehead/contract";
+import type { Outbound, Reply } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { answerTo } from "../../src/domain/turn.ts";
-import { type ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { insertNotice } from "../../src/store/tables/drafts.ts";
 import { ann, openTexts, type TextOptions } from "../support/pipeline/conversations.ts";
 import { mail } from "../support/pipeline/pipeline.ts";

@@ -1,7 +1,7 @@
 // The scripted caller, against a bridge of a few lines that says what the test wants.
 
 import { createServer, type IncomingMessage } from "node:http";
-import { type AddressInfo } from "node:net";
+import type { AddressInfo } from "node:net";
 import twilio from "twilio";
 import { expect, it, type TestContext } from "vitest";
 import { type WebSocket, WebSocketServer } from "ws";

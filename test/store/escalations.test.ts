@@ -14,7 +14,7 @@ import {
   targetsNotifiedBy,
 } from "../../src/escalation/reply/rows.ts";
 import { openEscalations } from "../../src/escalation/trigger/stage.ts";
-import { type Database } from "../../src/store/driver.ts";
+import type { Database } from "../../src/store/driver.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
 import { changeDraft } from "../../src/store/tables/drafts.ts";
 import {

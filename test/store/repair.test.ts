@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { leaseDrafts, recordSending } from "../../src/pipeline/send/rows.ts";
-import { type Database } from "../../src/store/driver.ts";
+import type { Database } from "../../src/store/driver.ts";
 import { refreshLane } from "../../src/store/lanes.ts";
 import { dropDraft } from "../../src/store/operators/outbox.ts";
 import {

@@ -5,9 +5,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startSharedPostgres } from "./store/postgres.ts";
-
-const variable = "BRIDGEHEAD_TEST_SERVERS";
+import { startSharedPostgres, serversVariable as variable } from "./store/postgres.ts";
 
 /** Servers live in Vitest's own process, and start when the first test asks for them. */
 const starts = { postgres: startSharedPostgres };
@@ -37,14 +35,6 @@ export default async function setup(): Promise<(() => Promise<void>) | undefined
     for (const one of started.values()) await (await one).stop();
     if (memory !== null) rmSync(memory, { recursive: true, force: true });
   };
-}
-
-/** The address of a server of the run. Rejects when it could not be started. */
-export async function serverOfRun(name: keyof typeof starts): Promise<string> {
-  const response = await fetch(`${process.env[variable]}/${name}`);
-  const text = await response.text();
-  if (!response.ok) throw new Error(`starting ${name} for this run: ${text}`);
-  return text;
 }
 
 /** A folder in memory for temporary files, so that no test waits for the disk; null where there is less than 2 GiB of it, or

@@ -12,7 +12,7 @@ import {
   type SendOutcome,
   withTimeout,
 } from "bridgehead/contract";
-import { type MessageListInstance } from "twilio/lib/rest/api/v2010/account/message.js";
+import type { MessageListInstance } from "twilio/lib/rest/api/v2010/account/message.js";
 import {
   classes,
   outcomeOf as outcomeOfClass,
@@ -21,7 +21,7 @@ import {
   type TextClass,
   withoutNumbers,
 } from "../outcomes.ts";
-import { type TwilioSettings } from "./index.ts";
+import type { TwilioSettings } from "./index.ts";
 
 /** One API call: the signal that aborts it, and the function awaited before its first byte is sent. */
 export interface ApiCall {

@@ -1,7 +1,7 @@
 // bridgehead inbox|outbox retry, release and drop, and bridgehead retry for both: repairs many messages and replies at
 // once, selected by number or by the code for which they stopped. --dry-run counts and changes nothing.
 
-import { type Database } from "../../store/driver.ts";
+import type { Database } from "../../store/driver.ts";
 import {
   type Box,
   besideDaemon,

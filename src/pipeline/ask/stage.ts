@@ -11,7 +11,7 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import { suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
-import { type Address } from "../../domain/turn.ts";
+import type { Address } from "../../domain/turn.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
 import { type Claimed, leaseDeadline, type Stage, withFailpoint } from "../../engine/stage.ts";
 import type { Timing } from "../../ops/timing.ts";

@@ -22,7 +22,7 @@ import { joinTraces, traceOf } from "../../ops/hops.ts";
 import type { Timing } from "../../ops/timing.ts";
 import { answeredBefore } from "../../store/restored.ts";
 import { type EventRow, exempt } from "../../store/tables/events.ts";
-import { type AttachmentRow } from "../../store/tables/files.ts";
+import type { AttachmentRow } from "../../store/tables/files.ts";
 import type { StoredMessage } from "../accept/rows.ts";
 import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
 import type { Extension, JoinableRow, Writes } from "./rows.ts";

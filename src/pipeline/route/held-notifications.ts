@@ -11,7 +11,7 @@ import { logOnDisk, type Query } from "../../store/driver.ts";
 import { insertConversation } from "../../store/tables/conversations.ts";
 import { hasNotice, insertNotice } from "../../store/tables/drafts.ts";
 import { countHeld, type EventRow, settleEvent } from "../../store/tables/events.ts";
-import { type AttachmentRow } from "../../store/tables/files.ts";
+import type { AttachmentRow } from "../../store/tables/files.ts";
 import { lift, suppress } from "../../store/tables/suppressions.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import {

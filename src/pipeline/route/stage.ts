@@ -15,7 +15,7 @@ import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId, newToken } from "../../ops/clock.ts";
 import { failpointOfCommit } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
-import { type Query } from "../../store/driver.ts";
+import type { Query } from "../../store/driver.ts";
 import {
   channelsToRoute,
   type EventRow,

@@ -5,7 +5,7 @@
 import type * as z from "zod";
 import type { statistic, statisticQuery } from "../../wire/agent.ts";
 import type { Served } from "../../wire/record.ts";
-import { type PlatformConversationRow } from "../store/conversations.ts";
+import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
 import { sum, type Totals } from "../store/users.ts";
 

@@ -8,8 +8,7 @@ import { uploadUrlRequest } from "../../wire/agent.ts";
 import { manualMessageRequest, type responseOn, sendRequest } from "../../wire/conversation.ts";
 import type { Served } from "../../wire/record.ts";
 import { defaultPageSize, forbidden, notFound, optionalPageQuery, pageOf } from "../../wire/record.ts";
-import type { Turns } from "../conversations/turns.ts";
-import { type MessageContent } from "../conversations/turns.ts";
+import type { MessageContent, Turns } from "../conversations/turns.ts";
 import {
   fileName,
   findAttached,

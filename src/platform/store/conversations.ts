@@ -85,10 +85,10 @@ function prepareLookups(db: Db) {
   };
 }
 
-const stored = [
-  ...["id", "agent_id", "person_id", "channel", "mode", "status", "ai_conversation_id", "title", "context"],
-  ...["introduction", "state_id", "metadata", "created_at", "updated_at", "last_message_at"],
-];
+const stored = (
+  "id, agent_id, person_id, channel, mode, status, ai_conversation_id, title, context, " +
+  "introduction, state_id, metadata, created_at, updated_at, last_message_at"
+).split(", ");
 
 type Changes = { readonly [K in "title" | "context" | "status" | "state_id"]: Found[K] | null };
 

@@ -32,20 +32,10 @@ export interface MessageSlice {
 }
 
 const message = "SELECT * FROM message WHERE conversation_id = ?";
-const stored = [
-  ...[
-    "id",
-    "conversation_id",
-    "sender_role",
-    "question_id",
-    "text",
-    "context",
-    "citations",
-    "open",
-    "patient",
-  ],
-  ...["error", "created_at"],
-];
+const stored = (
+  "id, conversation_id, sender_role, question_id, text, context, citations, open, patient, error, " +
+  "created_at"
+).split(", ");
 const ofPerson = "conversation_id IN (SELECT id FROM conversation WHERE person_id = ?)";
 
 export function prepareMessages(db: Db) {

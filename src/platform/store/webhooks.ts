@@ -46,10 +46,10 @@ type NewDelivery = Pick<
   "id" | "webhook_id" | "conversation_id" | "trigger" | "body" | "due_at" | "created_at"
 >;
 
-const columns = [
-  ...["id", "agent_id", "title", "description", "url", "trigger", "headers", "secret", "status", "defined"],
-  ...["created_at", "updated_at"],
-];
+const columns = (
+  "id, agent_id, title, description, url, trigger, headers, secret, status, defined, created_at, " +
+  "updated_at"
+).split(", ");
 const ofPerson = "conversation_id IN (SELECT id FROM conversation WHERE person_id = ?)";
 
 export function prepareWebhooks(db: Db) {

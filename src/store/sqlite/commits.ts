@@ -10,9 +10,9 @@ import { fdatasync } from "node:fs";
 import { promisify } from "node:util";
 import type Sqlite from "better-sqlite3";
 import { systemClock } from "../../ops/clock.ts";
-import { type Hop } from "../../ops/hops.ts";
+import type { Hop } from "../../ops/hops.ts";
 import { standardTiming, type Timing } from "../../ops/timing.ts";
-import { type Query, type StoreObserver, type TxOptions } from "../driver.ts";
+import type { Query, StoreObserver, TxOptions } from "../driver.ts";
 import { damaged, isDamage, isFailedSync } from "./damaged.ts";
 import { Wal, type WalOptions } from "./wal.ts";
 

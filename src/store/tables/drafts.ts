@@ -1,10 +1,10 @@
 // Replies, and drafts in their lanes: statements that several stages and commands share. Each part of a reply with several
 // drafts is sent only after the previous one was accepted.
 
-import { type Clock } from "bridgehead/contract";
-import { type Address, type NoticeAddress } from "../../domain/turn.ts";
+import type { Clock } from "bridgehead/contract";
+import type { Address, NoticeAddress } from "../../domain/turn.ts";
 import { newId } from "../../ops/clock.ts";
-import { type Hop, type HopName } from "../../ops/hops.ts";
+import type { Hop, HopName } from "../../ops/hops.ts";
 import { type Query, touch, type Value } from "../driver.ts";
 import { appendToLane, nextSeq, refreshLane } from "../lanes.ts";
 import { channelsIn, ManyRows } from "../many.ts";

@@ -233,7 +233,7 @@ describeReal("traces in a mailbox", missing, () => {
       ]);
       // Some sweeps later there is still no alarm. Each sweep without news ends with a report about other daemons.
       const reports: (string | null)[] = [];
-      const { warn } = restored;
+      const warn = restored.warn.bind(restored);
       Object.assign(restored, {
         warn: (code: string, sentence: string | null) => {
           if (code === other) reports.push(sentence);

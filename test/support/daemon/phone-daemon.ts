@@ -4,7 +4,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Clock, type LogFields } from "bridgehead/contract";
+import type { Clock, LogFields } from "bridgehead/contract";
 import { expect } from "vitest";
 import { type App, startApp } from "../../../src/app.ts";
 import { loadAdapter } from "../../../src/channels/loader.ts";
@@ -15,10 +15,10 @@ import { systemClock } from "../../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../../src/platform/index.ts";
 import { type Dialing, Phone, type PhoneCall, type PhoneOptions } from "../../../src/sandbox/phone.ts";
 import { type PersonText, type ReceivedText, SmsApi } from "../../../src/sandbox/sms-api.ts";
-import { type SmsMessage } from "../../../src/sandbox/sms-records.ts";
+import type { SmsMessage } from "../../../src/sandbox/sms-records.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
 import { eventually } from "../clock.ts";
-import { type Finished, type Logged, type Row } from "./mail-daemon.ts";
+import type { Finished, Logged, Row } from "./mail-daemon.ts";
 import { type Echo, type Front, platformReader, type Question, startEcho, startFront } from "./platform.ts";
 
 type Block = { readonly [key: string]: unknown };

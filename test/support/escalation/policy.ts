@@ -3,9 +3,9 @@
 import { causes, type Policy } from "../../../src/domain/policy.ts";
 import { EscalationHandler } from "../../../src/escalation/trigger/stage.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
-import { type ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
-import { type EscalationHooks } from "../../../src/pipeline/escalation.ts";
-import { type Database } from "../../../src/store/driver.ts";
+import type { ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
+import type { EscalationHooks } from "../../../src/pipeline/escalation.ts";
+import type { Database } from "../../../src/store/driver.ts";
 import { addTargets } from "../../../src/store/tables/responders.ts";
 import { clock, listen } from "../pipeline/stage.ts";
 import { addNotification } from "../store/rows.ts";

@@ -1,7 +1,7 @@
 // What a planted defect is: wrappers around exported functions of the daemon. The sources are loaded unchanged; modules that
 // import a wrapped one get its wrapper instead (plant.ts).
 
-import { type Database, type Query } from "../../../src/store/driver.ts";
+import type { Database, Query } from "../../../src/store/driver.ts";
 
 /** The modules that can be wrapped. An export that is renamed or changes its type fails the type check. */
 export interface Modules {

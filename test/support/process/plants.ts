@@ -1,13 +1,13 @@
 // Everything that can be planted, by name.
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import { type Clock } from "bridgehead/contract";
-import { type ApiCall } from "../../../adapters/sms/twilio/client.ts";
-import { type TwilioSender } from "../../../adapters/sms/twilio/send.ts";
+import type { Clock } from "bridgehead/contract";
+import type { ApiCall } from "../../../adapters/sms/twilio/client.ts";
+import type { TwilioSender } from "../../../adapters/sms/twilio/send.ts";
 import { type TimingOverrides, timingWith } from "../../../src/ops/timing.ts";
 import { escalationDefects } from "./escalation/defects.ts";
 import { defects } from "./mail/defects.ts";
-import { type Plant } from "./planting.ts";
+import type { Plant } from "./planting.ts";
 import { textDefects } from "./sms/defects.ts";
 
 // Not defects, but circumstances that would take too long to wait for, or need more than one machine: planted as defects are.
