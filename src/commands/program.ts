@@ -13,7 +13,7 @@ const code: Readonly<Record<string, () => Promise<Command<never>>>> = {
     return (await import("./run.ts")).runDaemon;
   },
   reload: async () => (await import("./reload.ts")).reloadDaemon,
-  service: async () => (await import("./systemd.ts")).service,
+  service: async () => (await import("./running/systemd.ts")).service,
   console: async () => (await import("./console.ts")).printLoginLink,
   "log-level": async () => (await import("./running/log-level.ts")).logLevel,
   health: async () => (await import("./reference/health.ts")).health,

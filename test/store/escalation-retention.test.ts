@@ -296,7 +296,7 @@ onEachDatabase((place) => {
       const write = async (n: number) => {
         await daemon.tx(async (q) => {
           await lockLane(q, `k${n}`, "out");
-          await q.run("UPDATE drafts SET looks = looks + 1 WHERE id = $1", `d${n}`);
+          await q.run("UPDATE drafts SET lookups = lookups + 1 WHERE id = $1", `d${n}`);
           await refreshLane(q, `k${n}`, "out");
         });
         if (isErasing) between += 1;
@@ -311,8 +311,8 @@ onEachDatabase((place) => {
       expect([erased.rows.conversations, between > 0]).toEqual([10, true]);
       const left = await db.read((q) => q.all("SELECT id FROM drafts WHERE recipient = 'anna@example.org'"));
       expect(left).toEqual([]);
-      const looked = await db.read((q) => q.one("SELECT SUM(looks) AS looks FROM drafts"));
-      expect(looked).toEqual({ looks: written.length });
+      const looked = await db.read((q) => q.one("SELECT SUM(lookups) AS lookups FROM drafts"));
+      expect(looked).toEqual({ lookups: written.length });
     });
   });
 });

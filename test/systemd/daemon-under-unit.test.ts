@@ -104,7 +104,7 @@ it("starts the README's first configuration under the unit, and fails a reload t
   const file = join(folder, "etc/bridgehead.yaml");
   writeFileSync(file, text);
   // As the README's section on the service says.
-  const steps = readme.slice(readme.indexOf("## As a service"), readme.indexOf("systemctl enable"));
+  const steps = readme.slice(readme.indexOf("## As a service"), readme.indexOf("service install"));
   const secrets = [...steps.matchAll(/\/etc\/bridgehead\/secrets\/([\w-]+)/g)].map(([, name]) => name ?? "");
   expect(secrets).toEqual(["support-key", "mail-password"]);
   for (const name of secrets)

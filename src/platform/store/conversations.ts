@@ -35,31 +35,33 @@ export const prepareConversations = (db: Db) => ({
 });
 
 const conversation = "SELECT * FROM conversation WHERE";
-type Found = PlatformConversationRow;
 
 function prepareLookups(db: Db) {
   const recent = (owner: "person_id" | "agent_id") =>
-    all<[string, number, string, number], Found>(
+    all<[string, number, string, number], PlatformConversationRow>(
       db,
       `${conversation} ${owner} = ? AND last_message_at >= ? AND id <> ? AND anonymized = 0
        ORDER BY last_message_at DESC LIMIT ?`,
     );
   const [recentOfPerson, recentOfAgent] = [recent("person_id"), recent("agent_id")];
   return {
-    byId: one<[agentId: string, id: string], Found>(db, `${conversation} agent_id = ? AND id = ?`),
+    byId: one<[agentId: string, id: string], PlatformConversationRow>(
+      db,
+      `${conversation} agent_id = ? AND id = ?`,
+    ),
     /** Returns the ids of a user's conversations, oldest first. */
     ofPerson: values<[personId: string], string>(
       db,
       "SELECT id FROM conversation WHERE person_id = ? ORDER BY created_at, rowid",
     ),
     /** Returns the newest open conversation over this channel. */
-    current: one<[personId: string, channel: Found["channel"]], Found>(
+    current: one<[personId: string, channel: PlatformConversationRow["channel"]], PlatformConversationRow>(
       db,
       `${conversation} person_id = ? AND channel = ? AND status = 'active' ORDER BY rowid DESC LIMIT 1`,
     ),
     /** Returns conversations whose dialog can end: they have messages, none since `before`, and no open
      *  question. */
-    idle: all<[before: number, limit: number], Found>(
+    idle: all<[before: number, limit: number], PlatformConversationRow>(
       db,
       `SELECT * FROM conversation c WHERE last_message_at < ? AND ended_at IS NULL
          AND EXISTS (SELECT 1 FROM message WHERE conversation_id = c.id)
@@ -68,17 +70,22 @@ function prepareLookups(db: Db) {
     ),
     /** Returns other conversations of the same agent (and user, if given) with messages since then, newest
      *  first. */
-    recent: ({ id, agent_id }: Found, personId: string | null, since: number, limit: number): Found[] =>
+    recent: (
+      { id, agent_id }: PlatformConversationRow,
+      personId: string | null,
+      since: number,
+      limit: number,
+    ): PlatformConversationRow[] =>
       personId === null
         ? recentOfAgent(agent_id, since, id, limit)
         : recentOfPerson(personId, since, id, limit),
     /** Returns an agent's conversations without a message since `before` that are not anonymized yet. */
-    expired: all<[agentId: string, before: number, limit: number], Found>(
+    expired: all<[agentId: string, before: number, limit: number], PlatformConversationRow>(
       db,
       `${conversation} agent_id = ? AND last_message_at < ? AND anonymized = 0 ORDER BY last_message_at LIMIT ?`,
     ),
     /** Returns active conversations without a message since `before`. */
-    stale: all<[before: number, limit: number], Found>(
+    stale: all<[before: number, limit: number], PlatformConversationRow>(
       db,
       `${conversation} last_message_at < ? AND status = 'active' ORDER BY last_message_at LIMIT ?`,
     ),
@@ -90,10 +97,12 @@ const stored = (
   "introduction, state_id, metadata, created_at, updated_at, last_message_at"
 ).split(", ");
 
-type Changes = { readonly [K in "title" | "context" | "status" | "state_id"]: Found[K] | null };
+type ConversationChanges = {
+  readonly [K in "title" | "context" | "status" | "state_id"]: PlatformConversationRow[K] | null;
+};
 
 function prepareChanges(db: Db) {
-  const change = run<[Changes & { readonly id: string; readonly now: number }]>(
+  const change = run<[ConversationChanges & { readonly id: string; readonly now: number }]>(
     db,
     `UPDATE conversation SET title = coalesce(@title, title), context = coalesce(@context, context),
        status = coalesce(@status, status), state_id = coalesce(@state_id, state_id), updated_at = max(updated_at, @now)
@@ -118,11 +127,12 @@ function prepareChanges(db: Db) {
      WHERE id = @id`,
   );
   return {
-    insert: run<[Found]>(db, insertInto("conversation", stored)),
-    archive: (personId: string, channel: Found["channel"], now: number) => archive(now, personId, channel),
-    setMode: (id: string, mode: Found["mode"], now: number) => setMode(mode, now, id),
+    insert: run<[PlatformConversationRow]>(db, insertInto("conversation", stored)),
+    archive: (personId: string, channel: PlatformConversationRow["channel"], now: number) =>
+      archive(now, personId, channel),
+    setMode: (id: string, mode: PlatformConversationRow["mode"], now: number) => setMode(mode, now, id),
     /** Updates the fields that are not null. */
-    change: (id: string, to: Changes, now: number) => change({ id, now, ...to }),
+    change: (id: string, to: ConversationChanges, now: number) => change({ id, now, ...to }),
     end: (id: string, at: number, score: number | null) => end(at, score, id),
     /** Records the time of a message. Stored times never decrease. */
     touch: (id: string, at: number) => touch({ at, id }),

@@ -3,7 +3,7 @@
 // Index for long lists ordered by time. Each shelf counts the rows up to the next shelf (maintained by
 // triggers), so a page far into the list is found by adding counts and stepping over few rows.
 
-// oxlint-disable typescript/no-unnecessary-type-parameters: the types of a statement cannot be inferred from its SQL.
+// oxlint-disable typescript/no-unnecessary-type-parameters -- the types of a statement cannot be inferred from its SQL.
 
 import type { Db } from "./store.ts";
 

@@ -25,7 +25,7 @@ export const described = {
   ...escalationOperations,
 } as const satisfies { readonly [id: string]: OperationRecords };
 
-type Described = typeof described;
+export type DescribedOperations = typeof described;
 
 const tagOf = (id: string): Operation["tag"] => {
   const tags = Object.entries(groups).filter(([, operations]) => id in operations);
@@ -34,7 +34,10 @@ const tagOf = (id: string): Operation["tag"] => {
 
 export const operations = Object.fromEntries(
   Object.entries(described).map(([id, records]) => {
-    const [method, path, key] = requestLines[id as keyof Described];
+    const [method, path, key] = requestLines[id as keyof DescribedOperations];
     return [id, { method, path, key, tag: tagOf(id), ...records }];
   }),
-) as unknown as { readonly [Id in keyof Described]: Described[Id] & Omit<Operation, keyof OperationRecords> };
+) as unknown as {
+  readonly [Id in keyof DescribedOperations]: DescribedOperations[Id] &
+    Omit<Operation, keyof OperationRecords>;
+};

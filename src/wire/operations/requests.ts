@@ -1,17 +1,15 @@
 // The request line of every operation of the External API. It is apart from the schemas of index.ts, which would cost the
 // client memory.
 
-import type { described } from "./index.ts";
-
-type Described = typeof described;
+import type { DescribedOperations } from "./index.ts";
 
 /** One entry. `key` is the credential that the operation requires (External API 5). `mayBeMissing`: the interface's own
  *  404 means that an object named by the request does not exist; checked against the operation's errors. */
-type RequestLine<Id extends keyof Described> = readonly [
+type RequestLine<Id extends keyof DescribedOperations> = readonly [
   method: "GET" | "POST" | "PUT" | "DELETE",
   path: `/external/${string}`,
   key: "agent" | "organization",
-  mayBeMissing: 404 extends Described[Id]["errors"][number] ? true : false,
+  mayBeMissing: 404 extends DescribedOperations[Id]["errors"][number] ? true : false,
 ];
 
 export const requestLines = {
@@ -56,4 +54,4 @@ export const requestLines = {
   sendManualMessage: ["POST", "/external/conversations/{id}/send-manual-message", "agent", true],
   createUploadUrl: ["POST", "/external/conversations/{id}/message-files/upload-url", "agent", true],
   getMessageFileUrl: ["GET", "/external/conversations/{id}/message-files/{fileId}/signed-url", "agent", true],
-} as const satisfies { readonly [Id in keyof Described]: RequestLine<Id> };
+} as const satisfies { readonly [Id in keyof DescribedOperations]: RequestLine<Id> };

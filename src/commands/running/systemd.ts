@@ -4,8 +4,8 @@ import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute } from "node:path";
 import { fileURLToPath } from "node:url";
-import { systemClock as clock } from "../ops/clock.ts";
-import { exitCodes, type Io } from "./io.ts";
+import { systemClock as clock } from "../../ops/clock.ts";
+import { exitCodes, type Io } from "../io.ts";
 
 export interface ServiceOptions {
   readonly action: "install" | "uninstall" | "status";
@@ -33,7 +33,7 @@ export async function service({ action, config }: ServiceOptions, io: Io): Promi
     io.err("service: systemd does not run on this machine");
     return exitCodes.failed;
   }
-  if (action === "status") return show(io);
+  if (action === "status") return showState(io);
   if (process.getuid?.() !== 0) {
     io.err(`service ${action}: needs root; run it with sudo`);
     return exitCodes.failed;
@@ -43,7 +43,7 @@ export async function service({ action, config }: ServiceOptions, io: Io): Promi
 
 async function install(config: string, io: Io): Promise<number> {
   if (!existsSync(packagedUnit)) {
-    const installation = new URL(import.meta.url.endsWith(".ts") ? "../../" : "../../../", import.meta.url);
+    const installation = new URL(import.meta.url.endsWith(".ts") ? "../../../" : "../../../../", import.meta.url);
     const launcher = fileURLToPath(new URL("bin/bridgehead.cjs", installation));
     const program = [process.execPath, launcher].map(quoted).join(" ");
     for (const [name, path] of Object.entries(files)) {
@@ -107,7 +107,7 @@ async function uninstall(io: Io): Promise<number> {
   return exitCodes.ok;
 }
 
-async function show(io: Io): Promise<number> {
+async function showState(io: Io): Promise<number> {
   const { code, out } = await execute(io, "systemctl", "status", "--no-pager", "--full", "--lines=10", unit);
   io.out(out);
   return code === 0 ? exitCodes.ok : exitCodes.failed;
