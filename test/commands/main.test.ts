@@ -57,7 +57,7 @@ describe("the command line", () => {
     [
       "an unknown action",
       ["outbox", "delete"],
-      "It must be one of list, show, retry, release, drop, resend.",
+      "It must be one of list, show, retry, release, send-now, drop, resend.",
     ],
     ["a count that is none", ["inbox", "list", "--limit", "many"], "It must be a whole number"],
     ["no command at all", [], "Usage: bridgehead"],

@@ -118,15 +118,15 @@ describe("answer", () => {
     expect(await reserveOf(db, clock).take(1, 0)).toMatchObject({ taken: false });
   });
 
-  it("counts looks from the first one on, and keeps the question's id", async () => {
+  it("counts lookups from the first one on, and keeps the question's id", async () => {
     const { db, asking } = await asked();
     await db.tx((q) => write(q, asking, unknown("cut", "q1")));
     expect(await after(db)).toMatchObject({ state: "unknown", outcome: "unknown" });
-    for (const looks of [1, 2]) {
+    for (const lookups of [1, 2]) {
       const again = await claim(db);
       await db.tx((q) => write(q, again, unknown("not there")));
       expect(await db.read((q) => readTurn(q, "t1"))).toMatchObject({
-        looks,
+        lookups,
         question_id: "q1",
         attempts: 1,
       });

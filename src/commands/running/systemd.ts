@@ -43,7 +43,10 @@ export async function service({ action, config }: ServiceOptions, io: Io): Promi
 
 async function install(config: string, io: Io): Promise<number> {
   if (!existsSync(packagedUnit)) {
-    const installation = new URL(import.meta.url.endsWith(".ts") ? "../../../" : "../../../../", import.meta.url);
+    const installation = new URL(
+      import.meta.url.endsWith(".ts") ? "../../../" : "../../../../",
+      import.meta.url,
+    );
     const launcher = fileURLToPath(new URL("bin/bridgehead.cjs", installation));
     const program = [process.execPath, launcher].map(quoted).join(" ");
     for (const [name, path] of Object.entries(files)) {

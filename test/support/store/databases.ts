@@ -106,8 +106,12 @@ export async function postgresPlace(server: Postgres | SharedPostgres): Promise<
 /** A place with a migrated store. */
 export async function migrated(place: NewPlace): Promise<Place> {
   const at = await place();
-  if (at.fill === undefined) await migrate(await at.open());
-  else await at.fill();
+  if (at.fill !== undefined) await at.fill();
+  else {
+    const db = await at.open();
+    await migrate(db);
+    await db.close();
+  }
   return at;
 }
 
