@@ -1,5 +1,5 @@
 // The interface that an adapter implements. Read this file and events.ts first, then
-// adapters/email/index.ts as the example.
+// README.md, and test/contract/line-adapter.ts as the example.
 
 import type * as z from "zod";
 import type { Accepted, Channel } from "./channel.ts";

@@ -46,6 +46,7 @@ const responder = `escalation:
   responders:
     anna: { email: anna@example.org }
   tiers: [ { notify: [ anna ], by: [ email ] } ]
+  fallback: { notify: [ anna ], by: [ email ] }
 `;
 
 /** Measures the mean of `count` messages per kind. With BENCH_FILES=1 it lists the files and the most frequent transitions. */

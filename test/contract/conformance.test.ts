@@ -7,3 +7,29 @@ import { lineHarness } from "./line-peer.ts";
 describeAdapter(lineAdapter, lineHarness);
 describeAdapter(hookAdapter, hookHarness);
 describeAdapter(callAdapter, callHarness);
+
+// The archive of this peer lags: what is not found may still have been sent.
+const lagging: typeof lineAdapter = {
+  ...lineAdapter,
+  name: "lagging",
+  create(channel, config) {
+    const adapter = lineAdapter.create(channel, config);
+    const { outbound } = adapter;
+    if (outbound?.reconcile === undefined) return adapter;
+    const { reconcile } = outbound;
+    return {
+      ...adapter,
+      outbound: {
+        ...outbound,
+        async reconcile(draft, attempt, signal) {
+          const verdict = await reconcile(draft, attempt, signal);
+          return verdict.kind === "not-sent" ? { kind: "unsure" } : verdict;
+        },
+      },
+    };
+  },
+};
+describeAdapter(lagging, {
+  ...lineHarness,
+  lacks: { ...lineHarness.lacks, absence: "the archive lags, so absence proves nothing" },
+});

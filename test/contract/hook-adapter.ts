@@ -16,7 +16,7 @@ function holds(secret: string, what: string, signature: string | null): boolean 
 export default defineAdapter({
   name: "hook",
   contract: 1,
-  config: z.strictObject({ secret: z.string() }),
+  config: z.strictObject({ secret: z.string().meta({ secret: true }) }),
   traits: {
     attachments: false,
     conversations: "person",

@@ -21,7 +21,8 @@ export function describeAdapter(definition: AdapterDefinition, harness: Harness)
     const lacking = Object.entries(harness.lacks ?? {});
     const named = lacking.map(([ability, reason]) => `${ability}: ${reason}`).join("; ");
     it(lacking.length === 0 ? "lacks nothing" : `says why it lacks ${named}`, () => {
-      const known = new Set<string>(checks.flatMap((check) => check.needs));
+      // `absence` omits no rule: it changes what `reconcile` must answer.
+      const known = new Set<string>(["absence", ...checks.flatMap((check) => check.needs)]);
       for (const [ability, reason] of lacking) {
         expect(known, "an ability that no rule needs").toContain(ability);
         expect(reason, `why ${ability} is lacking`).toMatch(/\w/);
