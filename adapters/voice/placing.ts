@@ -171,7 +171,8 @@ function webhookFindings(number: string, found: NumberResource | undefined, webh
     return [{ id: "number-missing", severity: "error", message, fix: "correct number and account_sid" }];
   }
   const { voice_url: text, voice_application_sid: application, trunk_sid: trunk } = found;
-  if (text === webhook.href && !application && !trunk) return [];
+  // Twilio's connection overrides are the fragment of the URL.
+  if (text?.split("#", 1)[0] === webhook.href && !application && !trunk) return [];
   const other = application ? "an application" : trunk ? "a SIP trunk" : null;
   // Without its query, which may contain a key.
   const url = text

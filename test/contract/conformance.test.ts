@@ -15,8 +15,8 @@ const lagging: typeof lineAdapter = {
   create(channel, config) {
     const adapter = lineAdapter.create(channel, config);
     const { outbound } = adapter;
-    if (outbound?.reconcile === undefined) return adapter;
-    const { reconcile } = outbound;
+    const reconcile = outbound?.reconcile?.bind(outbound);
+    if (outbound === undefined || reconcile === undefined) return adapter;
     return {
       ...adapter,
       outbound: {

@@ -6,6 +6,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import * as oauth from "oauth4webapi";
 import { explained } from "./device-flow.ts";
+import { Stopped } from "./prompter.ts";
 
 export interface BrowserGrant {
   readonly authorizeUrl: string;
@@ -79,6 +80,7 @@ export async function signInByBrowser(
     return granted.refresh_token;
   } catch (error) {
     signal.throwIfAborted();
+    if (error instanceof Stopped) throw error;
     throw new Error(explained(error), { cause: error });
   } finally {
     finished.abort();

@@ -6,7 +6,7 @@ import type { Answers, MailLogin } from "./answers.ts";
 import { type BrowserDialogue, signInByBrowser } from "./browser-flow.ts";
 import { signIn } from "./device-flow.ts";
 import { discover, type MailServers, readServer } from "./discovery.ts";
-import { InitFailure } from "./prompter.ts";
+import { InitFailure, Stopped } from "./prompter.ts";
 import { type MailProvider, providerOfServer } from "./providers.ts";
 import type { InitDialogue } from "./run.ts";
 import {
@@ -167,6 +167,7 @@ async function signInAt(issuer: "google" | "microsoft", dialogue: InitDialogue):
       };
     } catch (error) {
       signal.throwIfAborted();
+      if (error instanceof Stopped) throw error;
       const { message } = error as Error;
       const again =
         issuer === "google"

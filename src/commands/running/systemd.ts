@@ -1,7 +1,7 @@
 // bridgehead service: installs the systemd service, waits until it is ready, shows its state, and removes it.
 
 import { execFile } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemClock as clock } from "../../ops/clock.ts";
@@ -23,6 +23,9 @@ const files = {
   "bridgehead.tmpfiles": "/etc/tmpfiles.d/bridgehead.conf",
 } as const;
 
+const installation = new URL(import.meta.url.endsWith(".ts") ? "../../../" : "../../../../", import.meta.url);
+const launcher = fileURLToPath(new URL("bin/bridgehead.cjs", installation));
+
 export async function service({ action, config }: ServiceOptions, io: Io): Promise<number> {
   const problem = action === "install" ? obstacle(config) : null;
   if (problem !== null) {
@@ -43,11 +46,6 @@ export async function service({ action, config }: ServiceOptions, io: Io): Promi
 
 async function install(config: string, io: Io): Promise<number> {
   if (!existsSync(packagedUnit)) {
-    const installation = new URL(
-      import.meta.url.endsWith(".ts") ? "../../../" : "../../../../",
-      import.meta.url,
-    );
-    const launcher = fileURLToPath(new URL("bin/bridgehead.cjs", installation));
     const program = [process.execPath, launcher].map(quoted).join(" ");
     for (const [name, path] of Object.entries(files)) {
       const text = readFileSync(new URL(`systemd/${name}`, installation), "utf8")
@@ -87,14 +85,24 @@ async function install(config: string, io: Io): Promise<number> {
 
 /** Why the service cannot be installed with this configuration file; null when it can. */
 function obstacle(config: string): string | null {
-  if (existsSync(packagedUnit) && config !== defaultConfig)
-    return `the unit of the Debian package reads ${defaultConfig}; use that file`;
+  if (existsSync(packagedUnit)) {
+    if (config !== defaultConfig)
+      return `the unit of the Debian package reads ${defaultConfig}; use that file`;
+    const other = files[unit];
+    if (existsSync(other))
+      return `${other} replaces the unit of the Debian package; run bridgehead service uninstall first`;
+  }
   if (!isAbsolute(config)) return `--config ${config}: must be an absolute path`;
   if (!existsSync(config)) return `${config}: there is no such file (write one with bridgehead init)`;
-  const hidden = [process.execPath, config].find((path) => /^\/(home|root|run\/user)\//.test(path));
-  return hidden === undefined
+  const hidden = [process.execPath, realpathSync(launcher)].find((path) =>
+    /^\/(home|root|run\/user)\//.test(path),
+  );
+  if (hidden !== undefined)
+    return `${hidden}: the service does not see files below /home and /root; install it elsewhere`;
+  // Secrets and store of a configuration elsewhere are beside it, where the service may neither read nor write.
+  return dirname(config) === dirname(defaultConfig)
     ? null
-    : `${hidden}: the service does not see files below /home and /root; install it elsewhere`;
+    : `${config}: the service reads ${dirname(defaultConfig)} only; move the file and its secrets there`;
 }
 
 async function uninstall(io: Io): Promise<number> {
