@@ -64,8 +64,10 @@ async function tryLease(one: Supervised, lease: string): Promise<number | "held"
     return (await one.db.tx((q) => takeLease(q, lease, one.node, one.timing.lease))) ?? "held";
   } catch (error) {
     // The scheduler has one line for a store that is lost.
-    if (!isUnreachable(error))
-      one.log.error({ channel: one.channel, err: error }, "taking the channel's lease failed");
+    const fields = { channel: one.channel, err: error };
+    if (isUnreachable(error))
+      one.log.debug(fields, "taking the channel's lease failed, the store is unreachable");
+    else one.log.error(fields, "taking the channel's lease failed");
     return "failed";
   }
 }

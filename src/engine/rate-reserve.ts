@@ -147,8 +147,10 @@ export class RateReserve {
       if (served.length === 0) continue;
       const isWhole = await this.#draw(served).catch((error: unknown) => {
         // The scheduler has one line for a store that is lost.
-        if (!isUnreachable(error))
-          this.#log.warn({ rate: this.#name, err: error }, "drawing from the rate limit failed");
+        const fields = { rate: this.#name, err: error };
+        if (isUnreachable(error))
+          this.#log.debug(fields, "drawing from the rate limit failed, the store is unreachable");
+        else this.#log.warn(fields, "drawing from the rate limit failed");
         for (const one of served) one.resolve({ taken: false, waitMs: this.#timing.drawRetry });
         return true;
       });

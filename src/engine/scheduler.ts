@@ -272,11 +272,10 @@ export class Scheduler {
         return;
       } catch (error) {
         if (error instanceof LeaseLost || claimed.left() <= pause) throw error;
-        if (!isUnreachable(error))
-          this.#log.warn(
-            { stage: stage.name, channel: claimed.channel, err: error },
-            "writing an outcome failed, retrying",
-          );
+        const fields = { stage: stage.name, channel: claimed.channel, err: error };
+        if (isUnreachable(error))
+          this.#log.debug(fields, "writing an outcome failed, the store is unreachable");
+        else this.#log.warn(fields, "writing an outcome failed, retrying");
         await this.#clock.sleep(pause);
       }
     }

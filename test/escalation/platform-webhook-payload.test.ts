@@ -37,6 +37,11 @@ describe("the conversation is found wherever it is named", () => {
   });
 });
 
+it.each(["user", "customer", "contact", "conversationUser", "person"])("finds the person in %s", (name) => {
+  const payload = { conversationId: "c", target: { name: "no person" }, [name]: { name: "Anna" } };
+  expect(readPayload(JSON.stringify(payload)).person).toBe("Anna");
+});
+
 it("finds topic, reason, words and person", () => {
   const own = {
     conversationId: "c",

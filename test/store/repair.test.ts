@@ -302,6 +302,23 @@ onEachDatabase((place) => {
         expect(await outbox(db, "send-now", selection)).toMatchObject({ matched: 3, changed: 0 });
       });
 
+      it("takes the earlier parts of a reply along, and drops the later ones with the first", async () => {
+        const db = await withDelayed(3);
+        await db.tx((q) => put(q, "drafts", "d1", "reply = 'rd0'"));
+        await outbox(db, "send-now", { ids: ["d1"] });
+        expect((await waits(db)).map((one) => one.released)).toEqual([1, 1, 0]);
+        await outbox(db, "drop", { ids: ["d0"] });
+        const left = await db.read((q) => q.all("SELECT id FROM drafts WHERE state = 'queued'"));
+        expect(left).toEqual([{ id: "d2" }]);
+      });
+
+      it.each(["failed", "unknown"])("refuses when an earlier draft is %s", async (state) => {
+        const db = await withDelayed(2);
+        await db.tx((q) => put(q, "drafts", "d0", `state = '${state}'`));
+        const [skipped] = (await outbox(db, "send-now", { ids: ["d1"] })).skipped;
+        expect(skipped?.why).toBe("the earlier draft d0 blocks its conversation");
+      });
+
       it("changes nothing about a draft that is being sent, was sent, or is on a paused channel", async () => {
         const db = await withDelayed(2);
         await db.tx((q) => put(q, "drafts", "d0", "state = 'sending'"));
@@ -309,7 +326,7 @@ onEachDatabase((place) => {
         expect(await why("d0")).toBe("it is sending");
         const pause = { channel: "c", code: "operator", reason: "r", event: null, forMs: null } as const;
         await db.tx((q) => pauseChannel(q, pause));
-        expect(await why("d1")).toBe("its channel is paused (bridgehead channel resume)");
+        expect(await why("d1")).toBe("its channel is paused (bridgehead resume)");
         expect(await why("none")).toBe("there is none (see outbox list)");
         expect((await waits(db)).map((one) => one.released)).toEqual([0, 0]);
       });

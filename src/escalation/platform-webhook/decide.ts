@@ -115,7 +115,7 @@ function conversationIn(fields: WebhookFields): string | null {
   return firstText([fields["conversationid"], own["id"], own["conversationid"], conversation]);
 }
 
-const people = ["user", "customer", "target", "conversationuser", "person"];
+const people = ["user", "customer", "contact", "conversationuser", "person"];
 
 function personIn(fields: WebhookFields): string | null {
   for (const name of people) {

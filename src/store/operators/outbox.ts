@@ -104,10 +104,10 @@ export async function resendDraft(q: Query, id: string, actor: string = someOper
 
 const released = { name: "replyReleased" } as const;
 
-/** Sends a draft that waits for its delay, or for its next attempt. Earlier drafts of its conversation are sent before it,
- *  so they become due as well; the later parts of its reply follow. A draft that is claimed at this moment is still sent
- *  once, because the lane is leased. Throws when the id is unknown, when the draft is in another state, and when its
- *  channel is paused. */
+/** Sends a draft that waits for its delay, or for its next attempt, with the other parts of its reply. Earlier drafts of
+ *  its conversation are sent before it, so they become due as well. A draft that is claimed at this moment is still sent
+ *  once, because the lane is leased. Throws when the id is unknown, when the draft is in another state, when an earlier
+ *  draft blocks the conversation, and when its channel is paused. */
 export async function sendDraftNow(q: Query, id: string, actor: string = someOperator): Promise<void> {
   const { channel, conversation, reply, seq } = await lockDraft(q, id, "sending", {
     action: "send-now",
@@ -115,12 +115,14 @@ export async function sendDraftNow(q: Query, id: string, actor: string = someOpe
   });
   const update = moves("drafts", "queued", {
     set: `due_at = now_ms(), released = 1, reason = '${resent}', updated_at = now_ms()`,
-    where: `(id = $1 OR (reply = $2 AND seq > $3)) AND open = 1
+    where: `(id = $1 OR reply = $2) AND open = 1
+       AND NOT EXISTS (SELECT 1 FROM drafts earlier WHERE ${isBlocking("earlier", "$3", "$4")})
        AND EXISTS (SELECT 1 FROM drafts chosen WHERE chosen.id = $1 AND chosen.state = 'queued')
        AND (internal = 1 OR session IS NOT NULL OR NOT ${isPaused("drafts.channel")})`,
     from: ["queued"],
   });
-  if ((await moveDrafts(q, released, update, id, reply, seq)) === 0) throw await refusal(q, id, "sending");
+  if ((await moveDrafts(q, released, update, id, reply, conversation, seq)) === 0)
+    throw await refusal(q, id, "sending");
   await q.write(
     `UPDATE drafts SET due_at = now_ms()
      WHERE conversation = $1 AND open = 1 AND seq < $2 AND state = 'queued' AND due_at > now_ms()`,
@@ -131,7 +133,12 @@ export async function sendDraftNow(q: Query, id: string, actor: string = someOpe
   await refreshLane(q, conversation, "out");
 }
 
-/** Drops a draft that has not certainly been sent, and the parts of its reply that were held with it. It keeps the code
+/** SQL: true for an earlier draft that the conversation's outbound lane does not pass. */
+const isBlocking = (draft: string, conversation: string, seq: string): string =>
+  `${draft}.conversation = ${conversation} AND ${draft}.open = 1 AND ${draft}.seq < ${seq}
+     AND ${draft}.state IN ('failed', 'held', 'unknown')`;
+
+/** Drops a draft that has not certainly been sent, and the later parts of its reply. It keeps the code
  *  for which it was held. `why` is the operator's reason. Throws when the id is unknown, or when the draft is in another
  *  state. */
 export async function dropDraft(
@@ -147,7 +154,7 @@ export async function dropDraft(
   });
   const [hop, reason] = [{ name: "dropped", code: operatorCode } as const, droppedBecause(why)];
   if ((await moveDrafts(q, hop, dropOne, id, reason)) === 0) throw await refusal(q, id, "dropping");
-  await moveDrafts(q, hop, dropHeldWith, reply, seq, reason);
+  await moveDrafts(q, hop, dropLaterParts, reply, seq, reason);
   await refreshLane(q, conversation, "out");
 }
 
@@ -159,10 +166,11 @@ const dropOne = moves("drafts", "dropped", {
   where: "id = $1",
   from: ["queued", "unknown", "held", "failed"],
 });
-const dropHeldWith = moves("drafts", "dropped", {
+const dropLaterParts = moves("drafts", "dropped", {
   set: "open = 0, reason = $3, updated_at = now_ms()",
-  where: "reply = $1 AND seq > $2 AND code IN ('earlier-part', 'shadow') AND attempts = 0",
-  from: ["held"],
+  where:
+    "reply = $1 AND seq > $2 AND attempts = 0 AND (state = 'queued' OR code IN ('earlier-part', 'shadow'))",
+  from: ["held", "queued"],
 });
 
 const droppedPrefix = "dropped by an operator";
@@ -198,8 +206,9 @@ async function lockDraft(
 
 /** Returns why the draft was not changed. */
 async function refusal(q: Query, id: string, what: "resending" | "sending" | "dropping"): Promise<Error> {
-  const draft = await q.one<{ state: string; body: string; gone: number }>(
-    `SELECT state, body, (SELECT COUNT(*) FROM files WHERE files.reply = drafts.reply AND blob IS NULL) AS gone
+  const draft = await q.one<{ state: string; body: string; gone: number; earlier: string | null }>(
+    `SELECT state, body, (SELECT COUNT(*) FROM files WHERE files.reply = drafts.reply AND blob IS NULL) AS gone,
+       (SELECT MIN(earlier.id) FROM drafts earlier WHERE ${isBlocking("earlier", "drafts.conversation", "drafts.seq")}) AS earlier
      FROM drafts WHERE id = $1`,
     id,
   );
@@ -209,7 +218,9 @@ async function refusal(q: Query, id: string, what: "resending" | "sending" | "dr
       : what === "resending" && draft && draft.gone > 0
         ? "its files were forgotten (retention)"
         : what === "sending" && draft?.state === "queued"
-          ? "its channel is paused (bridgehead channel resume)"
+          ? draft.earlier === null
+            ? "its channel is paused (bridgehead resume)"
+            : `the earlier draft ${draft.earlier} blocks its conversation`
           : `it is ${draft?.state}`;
   return new Error(`${what} draft ${id}: ${why}`);
 }
