@@ -192,6 +192,8 @@ const framed: readonly (readonly [string, string, string])[] = [
   ["", ">", "x"],
   ['"', "a", ""],
   ["<a ", "b ", ""],
+  // The element by which html/text.ts hands its tree to html-to-text.
+  ["<tree></tree>", "a ", ""],
   ["<!--", "-", ""],
   ["Re: ", "[", ""],
   ["ok", " ", "x"],

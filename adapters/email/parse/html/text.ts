@@ -34,10 +34,20 @@ const maxWritten = 400_000;
 /** With more elements `plainly` writes the text, because html-to-text takes several times as long. */
 const maxElements = 12_000;
 
+/** The nodes that `tree` writes. Null once it has begun. */
+interface Entry {
+  nodes: readonly ChildNode[] | null;
+}
+
 /** Writes the nodes that are passed as metadata, so that html-to-text does not parse the HTML a second time. Its
- *  published types omit the metadata. */
-const tree: FormatCallback = (_, walk, builder) =>
-  walk((builder as unknown as { readonly metadata: DomNode[] }).metadata, builder);
+ *  published types omit the metadata. Only the first `tree` is ours; any other is an unknown element of the sender, whose
+ *  children are written. */
+const tree: FormatCallback = (element, walk, builder) => {
+  const { metadata: entry } = builder as unknown as { readonly metadata: Entry };
+  const nodes = entry.nodes ?? element.children;
+  entry.nodes = null;
+  walk(nodes as DomNode[], builder);
+};
 
 const write = compile({
   wordwrap: false,
@@ -66,7 +76,7 @@ const write = compile({
       options: { leadingLineBreaks: 2, trailingLineBreaks: 2, trimEmptyLines: true },
     },
   ],
-}) as (html: string, metadata: readonly ChildNode[]) => string;
+}) as (html: string, metadata: Entry) => string;
 
 export interface HtmlText {
   /** All visible text. Quotes are marked with "> ", unless the message is a forward or has answers
@@ -111,7 +121,9 @@ function writtenAs(html: string, options: TrimOptions, colours: boolean): string
   if (options.relation !== "forward") markQuotes(document, options);
   layOut(document);
   const text =
-    elements > maxElements ? plainly(document) : write("<tree>", bodyIn(document)).slice(0, maxWritten);
+    elements > maxElements
+      ? plainly(document)
+      : write("<tree>", { nodes: bodyIn(document) }).slice(0, maxWritten);
   return cleanText(text).replace(cellMarks, "\t").trim();
 }
 

@@ -277,6 +277,12 @@ describe("quotes in HTML", () => {
     expect(text).toContain("here [https://example.org/a]");
     expect(text).toContain("Title\n\na\nb");
   });
+  it("writes each word once, whatever the elements of the sender are called", async () => {
+    const { text } = await read(
+      html("<p>please help</p><tree></tree><tree>with <b>order</b> <tree>4711</tree></tree><tree>"),
+    );
+    expect(text).toBe("please help\n\nwith order 4711");
+  });
   it("reads plain text when the HTML says nothing", async () => {
     const raw = multipart("alternative", [
       { type: "text/plain", body: "plain words" },
