@@ -226,7 +226,9 @@ describeReal("on PostgreSQL", missing, () => {
       "store unavailable: scheduler sweep failed",
       "store available again",
     ]);
-    const problems = lines.filter(({ level }) => level === "warn" || level === "error").map(({ message }) => message);
+    const problems = lines
+      .filter(({ level }) => level === "warn" || level === "error")
+      .map(({ message }) => message);
     expect(
       problems.filter((one, at) => problems.indexOf(one) !== at),
       "nothing is repeated",

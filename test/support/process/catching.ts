@@ -40,7 +40,7 @@ export function uncaught<Invariant extends string>(
 
 /** One test for each defect. */
 export function catchesAll<Invariant extends string>(catching: Catching<Invariant>): void {
-  const { defects, patience = 8000, timeout = 300_000 } = catching;
+  const { defects, patience = 20_000, timeout = 300_000 } = catching;
   for (const [number, [name, defect]] of Object.entries(defects).entries()) {
     it.concurrent(`catches that ${defect.what}`, { timeout }, async () => {
       const planted = { plant: [name], ...(defect.endless ? { patience } : {}) };
