@@ -26,27 +26,18 @@ import {
 const maxHtml = 2_000_000;
 /** Deeper elements are dropped before any recursion reaches them. */
 const maxDepth = 120;
-/** Parsing stops when more elements are open at once, because the parser's work is quadratic in this
- *  number. */
+/** Parsing stops when more elements are open at once: the parser's work is quadratic in this number. */
 const maxOpen = 1500;
 /** Characters of text that are written. */
 const maxWritten = 400_000;
 /** With more elements `plainly` writes the text, because html-to-text takes several times as long. */
 const maxElements = 12_000;
 
-/** The nodes that `tree` writes. Null once it has begun. */
-interface Entry {
-  nodes: readonly ChildNode[] | null;
-}
-
-/** Writes the nodes that are passed as metadata, so that html-to-text does not parse the HTML a second time. Its
- *  published types omit the metadata. Only the first `tree` is ours; any other is an unknown element of the sender, whose
- *  children are written. */
+/** Writes the nodes that are passed as metadata, so that html-to-text does not parse the HTML a second time. Its published
+ *  types omit the metadata. The first call takes the nodes: a further `<tree>` is the sender's, an unknown element. */
 const tree: FormatCallback = (element, walk, builder) => {
-  const { metadata: entry } = builder as unknown as { readonly metadata: Entry };
-  const nodes = entry.nodes ?? element.children;
-  entry.nodes = null;
-  walk(nodes as DomNode[], builder);
+  const { metadata } = builder as unknown as { readonly metadata: DomNode[][] };
+  walk(metadata.pop() ?? element.children, builder);
 };
 
 const write = compile({
@@ -76,7 +67,7 @@ const write = compile({
       options: { leadingLineBreaks: 2, trailingLineBreaks: 2, trimEmptyLines: true },
     },
   ],
-}) as (html: string, metadata: Entry) => string;
+}) as (html: string, metadata: (readonly ChildNode[])[]) => string;
 
 export interface HtmlText {
   /** All visible text. Quotes are marked with "> ", unless the message is a forward or has answers
@@ -90,8 +81,7 @@ export interface HtmlText {
  *  removed from the sender's text. */
 const colourMark = "\ue0c0";
 
-/** Converts an HTML body. `options` describe what the message answers, which determines what counts as a
- *  quote. */
+/** Converts an HTML body. `options` describe what the message answers, which determines what counts as a quote. */
 export function htmlToText(html: string, options: TrimOptions): HtmlText {
   const text = written(html, options);
   if (!text.includes(colourMark)) return { text, inlineAnswers: false };
@@ -121,9 +111,7 @@ function writtenAs(html: string, options: TrimOptions, colours: boolean): string
   if (options.relation !== "forward") markQuotes(document, options);
   layOut(document);
   const text =
-    elements > maxElements
-      ? plainly(document)
-      : write("<tree>", { nodes: bodyIn(document) }).slice(0, maxWritten);
+    elements > maxElements ? plainly(document) : write("<tree>", [bodyIn(document)]).slice(0, maxWritten);
   return cleanText(text).replace(cellMarks, "\t").trim();
 }
 
