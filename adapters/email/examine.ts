@@ -4,11 +4,12 @@
 import { Resolver } from "node:dns/promises";
 import type { ChannelFinding, Cursor, TlsServer } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
+import type SMTPConnection from "nodemailer/lib/smtp-connection";
 import { getDomain } from "tldts";
 import type { EmailConfig } from "./config.ts";
 import { type ConnectionOptions, openConnection } from "./imap/connection.ts";
 import { headerFields, lastUid, readPosition, validityOf } from "./imap/mailbox.ts";
-import type { SmtpPool } from "./smtp/send.ts";
+import type { PooledConnection, SmtpPool } from "./smtp/send.ts";
 
 /** Returns the servers of the channel that use TLS. */
 export function tlsServers({ imap, smtp }: EmailConfig): readonly TlsServer[] {
@@ -65,46 +66,73 @@ interface SmtpCommands {
   _sendCommand(command: string): void;
 }
 
+/** Sends a command and returns its response. Rejects when the connection ends, also by the signal; after a 421 nodemailer
+ *  closes it without an error and ignores further commands. */
+function ask(connection: SMTPConnection, command: string, signal: AbortSignal): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const abort = () => connection.close();
+    const over = () => {
+      connection.off("error", fail);
+      connection.off("end", ended);
+      signal.removeEventListener("abort", abort);
+    };
+    const fail = (error: Error) => {
+      over();
+      reject(error);
+    };
+    const ended = () => fail(new Error("the connection was closed"));
+    connection.on("error", fail);
+    connection.on("end", ended);
+    signal.addEventListener("abort", abort, { once: true });
+    const commands = connection as unknown as SmtpCommands;
+    // oxlint-disable no-underscore-dangle
+    commands._responseActions.push((response) => {
+      over();
+      resolve(response);
+    });
+    if (connection.destroyed) ended();
+    else if (signal.aborted) abort();
+    else commands._sendCommand(command);
+    // oxlint-enable no-underscore-dangle
+  });
+}
+
 /** Asks the SMTP server whether this login may send from our address: the envelope of a mail to the address itself, which
  *  is reset before its content. Servers may refuse the sender with either of the two commands. */
-function refusedSender(
+async function refusedSender(
   { smtp, imap }: EmailConfig,
   address: string,
   pool: SmtpPool,
   signal: AbortSignal,
 ): Promise<readonly ChannelFinding[]> {
-  if (!/^[\x21-\x7e]+$/.test(address) || /[<>]/.test(address)) return Promise.resolve([]);
-  const ask = async (): Promise<readonly ChannelFinding[]> =>
-    pool.use(
-      signal,
-      async ({ connection }) => {
-        const commands = connection as unknown as SmtpCommands;
-        const respond = (command: string) =>
-          new Promise<string>((resolve, reject) => {
-            connection.once("error", reject);
-            connection.once("end", () => reject(new Error("the server closed the connection")));
-            // oxlint-disable no-underscore-dangle
-            commands._responseActions.push(resolve);
-            commands._sendCommand(command);
-            // oxlint-enable no-underscore-dangle
-          });
-        for (const command of [`MAIL FROM:<${address}>`, `RCPT TO:<${address}>`]) {
-          const response = await respond(command);
-          if (!response.startsWith("5")) continue;
-          await respond("RSET");
-          const text = response.slice(0, 300).replace(/[^\x20-\x7e]+/g, " ");
-          const message = `the SMTP server refuses mail from ${address} with the login ${smtp.user ?? imap.user}: ${text}`;
-          const fix =
-            "let the provider allow this address for the login (alias, send as), or set address to one of its own";
-          return [{ id: "sender-refused", severity: "error", message, fix }];
-        }
-        await respond("RSET");
-        return [];
-      },
-      true,
-    );
+  if (!/^[\x21-\x7e]+$/.test(address) || /[<>]/.test(address)) return [];
+  const refusal = async ({ connection }: PooledConnection): Promise<string | null> => {
+    const mail = await ask(connection, `MAIL FROM:<${address}>`, signal);
+    const rcpt = mail.startsWith("2") ? await ask(connection, `RCPT TO:<${address}>`, signal) : null;
+    const reset = rcpt?.startsWith("2") ? await ask(connection, "RSET", signal) : null;
+    // Any other response ends the dialogue: further commands have no meaning, and the server may be closing the connection.
+    if (!reset?.startsWith("2")) connection.close();
+    if (rcpt === null) return mail.startsWith("5") ? mail : null;
+    return concernsSender(rcpt) ? rcpt : null;
+  };
   // That the server cannot be reached is reported by the probe.
-  return ask().catch(() => []);
+  const response = await pool.use(signal, refusal, true).catch(() => null);
+  if (response === null) return [];
+  const text = response.slice(0, 300).replace(/[^\x20-\x7e]+/g, " ");
+  const message = `the SMTP server refuses mail from ${address} with the login ${smtp.user ?? imap.user}: ${text}`;
+  const fix =
+    "let the provider allow this address for the login (alias, send as), or set address to one of its own";
+  return [{ id: "sender-refused", severity: "error", message, fix }];
+}
+
+/** True for a response to RCPT that refuses the sender for good: by its enhanced code (RFC 3463, 3.2; 5.7.60 is Exchange's
+ *  for a missing "send as"), or by its words without the addresses in them. Others refuse the recipient, or relaying. */
+function concernsSender(response: string): boolean {
+  if (!response.startsWith("5") || response.startsWith("503")) return false;
+  const words = response.slice(0, 1000).replace(/[^\s<>@]{1,64}@[^\s<>@]{1,255}/g, "");
+  return /\b5\.(?:1\.[78]|7\.60)\b|\bsender\b|\bsend as\b|\bmail from\b|\bfrom address\b|\bnot owned\b/i.test(
+    words,
+  );
 }
 
 function capabilities(client: ImapFlow, { imap, mark }: EmailConfig): ChannelFinding[] {
