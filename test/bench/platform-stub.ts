@@ -6,7 +6,8 @@ export interface PlatformStub {
   serve(request: IncomingMessage, response: ServerResponse): void;
   /** Questions received so far. */
   asked(): number;
-  /** Answers every later question with this text; null: with the usual one. */
+  /** Answers every later question with this text; null: with the usual one. With `escalatingAnswer` the agent's settings
+   *  have an escalation as well. */
   answerWith(text: string | null): void;
   /** Delays every later answer by `ms` milliseconds. */
   answerAfter(ms: number): void;
@@ -22,20 +23,21 @@ const skills = [
   { systemName: "EMAIL", status: "active", email: "support@example.com", responseDelaySeconds: null },
   { systemName: "SMS", status: "active", phoneNumber: "+15550100", responseDelaySeconds: null },
   { systemName: "VOICE", status: "active" },
-  {
-    systemName: "ESCALATION",
-    status: "active",
-    escalations: [
-      {
-        topic: "person",
-        escalationPrompt: "asks for a person",
-        autoChangeConversationMode: false,
-        response: escalatingAnswer,
-        recipients: [],
-      },
-    ],
-  },
 ];
+/** Only while the agent escalates: with it the daemon polls every conversation. */
+const escalation = {
+  systemName: "ESCALATION",
+  status: "active",
+  escalations: [
+    {
+      topic: "person",
+      escalationPrompt: "asks for a person",
+      autoChangeConversationMode: false,
+      response: escalatingAnswer,
+      recipients: [],
+    },
+  ],
+};
 const agent = { id: "a-1", organizationId: "o-1", name: "Support", status: "active", skills };
 
 export function createPlatform(usual: string): PlatformStub {
@@ -44,10 +46,11 @@ export function createPlatform(usual: string): PlatformStub {
   let asked = 0;
   let delay = 0;
   const answerTo = (method: string, path: string): object => {
-    if (path.startsWith("/external/agents/")) return agent;
+    if (path.startsWith("/external/agents/"))
+      return answer === escalatingAnswer ? { ...agent, skills: [...skills, escalation] } : agent;
     if (path === "/external/conversations/start") return { conversationId: `c-${++conversations}` };
-    // Conversations are polled after five minutes, which is no question.
-    if (method === "POST") asked += 1;
+    // A poll is no question, and neither is the registration of a webhook.
+    if (method === "POST" && path.endsWith("/messages")) asked += 1;
     return {
       id: `m-${asked}`,
       message: answer,
