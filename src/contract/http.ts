@@ -43,9 +43,11 @@ const maxAnswerBytes = 8_000_000;
 /** The connections to one server. Opens none before the first request. */
 export class HttpConnections {
   readonly #agents: { readonly "http:": Agent; readonly "https:": TlsAgent };
+  readonly #once: boolean;
 
   constructor({ ca, connections, once }: HttpConnectionOptions) {
-    const kept = { keepAlive: once !== true, timeout: idleMs, maxSockets: connections };
+    this.#once = once === true;
+    const kept = { keepAlive: !this.#once, timeout: idleMs, maxSockets: connections };
     this.#agents = {
       "http:": new Agent(kept),
       "https:": new TlsAgent({ ...kept, ...(ca === undefined ? {} : { ca }) }),
@@ -64,6 +66,9 @@ export class HttpConnections {
         signal,
         agent: this.#agents[safe ? "https:" : "http:"],
       });
+      // Without keepAlive Node's agent still hands the connection of a finished request to one that waits, when their
+      // number is limited and the peer does not object. This request says `connection: close` and closes it.
+      if (this.#once) out.shouldKeepAlive = false;
       out.once("error", reject);
       out.once("response", (response) => void readAnswer(response).then(resolve, reject));
       // A request that failed meanwhile is destroyed: `end` then sends nothing.
