@@ -138,7 +138,8 @@ const isBlocking = (draft: string, conversation: string, seq: string): string =>
   `${draft}.conversation = ${conversation} AND ${draft}.open = 1 AND ${draft}.seq < ${seq}
      AND ${draft}.state IN ('failed', 'held', 'unknown')`;
 
-/** Drops a draft that has not certainly been sent, and the later parts of its reply. It keeps the code
+/** Drops a draft that has not certainly been sent, and the parts of its reply that were held with it. Of a reply whose
+ *  sending has not begun, the later parts are dropped as well; behind a failed part they are sent. It keeps the code
  *  for which it was held. `why` is the operator's reason. Throws when the id is unknown, or when the draft is in another
  *  state. */
 export async function dropDraft(
@@ -153,8 +154,10 @@ export async function dropDraft(
     detail: why ?? null,
   });
   const [hop, reason] = [{ name: "dropped", code: operatorCode } as const, droppedBecause(why)];
+  const before = await q.one<{ state: string }>("SELECT state FROM drafts WHERE id = $1", id);
   if ((await moveDrafts(q, hop, dropOne, id, reason)) === 0) throw await refusal(q, id, "dropping");
-  await moveDrafts(q, hop, dropLaterParts, reply, seq, reason);
+  const isWhole = before?.state === "queued" ? 1 : 0;
+  await moveDrafts(q, hop, dropLaterParts, reply, seq, reason, isWhole);
   await refreshLane(q, conversation, "out");
 }
 
@@ -169,7 +172,7 @@ const dropOne = moves("drafts", "dropped", {
 const dropLaterParts = moves("drafts", "dropped", {
   set: "open = 0, reason = $3, updated_at = now_ms()",
   where:
-    "reply = $1 AND seq > $2 AND attempts = 0 AND (state = 'queued' OR code IN ('earlier-part', 'shadow'))",
+    "reply = $1 AND seq > $2 AND attempts = 0 AND (($4 = 1 AND state = 'queued') OR code IN ('earlier-part', 'shadow'))",
   from: ["held", "queued"],
 });
 
