@@ -21,8 +21,8 @@ async function setUp() {
   await db.close();
   const config = join(folder, "bridgehead.yaml");
   writeFileSync(config, `store: sqlite:${store}\n`);
-  const lock = () => {
-    const other = new Sqlite(store);
+  const lock = (file = store) => {
+    const other = new Sqlite(file);
     other.pragma("locking_mode = EXCLUSIVE");
     other.exec("BEGIN IMMEDIATE; UPDATE meta SET value = value; COMMIT");
     return () => other.close();
@@ -47,6 +47,18 @@ it("shows a bar for backup and verify, and removes it before the result", async 
     expect(lines.slice(1).join(""), "the bar is one line that was removed").not.toContain("verifying");
   }
   expect(existsSync(join(folder, "copy.db"))).toBe(true);
+});
+
+it("shows a bar for restore, which verifies the backup first", async () => {
+  const { folder, config, lock } = await setUp();
+  const backup = openTerminal(folder, ["backup", "copy.db", "--config", config]);
+  expect(await backup.ended).toBe(exitCodes.ok);
+  const unlock = lock(join(folder, "copy.db"));
+  const restore = openTerminal(folder, ["restore", "copy.db", "--config", config]);
+  await restore.sees("verifying checking pages [");
+  unlock();
+  await restore.sees("restored to");
+  expect(await restore.ended).toBe(exitCodes.ok);
 });
 
 it("counts units and names parts, and shows nothing without a terminal", async () => {
