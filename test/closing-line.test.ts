@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -19,7 +19,9 @@ async function ended(
   const args = [join(root, "node_modules/vitest/vitest.mjs"), "run", "--root", folder];
   const reporter = `--reporter=${join(root, "test/support/closing-line.ts")}`;
   const ended = await new Promise<{ out: string; code: number | null }>((resolve) => {
-    const options = { env: { ...process.env, BRIDGEHEAD_REQUIRE_ALL: "0", ...env } };
+    // Neither strict nor counted, as the run of this test may be.
+    const own = { BRIDGEHEAD_REQUIRE_ALL: "0", BRIDGEHEAD_COUNTS: "" };
+    const options = { env: { ...process.env, ...own, ...env } };
     const child = execFile(process.execPath, [...args, reporter], options, (_error, out) => {
       resolve({ out, code: child.exitCode });
     });
@@ -44,6 +46,15 @@ it("counts a file that cannot be loaded, and an error outside of tests", async (
   const stray =
     'it("a", async () => { setImmediate(() => { throw new Error("stray"); }); await new Promise((r) => setTimeout(r, 50)); });';
   expect(await ended({ "a.test.ts": stray })).toMatchObject({ line: "1 passed, 1 failed, 0 skipped" });
+});
+
+it("adds its counts to the file that .ci/run names", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "closing-line-"));
+  const counts = join(folder, "counts");
+  for (const lane of ["a", "b"])
+    await ended({ "a.test.ts": `it("${lane}", () => {});` }, { BRIDGEHEAD_COUNTS: counts });
+  expect(readFileSync(counts, "utf8")).toBe("1 passed, 0 failed, 0 skipped\n".repeat(2));
+  rmSync(folder, { recursive: true });
 });
 
 it("fails a run with skipped tests where none may be skipped", async () => {
