@@ -226,9 +226,11 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     turns: () =>
       db.read((q) => q.all("SELECT id, state, attempts, reason FROM turns ORDER BY conversation, seq")),
     drafts: async () =>
-      (await db.read((q) => q.all<{ state: string }>("SELECT state FROM drafts ORDER BY id"))).map(
-        ({ state }) => state,
-      ),
+      (
+        await db.read((q) =>
+          q.all<{ state: string }>("SELECT state FROM drafts ORDER BY created_at, conversation, seq"),
+        )
+      ).map(({ state }) => state),
     listed: async (state) =>
       (await db.read((q) => listEvents(q, { state: state as "failed" | "ignored" | "held", limit: 9 }))).map(
         ({ code }) => code,
