@@ -84,16 +84,18 @@ async function acknowledgesAfterCommit(fixture: Fixture): Promise<void> {
   await eventually("the acknowledgement of a committed message", done, fixture.patienceMs);
 }
 
+/** A message arrives while every call of accept is rejected. */
+async function isRejected(fixture: Fixture, text: string): Promise<void> {
+  fixture.channel.reject(Number.POSITIVE_INFINITY);
+  await say(fixture, text);
+  const rejected = (now: RecordingChannel) => inState(now, "rejected", text);
+  await fixture.channel.until("a call of accept", rejected, fixture.patienceMs);
+}
+
 async function comesAgainAfterRejection(fixture: Fixture): Promise<void> {
   await ready(fixture);
   const [first, second] = [mark("rejected"), mark("next")];
-  fixture.channel.reject(Number.POSITIVE_INFINITY);
-  await say(fixture, first);
-  await fixture.channel.until(
-    "a call of accept",
-    (now) => inState(now, "rejected", first),
-    fixture.patienceMs,
-  );
+  await isRejected(fixture, first);
   const kept = async () => !fixture.peer.acknowledged || !(await acknowledged(fixture, first));
   await throughout("acknowledged upstream although accept rejected", kept, fixture.quietMs);
   fixture.channel.reject(0);
@@ -105,13 +107,7 @@ async function comesAgainAfterRejection(fixture: Fixture): Promise<void> {
 async function stableIds(fixture: Fixture): Promise<void> {
   await ready(fixture);
   const [first, second] = [mark("same"), mark("other")];
-  fixture.channel.reject(Number.POSITIVE_INFINITY);
-  await say(fixture, first);
-  await fixture.channel.until(
-    "a call of accept",
-    (now) => inState(now, "rejected", first),
-    fixture.patienceMs,
-  );
+  await isRejected(fixture, first);
   fixture.channel.reject(0);
   const again = (now: RecordingChannel) => inState(now, "committed", first);
   await fixture.channel.until("the rejected message once more", again, fixture.patienceMs);
