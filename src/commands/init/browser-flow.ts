@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import * as oauth from "oauth4webapi";
-import { explained } from "./device-flow.ts";
+import { explained, oauthClient } from "./device-flow.ts";
 import { Stopped } from "./prompter.ts";
 
 export interface BrowserGrant {
@@ -31,11 +31,10 @@ export async function signInByBrowser(
   dialogue: BrowserDialogue,
   signal: AbortSignal,
 ): Promise<string> {
-  const { authorizeUrl, tokenUrl, clientId, clientSecret, scope } = grant;
+  const { authorizeUrl, tokenUrl, clientId, scope } = grant;
+  const { client, login, options } = oauthClient(grant, signal);
   const issuer = new URL(authorizeUrl).origin;
   const server: oauth.AuthorizationServer = { issuer, token_endpoint: tokenUrl };
-  const client: oauth.Client = { client_id: clientId };
-  const login = clientSecret === undefined ? oauth.None() : oauth.ClientSecretPost(clientSecret);
   const state = oauth.generateRandomState();
   const verifier = oauth.generateRandomCodeVerifier();
   const finished = new AbortController();
@@ -72,7 +71,6 @@ export async function signInByBrowser(
     const answer = await arrived.promise.finally(() => signal.removeEventListener("abort", stopped));
     finished.abort();
     const parameters = oauth.validateAuthResponse(server, client, answer, state);
-    const options = { signal, [oauth.allowInsecureRequests]: new URL(tokenUrl).hostname === "127.0.0.1" };
     const request = [server, client, login, parameters, redirect, verifier, options] as const;
     const response = await oauth.authorizationCodeGrantRequest(...request);
     const granted = await oauth.processAuthorizationCodeResponse(server, client, response);

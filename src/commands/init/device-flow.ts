@@ -36,6 +36,17 @@ export interface SignInEndpoints {
 /** Seconds that RFC 8628 adds to the interval after `slow_down`, and the interval without one in the response. */
 const slowDown = 5;
 
+/** The client, its authentication and the options of requests to the token endpoint. Plain HTTP is for tests on loopback. */
+export function oauthClient(
+  { clientId, clientSecret, tokenUrl }: Pick<DeviceGrant, "clientId" | "clientSecret" | "tokenUrl">,
+  signal: AbortSignal,
+) {
+  const client: oauth.Client = { client_id: clientId };
+  const login = clientSecret === undefined ? oauth.None() : oauth.ClientSecretPost(clientSecret);
+  const options = { signal, [oauth.allowInsecureRequests]: new URL(tokenUrl).hostname === "127.0.0.1" };
+  return { client, login, options };
+}
+
 /** Runs the flow. `show` is called once with the page and the code for the operator. Resolves with the refresh token;
  *  rejects with one line for the operator. */
 export async function signIn(
@@ -43,15 +54,13 @@ export async function signIn(
   show: (page: string, code: string) => void,
   signal: AbortSignal,
 ): Promise<string> {
-  const { deviceUrl, tokenUrl, clientId, clientSecret, scope } = grant;
+  const { deviceUrl, tokenUrl, scope } = grant;
+  const { client, login, options } = oauthClient(grant, signal);
   const server: oauth.AuthorizationServer = {
     issuer: new URL(tokenUrl).origin,
     device_authorization_endpoint: deviceUrl,
     token_endpoint: tokenUrl,
   };
-  const client: oauth.Client = { client_id: clientId };
-  const login = clientSecret === undefined ? oauth.None() : oauth.ClientSecretPost(clientSecret);
-  const options = { signal, [oauth.allowInsecureRequests]: new URL(tokenUrl).hostname === "127.0.0.1" };
   try {
     const begun = await oauth.processDeviceAuthorizationResponse(
       server,
