@@ -4,6 +4,7 @@ import { InvalidArgumentError, Option, type Command as Program } from "commander
 import { causes } from "../domain/policy.ts";
 import { draftStates } from "../domain/states.ts";
 import { systemClock } from "../ops/clock.ts";
+import { defaultConfig } from "./io.ts";
 import { shells } from "./reference/definition.ts";
 import { readDuration, readSince, sinceForms } from "./text.ts";
 
@@ -28,8 +29,6 @@ export function defineCommands(define: Define): void {
     oneOf(...shells),
   );
 }
-
-const defaultConfig = "/etc/bridgehead/bridgehead.yaml";
 
 const config = ["-c, --config <file>", "configuration file", defaultConfig] as const;
 const json = ["--json", "print JSON"] as const;

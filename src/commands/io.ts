@@ -41,6 +41,9 @@ export function packageVersion(): string {
   return (JSON.parse(text) as { version: string }).version;
 }
 
+/** The configuration of the service. */
+export const defaultConfig = "/etc/bridgehead/bridgehead.yaml";
+
 /** Options of every command that reads the configuration. */
 export interface CommandOptions {
   /** Path of the configuration. */

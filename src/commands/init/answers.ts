@@ -4,6 +4,7 @@ import { chmod, chown, copyFile, link, mkdir, open, readFile, rename, rm } from 
 import { basename, dirname, join } from "node:path";
 import * as z from "zod";
 import { newToken } from "../../ops/clock.ts";
+import { defaultConfig } from "../io.ts";
 
 const server = z.object({
   host: z.string(),
@@ -95,7 +96,7 @@ async function writePrivate(path: string, text: string, exclusive = false): Prom
 }
 
 /** The folder that the packages create for the service, whose secrets only root reads. */
-const serviceFolder = "/etc/bridgehead";
+export const serviceFolder = dirname(defaultConfig);
 export const isService = (config: string): boolean => dirname(config) === serviceFolder;
 export const secretsFolder = (config: string): string => join(dirname(config), "secrets");
 

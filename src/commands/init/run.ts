@@ -8,7 +8,7 @@ import { dirname, resolve } from "node:path";
 import { loadAdapter } from "../../channels/loader.ts";
 import { loadConfig } from "../../config/index.ts";
 import { newToken } from "../../ops/clock.ts";
-import { exitCodes, type Io, problemLine } from "../io.ts";
+import { defaultConfig, exitCodes, type Io, problemLine } from "../io.ts";
 import {
   type Answers,
   type CompleteAnswers,
@@ -19,6 +19,7 @@ import {
   plan,
   readKept,
   secretsFolder,
+  serviceFolder,
   writeConfiguration,
   writeSecrets,
 } from "./answers.ts";
@@ -98,9 +99,7 @@ export async function init(options: InitOptions, io: Io, network = realNetwork):
 }
 
 const defaultPath = (): string =>
-  process.getuid?.() === 0 && existsSync("/etc/bridgehead")
-    ? "/etc/bridgehead/bridgehead.yaml"
-    : "bridgehead.yaml";
+  process.getuid?.() === 0 && existsSync(serviceFolder) ? defaultConfig : "bridgehead.yaml";
 
 async function initialize(
   path: string,

@@ -3,9 +3,7 @@
 
 import { resolve } from "node:path";
 import { openFile } from "../../config/document.ts";
-import { exitCodes, type Io } from "../io.ts";
-
-const defaultConfig = "/etc/bridgehead/bridgehead.yaml";
+import { defaultConfig, exitCodes, type Io } from "../io.ts";
 
 /** Shells expand what is offered: other names are not printed. */
 const plainName = /^[\w.-]{1,100}$/;

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync, statSync, wr
 import { dirname, isAbsolute } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemClock as clock } from "../../ops/clock.ts";
-import { exitCodes, type Io } from "../io.ts";
+import { defaultConfig, exitCodes, type Io } from "../io.ts";
 
 export interface ServiceOptions {
   readonly action: "install" | "uninstall" | "status";
@@ -13,7 +13,6 @@ export interface ServiceOptions {
 }
 
 const unit = "bridgehead.service";
-const defaultConfig = "/etc/bridgehead/bridgehead.yaml";
 /** The unit of the Debian package, which dpkg updates and removes. */
 const packagedUnit = `/usr/lib/systemd/system/${unit}`;
 /** Files of the folder systemd/, and where they are installed. */
