@@ -1,10 +1,10 @@
 // Calls that a human takes over, or nobody does; and people whom we write to or call first.
 
 import { expect, it } from "vitest";
-import type { Io } from "../../src/commands/io.ts";
 import { startConversation as startCommand } from "../../src/commands/start.ts";
 import { type ReplyMail, readReply, startMailServer } from "../../src/sandbox/mail-server.ts";
 import { eventually } from "../support/clock.ts";
+import { commandIo } from "../support/commands/io.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { anna, type LinesWorld, openLines, ourNumber } from "../support/daemon/phone-daemon.ts";
 import { echoed } from "../support/daemon/platform.ts";
@@ -115,18 +115,11 @@ it.concurrent("nobody there: asked twice, then goodbye", async ({ onTestFinished
 /** `bridgehead start` beside the running daemon. */
 async function begin(world: LinesWorld, options: Omit<Parameters<typeof startCommand>[0], "config">) {
   const said: string[] = [];
-  const io: Io = {
+  const io = commandIo({
     out: (text) => void said.push(text),
     err: (text) => void said.push(text),
-    write: () => undefined,
     env: world.env,
-    signal: new AbortController().signal,
-    cwd: "/",
-    interactive: false,
-    terminal: false,
-    onHangup: () => undefined,
-    onCrash: () => undefined,
-  };
+  });
   return { code: await startCommand({ config: world.file, wait: 20_000, ...options }, io), said };
 }
 

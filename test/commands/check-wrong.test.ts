@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { checkConfig } from "../../src/commands/doctor/check.ts";
-import { exitCodes, type Io } from "../../src/commands/io.ts";
+import { exitCodes } from "../../src/commands/io.ts";
+import { commandIo } from "../support/commands/io.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "check-wrong-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -17,18 +18,12 @@ async function check(text: string): Promise<{ code: number; out: string[] }> {
   const name = `${count++}.yaml`;
   writeFileSync(join(folder, name), text);
   const out: string[] = [];
-  const io: Io = {
+  const io = commandIo({
     out: (line) => void out.push(line.replaceAll(`${folder}/${name}`, "FILE").replaceAll(folder, "DIR")),
     err: (line) => void out.push(line),
     env,
-    signal: new AbortController().signal,
     cwd: folder,
-    write: () => undefined,
-    interactive: false,
-    terminal: false,
-    onHangup: () => {},
-    onCrash: () => {},
-  };
+  });
   return { code: await checkConfig({ config: name }, io), out };
 }
 

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { checkConfig, printSchema } from "../../src/commands/doctor/check.ts";
 import { type CommandOptions, exitCodes, type Io } from "../../src/commands/io.ts";
+import { commandIo } from "../support/commands/io.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "check-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -31,18 +32,12 @@ async function check(text: string, options: Partial<CommandOptions> = {}): Promi
   const name = `${count++}.yaml`;
   writeFileSync(join(folder, name), text);
   const out: string[] = [];
-  const io: Io = {
+  const io = commandIo({
     out: (line) => void out.push(line.replaceAll(`${folder}/${name}`, "FILE").replaceAll(folder, "DIR")),
     err: (line) => void out.push(line),
     env: { KEY: "key-of-ada" },
-    signal: new AbortController().signal,
     cwd: folder,
-    write: () => undefined,
-    interactive: false,
-    terminal: false,
-    onHangup: () => {},
-    onCrash: () => {},
-  };
+  });
   return { code: await checkConfig({ config: name, ...options }, io), out };
 }
 

@@ -5,12 +5,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { printLoginLink } from "../../src/commands/console.ts";
-import { exitCodes, type Io, runCommand } from "../../src/commands/io.ts";
+import { exitCodes, runCommand } from "../../src/commands/io.ts";
 import { loadConsole } from "../../src/config/index.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { consoleRig } from "../support/commands/console.ts";
+import { commandIo } from "../support/commands/io.ts";
 
 interface Setup {
   readonly file: string;
@@ -40,18 +41,10 @@ ${console}
 
 async function command(file: string, json = false): Promise<{ code: number; out: string; err: string }> {
   const [out, err]: string[][] = [[], []];
-  const io: Io = {
+  const io = commandIo({
     out: (text) => void out?.push(text),
-    write: () => undefined,
     err: (text) => void err?.push(text),
-    env: {},
-    signal: new AbortController().signal,
-    cwd: "/",
-    interactive: false,
-    terminal: false,
-    onHangup: () => undefined,
-    onCrash: () => undefined,
-  };
+  });
   const code = await runCommand(printLoginLink, { config: file, json }, io);
   return { code, out: (out ?? []).join("\n"), err: (err ?? []).join("\n") };
 }

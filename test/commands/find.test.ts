@@ -9,6 +9,7 @@ import { exitCodes, type Io } from "../../src/commands/io.ts";
 import { runProgram } from "../../src/commands/program.ts";
 import { listing, readSince, relative } from "../../src/commands/text.ts";
 import { durationText } from "../../src/ops/duration-text.ts";
+import { commandIo } from "../support/commands/io.ts";
 import { sqlitePlace } from "../support/store/databases.ts";
 import { withConversation } from "../support/store/rows.ts";
 
@@ -33,19 +34,12 @@ async function filled(
   writeFileSync(config, `store: "sqlite:${place.file}"\n`);
   const run = async (...words: readonly string[]): Promise<Said> => {
     const said = { out: "", err: "" };
-    const io: Io = {
+    const io = commandIo({
       out: (text) => void (said.out += `${text}\n`),
-      write: () => undefined,
       err: (text) => void (said.err += `${text}\n`),
       env: { SUDO_USER: "dora", USER: "bridgehead" },
-      signal: new AbortController().signal,
-      cwd: "/",
-      interactive: false,
-      terminal: false,
       ...(screen ? { screen } : {}),
-      onHangup: () => undefined,
-      onCrash: () => undefined,
-    };
+    });
     const code = await runProgram([...words, "--config", config], io, "0").catch((error: unknown) => {
       if (error instanceof CommanderError) return exitCodes.usage;
       throw error;

@@ -8,6 +8,7 @@ import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
 import { runProgram } from "../../src/commands/program.ts";
+import { commandIo } from "../support/commands/io.ts";
 import { root } from "../support/machine/command.ts";
 
 const agents = `organization: { name: Acme }
@@ -19,18 +20,10 @@ agents:
 async function bridgehead(args: readonly string[]) {
   let out = "";
   let err = "";
-  const io = {
+  const io = commandIo({
     out: (text: string) => void (out += `${text}\n`),
-    write: () => {},
     err: (text: string) => void (err += `${text}\n`),
-    env: {},
-    signal: new AbortController().signal,
-    cwd: "/",
-    interactive: false,
-    terminal: false,
-    onHangup: () => {},
-    onCrash: () => {},
-  };
+  });
   const code = await runProgram(args, io, "1.0.0").catch((error: Error & { exitCode?: number }) => {
     if (error.exitCode === undefined) err += error.message;
     return error.exitCode === undefined ? exitCodes.failed : exitCodes.usage;

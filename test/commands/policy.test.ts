@@ -4,12 +4,13 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { exitCodes, type Io } from "../../src/commands/io.ts";
+import { exitCodes } from "../../src/commands/io.ts";
 import { runProgram } from "../../src/commands/program.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { writeSettings } from "../../src/store/tables/agents.ts";
+import { commandIo } from "../support/commands/io.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "policy-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -19,18 +20,11 @@ async function policy(text: string, ...args: readonly string[]) {
   const name = `${count++}.yaml`;
   writeFileSync(join(folder, name), text);
   const [out, err]: [string[], string[]] = [[], []];
-  const io: Io = {
+  const io = commandIo({
     out: (lines) => void out.push(...lines.split("\n")),
     err: (line) => void err.push(line.replaceAll(`${folder}/${name}`, "FILE").replaceAll(folder, "DIR")),
-    env: {},
-    signal: new AbortController().signal,
     cwd: folder,
-    write: () => undefined,
-    interactive: false,
-    terminal: false,
-    onHangup: () => {},
-    onCrash: () => {},
-  };
+  });
   const code = await runProgram(["policy", "test", "--config", name, ...args], io, "0");
   return { code, out, err };
 }

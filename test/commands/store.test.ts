@@ -9,6 +9,7 @@ import { inbox } from "../../src/commands/messages/inbox.ts";
 import { insertEvents } from "../../src/pipeline/accept/rows.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
+import { commandIo } from "../support/commands/io.ts";
 import { bridgehead, root, start } from "../support/machine/command.ts";
 
 /** The service's secrets are not to be had in a shell. */
@@ -135,18 +136,11 @@ describe("outbox, inbox and migrate", () => {
     });
     await db.close();
     const said = { out: [] as string[], err: [] as string[], bytes: [] as Uint8Array[] };
-    const io = {
+    const io = commandIo({
       out: (text: string) => void said.out.push(text),
       err: (text: string) => void said.err.push(text),
       write: (some: Uint8Array) => void said.bytes.push(some),
-      env: {},
-      signal: new AbortController().signal,
-      cwd: "/",
-      interactive: false,
-      terminal: false,
-      onHangup: () => undefined,
-      onCrash: () => undefined,
-    };
+    });
     const show = { config: file, action: "show", limit: 1, raw: true } as const;
     expect(await runCommand(inbox, { ...show, ids: ["1"] }, io)).toBe(exitCodes.ok);
     expect([Buffer.concat(said.bytes), said.out, said.err]).toEqual([bytes, [], []]);

@@ -8,12 +8,12 @@ import { onTestFinished } from "vitest";
 import * as z from "zod";
 import type { Diagnosis } from "../../../src/commands/doctor/catalogue.ts";
 import { type DoctorOptions, doctor } from "../../../src/commands/doctor/run.ts";
-import type { Io } from "../../../src/commands/io.ts";
 import { type Loaded, loadConfig, type Problem } from "../../../src/config/index.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import type { Query } from "../../../src/store/driver.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
+import { commandIo } from "./io.ts";
 
 /** A fax machine: a host with tls, a secret, a list of secrets, a number. */
 export const fax = defineAdapter({
@@ -107,18 +107,12 @@ export function fixture(): Fixture {
   mkdirSync(join(folder, "data"), { mode: 0o700 });
   const store = join(folder, "data/store.db");
   const out: string[] = [];
-  const io: Io = {
+  const io = commandIo({
     out: (line) => void out.push(line),
     err: (line) => void out.push(line),
     env,
-    signal: new AbortController().signal,
     cwd: folder,
-    write: () => undefined,
-    interactive: false,
-    terminal: false,
-    onHangup: () => {},
-    onCrash: () => {},
-  };
+  });
   const print = async (options: Partial<DoctorOptions> = {}) => {
     out.length = 0;
     const code = await doctor({ config, ...options }, io);

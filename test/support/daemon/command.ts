@@ -6,8 +6,8 @@ import { createWriteStream, readFileSync, writeFileSync } from "node:fs";
 import { finished } from "node:stream/promises";
 import { expect } from "vitest";
 import { runDemo } from "../../../src/commands/demo.ts";
-import type { Io } from "../../../src/commands/io.ts";
 import { eventually } from "../clock.ts";
+import { commandIo } from "../commands/io.ts";
 import { childEnv, root } from "../machine/command.ts";
 import type { Finished, World } from "./mail-daemon.ts";
 
@@ -76,18 +76,13 @@ export const messages = (lines: readonly Line[]): string[] => lines.map(({ messa
 export async function startDemo(onTestFinished: (after: () => Promise<void>) => void) {
   let out = "";
   const abort = new AbortController();
-  const io: Io = {
+  const io = commandIo({
     out: (text) => void (out += `${text}\n`),
     err: (text) => void (out += `${text}\n`),
-    write: () => undefined,
-    env: {},
     signal: abort.signal,
     cwd: root,
     interactive: true,
-    terminal: false,
-    onHangup: () => undefined,
-    onCrash: () => undefined,
-  };
+  });
   const ended = runDemo({ open: false }, io);
   const end = async (): Promise<number> => {
     abort.abort();
