@@ -81,7 +81,7 @@ function sectionText({ title, lines, tables, seconds }: Section): string {
   const about = description.join(": ");
   return [
     `## ${capitalized(name)}`,
-    `${capitalized(about)}. Duration: ${seconds.toFixed(0)} s.`,
+    `${capitalized(about)}.${seconds > 0 ? ` Duration: ${seconds.toFixed(0)} s.` : ""}`,
     ...(lines.length > 0 ? [linesTable(lines)] : []),
     ...tables.map(tableText),
   ].join("\n\n");

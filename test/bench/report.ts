@@ -46,6 +46,8 @@ export interface Table {
 export interface Section {
   readonly title: string;
   readonly lines: Line[];
+  /** The figures of the lines that have one. */
+  readonly figures: Figure[];
   readonly tables: Table[];
   /** How long the measure took. */
   seconds: number;
@@ -84,31 +86,36 @@ export const percentile = (values: readonly number[], share: number): number => 
 
 const digits = (value: number): string => (Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(2));
 
-/** Starts a section with its title and the head of the table. */
-export function printSection(title: string): Section {
-  const section: Section = { title, lines: [], tables: [], seconds: 0 };
+/** Starts a section with its title and, for figures, the head of their table. */
+export function printSection(title: string, hasFigures = true): Section {
+  const section: Section = { title, lines: [], figures: [], tables: [], seconds: 0 };
   sections.push(section);
   process.stdout.write(`\n${title}\n`);
-  printColumns("measure", "baseline", "measured", "compared", "goal", "");
+  if (hasFigures) printColumns("measure", "baseline", "measured", "compared", "goal", "");
   return section;
 }
 
-export function printFigure({ name, baseline, measured, unit, compare, goal }: Figure): void {
-  const compared =
-    baseline === null || compare === "none"
-      ? "-"
-      : compare === "ratio"
-        ? `x ${(measured / baseline).toFixed(2)}`
-        : `${measured >= baseline ? "+" : ""}${digits(measured - baseline)} ${unit}`;
+export function printFigure(figure: Figure): void {
+  const { name, baseline, measured, unit, compare, goal } = figure;
   printLine({
     name,
     baseline: baseline === null ? "-" : digits(baseline),
-    measured: `${digits(measured)} ${unit}`.trimEnd(),
-    compared,
+    measured: quantity(measured, unit),
+    compared: baseline === null || compare === "none" ? "-" : comparison(figure),
     goal: goal?.text ?? "-",
     verdict: goal === null ? "" : goal.met ? "ok" : "MISSED",
     used: goal?.used ?? null,
   });
+  sections.at(-1)?.figures.push(figure);
+}
+
+const quantity = (value: number, unit: string): string => `${digits(value)} ${unit}`.trimEnd();
+
+/** The text of a measured value as the goal states it: compared with the baseline, or as it is. */
+export function comparison({ measured, baseline, unit, compare }: Figure): string {
+  if (baseline === null || compare === "none") return quantity(measured, unit);
+  if (compare === "ratio") return `x ${(measured / baseline).toFixed(2)}`;
+  return `${measured >= baseline ? "+" : ""}${quantity(measured - baseline, unit)}`;
 }
 
 /** Prints the lost and duplicated messages of a measurement. */
@@ -154,13 +161,15 @@ export function printSummary(): void {
   process.stdout.write(`\nGoals: ${missed.length} of ${lines.length} missed\n`);
   printColumns("measure", "baseline", "measured", "compared", "goal", "");
   for (const line of lines) print(line);
-  const times = sections.map(({ title, seconds }) => `${title.split(":")[0]} ${seconds.toFixed(0)}`);
+  const times = sections
+    .filter(({ seconds }) => seconds > 0)
+    .map(({ title, seconds }) => `${title.split(":")[0]} ${seconds.toFixed(0)}`);
   const minutes = sections.reduce((all, { seconds }) => all + seconds, 0) / 60;
   process.stdout.write(`\nDuration: ${minutes.toFixed(1)} min. Seconds per measure: ${times.join(", ")}\n`);
 }
 
 function printLine(line: Line): void {
-  if (sections.length === 0) sections.push({ title: "", lines: [], tables: [], seconds: 0 });
+  if (sections.length === 0) sections.push({ title: "", lines: [], figures: [], tables: [], seconds: 0 });
   sections.at(-1)?.lines.push(line);
   print(line);
 }

@@ -8,6 +8,7 @@ import { parseArgs } from "node:util";
 import { type Built, build } from "./built.ts";
 import { clock, noTally, sum, type Tally } from "./clock.ts";
 import { costs } from "./costs/costs.ts";
+import { limitsOf, measuredCosts } from "./costs/limits.ts";
 import { syncTime } from "./disk.ts";
 import { escalations } from "./escalation/escalations.ts";
 import { burst } from "./mail/burst.ts";
@@ -26,7 +27,7 @@ import { voice } from "./phone/voice.ts";
 import { longLists } from "./platform/long-lists.ts";
 import { servedRates } from "./platform/rates.ts";
 import { publish } from "./publish.ts";
-import { printSection, printSummary } from "./report.ts";
+import { printSection, printSummary, printTable, sections } from "./report.ts";
 import { largeStore } from "./store/large-store.ts";
 import { postgres } from "./store/postgres.ts";
 import { parallel } from "./subject.ts";
@@ -212,6 +213,11 @@ else {
       "Store: SQLite, durable. Platform, SMTP server and provider: stubs in another process.\n",
   );
   const { lost, duplicated } = await bench(wanted, values.quick);
+  const figures = sections.flatMap((section) => section.figures);
+  const { processors, syncMs } = machine;
+  const run = { ...measuredCosts, figures, processors, syncMs, conversations: parallel.conversations };
+  printSection("limits: what keeps each goal from being met", false);
+  printTable(limitsOf(run));
   printSummary();
   const command = `npm run bench${process.argv.length > 2 ? ` -- ${process.argv.slice(2).join(" ")}` : ""}`;
   if (at >= 0) publish(file, machine, command);

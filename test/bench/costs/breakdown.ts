@@ -2,7 +2,7 @@
 
 import type { Tally } from "../clock.ts";
 import { printTable } from "../report.ts";
-import { type Kind, kindOf } from "./components.ts";
+import { type Kind, kindOf, ownStore } from "./components.ts";
 import { type CostReport, mainThread } from "./profiler.ts";
 
 export type Side = "baseline" | "daemon";
@@ -31,6 +31,21 @@ interface Row extends Part, Sides<number> {
   readonly name: string;
 }
 
+/** CPU time in microseconds per message. */
+export interface CpuParts {
+  /** SQLite, and the threads that write to the disk. */
+  readonly durability: number;
+  /** With src/store. */
+  readonly own: number;
+  readonly package: number;
+  /** With V8's threads. */
+  readonly node: number;
+  readonly total: number;
+  /** Work of the main thread, and the part of SQLite in it. */
+  readonly main: number;
+  readonly mainDurability: number;
+}
+
 /** Other threads are workers of the daemon, with names of their own. */
 const threadNames: readonly (readonly [RegExp, string, Kind])[] = [
   [/^V8Worker|^DelayedTask|^SignalInsp/, "V8 threads: garbage collector, compiler", "node"],
@@ -46,7 +61,7 @@ const kindNames: Readonly<Record<Kind, string>> = {
   node: "Node",
 };
 
-export function printCosts(title: string, unit: string, sides: Sides<Cost>): void {
+export function printCosts(title: string, unit: string, sides: Sides<Cost>): Sides<CpuParts> {
   const parts = { baseline: partsOf(sides.baseline), daemon: partsOf(sides.daemon) };
   const names = new Set([...parts.daemon.keys(), ...parts.baseline.keys()]);
   const all = [...names].map((name): Row => {
@@ -85,6 +100,24 @@ export function printCosts(title: string, unit: string, sides: Sides<Cost>): voi
     ],
   });
   printFunctions(sides.daemon);
+  const summary = (side: Side): CpuParts => ({
+    ...summaryOf(all, side),
+    total: total[side],
+    main: mainOf(sides[side]),
+  });
+  return { baseline: summary("baseline"), daemon: summary("daemon") };
+}
+
+function summaryOf(rows: readonly Row[], side: Side): Omit<CpuParts, "total" | "main"> {
+  const isDurability = ({ kind, name }: Row) => kind === "store" && name !== ownStore;
+  const sum = (isCounted: (row: Row) => boolean) => add(rows.filter(isCounted).map((row) => row[side]));
+  return {
+    durability: sum(isDurability),
+    own: sum((row) => row.kind === "own" || (row.kind === "store" && !isDurability(row))),
+    package: sum(({ kind }) => kind === "package"),
+    node: sum(({ kind }) => kind === "node"),
+    mainDurability: sum((row) => isDurability(row) && row.isMain),
+  };
 }
 
 /** Lists where the daemon's main thread spends its time, with BENCH_FILES=1. */

@@ -4,6 +4,8 @@
 export type Kind = "store" | "own" | "package" | "node";
 
 const sqlite = "SQLite (better-sqlite3)";
+/** Our own code that drives SQLite. */
+export const ownStore = "src/store";
 
 /** The component of a script URL; null when it has none, as native functions and evaluated code have. */
 export function componentOf(url: string): string | null {
@@ -36,7 +38,7 @@ function nodeComponentOf(name: string): string | null {
 }
 
 export function kindOf(component: string): Kind {
-  if (component === sqlite || component === "src/store") return "store";
+  if (component === sqlite || component === ownStore) return "store";
   if (component.startsWith("src/") || component.startsWith("adapters/")) return "own";
   return component.startsWith("node:") || /^(?:V8|libuv)/.test(component) ? "node" : "package";
 }

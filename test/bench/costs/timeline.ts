@@ -1,7 +1,7 @@
 // Where the time of a single message goes: the waits for each peer and for the disk between its arrival and its answer.
 
 import type { Tally } from "../clock.ts";
-import { printTable } from "../report.ts";
+import { median, printTable } from "../report.ts";
 import type { Sides } from "./breakdown.ts";
 import type { CostReport, Span } from "./profiler.ts";
 
@@ -23,8 +23,20 @@ const labels: Readonly<Record<string, string>> = {
   disk: "only waiting for fdatasync",
 };
 
-/** Mean milliseconds of each part. */
-export function printTimeline(title: string, sides: Sides<Timed>): void {
+/** Where the time between arrival and answer goes, in microseconds per message. */
+export interface Waits {
+  /** Syncs that end in that time, and the time in which the message only waits for them. */
+  readonly syncs: number;
+  readonly disk: number;
+  readonly sqlite: number;
+  readonly peers: number;
+  readonly thread: number;
+  /** Own code, packages and Node. */
+  readonly rest: number;
+}
+
+/** Prints and returns the mean of each part. */
+export function printTimeline(title: string, sides: Sides<Timed>): Sides<Waits> {
   const parts = { baseline: partsOf(sides.baseline), daemon: partsOf(sides.daemon) };
   const of = (side: keyof typeof sides, name: string) => parts[side].get(name) ?? 0;
   const cells = (label: string, baseline: number, daemon: number) => [
@@ -42,6 +54,24 @@ export function printTimeline(title: string, sides: Sides<Timed>): void {
     rows: [...names.map(row), cells("all", total("baseline"), total("daemon")), row(cpu)],
     notes: [`Mean of ${sides.daemon.messages.length} messages, one at a time.`],
   });
+  const waits = (side: keyof typeof sides) => waitsOf(sides[side], parts[side]);
+  return { baseline: waits("baseline"), daemon: waits("daemon") };
+}
+
+function waitsOf({ messages, report }: Timed, parts: ReadonlyMap<string, number>): Waits {
+  const us = (...names: readonly string[]) =>
+    names.reduce((sum, name) => sum + (parts.get(name) ?? 0), 0) * 1000;
+  const syncs = messages.map(
+    ([from, to]) => report.spans.filter(([what, , end]) => what === "disk" && end > from && end < to).length,
+  );
+  return {
+    syncs: median(syncs),
+    disk: us("disk"),
+    sqlite: us("SQLite"),
+    peers: us(...order.filter((name) => !["SQLite", "thread", "disk"].includes(name))),
+    thread: us("thread"),
+    rest: us(rest),
+  };
 }
 
 function partsOf({ messages, report }: Timed): Map<string, number> {
