@@ -18,7 +18,7 @@ export type PeersMessage =
   | { readonly kind: "listening"; readonly http: number; readonly smtp: number }
   | {
       readonly kind: "news";
-      /** `[In-Reply-To, hrtime milliseconds]` of the emails that arrived, in order. */
+      /** `[In-Reply-To, hrtime milliseconds]` of the replies that arrived, in order. */
       readonly replies: readonly (readonly [string, number])[];
       /** Questions received so far. */
       readonly asked: number;
@@ -90,10 +90,9 @@ function serve(socket: Socket): void {
       input = input.slice(stop + (inData ? end.length : 2));
       if (inData) {
         inData = false;
-        replies.push([
-          /^in-reply-to:\s*(<[^>]*>)/im.exec(part)?.[1] ?? "",
-          Number(process.hrtime.bigint()) / 1e6,
-        ]);
+        // An email that answers none is a notification to a responder.
+        const answered = /^in-reply-to:\s*(<[^>]*>)/im.exec(part)?.[1];
+        if (answered !== undefined) replies.push([answered, Number(process.hrtime.bigint()) / 1e6]);
         write("250 2.0.0 OK\r\n");
       } else inData = command(part);
     }
