@@ -8,7 +8,7 @@ import {
   startAgentClient,
   startClient,
 } from "../support/client/client.ts";
-import { entityNotFound, type Fault, hang, json, status } from "../support/client/fault-server.ts";
+import { entityNotFound, type Fault, hang, json, status } from "../support/machine/network.ts";
 
 const answer = json(messageRecord("a-1", "assistant", "Yes.", { conversationMessageId: "q-1" }), 201);
 const question = { text: "hi" };

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { messageRecord, startAgentClient } from "../support/client/client.ts";
-import { entityNotFound, json, status } from "../support/client/fault-server.ts";
+import { entityNotFound, json, status } from "../support/machine/network.ts";
 
 const asked = (id: string, text: string, over: object = {}) =>
   messageRecord(id, "conversation_user", text, over);

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { type AgentClientFixture, startAgentClient } from "../support/client/client.ts";
-import { entityNotFound, type Fault, json, status, text } from "../support/client/fault-server.ts";
+import { entityNotFound, type Fault, json, status, text } from "../support/machine/network.ts";
 
 const names = { firstName: "Jo", lastName: "Doe" };
 const person = { ...names, email: "jo@acme.test" };

@@ -9,7 +9,7 @@ import {
   startAgentClient,
   startClient,
 } from "../support/client/client.ts";
-import { entityNotFound, json, status } from "../support/client/fault-server.ts";
+import { entityNotFound, json, status } from "../support/machine/network.ts";
 
 const person = { firstName: "Jo", lastName: "Doe", fkId: "jo@acme.test", email: "jo@acme.test" };
 const userRecord = { id: "u-1", firstName: "Jo", lastName: "Doe", isAnonymized: false };

@@ -6,14 +6,14 @@ import { messageRecord, startAgentClient, startClient } from "../support/client/
 import {
   entityNotFound,
   type Fault,
+  freePort,
   hang,
   json,
   reset,
   status,
   text,
   truncated,
-} from "../support/client/fault-server.ts";
-import { freePort } from "../support/machine/ports.ts";
+} from "../support/machine/network.ts";
 
 const answer = messageRecord("a-1", "assistant", "It ships today.", { conversationMessageId: "q-1" });
 const padding = "x".repeat(11 * 1024 * 1024);

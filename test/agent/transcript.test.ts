@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import type { ReadCall } from "../../src/agent/calls.ts";
 import { messageRecord, startAgentClient } from "../support/client/client.ts";
-import { type Fault, json, status } from "../support/client/fault-server.ts";
+import { type Fault, json, status } from "../support/machine/network.ts";
 
 type Said = ReturnType<typeof messageRecord>;
 

@@ -5,7 +5,7 @@ import { eventually } from "../support/clock.ts";
 import { openWorld } from "../support/daemon/mail-daemon.ts";
 import { echoed } from "../support/daemon/platform.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
-import type { Letter } from "../support/email/messages.ts";
+import type { Letter } from "../support/email/mails.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");

@@ -4,8 +4,7 @@ import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { consoleRig } from "../support/commands/console.ts";
-import { startDemo } from "../support/daemon/command.ts";
-import { childEnv } from "../support/machine/command.ts";
+import { childEnv, startDemo } from "../support/machine/command.ts";
 import { fresh, sqlitePlace } from "../support/store/databases.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));

@@ -16,7 +16,7 @@ import {
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
-import { type Enclosed, type Reply, withFiles } from "../support/email/messages.ts";
+import { type Enclosed, type Reply, withFiles } from "../support/email/mails.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");

@@ -7,7 +7,7 @@ import { colleague, customer, type Desk, dora, emil, openDesk } from "../support
 import { anna } from "../support/daemon/phone-daemon.ts";
 import { echoed } from "../support/daemon/platform.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
-import type { Letter, Reply } from "../support/email/messages.ts";
+import type { Letter, Reply } from "../support/email/mails.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");

@@ -14,7 +14,7 @@ import {
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
 import { echoed } from "../support/daemon/platform.ts";
-import type { LetterOptions, Reply } from "../support/email/messages.ts";
+import type { LetterOptions, Reply } from "../support/email/mails.ts";
 
 /** A text that escalated, and the mail that tells Dora of it. */
 async function told(finished: Finished, options: DeskOptions = {}): Promise<{ desk: Desk; notice: Reply }> {

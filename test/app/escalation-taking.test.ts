@@ -7,10 +7,10 @@ import { expect, it } from "vitest";
 import { escalation as escalationCommand } from "../../src/commands/escalation.ts";
 import type { Io } from "../../src/commands/io.ts";
 import { outbox as outboxCommand } from "../../src/commands/messages/outbox.ts";
-import { closeServer, listen } from "../support/client/fault-server.ts";
 import { eventually } from "../support/clock.ts";
 import { chief, type Desk, dora, emil, openDesk, policy } from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
+import { closeServer, listen } from "../support/machine/network.ts";
 
 async function acknowledgedBy(desk: Desk, name: string): Promise<void> {
   await eventually(async () =>

@@ -4,13 +4,12 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { closeServer, listen } from "../support/client/fault-server.ts";
 import { eventually } from "../support/clock.ts";
 import { openWorld } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
-import { letter } from "../support/email/messages.ts";
+import { letter } from "../support/email/mails.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { startTcpProxy } from "../support/machine/network.ts";
+import { closeServer, listen, startTcpProxy } from "../support/machine/network.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

@@ -2,10 +2,10 @@
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";
-import { messages, startDaemon } from "../support/daemon/command.ts";
 import { openWorld } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
-import { bounceOf } from "../support/email/messages.ts";
+import { bounceOf } from "../support/email/mails.ts";
+import { messages, startDaemon } from "../support/machine/command.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { startTcpProxy } from "../support/machine/network.ts";
 

@@ -7,9 +7,9 @@ import { beat } from "../../src/commands/running/heartbeat.ts";
 import { systemClock as clock } from "../../src/ops/clock.ts";
 import { Statistics } from "../../src/ops/statistics.ts";
 import { eventually } from "../support/clock.ts";
-import { messages, startDaemon } from "../support/daemon/command.ts";
 import { type Finished, openWorld } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { messages, startDaemon } from "../support/machine/command.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
 interface Span {

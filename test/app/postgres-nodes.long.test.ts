@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";
 import { openWorld } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
-import type { Letter } from "../support/email/messages.ts";
+import type { Letter } from "../support/email/mails.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { type Daemon, startDaemon } from "../support/process/daemon.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";

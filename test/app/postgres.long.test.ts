@@ -8,7 +8,7 @@ import { eventually } from "../support/clock.ts";
 import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
 import { echoed } from "../support/daemon/platform.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
-import type { Letter } from "../support/email/messages.ts";
+import type { Letter } from "../support/email/mails.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { startTcpProxy } from "../support/machine/network.ts";
 import { adminOf, startDaemon } from "../support/process/daemon.ts";

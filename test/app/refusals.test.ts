@@ -5,7 +5,7 @@ import { listEvents, releaseEvent } from "../../src/store/operators/inbox.ts";
 import { eventually, movableClock } from "../support/clock.ts";
 import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
-import { bounceOf, letter } from "../support/email/messages.ts";
+import { bounceOf, letter } from "../support/email/mails.ts";
 import type { ReceivedMail } from "../support/email/smtp-server.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 

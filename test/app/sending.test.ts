@@ -6,7 +6,7 @@ import { overview } from "../../src/store/operators/overview.ts";
 import { eventually, movableClock } from "../support/clock.ts";
 import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
-import { bounceOf, readReply } from "../support/email/messages.ts";
+import { bounceOf, readReply } from "../support/email/mails.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { startTcpProxy } from "../support/machine/network.ts";
 

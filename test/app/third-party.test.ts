@@ -9,9 +9,9 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import type { AgentSettings, ChannelSettings } from "../../src/agent/calls.ts";
 import { type ChannelRuntime, whyNotAsk } from "../../src/pipeline/channel-runtime.ts";
-import { closeServer, listen } from "../support/client/fault-server.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { openLines } from "../support/daemon/phone-daemon.ts";
+import { closeServer, listen } from "../support/machine/network.ts";
 import { lineOf } from "../support/pipeline/stage.ts";
 
 const source = `

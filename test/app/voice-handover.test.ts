@@ -4,10 +4,10 @@ import { expect, it } from "vitest";
 import { startConversation as startCommand } from "../../src/commands/start.ts";
 import { type ReplyMail, readReply, startMailServer } from "../../src/sandbox/mail-server.ts";
 import { eventually } from "../support/clock.ts";
-import { commandIo } from "../support/commands/io.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { anna, type LinesWorld, openLines, ourNumber } from "../support/daemon/phone-daemon.ts";
 import { echoed } from "../support/daemon/platform.ts";
+import { commandIo } from "../support/machine/command.ts";
 
 const office = "+12025550150";
 const quick = { collect: "50ms", speaking_rate: 40 };

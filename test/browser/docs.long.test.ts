@@ -11,9 +11,9 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { operations } from "../../src/wire/operations/index.ts";
-import { closeServer, listen } from "../support/client/fault-server.ts";
 import { needChromium, startChromium, visit } from "../support/machine/chromium.ts";
 import { describeReal } from "../support/machine/debian.ts";
+import { closeServer, listen } from "../support/machine/network.ts";
 import { startWith } from "../support/platform/platform.ts";
 
 const run = promisify(execFile);

@@ -14,11 +14,9 @@ import type { Database } from "../../src/store/driver.ts";
 import { endLeases } from "../../src/store/leases.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { type CallHouse, callHouse, callOf } from "../support/pipeline/conversations.ts";
-import { mail } from "../support/pipeline/pipeline.ts";
-import { type ScriptedPlatform, startPlatform } from "../support/pipeline/scripted-platform.ts";
-import { conversation, draft, turn } from "../support/store/databases.ts";
-import { insertEscalation } from "../support/store/rows.ts";
+import { type CallHouse, callHouse, callOf, mail } from "../support/pipeline/pipeline.ts";
+import { type ScriptedPlatform, startPlatform } from "../support/pipeline/stage.ts";
+import { conversation, draft, insertEscalation, turn } from "../support/store/databases.ts";
 
 interface Disk {
   readonly file: string;

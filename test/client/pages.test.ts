@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import { CallFailure, items, pages } from "../../src/client/index.ts";
 import { startPacedClient } from "../support/client/client.ts";
-import { type Fault, json, status } from "../support/client/fault-server.ts";
+import { type Fault, json, status } from "../support/machine/network.ts";
 
 const user = (id: string) => ({ id, firstName: "Jo", lastName: "Doe", isAnonymized: false });
 const page = (currentPage: number, totalPages: number, ids: readonly string[], over: object = {}): Fault =>

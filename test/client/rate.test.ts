@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { createClient, createRate } from "../../src/client/index.ts";
 import { conversationRecord, startPacedClient } from "../support/client/client.ts";
-import { json, status } from "../support/client/fault-server.ts";
+import { json, status } from "../support/machine/network.ts";
 
 /** A clock that stands still until somebody sleeps, and then is late by as much as told. */
 function virtualClock(lateness: () => number = () => 0) {

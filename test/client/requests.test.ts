@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { type Client, createClient } from "../../src/client/index.ts";
 import { type Operation, operations } from "../../src/wire/operations/index.ts";
 import { conversationRecord, messageRecord, startPacedClient } from "../support/client/client.ts";
-import { json, status, text } from "../support/client/fault-server.ts";
+import { json, status, text } from "../support/machine/network.ts";
 
 const person = { firstName: "Jo", lastName: "Doe" };
 const opening = { ...person, channel: "sms", phoneNumber: "+15550101", smsIntroduction: "Hi" } as const;

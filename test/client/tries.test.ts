@@ -5,8 +5,7 @@ import { describe, expect, test } from "vitest";
 import { createClient } from "../../src/client/index.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { conversationRecord, messageRecord, startPacedClient } from "../support/client/client.ts";
-import { type Fault, json, reset, status, text } from "../support/client/fault-server.ts";
-import { freePort } from "../support/machine/ports.ts";
+import { type Fault, freePort, json, reset, status, text } from "../support/machine/network.ts";
 
 const read = json(conversationRecord());
 const reply = json(messageRecord("a-1", "assistant", "Yes."), 201);

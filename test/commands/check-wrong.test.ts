@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { checkConfig } from "../../src/commands/doctor/check.ts";
 import { exitCodes } from "../../src/commands/io.ts";
-import { commandIo } from "../support/commands/io.ts";
+import { commandIo } from "../support/machine/command.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "check-wrong-"));
 afterAll(() => rmSync(folder, { recursive: true }));

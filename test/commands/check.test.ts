@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { checkConfig, printSchema } from "../../src/commands/doctor/check.ts";
 import { type CommandOptions, exitCodes, type Io } from "../../src/commands/io.ts";
-import { commandIo } from "../support/commands/io.ts";
+import { commandIo } from "../support/machine/command.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "check-"));
 afterAll(() => rmSync(folder, { recursive: true }));

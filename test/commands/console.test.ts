@@ -11,7 +11,7 @@ import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { consoleRig } from "../support/commands/console.ts";
-import { commandIo } from "../support/commands/io.ts";
+import { commandIo } from "../support/machine/command.ts";
 
 interface Setup {
   readonly file: string;

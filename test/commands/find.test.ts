@@ -9,9 +9,8 @@ import { exitCodes, type Io } from "../../src/commands/io.ts";
 import { runProgram } from "../../src/commands/program.ts";
 import { listing, readSince, relative } from "../../src/commands/text.ts";
 import { durationText } from "../../src/ops/duration-text.ts";
-import { commandIo } from "../support/commands/io.ts";
-import { sqlitePlace } from "../support/store/databases.ts";
-import { withConversation } from "../support/store/rows.ts";
+import { commandIo } from "../support/machine/command.ts";
+import { sqlitePlace, withConversation } from "../support/store/databases.ts";
 
 const dirty = "\u001b[31mred\u001b[0m\r\n\u009b2J\u202egnp.exe\u0007";
 

@@ -8,8 +8,7 @@ import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { exitCodes } from "../../src/commands/io.ts";
 import { runProgram } from "../../src/commands/program.ts";
-import { commandIo } from "../support/commands/io.ts";
-import { root } from "../support/machine/command.ts";
+import { commandIo, root } from "../support/machine/command.ts";
 
 const agents = `organization: { name: Acme }
 agents:

@@ -10,7 +10,7 @@ import { systemClock } from "../../src/ops/clock.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { writeSettings } from "../../src/store/tables/agents.ts";
-import { commandIo } from "../support/commands/io.ts";
+import { commandIo } from "../support/machine/command.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "policy-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -6,8 +6,7 @@ import { systemClock } from "../../src/ops/clock.ts";
 import { timingWith } from "../../src/ops/timing.ts";
 import { isUnreachable } from "../../src/store/postgres/unreachable.ts";
 import { describeReal } from "../support/machine/debian.ts";
-import { startTcpProxy } from "../support/machine/network.ts";
-import { freePort } from "../support/machine/ports.ts";
+import { freePort, startTcpProxy } from "../support/machine/network.ts";
 import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
 
 const timing = timingWith({ startup: { storeRetry: 50, storeRetryLongest: 100, storeAttempt: 40_000 } });

@@ -18,7 +18,7 @@ import { ensureChannel } from "../../src/store/tables/events.ts";
 import { eventually } from "../support/clock.ts";
 import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
-import { type Letter, letter } from "../support/email/messages.ts";
+import { type Letter, letter } from "../support/email/mails.ts";
 import { bridgehead, childEnv, root } from "../support/machine/command.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { conversation, draft, postgresPlace, sqlitePlace, storeEvent } from "../support/store/databases.ts";

@@ -9,8 +9,7 @@ import { inbox } from "../../src/commands/messages/inbox.ts";
 import { insertEvents } from "../../src/pipeline/accept/rows.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
-import { commandIo } from "../support/commands/io.ts";
-import { bridgehead, root, start } from "../support/machine/command.ts";
+import { bridgehead, commandIo, root, start } from "../support/machine/command.ts";
 
 /** The service's secrets are not to be had in a shell. */
 const configuration = (store: string): string => `

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import net from "node:net";
 import { createInterface } from "node:readline";
 import type { Fault, Harness, Peer } from "bridgehead/contract/testing";
-import { freePort } from "../support/machine/ports.ts";
+import { freePort } from "../support/machine/network.ts";
 
 interface Request {
   readonly op: string;

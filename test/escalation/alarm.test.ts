@@ -9,15 +9,21 @@ import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { addTargets } from "../../src/store/tables/responders.ts";
 import { eventually } from "../support/clock.ts";
-import { policyOf } from "../support/escalation/endpoints.ts";
+import { chiefPolicy } from "../support/escalation/policy.ts";
 import { testClock } from "../support/pipeline/pipeline.ts";
-import { conversation, draft, fresh, sqlitePlace } from "../support/store/databases.ts";
-import { addNotification, insertEscalation } from "../support/store/rows.ts";
+import {
+  addNotification,
+  conversation,
+  draft,
+  fresh,
+  insertEscalation,
+  sqlitePlace,
+} from "../support/store/databases.ts";
 
-const chief = policyOf().responders.get("chief");
+const chief = chiefPolicy().responders.get("chief");
 if (!chief) throw new Error("there is no chief");
 /** People by mail (channel `mail`) and text (channel `sms`). */
-const twoWays = policyOf({
+const twoWays = chiefPolicy({
   responders: new Map([["chief", { ...chief, sms: "+12025550191" }]]),
   via: { email: "mail", sms: "sms" },
 });
@@ -229,7 +235,7 @@ it("reports responders whose only notification channel is down", async () => {
     ["chief", { ...chief, sms: "+12025550191" }],
     ["second", { ...chief, id: "second", sms: null }],
   ]);
-  const one = await desk(policyOf({ responders, via: { email: "mail", sms: "sms" } }));
+  const one = await desk(chiefPolicy({ responders, via: { email: "mail", sms: "sms" } }));
   expect(await one.look()).toMatchObject({ cut_off: 0, dead: [] });
   one.down.add("mail");
   expect(await one.look()).toMatchObject({ cut_off: 1, dead: ["mail"] });
@@ -240,8 +246,8 @@ it("reports responders whose only notification channel is down", async () => {
   expect(body).toContain('bridgehead_notification_paths{state="up"} 1');
   one.down.add("sms");
   expect(await one.look()).toMatchObject({ cut_off: 2 });
-  expect(onlyPath(policyOf({ responders, via: { email: "mail", sms: "sms" } }))).toBeNull();
-  expect(onlyPath(policyOf({ via: { email: "mail", sms: null } }))).toBe("mail");
+  expect(onlyPath(chiefPolicy({ responders, via: { email: "mail", sms: "sms" } }))).toBeNull();
+  expect(onlyPath(chiefPolicy({ via: { email: "mail", sms: null } }))).toBe("mail");
 });
 
 it("is measured, with one look at the store a scrape", async () => {

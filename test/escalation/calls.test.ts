@@ -9,8 +9,7 @@ import { acknowledgeEscalation } from "../../src/escalation/reply/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { closeEscalation } from "../../src/store/tables/escalations.ts";
 import { escalationsIn, noticesIn, raising, sourcesIn, told } from "../support/escalation/policy.ts";
-import { callOf } from "../support/pipeline/conversations.ts";
-import { type House, openHouse } from "../support/pipeline/pipeline.ts";
+import { callOf, type House, openHouse } from "../support/pipeline/pipeline.ts";
 import { activeSettings } from "../support/pipeline/stage.ts";
 
 const from = { address: "+15005550001" };

@@ -23,9 +23,8 @@ import { addTargets } from "../../src/store/tables/responders.ts";
 import { policyOf } from "../support/escalation/policy.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { clock, lineOf, listen, reserveOf } from "../support/pipeline/stage.ts";
-import { conversation, draft, storeEvent } from "../support/store/databases.ts";
+import { addNotification, conversation, draft, opens, storeEvent } from "../support/store/databases.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
-import { addNotification, opens } from "../support/store/rows.ts";
 
 const number = "+12025550191";
 const { log } = listen();

@@ -11,8 +11,7 @@ import { insertNotice } from "../../src/store/tables/drafts.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
 import { escalationsIn, raising, told } from "../support/escalation/policy.ts";
 import { type House, type HouseOptions, openHouse } from "../support/pipeline/pipeline.ts";
-import { refusing } from "../support/pipeline/scripted-platform.ts";
-import { receipt } from "../support/pipeline/stage.ts";
+import { receipt, refusing } from "../support/pipeline/stage.ts";
 
 const refuses: Outbound["send"] = async () => ({
   kind: "refused",

@@ -2,14 +2,14 @@ import { describe, expect, it } from "vitest";
 import type { Policy } from "../../src/domain/policy.ts";
 import { masked } from "../../src/escalation/link/decide.ts";
 import { addNotifications } from "../../src/store/tables/responders.ts";
-import { openFrontDoor, policyOf } from "../support/escalation/endpoints.ts";
+import { chiefPolicy, openFrontDoor } from "../support/escalation/policy.ts";
 import { turn } from "../support/store/databases.ts";
 
 const token = "0123456789abcdefghjkmnpqrs";
 const other = "zzzzzzzzzzzzzzzzzzzzzzzzzz";
 const open = async (link: Partial<Policy["link"]> = {}) => {
-  const { link: standard } = policyOf();
-  const door = await openFrontDoor(policyOf({ link: { ...standard, ...link } }));
+  const { link: standard } = chiefPolicy();
+  const door = await openFrontDoor(chiefPolicy({ link: { ...standard, ...link } }));
   await door.bound("k", "platform-1");
   const row = await door.escalated("k", token);
   return { door, row, link: `${door.url}/escalations/${token}` };
@@ -56,9 +56,9 @@ describe("opening a link", () => {
   });
 
   it("is invalid once its responder was removed from the policy", async () => {
-    const [chief] = policyOf().responders.values();
+    const [chief] = chiefPolicy().responders.values();
     if (!chief) throw new Error("no responder");
-    const door = await openFrontDoor(policyOf({ responders: new Map([["chief", chief]]) }));
+    const door = await openFrontDoor(chiefPolicy({ responders: new Map([["chief", chief]]) }));
     await door.bound("k", "platform-1");
     await door.escalated("k", token);
     const link = `${door.url}/escalations/${token}`;

@@ -6,6 +6,8 @@ import { beginRegistration, signingSecretsOf } from "../../src/escalation/platfo
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { agentRecord } from "../support/client/client.ts";
+import { eventually } from "../support/clock.ts";
+import { chiefPolicy, key } from "../support/escalation/policy.ts";
 import {
   entityNotFound,
   type Fault,
@@ -13,9 +15,7 @@ import {
   reset,
   startFaultServer,
   status,
-} from "../support/client/fault-server.ts";
-import { eventually } from "../support/clock.ts";
-import { key, policyOf } from "../support/escalation/endpoints.ts";
+} from "../support/machine/network.ts";
 import { testClock } from "../support/pipeline/pipeline.ts";
 import { listen, reserveOf } from "../support/pipeline/stage.ts";
 import { fresh, sqlitePlace } from "../support/store/databases.ts";
@@ -77,7 +77,7 @@ async function startPlatform() {
 }
 
 type Platform = Awaited<ReturnType<typeof startPlatform>>;
-const hook = policyOf().platformWebhook;
+const hook = chiefPolicy().platformWebhook;
 const publicUrl = "https://bridge.example.com";
 const ours = `${publicUrl}/platform/agent/message`;
 
@@ -97,7 +97,7 @@ async function bridge(platform: Platform, given: Given = {}) {
   const client = createAgentClient({ url: platform.url, agentKey: "k", timeoutMs: 60_000, clock, log });
   onTestFinished(() => client.close());
   const now = {
-    policy: policyOf() as Policy | null,
+    policy: chiefPolicy() as Policy | null,
     publicUrl: publicUrl as string | undefined,
     agentId: "a-1",
     ...given,
@@ -174,8 +174,8 @@ it("asks for nothing without a policy that says so, a public address, or an agen
   const platform = await startPlatform();
   const without: Given[] = [
     { policy: null },
-    { policy: policyOf({ platformWebhook: null }) },
-    { policy: policyOf({ platformWebhook: hook && { ...hook, register: false } }) },
+    { policy: chiefPolicy({ platformWebhook: null }) },
+    { policy: chiefPolicy({ platformWebhook: hook && { ...hook, register: false } }) },
     { publicUrl: undefined },
     { agentId: null },
   ];
@@ -292,7 +292,7 @@ describe("another address, key or agent", () => {
     [
       "key",
       ({ now }) =>
-        void (now.policy = policyOf({ platformWebhook: hook && { ...hook, key: "another-key-of-16" } })),
+        void (now.policy = chiefPolicy({ platformWebhook: hook && { ...hook, key: "another-key-of-16" } })),
     ],
     ["agent", ({ now }) => void (now.agentId = "a-2")],
   ];

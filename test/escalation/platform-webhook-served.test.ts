@@ -9,9 +9,9 @@ import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../src/platform/index.ts";
 import { startMailServer } from "../../src/sandbox/mail-server.ts";
 import { eventually } from "../support/clock.ts";
-import { letter, readReply } from "../support/email/messages.ts";
-import { key } from "../support/escalation/endpoints.ts";
-import { freePort } from "../support/machine/ports.ts";
+import { letter, readReply } from "../support/email/mails.ts";
+import { key } from "../support/escalation/policy.ts";
+import { freePort } from "../support/machine/network.ts";
 import { adminOf, startDaemon } from "../support/process/daemon.ts";
 
 const office = "support@team.example";

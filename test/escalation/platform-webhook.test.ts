@@ -2,18 +2,18 @@ import { Webhook } from "standardwebhooks";
 import { describe, expect, it } from "vitest";
 import { agentRecipients } from "../../src/escalation/webhook/recipients.ts";
 import type { EscalationRow } from "../../src/store/tables/escalations.ts";
-import { key, openFrontDoor, policyOf, signed, signingSecret } from "../support/escalation/endpoints.ts";
+import { chiefPolicy, key, openFrontDoor, signed, signingSecret } from "../support/escalation/policy.ts";
 import { activeSettings, lineOf } from "../support/pipeline/stage.ts";
 
 const withKey = { "x-bridgehead-key": key };
-const hook = policyOf().platformWebhook;
-const signing = policyOf({ platformWebhook: hook && { ...hook, signingSecrets: [signingSecret] } });
+const hook = chiefPolicy().platformWebhook;
+const signing = chiefPolicy({ platformWebhook: hook && { ...hook, signingSecrets: [signingSecret] } });
 const escalations =
   "SELECT about, conversation, channel, agent, state, cause, topic, reason FROM escalations ORDER BY number";
 
 describe("who is let in", () => {
   it("nobody without a policy, and nobody without a key in it", async () => {
-    for (const policy of [null, policyOf({ platformWebhook: null })]) {
+    for (const policy of [null, chiefPolicy({ platformWebhook: null })]) {
       const door = await openFrontDoor(policy);
       expect((await door.post("agent/escalation", "{}")).status).toBe(404);
       expect(await door.rows("SELECT id FROM platform_webhooks")).toEqual([]);
@@ -204,7 +204,7 @@ describe("what becomes of it", () => {
   });
 
   it("nothing for causes that the policy leaves out", async () => {
-    const door = await openFrontDoor(policyOf({ causes: ["held"] }));
+    const door = await openFrontDoor(chiefPolicy({ causes: ["held"] }));
     await door.bound("k", "platform-1");
     await door.post("agent/escalation", '{"conversationId":"platform-1"}');
     await door.post("agent/escalation", "{}");
@@ -277,7 +277,7 @@ describe("what becomes of it", () => {
 
   it("is not answered when it could not be stored, and kept when it could not be worked off", async () => {
     let full = true;
-    const door = await openFrontDoor(policyOf(), (db) => ({
+    const door = await openFrontDoor(chiefPolicy(), (db) => ({
       ...db,
       tx: (work, options) => (full ? Promise.reject(new Error("the disk is full")) : db.tx(work, options)),
     }));

@@ -20,8 +20,16 @@ import { addTargets } from "../../src/store/tables/responders.ts";
 import { readTurn } from "../../src/store/tables/turns.ts";
 import { policyOf } from "../support/escalation/policy.ts";
 import { clock, lineOf, listen } from "../support/pipeline/stage.ts";
-import { conversation, draft, fresh, sqlitePlace, storeEvent, turn } from "../support/store/databases.ts";
-import { addNotification, opens } from "../support/store/rows.ts";
+import {
+  addNotification,
+  conversation,
+  draft,
+  fresh,
+  opens,
+  sqlitePlace,
+  storeEvent,
+  turn,
+} from "../support/store/databases.ts";
 
 const { log } = listen();
 const responders = [1, 2].map((n) => ({

@@ -10,8 +10,7 @@ import { addTargets, dueNotifications } from "../../src/store/tables/responders.
 import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { openHouse } from "../support/pipeline/pipeline.ts";
 import { lineOf } from "../support/pipeline/stage.ts";
-import { concludeTurn } from "../support/store/databases.ts";
-import { addNotification, insertEscalation } from "../support/store/rows.ts";
+import { addNotification, concludeTurn, insertEscalation } from "../support/store/databases.ts";
 
 const human = (id: string, text: string): PlatformMessage => ({ id, role: "human", text, answers: null });
 

@@ -10,8 +10,7 @@ import { schedulePoll } from "../../src/store/tables/polls.ts";
 import { messageRecord } from "../support/client/client.ts";
 import { escalationsIn, policyOf, raising } from "../support/escalation/policy.ts";
 import { openHouse } from "../support/pipeline/pipeline.ts";
-import { type Asked, refusing } from "../support/pipeline/scripted-platform.ts";
-import { listen } from "../support/pipeline/stage.ts";
+import { type Asked, listen, refusing } from "../support/pipeline/stage.ts";
 
 /** A conversation in which one question was asked and answered, and a hand that looks at it. */
 async function watched({ asksTwice = false } = {}) {

@@ -15,7 +15,7 @@ import {
   startReceiver,
   status,
 } from "../support/escalation/webhook-target.ts";
-import { freePort } from "../support/machine/ports.ts";
+import { freePort } from "../support/machine/network.ts";
 
 const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 const other = `whsec_${Buffer.alloc(32, 8).toString("base64")}`;

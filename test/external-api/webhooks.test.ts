@@ -3,8 +3,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { closeServer, listen } from "../support/client/fault-server.ts";
 import { drivers, embedded, problems, startTarget } from "../support/external-api/target.ts";
+import { closeServer, listen } from "../support/machine/network.ts";
 
 const target = await startTarget();
 const triggers = [

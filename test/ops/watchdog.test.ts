@@ -6,7 +6,7 @@ import { askHealth } from "../../src/http/health.ts";
 import { startListener } from "../../src/http/listener.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { runWatchdog, type WatchdogOptions } from "../../src/ops/systemd.ts";
-import { freePort } from "../support/machine/ports.ts";
+import { freePort } from "../support/machine/network.ts";
 
 /** Time that passes when a test says so. */
 function stillClock() {

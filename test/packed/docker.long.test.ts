@@ -21,7 +21,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { installPrograms, noChroot, phoneConfig, phoneSecrets, root } from "../support/machine/command.ts";
 import { describeReal } from "../support/machine/debian.ts";
-import { freePort } from "../support/machine/ports.ts";
+import { freePort } from "../support/machine/network.ts";
 
 const run = promisify(execFile);
 

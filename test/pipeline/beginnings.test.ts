@@ -7,8 +7,8 @@ import type { Opening } from "../../src/domain/turn.ts";
 import { begin } from "../../src/pipeline/outbound.ts";
 import { conversationWith, openingOutcome } from "../../src/store/tables/conversations.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
-import { ann, openTexts, type TextOptions, type Texts } from "../support/pipeline/conversations.ts";
-import { type Asked, cutting, refusing } from "../support/pipeline/scripted-platform.ts";
+import { ann, openTexts, type TextOptions, type Texts } from "../support/pipeline/pipeline.ts";
+import { type Asked, cutting, refusing } from "../support/pipeline/stage.ts";
 
 const bare: Opening = { introduction: null, subject: null, context: null, speak: true };
 

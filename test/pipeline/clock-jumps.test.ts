@@ -7,7 +7,7 @@ import type { FailpointName } from "../../src/ops/failpoints.ts";
 import { endLeases } from "../../src/store/leases.ts";
 import { attemptsOn } from "../../src/store/operators/outbox.ts";
 import { type House, mail, openHouse, testClock } from "../support/pipeline/pipeline.ts";
-import { type Asked, cutting } from "../support/pipeline/scripted-platform.ts";
+import { type Asked, cutting } from "../support/pipeline/stage.ts";
 
 const minutes = 60_000;
 

@@ -3,8 +3,7 @@
 import { type Consent, externalId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { suppression } from "../../src/store/tables/suppressions.ts";
-import { ann, openTexts, type Texts } from "../support/pipeline/conversations.ts";
-import { mail, testClock } from "../support/pipeline/pipeline.ts";
+import { ann, mail, openTexts, type Texts, testClock } from "../support/pipeline/pipeline.ts";
 
 const word = (consent: Consent["word"], answer?: string) => ({
   text: consent.toUpperCase(),

@@ -2,8 +2,8 @@
 
 import { expect, it } from "vitest";
 import { pause } from "../../src/store/operators/channels.ts";
-import { ann, openTexts, type TextOptions, type Texts } from "../support/pipeline/conversations.ts";
-import { refusing } from "../support/pipeline/scripted-platform.ts";
+import { ann, openTexts, type TextOptions, type Texts } from "../support/pipeline/pipeline.ts";
+import { refusing } from "../support/pipeline/stage.ts";
 
 const joining = (over: TextOptions = {}) =>
   openTexts({ ...over, rules: { debounce: 3000, on_new_message: "drop", ...over.rules } });

@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import { type House, mail, openHouse } from "../support/pipeline/pipeline.ts";
-import { cutting, refusing } from "../support/pipeline/scripted-platform.ts";
+import { cutting, refusing } from "../support/pipeline/stage.ts";
 
 const day = 86_400_000;
 

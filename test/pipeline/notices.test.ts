@@ -5,8 +5,7 @@ import { describe, expect, it } from "vitest";
 import { answerTo } from "../../src/domain/turn.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { insertNotice } from "../../src/store/tables/drafts.ts";
-import { ann, openTexts, type TextOptions } from "../support/pipeline/conversations.ts";
-import { mail } from "../support/pipeline/pipeline.ts";
+import { ann, mail, openTexts, type TextOptions } from "../support/pipeline/pipeline.ts";
 import { conversation } from "../support/store/databases.ts";
 
 const notify = { channel: "m", to: ["Ops@example.com", "boss@example.com"] };

@@ -3,7 +3,7 @@
 
 import { expect, it } from "vitest";
 import { openHouse } from "../support/pipeline/pipeline.ts";
-import { type Asked, cutting, refusing } from "../support/pipeline/scripted-platform.ts";
+import { type Asked, cutting, refusing } from "../support/pipeline/stage.ts";
 
 it("opens nothing again while nobody can tell whether it was opened", async () => {
   const house = await openHouse({ settleAfter: 10_000 });

@@ -5,8 +5,7 @@ import { describe, expect, it } from "vitest";
 import { begin } from "../../src/pipeline/outbound.ts";
 import { noteOwnAddress, ownAddresses } from "../../src/store/tables/conversations.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
-import { ann, openTexts, type TextOptions, type Texts } from "../support/pipeline/conversations.ts";
-import { testClock } from "../support/pipeline/pipeline.ts";
+import { ann, openTexts, type TextOptions, type Texts, testClock } from "../support/pipeline/pipeline.ts";
 
 const whatsapp = "whatsapp:+15550100";
 const second = "+15550200";

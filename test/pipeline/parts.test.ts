@@ -3,7 +3,7 @@
 import { type DeliveryEvent, externalId, type SendOutcome, sendKey } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { dropDraft, resendDraft } from "../../src/store/operators/outbox.ts";
-import { ann, openTexts, type Texts } from "../support/pipeline/conversations.ts";
+import { ann, openTexts, type Texts } from "../support/pipeline/pipeline.ts";
 
 const no: SendOutcome = { kind: "refused", code: "30007", reason: "filtered" };
 const nobodyKnows: SendOutcome = { kind: "unknown", reason: "no answer" };

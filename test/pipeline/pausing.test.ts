@@ -4,8 +4,7 @@
 import type { SendOutcome } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { pausesOf, probeNow, wholeChannel } from "../../src/store/tables/pauses.ts";
-import { openTexts, type TextOptions, type Texts } from "../support/pipeline/conversations.ts";
-import { testClock } from "../support/pipeline/pipeline.ts";
+import { openTexts, type TextOptions, type Texts, testClock } from "../support/pipeline/pipeline.ts";
 
 const people = Array.from({ length: 6 }, (_, at) => `+1555011${at}`);
 type Deferred = SendOutcome & { readonly kind: "deferred" };

@@ -4,8 +4,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { standardTiming } from "../../src/ops/timing.ts";
 import { createAgent, type RunningAgent } from "../../src/pipeline/settings.ts";
 import { type House, openHouse } from "../support/pipeline/pipeline.ts";
-import { refusing, type ScriptedPlatform, startPlatform } from "../support/pipeline/scripted-platform.ts";
-import { listen } from "../support/pipeline/stage.ts";
+import { listen, refusing, type ScriptedPlatform, startPlatform } from "../support/pipeline/stage.ts";
 
 /** A house whose agent reads its settings from the platform, seldom, as the daemon's does. */
 async function withAgent(): Promise<{ house: House; agent: RunningAgent; platform: ScriptedPlatform }> {

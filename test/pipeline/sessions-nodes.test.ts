@@ -3,8 +3,8 @@
 import { beforeAll, expect, it } from "vitest";
 import { nodeLease } from "../../src/calls/rows.ts";
 import { describeReal } from "../support/machine/debian.ts";
-import { callHouse, callOf } from "../support/pipeline/conversations.ts";
-import { startPlatform } from "../support/pipeline/scripted-platform.ts";
+import { callHouse, callOf } from "../support/pipeline/pipeline.ts";
+import { startPlatform } from "../support/pipeline/stage.ts";
 import { migrated, postgresPlace } from "../support/store/databases.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 

@@ -3,8 +3,8 @@
 
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { expect, it, onTestFinished } from "vitest";
-import { callHouse, callOf, restart } from "../support/pipeline/conversations.ts";
-import { type Asked, cutting } from "../support/pipeline/scripted-platform.ts";
+import { callHouse, callOf, restart } from "../support/pipeline/pipeline.ts";
+import { type Asked, cutting } from "../support/pipeline/stage.ts";
 
 const minute = 60_000;
 

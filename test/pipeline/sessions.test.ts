@@ -6,9 +6,8 @@ import { writeOpening } from "../../src/domain/turn.ts";
 import { accept } from "../../src/pipeline/accept/stage.ts";
 import { pause, resume } from "../../src/store/operators/channels.ts";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";
-import { callHouse, callOf } from "../support/pipeline/conversations.ts";
-import { testClock } from "../support/pipeline/pipeline.ts";
-import { refusing } from "../support/pipeline/scripted-platform.ts";
+import { callHouse, callOf, testClock } from "../support/pipeline/pipeline.ts";
+import { refusing } from "../support/pipeline/stage.ts";
 import { concludeDraft } from "../support/store/databases.ts";
 
 const minute = 60_000;

@@ -6,8 +6,7 @@ import { overview } from "../../src/store/operators/overview.ts";
 import { escalationsIn, raising } from "../support/escalation/policy.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { type House, mail, openHouse, testClock } from "../support/pipeline/pipeline.ts";
-import { startPlatform } from "../support/pipeline/scripted-platform.ts";
-import { receipt } from "../support/pipeline/stage.ts";
+import { receipt, startPlatform } from "../support/pipeline/stage.ts";
 import { migrated, postgresPlace } from "../support/store/databases.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 

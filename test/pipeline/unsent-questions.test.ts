@@ -4,10 +4,16 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import voice from "../../adapters/voice/index.ts";
 import { createAgentClient } from "../../src/agent/index.ts";
 import { endLeases } from "../../src/store/leases.ts";
-import { ann, callHouse, callOf, openTexts } from "../support/pipeline/conversations.ts";
-import { type House, mail, testClock } from "../support/pipeline/pipeline.ts";
-import { cutting } from "../support/pipeline/scripted-platform.ts";
-import { listen } from "../support/pipeline/stage.ts";
+import {
+  ann,
+  callHouse,
+  callOf,
+  type House,
+  mail,
+  openTexts,
+  testClock,
+} from "../support/pipeline/pipeline.ts";
+import { cutting, listen } from "../support/pipeline/stage.ts";
 
 const turns = async (house: House) =>
   (await house.turns()).map(({ state, attempts }) => `${state} ${attempts}`);

@@ -4,8 +4,7 @@ import { describe, expect, test } from "vitest";
 import { passagesOf } from "../../src/platform/brain/knowledge.ts";
 import { answerByRule, compileRules, ruleProblem } from "../../src/platform/brain/rules.ts";
 import { readAgents } from "../../src/platform/index.ts";
-import { hello, saying, startModel } from "../support/platform/model.ts";
-import { keys, startRig, startWith } from "../support/platform/platform.ts";
+import { hello, keys, saying, startModel, startRig, startWith } from "../support/platform/platform.ts";
 
 async function asking() {
   const rig = await startRig();

@@ -3,8 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { conversation, conversationState, message, responseOn } from "../../src/wire/conversation.ts";
-import { saying, startModel } from "../support/platform/model.ts";
-import { keys, type Rig, startRig, startWith } from "../support/platform/platform.ts";
+import { keys, type Rig, saying, startModel, startRig, startWith } from "../support/platform/platform.ts";
 
 const missing = { status: 404, body: { message: "ENTITY_NOT_FOUND" } };
 

@@ -18,7 +18,7 @@ import { verifying } from "../../src/platform/docs/openapi.ts";
 import { wordedFields } from "../../src/platform/docs/words.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { type Operation, operations } from "../../src/wire/operations/index.ts";
-import { closeServer, listen } from "../support/client/fault-server.ts";
+import { closeServer, listen } from "../support/machine/network.ts";
 import { fetchFresh, receiver, startByEmail, startWith } from "../support/platform/platform.ts";
 
 const run = promisify(execFile);

@@ -10,8 +10,7 @@ import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { groupCommits } from "../../src/platform/store/store.ts";
-import { saying, startModel } from "../support/platform/model.ts";
-import { keys, startByEmail, startRig, startWith } from "../support/platform/platform.ts";
+import { keys, saying, startByEmail, startModel, startRig, startWith } from "../support/platform/platform.ts";
 
 function newFile(): string {
   const folder = mkdtempSync(join(tmpdir(), "platform-"));

@@ -5,8 +5,7 @@ import type { EscalationDefinition } from "../../src/platform/agents/definition.
 import { speaksOf } from "../../src/platform/conversations/escalations.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { webhookDelivery } from "../../src/wire/webhook.ts";
-import { saying, startModel } from "../support/platform/model.ts";
-import { receiver, startWith } from "../support/platform/platform.ts";
+import { receiver, saying, startModel, startWith } from "../support/platform/platform.ts";
 
 const key = "support-key-1";
 

@@ -5,8 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { agentFile } from "../../src/wire/agent.ts";
-import { docxBomb, docxOf, pdfBomb, pdfOf } from "../support/platform/documents.ts";
-import { keys, type Rig, startRig } from "../support/platform/platform.ts";
+import { docxBomb, docxOf, keys, pdfBomb, pdfOf, type Rig, startRig } from "../support/platform/platform.ts";
 
 const text = "The Aurora lamp weighs seven kilograms and ships in a wooden crate.";
 const question = "How much does the Aurora lamp weigh?";

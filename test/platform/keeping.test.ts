@@ -3,8 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents } from "../../src/platform/index.ts";
-import { saying, startModel } from "../support/platform/model.ts";
-import { receiver, startByEmail, startWith } from "../support/platform/platform.ts";
+import { receiver, saying, startByEmail, startModel, startWith } from "../support/platform/platform.ts";
 
 const key = "support-key-1";
 const day = 86_400_000;

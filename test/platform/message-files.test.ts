@@ -4,8 +4,7 @@ import { describe, expect, test } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { message as messageRecord } from "../../src/wire/conversation.ts";
-import { saying, startModel } from "../support/platform/model.ts";
-import { keys, startRig, startWith } from "../support/platform/platform.ts";
+import { keys, saying, startModel, startRig, startWith } from "../support/platform/platform.ts";
 
 async function uploading() {
   let ahead = 0;

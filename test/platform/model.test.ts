@@ -6,7 +6,7 @@ import { systemClock } from "../../src/ops/clock.ts";
 import { chat } from "../../src/platform/brain/dialects.ts";
 import { call, complete, watchSilence } from "../../src/platform/brain/model.ts";
 import { readAgents } from "../../src/platform/index.ts";
-import { type Fault, hang, json, startFaultServer, status, text } from "../support/client/fault-server.ts";
+import { type Fault, hang, json, startFaultServer, status, text } from "../support/machine/network.ts";
 import {
   cutting,
   done,
@@ -19,7 +19,7 @@ import {
   streaming,
   trickling,
   word,
-} from "../support/platform/model.ts";
+} from "../support/platform/platform.ts";
 
 const messages = [{ role: "user", content: "Hi" }] as const;
 const never = new AbortController().signal;

@@ -10,7 +10,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { DocumentReader, type ReadingLimits } from "../../src/platform/files/reading.ts";
-import { docxBomb, pdfBomb, pdfOf } from "../support/platform/documents.ts";
+import { docxBomb, pdfBomb, pdfOf } from "../support/platform/platform.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const bomb = pdfBomb(20_000_000);

@@ -11,8 +11,7 @@ import { readAgents } from "../../src/platform/index.ts";
 import { openDatabase } from "../../src/platform/store/store.ts";
 import { versions } from "../../src/platform/store/tables.ts";
 import { agent as agentRecord } from "../../src/wire/agent.ts";
-import { saying, startModel } from "../support/platform/model.ts";
-import { startWith } from "../support/platform/platform.ts";
+import { saying, startModel, startWith } from "../support/platform/platform.ts";
 
 const key = "support-key-1";
 const definition = (more: string) => `organization: { name: Acme }

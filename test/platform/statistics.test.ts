@@ -7,8 +7,7 @@ import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { openPlatformStore } from "../../src/platform/store/store.ts";
 import { statistic } from "../../src/wire/agent.ts";
-import { startModel } from "../support/platform/model.ts";
-import { keys, startByEmail, startRig, startWith } from "../support/platform/platform.ts";
+import { keys, startByEmail, startModel, startRig, startWith } from "../support/platform/platform.ts";
 
 /** A clock whose wall time stands where it was put. */
 function handClock(at: string): Clock & { set(at: string): void } {

@@ -6,7 +6,7 @@ import { catchesAll, uncaught } from "../support/process/catching.ts";
 import { defects } from "../support/process/mail/defects.ts";
 import { caseNamed, tell } from "../support/process/mail/scenario.ts";
 import { openPlace, startWorld, type World } from "../support/process/mail/servers.ts";
-import { plantable, plantNamed } from "../support/process/plants.ts";
+import { plantable, plantNamed } from "../support/process/plant.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

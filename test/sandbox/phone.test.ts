@@ -7,8 +7,8 @@ import { expect, it, type TestContext } from "vitest";
 import { type WebSocket, WebSocketServer } from "ws";
 import { readTwiml } from "../../src/sandbox/call-flow.ts";
 import { Phone, type PhoneOptions } from "../../src/sandbox/phone.ts";
-import { closeServer, listen } from "../support/client/fault-server.ts";
 import { eventually } from "../support/clock.ts";
+import { closeServer, listen } from "../support/machine/network.ts";
 
 type Finished = TestContext["onTestFinished"];
 type Form = Record<string, string>;

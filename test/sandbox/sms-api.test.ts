@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage } from "node:http";
 import twilio from "twilio";
 import { expect, it, type TestContext } from "vitest";
 import { SmsApi, type SmsApiOptions } from "../../src/sandbox/sms-api.ts";
-import { closeServer, listen } from "../support/client/fault-server.ts";
+import { closeServer, listen } from "../support/machine/network.ts";
 
 const account = "AC00000000000000000000000000000001";
 const number = "+15550100100";

@@ -17,17 +17,20 @@ import { schedulePoll } from "../../src/store/tables/polls.ts";
 import { giveLinks } from "../../src/store/tables/responders.ts";
 import {
   addParticipant,
+  addTrigger,
   concludeDraft,
   concludeTurn,
+  contact,
   conversation,
   draft,
   fresh,
   type NewPlace,
+  notice,
   onEachDatabase,
+  opens,
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
-import { addTrigger, contact, notice, opens } from "../support/store/rows.ts";
 
 const day = 86_400_000;
 const clean = (db: Database) => db.tx((q) => forget(q, { rawMs: day, eventsMs: 2 * day }));

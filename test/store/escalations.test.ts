@@ -40,14 +40,17 @@ import {
 } from "../../src/store/tables/responders.ts";
 import { clock, listen } from "../support/pipeline/stage.ts";
 import {
+  addTrigger,
+  contact,
   conversation,
   draft,
   fresh,
   migrated,
   type NewPlace,
+  notice,
   onEachDatabase,
+  opens,
 } from "../support/store/databases.ts";
-import { addTrigger, contact, notice, opens } from "../support/store/rows.ts";
 
 const minute = 60_000;
 

@@ -9,8 +9,7 @@ import { listEvents, releaseEvent } from "../../src/store/operators/inbox.ts";
 import { dropDraft, resendDraft } from "../../src/store/operators/outbox.ts";
 import { timelineOf } from "../../src/store/operators/timeline.ts";
 import { settleEvent } from "../../src/store/tables/events.ts";
-import { onEachDatabase, put, storeEvent } from "../support/store/databases.ts";
-import { withConversation } from "../support/store/rows.ts";
+import { onEachDatabase, put, storeEvent, withConversation } from "../support/store/databases.ts";
 
 onEachDatabase((place) => {
   describe("history", () => {

@@ -27,10 +27,10 @@ import {
   leaseLanes,
   type NewPlace,
   onEachDatabase,
+  opens,
   stateOf,
   turn,
 } from "../support/store/databases.ts";
-import { opens } from "../support/store/rows.ts";
 
 const minute = 60_000;
 

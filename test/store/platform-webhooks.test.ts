@@ -17,8 +17,14 @@ import {
 } from "../../src/escalation/platform-webhook/rows.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { addTargets } from "../../src/store/tables/responders.ts";
-import { conversation, draft, fresh, onEachDatabase } from "../support/store/databases.ts";
-import { addNotification, insertEscalation } from "../support/store/rows.ts";
+import {
+  addNotification,
+  conversation,
+  draft,
+  fresh,
+  insertEscalation,
+  onEachDatabase,
+} from "../support/store/databases.ts";
 
 const told = { agent: "agent", id: "msg_1", kind: "escalation", body: "{}" } as const;
 

@@ -32,26 +32,27 @@ import { forget } from "../../src/store/retention.ts";
 import { cite, conversationsCiting } from "../../src/store/tables/conversations.ts";
 import { channelsToCompose } from "../../src/store/tables/drafts.ts";
 import * as escalations from "../../src/store/tables/escalations.ts";
-import { closeEscalation, isTriggered, triggersOf } from "../../src/store/tables/escalations.ts";
 import { channelsToRoute } from "../../src/store/tables/events.ts";
 import { pauseChannel } from "../../src/store/tables/pauses.ts";
 import { schedulePoll } from "../../src/store/tables/polls.ts";
 import * as contacts from "../../src/store/tables/responders.ts";
-import { giveLinks } from "../../src/store/tables/responders.ts";
 import { customerHistories, transcriptsOf } from "../../src/store/tables/transcript.ts";
 import { leaseTurns } from "../../src/store/tables/turns.ts";
 import { eventRow, lineOf } from "../support/pipeline/stage.ts";
 import {
   addParticipant,
+  addTrigger,
+  contact,
   conversation,
   draft,
   fresh,
   type NewPlace,
+  notice,
   onEachDatabase,
+  opens,
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
-import { addTrigger, contact, notice, opens } from "../support/store/rows.ts";
 
 const rows = 2000;
 const large = [
@@ -124,11 +125,11 @@ async function withClosed(q: Query): Promise<void> {
   await opens(q, "e", { about: "conversation:k", conversation: "k" });
   await addTrigger(q, { key: "s", escalation: "e", source: "ours", detail: "d" });
   await contact(q, "o", "e");
-  await giveLinks(q, [{ target: "o", link: "hash" }], 1);
+  await contacts.giveLinks(q, [{ target: "o", link: "hash" }], 1);
   await bindTargets(q, ["o"], "k");
   await notice(q, "n", "o");
   await endNotifications(q, ["n"], "rd");
-  await closeEscalation(q, "e", "Dora");
+  await escalations.closeEscalation(q, "e", "Dora");
   await schedulePoll(q, { id: "k", channel: "c" }, 0);
   await q.run("UPDATE polls SET due_at = NULL");
   await q.run(
@@ -374,8 +375,8 @@ onEachDatabase((place) => {
       const asked: ((q: Query) => Promise<unknown>)[] = [
         (q) => escalations.dueEscalations(q, 9),
         (q) => escalations.liveEscalation(q, about),
-        (q) => isTriggered(q, "s7"),
-        (q) => triggersOf(q, ["e7"]),
+        (q) => escalations.isTriggered(q, "s7"),
+        (q) => escalations.triggersOf(q, ["e7"]),
         (q) => escalations.escalationByNumber(q, 17),
         (q) => contacts.dueNotifications(q, 9, 60_000),
         (q) => contacts.notificationsOf(q, "r7"),

@@ -5,8 +5,7 @@ import { machines } from "../../src/domain/states.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate, migrations, NewerSchema, schemaVersion } from "../../src/store/migrate.ts";
 import { insertConversation } from "../../src/store/tables/conversations.ts";
-import { onEachDatabase } from "../support/store/databases.ts";
-import { insertEscalation } from "../support/store/rows.ts";
+import { insertEscalation, onEachDatabase } from "../support/store/databases.ts";
 
 /** The schema as the database itself tells it. */
 async function dump(db: Database): Promise<unknown> {

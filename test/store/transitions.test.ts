@@ -13,13 +13,13 @@ import {
   draft,
   event,
   fresh,
+  insertEscalation,
   type NewPlace,
   onEachDatabase,
   put,
   storeEvent,
   turn,
 } from "../support/store/databases.ts";
-import { insertEscalation } from "../support/store/rows.ts";
 
 const tables = Object.keys(machines) as Table[];
 

@@ -21,7 +21,7 @@ import {
 } from "../../support/email/adapter.ts";
 import type { Dovecot } from "../../support/email/dovecot.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
-import { freePort } from "../../support/machine/ports.ts";
+import { freePort } from "../../support/machine/network.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 

@@ -5,8 +5,7 @@ import { type SendOutcome, sendKey } from "bridgehead/contract";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { adapterFor, attempt, replyTo, type Settings, settingsFor } from "../../support/email/adapter.ts";
 import { type Fault, type SmtpPeer, type Stage, startSmtpPeer } from "../../support/email/smtp-server.ts";
-import { certificate, startTcpProxy } from "../../support/machine/network.ts";
-import { freePort } from "../../support/machine/ports.ts";
+import { certificate, freePort, startTcpProxy } from "../../support/machine/network.ts";
 
 let peer: SmtpPeer;
 beforeAll(async () => {

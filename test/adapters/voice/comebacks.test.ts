@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { postSigned, signature } from "../../../src/sandbox/twilio-webhooks.ts";
-import { authToken, caller, openRig, ours, publicUrl, type Rig } from "../../support/voice/callers.ts";
+import { authToken, caller, openRig, ours, publicUrl, type Rig } from "../../support/voice/adapter.ts";
 
 const base = `${publicUrl}/channels/line`;
 const human = { dial: ["+15005550009"] };

@@ -2,8 +2,8 @@
 
 import { generateKeyPairSync, sign } from "node:crypto";
 import { describe, expect, it } from "vitest";
+import { type Line, type Switchboard, story, switchboard } from "../../support/voice/adapter.ts";
 import { jambonzCall } from "../../support/voice/jambonz.ts";
-import { type Line, type Switchboard, story, switchboard } from "../../support/voice/provider.ts";
 
 const common = {
   greeting: "Hello, this is Ava.",

@@ -2,9 +2,15 @@
 // caller heard, and the end.
 
 import { describe, expect, it } from "vitest";
-import { openRig } from "../../support/voice/callers.ts";
+import {
+  type Frame,
+  type Line,
+  openRig,
+  type Switchboard,
+  story,
+  switchboard,
+} from "../../support/voice/adapter.ts";
 import { jambonzCall } from "../../support/voice/jambonz.ts";
-import { type Frame, type Line, type Switchboard, story, switchboard } from "../../support/voice/provider.ts";
 
 const offer = "There is more to say about it. Shall I go on?";
 const long = "One is first. Two is second. Three is third.";

@@ -8,7 +8,7 @@ import {
   isGoodbye,
 } from "../../../adapters/voice/speech/utterances.ts";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
-import { openRig, type Rig } from "../../support/voice/callers.ts";
+import { openRig, type Rig } from "../../support/voice/adapter.ts";
 
 const offer = "There is more to say about it. Shall I go on?";
 const long = "One is first. Two is second. Three is third. Four is fourth. Five is fifth.";

@@ -3,7 +3,7 @@
 
 import { expect, test } from "vitest";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
-import { openRig, type Rig, type RigOptions } from "../../support/voice/callers.ts";
+import { openRig, type Rig, type RigOptions } from "../../support/voice/adapter.ts";
 
 const human = { dial: ["+15005550009"] };
 const words = "Somebody else can help you with that.";

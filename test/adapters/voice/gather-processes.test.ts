@@ -3,7 +3,7 @@
 import { externalId, sessionId } from "bridgehead/contract";
 import { expect, test } from "vitest";
 import { postSigned, signature } from "../../../src/sandbox/twilio-webhooks.ts";
-import { authToken, caller, openRig, ours, publicUrl, type Rig } from "../../support/voice/callers.ts";
+import { authToken, caller, openRig, ours, publicUrl, type Rig } from "../../support/voice/adapter.ts";
 
 const base = `${publicUrl}/channels/line`;
 const parties = { CallSid: "CA1", From: caller, To: ours };

@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
-import { openRig, type Rig, type RigOptions } from "../../support/voice/callers.ts";
+import { openRig, type Rig, type RigOptions } from "../../support/voice/adapter.ts";
 
 const gather = (config: object = {}, more: Partial<RigOptions> = {}): Promise<Rig> =>
   openRig({ ...more, config: { dialect: "gather", ...config } });

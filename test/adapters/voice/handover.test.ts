@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import type { PhoneCall, PhoneOptions } from "../../../src/sandbox/phone.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
-import { authToken, openRig, type Rig, type RigOptions } from "../../support/voice/callers.ts";
+import { authToken, openRig, type Rig, type RigOptions } from "../../support/voice/adapter.ts";
 
 const human = { dial: ["+15005550009", "sip:desk@example.com"], timeout: "20s" };
 const verbs = (call: PhoneCall) => call.verbs.map((verb) => verb.name);

@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
-import { openRig, type Rig } from "../../support/voice/callers.ts";
+import { openRig, type Rig } from "../../support/voice/adapter.ts";
 
 type Phase = readonly [string, (rig: Rig, call: PhoneCall) => unknown];
 const phases: readonly Phase[] = [

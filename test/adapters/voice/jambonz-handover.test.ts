@@ -1,8 +1,8 @@
 // What comes of a call that jambonz gives to a human: the hook of its `dial` tells, over the same connection.
 
 import { describe, expect, it } from "vitest";
+import { type Switchboard, story, switchboard } from "../../support/voice/adapter.ts";
 import { jambonzCall } from "../../support/voice/jambonz.ts";
-import { type Switchboard, story, switchboard } from "../../support/voice/provider.ts";
 
 const block = {
   dialect: "jambonz",

@@ -6,8 +6,8 @@ import type { AddressInfo } from "node:net";
 import { createEndpoint, type Session } from "@jambonz/node-client-ws";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
+import { type Frame, type Line, type Switchboard, story, switchboard } from "../../support/voice/adapter.ts";
 import { type CallOptions, jambonzCall } from "../../support/voice/jambonz.ts";
-import { type Frame, type Line, type Switchboard, story, switchboard } from "../../support/voice/provider.ts";
 
 const block = {
   dialect: "jambonz",

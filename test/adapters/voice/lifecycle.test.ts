@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { callToken } from "../../../adapters/voice/proof.ts";
 import { postSigned, signature } from "../../../src/sandbox/twilio-webhooks.ts";
-import { authToken, caller, openRig, ours, publicUrl, type Rig } from "../../support/voice/callers.ts";
+import { authToken, caller, openRig, ours, publicUrl, type Rig } from "../../support/voice/adapter.ts";
 
 const relay = "wss://bridge.example/channels/line/relay";
 

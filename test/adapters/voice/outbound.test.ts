@@ -5,7 +5,7 @@ import { noFiles } from "bridgehead/contract/testing";
 import { expect, onTestFinished, test } from "vitest";
 import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
-import { authToken, caller, openRig, ours, type Rig, reply } from "../../support/voice/callers.ts";
+import { authToken, caller, openRig, ours, type Rig, reply } from "../../support/voice/adapter.ts";
 
 const account = { accountSid: `AC${"0".repeat(32)}`, authToken, number: ours };
 

@@ -2,7 +2,7 @@
 
 import { createHmac } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { type Line, type Switchboard, story, switchboard } from "../../support/voice/provider.ts";
+import { type Line, type Switchboard, story, switchboard } from "../../support/voice/adapter.ts";
 
 const secret = "a-secret-of-some-length";
 const apiKey = "key_0123456789";

@@ -4,7 +4,7 @@ import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import { wallClock } from "bridgehead/contract/testing";
 import { describe, expect, it } from "vitest";
 import voice from "../../../adapters/voice/index.ts";
-import { type Frame, type Line, type Switchboard, story, switchboard } from "../../support/voice/provider.ts";
+import { type Frame, type Line, type Switchboard, story, switchboard } from "../../support/voice/adapter.ts";
 
 const { publicKey, privateKey } = generateKeyPairSync("ed25519");
 const rsaKey = generateKeyPairSync("rsa", { modulusLength: 2048 }).publicKey;

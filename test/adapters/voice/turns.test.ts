@@ -1,7 +1,7 @@
 // Turns of a call over a real websocket: what is asked, what is spoken, and what never is.
 
 import { expect, test } from "vitest";
-import { caller, openRig, ours } from "../../support/voice/callers.ts";
+import { caller, openRig, ours } from "../../support/voice/adapter.ts";
 
 const texts = (call: { spoken: readonly { text: string }[] }) => call.spoken.map((one) => one.text.trim());
 

@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
-import { openRig } from "../../support/voice/callers.ts";
+import { openRig } from "../../support/voice/adapter.ts";
 
 const said = (call: PhoneCall): string[] =>
   call.frames

@@ -5,7 +5,7 @@ import { callToken, readToken } from "../../../adapters/voice/proof.ts";
 import { element, escapeXml } from "../../../adapters/voice/twiml.ts";
 import { readTwiml } from "../../../src/sandbox/call-flow.ts";
 import { postSigned } from "../../../src/sandbox/twilio-webhooks.ts";
-import { authToken, openRig, type RigOptions } from "../../support/voice/callers.ts";
+import { authToken, openRig, type RigOptions } from "../../support/voice/adapter.ts";
 
 async function started(options: RigOptions = {}, query = ""): Promise<string> {
   const rig = await openRig(options);

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { freePort } from "../../support/machine/ports.ts";
+import { freePort } from "../../support/machine/network.ts";
 import { type Preload, type Subject, start } from "../subject.ts";
 import type { BarePhoneOptions } from "./bare.ts";
 import type { CallsOrder, CallsResult } from "./callers.ts";

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { freePort } from "../../support/machine/ports.ts";
+import { freePort } from "../../support/machine/network.ts";
 import { type Subject, start } from "../subject.ts";
 import type { BareServedOptions } from "./bare.ts";
 import type { ServedOptions } from "./served.ts";

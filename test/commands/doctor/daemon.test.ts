@@ -8,7 +8,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { insertEvents } from "../../../src/pipeline/accept/rows.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { env, fixture } from "../../support/commands/configuration.ts";
-import { freePort } from "../../support/machine/ports.ts";
+import { freePort } from "../../support/machine/network.ts";
 import { startDaemon } from "../../support/process/daemon.ts";
 import { conversation, event } from "../../support/store/databases.ts";
 

@@ -7,7 +7,7 @@ import { countInFile } from "../../../src/store/person/mentions.ts";
 import { platformReader } from "../../support/daemon/platform.ts";
 import { answers, startMailbox } from "../../support/email/servers.ts";
 import { bridgehead } from "../../support/machine/command.ts";
-import { saying } from "../../support/platform/model.ts";
+import { saying } from "../../support/platform/platform.ts";
 import { type Daemon, startDaemon } from "../../support/process/daemon.ts";
 
 const customer = "ann@customer.test";

@@ -6,7 +6,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
 import { type BrowserDialogue, signInByBrowser } from "../../../src/commands/init/browser-flow.ts";
-import { listen } from "../../support/client/fault-server.ts";
+import { listen } from "../../support/machine/network.ts";
 
 /** An issuer that grants every code, or answers `/authorize` with an error. It checks PKCE as Google does. */
 async function startIssuer(refused?: string) {

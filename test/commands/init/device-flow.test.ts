@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
 import { signIn } from "../../../src/commands/init/device-flow.ts";
-import { listen } from "../../support/client/fault-server.ts";
+import { listen } from "../../support/machine/network.ts";
 
 type Answer = { readonly status: number; readonly body: object };
 const pending: Answer = { status: 400, body: { error: "authorization_pending" } };

@@ -12,7 +12,7 @@ import {
   readServer,
   systemLookup,
 } from "../../../src/commands/init/discovery.ts";
-import { listen } from "../../support/client/fault-server.ts";
+import { listen } from "../../support/machine/network.ts";
 
 interface Records {
   readonly [name: string]:

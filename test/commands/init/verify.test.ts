@@ -7,11 +7,10 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { isPlatform, verifyMailbox, verifyModel, verifyPlatform } from "../../../src/commands/init/verify.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { readAgents, startPlatform } from "../../../src/platform/index.ts";
-import { listen } from "../../support/client/fault-server.ts";
 import { startDovecot } from "../../support/email/dovecot.ts";
 import { startTokenIssuer } from "../../support/email/servers.ts";
 import { startSmtpPeer } from "../../support/email/smtp-server.ts";
-import { freePort } from "../../support/machine/ports.ts";
+import { freePort, listen } from "../../support/machine/network.ts";
 
 const { signal } = new AbortController();
 const address = "support@bridge.test";

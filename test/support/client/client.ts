@@ -10,7 +10,7 @@ import {
 } from "../../../src/agent/index.ts";
 import { type Client, type ClientOptions, createClient } from "../../../src/client/index.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
-import { type FaultServer, startFaultServer } from "./fault-server.ts";
+import { type FaultServer, startFaultServer } from "../machine/network.ts";
 
 export interface AgentClientFixture {
   readonly server: FaultServer;

@@ -13,7 +13,7 @@ import { systemClock } from "../../../src/ops/clock.ts";
 import type { Query } from "../../../src/store/driver.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
-import { commandIo } from "./io.ts";
+import { commandIo } from "../machine/command.ts";
 
 /** A fax machine: a host with tls, a secret, a list of secrets, a number. */
 export const fax = defineAdapter({

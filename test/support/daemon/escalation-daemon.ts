@@ -8,7 +8,7 @@ import { startMailServer } from "../../../src/sandbox/mail-server.ts";
 import { touch } from "../../../src/store/driver.ts";
 import { eventually, type MovableClock, sleepersOn } from "../clock.ts";
 import type { Dovecot } from "../email/dovecot.ts";
-import { type Letter, type LetterOptions, letter, type Reply, readReply } from "../email/messages.ts";
+import { type Letter, type LetterOptions, letter, type Reply, readReply } from "../email/mails.ts";
 import { startSmtpPeer } from "../email/smtp-server.ts";
 import type { Finished } from "./mail-daemon.ts";
 import { type LinesOptions, type LinesWorld, openLines } from "./phone-daemon.ts";

@@ -14,7 +14,7 @@ import { systemClock } from "../../../src/ops/clock.ts";
 import { type Platform, readAgents, startPlatform } from "../../../src/platform/index.ts";
 import { eventually } from "../clock.ts";
 import type { Dovecot } from "../email/dovecot.ts";
-import { type Letter, type LetterOptions, letter, type Reply, readReply } from "../email/messages.ts";
+import { type Letter, type LetterOptions, letter, type Reply, readReply } from "../email/mails.ts";
 import {
   type ReceivedMail,
   type SmtpPeer,

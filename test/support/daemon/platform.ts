@@ -5,8 +5,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import Sqlite from "better-sqlite3";
 import { forbidden, notFound, tooManyRequests } from "../../../src/wire/record.ts";
-import { closeServer, listen } from "../client/fault-server.ts";
-import { freePort } from "../machine/ports.ts";
+import { closeServer, freePort, listen } from "../machine/network.ts";
 
 export interface FrontFault {
   /** `before`: the platform never sees the request. `after`: it has done what was asked. */

@@ -7,8 +7,7 @@ import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { ImapFlow } from "imapflow";
-import { type Certificate, certificate } from "../machine/network.ts";
-import { freePort, listening } from "../machine/ports.ts";
+import { type Certificate, certificate, freePort, listening } from "../machine/network.ts";
 
 const run = promisify(execFile);
 

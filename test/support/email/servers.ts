@@ -8,8 +8,8 @@ import { join } from "node:path";
 import PostalMime from "postal-mime";
 import { expect, onTestFinished } from "vitest";
 import { type Delivered, type MailServer, startMailServer } from "../../../src/sandbox/mail-server.ts";
-import { listen } from "../client/fault-server.ts";
-import { startModel } from "../platform/model.ts";
+import { listen } from "../machine/network.ts";
+import { startModel } from "../platform/platform.ts";
 import { type Dovecot, startDovecot } from "./dovecot.ts";
 import { type SmtpPeer, startSmtpPeer } from "./smtp-server.ts";
 

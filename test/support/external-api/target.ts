@@ -14,7 +14,7 @@ import { afterAll } from "vitest";
 import { type CallResult, type Client, createClient, createRate } from "../../../src/client/index.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { type PlatformOptions, readAgents, startPlatform } from "../../../src/platform/index.ts";
-import { closeServer, listen } from "../client/fault-server.ts";
+import { closeServer, listen } from "../machine/network.ts";
 import { everySkill } from "./every-skill.ts";
 import { skillNames, skillTables, tables } from "./tables.ts";
 

@@ -1,13 +1,22 @@
-// A TCP relay that misbehaves on demand: it cuts, it swallows (a half-open line), it refuses.
+// The network of a test: a TCP relay that misbehaves on demand, a DNS server, a certificate, ports, an HTTP server that
+// misbehaves.
 
 import { execFileSync } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  createServer as createHttpServer,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
+import { notFound } from "../../../src/wire/record.ts";
 
 export interface TcpProxy {
   readonly port: number;
@@ -151,3 +160,142 @@ export function certificate(days = 2): Certificate {
   rmSync(dir, { recursive: true });
   return pair;
 }
+
+// Ports for servers that cannot bind to port 0 themselves or that go away and come back, and waiting until somebody listens there.
+
+// Below those that the system deals out by itself to whoever asks for any, or connects: a server of these tests that
+// goes away for a while finds its port free again. Workers that run at the same time have ranges of their own.
+const [lowest, each, ranges] = [10_000, 2000, 11];
+const mine = lowest + (Number(process.env["VITEST_POOL_ID"] ?? 0) % ranges) * each;
+let dealt = randomInt(each);
+
+/** A port of 127.0.0.1 that nobody listens at, and that nobody else will get. */
+export async function freePort(): Promise<number> {
+  dealt = (dealt + 1) % each;
+  const port = mine + dealt; // others ask meanwhile
+  return (await isFree(port)) ? port : freePort();
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", () => resolve(false));
+    server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
+  });
+}
+
+/** Resolves when the port accepts connections; rejects after `withinMs` or when `failed` says why it never will. */
+export async function listening(port: number, withinMs: number, failed: () => string | null): Promise<void> {
+  for (const end = Date.now() + withinMs; ; ) {
+    if (await accepts(port)) return;
+    const reason = failed();
+    if (reason !== null) throw new Error(reason);
+    if (Date.now() > end) throw new Error(`nothing listens on port ${port} after ${withinMs} ms`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", () => resolve(false));
+  });
+}
+
+// An HTTP server that misbehaves as told: each request takes the next fault of the script, the last one for ever.
+
+interface Received {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingMessage["headers"];
+  readonly body: string;
+}
+export type Fault = (request: Received, response: ServerResponse, socket: Socket) => void;
+
+export interface FaultServer {
+  readonly url: string;
+  readonly received: Received[];
+  /** How many connections were made so far. */
+  connections(): number;
+  script(...faults: readonly Fault[]): void;
+  close(): Promise<void>;
+}
+
+export async function startFaultServer(): Promise<FaultServer> {
+  let faults: Fault[] = [];
+  const received: Received[] = [];
+  const server = createHttpServer((request, response) => {
+    let body = "";
+    request.setEncoding("utf8");
+    request.on("data", (chunk: string) => {
+      body += chunk;
+    });
+    request.on("end", () => {
+      const { method = "", url = "", headers } = request;
+      const got = { method, path: url, headers, body };
+      received.push(got);
+      const fault = faults.length > 1 ? faults.shift() : faults[0];
+      (fault ?? status(500))(got, response, request.socket);
+    });
+  });
+  let connections = 0;
+  server.on("connection", () => connections++);
+  await listen(server);
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    received,
+    connections: () => connections,
+    script: (...next) => {
+      faults = [...next];
+    },
+    close: () => closeServer(server),
+  };
+}
+
+export async function listen(server: Server): Promise<void> {
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+}
+
+export async function closeServer(server: Server): Promise<void> {
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+}
+
+/** A JSON answer. */
+export const json =
+  (body: unknown, code = 200, headers: { [name: string]: string } = {}): Fault =>
+  (_request, response) => {
+    response.writeHead(code, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
+  };
+
+export const status = (code: number, headers: { [name: string]: string } = {}) =>
+  json({ status: code, name: "SOME_ERROR", message: "SOME_MESSAGE", details: [] }, code, headers);
+
+/** 404 in the interface's own form. */
+export const entityNotFound: Fault = json(notFound, 404);
+
+export const text =
+  (body: string, type = "text/html", code = 200): Fault =>
+  (_request, response) => {
+    response.writeHead(code, { "content-type": type }).end(body);
+  };
+
+/** Never answers. */
+export const hang: Fault = () => {};
+
+/** Cuts the line with a reset after the whole request was read. */
+export const reset: Fault = (_request, _response, socket) => {
+  socket.resetAndDestroy();
+};
+
+/** Announces more than it sends, then cuts the line. */
+export const truncated =
+  (body: string, code = 200): Fault =>
+  (_request, response, socket) => {
+    response.writeHead(code, { "content-type": "application/json", "content-length": body.length + 100 });
+    response.write(body, () => socket.destroy());
+  };

@@ -1,5 +1,8 @@
-// A real store for the pipeline's stages, in which every change of a state is written down and held against states.ts.
+// What one stage of the pipeline needs: a real store in which every change of a state is written down and held against
+// states.ts, a channel, and a scripted platform.
 
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 import { type Clock, channelId, type DeliveryEvent, type Log, type Outbound } from "bridgehead/contract";
 import { expect, onTestFinished } from "vitest";
 import type { AgentClient, AgentSettings } from "../../../src/agent/calls.ts";
@@ -11,6 +14,8 @@ import type { ChannelRules, ChannelRuntime } from "../../../src/pipeline/channel
 import type { Database, Query } from "../../../src/store/driver.ts";
 import { type Rate, rateOf } from "../../../src/store/rates.ts";
 import type { EventRow } from "../../../src/store/tables/events.ts";
+import { notFound } from "../../../src/wire/record.ts";
+import { agentRecord, conversationRecord, emailSkill, messageRecord } from "../client/client.ts";
 import { fresh, type NewPlace, sqlitePlace } from "../store/databases.ts";
 
 /** A store whose transitions are checked when the test ends. SQLite: its triggers are short. */
@@ -154,3 +159,165 @@ export const eventRow = (over: Partial<EventRow> = {}): EventRow => ({
   queue: null,
   ...over,
 });
+
+// A platform on a real socket that keeps people, conversations and messages, and misbehaves where a test says so.
+
+type Operation = "start" | "ask" | "look" | "search" | "mode" | "describe";
+
+/** One request as a fault sees it. */
+export interface Asked {
+  readonly operation: Operation;
+  /** The platform's conversation, or the empty string. */
+  readonly conversation: string;
+  /** What was asked, or the person's address of a start. */
+  readonly words: string;
+  readonly body: { readonly [name: string]: string };
+  readonly query: URLSearchParams;
+  /** Does what the operation does, and returns the answer's body; null for 404. */
+  perform(): object | null;
+  answer(status: number, body: object | null, headers?: { [name: string]: string }): void;
+  /** Cuts the line. */
+  cut(): void;
+}
+type Fault = (asked: Asked) => unknown;
+
+export interface ScriptedPlatform {
+  readonly url: string;
+  /** Every call in order: "start ada@example.org", "ask hello", "look p1", "search", "mode p1", "describe". */
+  readonly calls: string[];
+  /** What an operation does instead, while it is set. */
+  readonly faults: { [operation in Operation]?: Fault };
+  readonly messages: Map<string, ReturnType<typeof messageRecord>[]>;
+  mode: "ai" | "manual";
+  /** How often it was called that way. */
+  count(begin: string): number;
+  /** Writes the answer to a conversation's last question, as a person at the platform does. */
+  reply(conversation: string, text: string): void;
+}
+
+export async function startPlatform(): Promise<ScriptedPlatform> {
+  const people = new Map<string, string[]>();
+  let ids = 0;
+  const platform: ScriptedPlatform = {
+    url: "",
+    calls: [],
+    faults: {},
+    messages: new Map(),
+    mode: "ai",
+    count: (begin) => platform.calls.filter((call) => call.startsWith(begin)).length,
+    reply(conversation, text) {
+      const known = platform.messages.get(conversation) ?? [];
+      const over = { conversationMessageId: known.at(-1)?.id };
+      known.push(messageRecord(`a${++ids}`, "assistant", text, over));
+    },
+  };
+
+  function start(body: { fkId: string }): object {
+    const id = `p${++ids}`;
+    people.set(body.fkId, [...(people.get(body.fkId) ?? []), id]);
+    platform.messages.set(id, []);
+    return { conversationId: id };
+  }
+
+  function ask(conversation: string, text: string): object | null {
+    const known = platform.messages.get(conversation);
+    if (!known) return null;
+    known.push(messageRecord(`q${++ids}`, "conversation_user", text));
+    platform.reply(conversation, `answer to ${text}`);
+    return known.at(-1) ?? null;
+  }
+
+  function search(fkId: string): object | null {
+    const conversationIds = people.get(fkId);
+    if (!conversationIds) return null;
+    return {
+      user: { id: fkId, firstName: "A", lastName: "B", isAnonymized: false },
+      conversationIds,
+    };
+  }
+
+  function perform(operation: Operation, conversation: string, body: Record<string, string>): object | null {
+    const messages = platform.messages.get(conversation);
+    switch (operation) {
+      case "start":
+        return start(body as { fkId: string });
+      case "ask":
+        return ask(conversation, body["message"] ?? "");
+      case "look":
+        return messages ? { messages } : null;
+      case "search":
+        return search(body["query"] ?? "");
+      case "mode":
+        return messages ? conversationRecord({ id: conversation, mode: platform.mode }) : null;
+      case "describe":
+        return agentRecord([emailSkill({ responseDelaySeconds: 0 })]);
+    }
+  }
+
+  const server = createServer((request, response) => {
+    let text = "";
+    request.on("data", (chunk: Buffer) => (text += chunk.toString()));
+    request.on("end", () => {
+      const url = new URL(request.url ?? "", "http://platform");
+      const conversation = decodeURIComponent(/conversations\/([^/]+)/.exec(url.pathname)?.[1] ?? "");
+      const operation = operationOf(request.method ?? "", url.pathname);
+      const body = text
+        ? (JSON.parse(text) as Record<string, string>)
+        : { query: url.searchParams.get("fkId") ?? url.searchParams.get("value") ?? url.search };
+      const words = { start: body["email"], ask: body["message"], look: conversation, mode: conversation };
+      const said = words[operation as keyof typeof words] ?? "";
+      platform.calls.push(`${operation} ${said}`.trim());
+      const asked: Asked = {
+        operation,
+        conversation,
+        words: said,
+        body,
+        query: url.searchParams,
+        perform: () => perform(operation, conversation, body),
+        answer: (status, answer, headers) => respond(response, status, answer, headers),
+        cut: () => request.socket.resetAndDestroy(),
+      };
+      const fault = platform.faults[operation];
+      if (fault) fault(asked);
+      else asked.answer(200, asked.perform());
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return Object.assign(platform, { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+}
+
+function operationOf(method: string, path: string): Operation {
+  if (path.endsWith("/by-api-key")) return "describe";
+  if (path.endsWith("/start")) return "start";
+  if (path.endsWith("/messages")) return method === "POST" ? "ask" : "look";
+  return path.includes("/search") ? "search" : "mode";
+}
+
+function respond(
+  response: ServerResponse,
+  status: number,
+  body: object | null,
+  headers: { [name: string]: string } = {},
+): void {
+  const all = { "content-type": "application/json", ...headers };
+  if (body) response.writeHead(status, all).end(JSON.stringify(body));
+  else response.writeHead(404, all).end(JSON.stringify(notFound));
+}
+
+/** Answers with that status, and does nothing. */
+export const refusing =
+  (status: number, headers: { [name: string]: string } = {}): Fault =>
+  (asked) =>
+    asked.answer(status, status === 404 ? notFound : { status, name: "ERROR", message: "no" }, headers);
+
+/** Cuts the line, having done it (`after`) or not. */
+export const cutting =
+  (when: "before" | "after"): Fault =>
+  (asked) => {
+    if (when === "after") asked.perform();
+    asked.cut();
+  };

@@ -49,7 +49,7 @@ export interface DaemonOptions {
   readonly killAt?: string;
   /** It logs a line "listening" with its `port`. */
   readonly saysPort?: boolean;
-  /** Defects and circumstances to plant, see plants.ts. */
+  /** Defects and circumstances to plant, see plant.ts. */
   readonly plant?: readonly string[];
 }
 

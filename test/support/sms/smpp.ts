@@ -5,7 +5,7 @@ import { type Attempt, type Json, type SendOutcome, sendKey } from "bridgehead/c
 import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import smpp, { type PDU, type Server, type Session } from "smpp";
 import sms from "../../../adapters/sms/index.ts";
-import { freePort } from "../machine/ports.ts";
+import { freePort } from "../machine/network.ts";
 import { replyTo } from "./twilio.ts";
 
 export interface Taken {

@@ -10,7 +10,7 @@ import { Client } from "pg";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
 import { need } from "../machine/debian.ts";
-import { freePort } from "../machine/ports.ts";
+import { freePort } from "../machine/network.ts";
 
 const run = promisify(execFile);
 const versions = "/usr/lib/postgresql";

@@ -2,7 +2,7 @@
 // or queues them, an idle call waits for commands, a background gather hears the caller and cuts what is spoken.
 
 import { expect } from "vitest";
-import type { Frame, Line } from "./provider.ts";
+import type { Frame, Line } from "./adapter.ts";
 
 export interface JambonzCall {
   /** What was spoken to its end, and what was cut, in order. */

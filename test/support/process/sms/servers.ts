@@ -9,7 +9,7 @@ import { readAgents, startPlatform } from "../../../../src/platform/index.ts";
 import { Phone } from "../../../../src/sandbox/phone.ts";
 import { SmsApi } from "../../../../src/sandbox/sms-api.ts";
 import { type PlatformReader, platformReader } from "../../daemon/platform.ts";
-import { freePort } from "../../machine/ports.ts";
+import { freePort } from "../../machine/network.ts";
 import { startDaemon } from "../daemon.ts";
 import { type Served, startModel } from "../mail/servers.ts";
 
