@@ -47,37 +47,18 @@ export interface ListedGroup {
 
 export type MessageState = "ignored" | "held" | "failed";
 
-interface EventItem {
-  readonly id: number;
-  readonly channel: string;
-  readonly state: string;
-  readonly code: string | null;
-  readonly reason: string | null;
-  readonly sender: string | null;
-  readonly subject: string | null;
-  readonly conversation: string | null;
-  readonly attempts: number;
-  readonly received_at: number;
-  readonly due_at: number;
-}
+/** The columns of an item, without its position. `person` and `at`: where a table has them. */
+const itemColumns = (person: string, at: string): string =>
+  `CAST(id AS TEXT) AS id, channel, state, COALESCE(code, state) AS "group", reason, ${person} AS person, subject, conversation, attempts, ${at} AS at, due_at AS due`;
+const eventItem = itemColumns("sender", "received_at");
+const draftItem = itemColumns("recipient", "updated_at");
+type ItemRow = Omit<ListedItem, "position">;
 
 const eventColumns =
   "id, channel, kind, state, code, reason, sender, subject, conversation, attempts, received_at, due_at";
-
-const itemOfEvent = (row: EventItem, isWaiting: boolean): ListedItem => ({
-  id: String(row.id),
-  channel: row.channel,
-  state: row.state,
-  group: row.code ?? row.state,
-  reason: row.reason,
-  person: row.sender,
-  subject: row.subject,
-  conversation: row.conversation,
-  attempts: row.attempts,
-  at: row.received_at,
-  due: isWaiting ? row.due_at : null,
-  position: String(row.id),
-});
+const subjectOf = (table: string): string =>
+  `(SELECT subject FROM conversations WHERE conversations.id = ${table}.conversation) AS subject`;
+const draftColumns = `id, channel, state, code, reason, recipient, conversation, attempts, updated_at, due_at, ${subjectOf("drafts")}`;
 
 /** `%text%` for LIKE, in lower case, with `!` as the escape character. Empty for no text. */
 const pattern = (text = ""): string =>
@@ -93,8 +74,8 @@ export async function listMessages(
   const lists: ListedItem[][] = [];
   for (const state of states) {
     // The inner query keeps its order: without an ORDER BY outside, both databases stop at the limit.
-    const rows = await q.all<EventItem>(
-      `SELECT * FROM (SELECT ${eventColumns} FROM events
+    const rows = await q.all<ItemRow>(
+      `SELECT ${eventItem} FROM (SELECT ${eventColumns} FROM events
          WHERE state IN ('ignored', 'held', 'failed') AND state = $1 AND id < $2 ORDER BY id DESC LIMIT ${mostScanned}) AS newest
        WHERE kind = 'message' AND (channel = $3 OR $3 = '') AND (COALESCE(code, state) = $4 OR $5 = 1)
          AND ($6 = '' OR LOWER(sender) LIKE $6 ESCAPE '!' OR LOWER(subject) LIKE $6 ESCAPE '!') LIMIT $7`,
@@ -106,7 +87,7 @@ export async function listMessages(
       pattern(text),
       limit,
     );
-    lists.push(rows.map((row) => itemOfEvent(row, false)));
+    lists.push(rows.map((row) => ({ ...row, due: null, position: row.id })));
   }
   return lists
     .flat()
@@ -132,38 +113,6 @@ export async function groupMessages(q: Query, states: readonly MessageState[]): 
 
 export type ReplyState = "held" | "failed";
 
-interface DraftItem {
-  readonly id: string;
-  readonly channel: string;
-  readonly state: string;
-  readonly code: string | null;
-  readonly reason: string | null;
-  readonly recipient: string;
-  readonly subject: string | null;
-  readonly conversation: string;
-  readonly attempts: number;
-  readonly updated_at: number;
-  readonly due_at: number;
-}
-
-const draftColumns =
-  "drafts.id, drafts.channel, drafts.state, drafts.code, drafts.reason, drafts.recipient, drafts.conversation, drafts.attempts, drafts.updated_at, drafts.due_at, (SELECT subject FROM conversations WHERE conversations.id = drafts.conversation) AS subject";
-
-const itemOfDraft = (row: DraftItem, isWaiting: boolean): ListedItem => ({
-  id: row.id,
-  channel: row.channel,
-  state: row.state,
-  group: row.code ?? row.state,
-  reason: row.reason,
-  person: row.recipient,
-  subject: row.subject,
-  conversation: row.conversation,
-  attempts: row.attempts,
-  at: row.updated_at,
-  due: isWaiting ? row.due_at : null,
-  position: `${row.updated_at}.${row.id}`,
-});
-
 /** Lists replies in this state, the last changed first. */
 export async function listReplies(
   q: Query,
@@ -171,9 +120,9 @@ export async function listReplies(
   { channel = "", reason, text, after, limit }: ListFilter,
 ): Promise<ListedItem[]> {
   const [, time = String(Number.MAX_SAFE_INTEGER), id = ""] = /^(\d+)\.(\w+)$/.exec(after ?? "") ?? [];
-  const rows = await q.all<DraftItem>(
-    `SELECT * FROM (SELECT ${draftColumns} FROM drafts
-       WHERE drafts.state = $1 AND drafts.updated_at <= $2 ORDER BY drafts.updated_at DESC, drafts.id DESC LIMIT ${mostScanned}) AS newest
+  const rows = await q.all<ItemRow>(
+    `SELECT ${draftItem} FROM (SELECT ${draftColumns} FROM drafts
+       WHERE state = $1 AND updated_at <= $2 ORDER BY updated_at DESC, id DESC LIMIT ${mostScanned}) AS newest
      WHERE (updated_at < $2 OR id < $3) AND (channel = $4 OR $4 = '') AND (COALESCE(code, state) = $5 OR $6 = 1)
        AND ($7 = '' OR LOWER(recipient) LIKE $7 ESCAPE '!' OR LOWER(subject) LIKE $7 ESCAPE '!') LIMIT $8`,
     state,
@@ -185,7 +134,7 @@ export async function listReplies(
     pattern(text),
     limit,
   );
-  return rows.map((row) => itemOfDraft(row, false));
+  return rows.map((row) => ({ ...row, due: null, position: `${row.at}.${row.id}` }));
 }
 
 /** Counts the last changed replies in this state by channel and code, most frequent first. */
@@ -205,22 +154,23 @@ export type WaitingKind = (typeof waitingKinds)[number];
 const waiting: Readonly<
   Record<
     WaitingKind,
-    { from: string; columns: string; states: readonly string[]; sort: "due_at" | "received_at" }
+    { from: string; columns: string; item: string; states: readonly string[]; sort: "due" | "at" }
   >
 > = {
-  messages: { from: "events WHERE", columns: eventColumns, states: ["stored"], sort: "due_at" },
+  messages: { from: "events WHERE", columns: eventColumns, item: eventItem, states: ["stored"], sort: "due" },
   questions: {
     from: "turns WHERE open = 1 AND",
-    columns: `id, channel, state, NULL AS code, reason, conversation, attempts, received_at, due_at, person AS sender,
-       (SELECT subject FROM conversations WHERE conversations.id = turns.conversation) AS subject`,
+    columns: `id, channel, state, NULL AS code, reason, conversation, attempts, received_at, due_at, person AS sender, ${subjectOf("turns")}`,
+    item: eventItem,
     states: ["waiting", "asking", "unknown", "failed"],
-    sort: "received_at",
+    sort: "at",
   },
   replies: {
     from: "drafts WHERE open = 1 AND",
     columns: draftColumns,
+    item: draftItem,
     states: ["queued", "sending", "unknown", "failed"],
-    sort: "due_at",
+    sort: "due",
   },
 };
 
@@ -230,29 +180,30 @@ export async function listWaiting(
   kind: WaitingKind,
   { channel, after, limit }: Pick<ListFilter, "channel" | "after" | "limit">,
 ): Promise<ListedItem[]> {
-  const { from, columns, states, sort } = waiting[kind];
+  const { from, columns, item, states, sort } = waiting[kind];
+  const column = sort === "due" ? "due_at" : "received_at";
   const [, time = "0", id = "0"] = /^(\d+)\.(\w+)$/.exec(after ?? "") ?? [];
   const channels =
     channel === undefined ? await q.all<{ id: string }>("SELECT id FROM channels") : [{ id: channel }];
-  const found: (ListedItem & { readonly sort: number })[] = [];
+  const found: ItemRow[] = [];
   for (const one of channels)
-    for (const state of states) {
-      const rows = await q.all<EventItem | DraftItem>(
-        `SELECT ${columns} FROM ${from} channel = $1 AND state = '${state}' AND ${sort} >= $2 AND (${sort} > $2 OR id > $3)
-         ORDER BY ${sort}, id LIMIT $4`,
-        one.id,
-        Number(time),
-        kind === "messages" ? Number(id) || 0 : id,
-        limit,
+    for (const state of states)
+      found.push(
+        ...(await q.all<ItemRow>(
+          `SELECT ${item} FROM (SELECT ${columns} FROM ${from} channel = $1 AND state = '${state}'
+             AND ${column} >= $2 AND (${column} > $2 OR id > $3) ORDER BY ${column}, id LIMIT $4) AS rows`,
+          one.id,
+          Number(time),
+          kind === "messages" ? Number(id) || 0 : id,
+          limit,
+        )),
       );
-      for (const row of rows) {
-        const item = "recipient" in row ? itemOfDraft(row, true) : itemOfEvent(row, true);
-        const at = sort === "due_at" ? row.due_at : item.at;
-        found.push({ ...item, sort: at, position: `${at}.${item.id}` });
-      }
-    }
+  const at = (row: ItemRow): number => row[sort] ?? 0;
   const isBefore = (a: string, b: string) => (kind === "messages" ? Number(a) < Number(b) : a < b);
-  return found.toSorted((a, b) => a.sort - b.sort || (isBefore(a.id, b.id) ? -1 : 1)).slice(0, limit);
+  return found
+    .toSorted((a, b) => at(a) - at(b) || (isBefore(a.id, b.id) ? -1 : 1))
+    .slice(0, limit)
+    .map((row) => ({ ...row, position: `${at(row)}.${row.id}` }));
 }
 
 /** Counts what waits, up to `mostCounted`. */
