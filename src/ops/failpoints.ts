@@ -49,12 +49,14 @@ export function failpoint(
   if (found?.hasSubscribers) found.publish({ phase, ...fields });
 }
 
-/** Publishes "before" now, as the last step of a transaction, and "after" when the transaction is on disk. */
+/** Publishes "before" now, as the last step of a transaction, and "after" when the transaction is on disk, to those that
+ *  subscribe now. */
 export function failpointOfCommit(
   q: { onDisk(act: () => void): void },
   name: FailpointName,
   fields: { readonly [key: string]: unknown },
 ): void {
+  if (!channels.get(name)?.hasSubscribers) return;
   failpoint(name, "before", fields);
   q.onDisk(() => failpoint(name, "after", fields));
 }

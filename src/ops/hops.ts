@@ -1,12 +1,9 @@
-// The hops of a message through the daemon: one log line and one count per hop, written when its transaction is on disk.
-// `Query.hop` reports them. The field `trace` is the same in all lines about one message, from its receipt to the delivery
+// The hops of a message through the daemon: one log line and one count per hop, written when its transaction is on disk
+// (`reportCommit`). `Query.hop` reports them. The field `trace` is the same in all lines about one message, from its receipt to the delivery
 // receipt of its answer: `grep -w m42` finds the history of the message that `inbox list` shows as 42.
 
-import type { Log, LogFields } from "bridgehead/contract";
-import type { Statistics } from "./statistics.ts";
-
 /** The log lines of the hops. */
-const lines = {
+export const hopLines = {
   received: ["info", "message received"],
   refused: ["info", "message refused"],
   handled: ["info", "message handled without a question"],
@@ -30,7 +27,7 @@ const lines = {
   sendAttempt: null,
 } as const;
 
-export type HopName = keyof typeof lines;
+export type HopName = keyof typeof hopLines;
 
 /** One hop. All fields are safe to log: no addresses, no message text. */
 export interface Hop {
@@ -75,81 +72,4 @@ export interface CommitReport {
   readonly commitMs: number;
   /** Duration of the sync of an SQLite store; null when an earlier report has it, and when nothing was synced. */
   readonly syncMs: number | null;
-}
-
-/** Writes the log lines of a commit's hops, and counts commit and hops. */
-export function reportCommit(
-  { hops, commitMs, syncMs }: CommitReport,
-  log: Log,
-  statistics: Statistics,
-): void {
-  const entries = hops.map((hop) => ({ line: lines[hop.name], fields: fieldsOf(hop) }));
-  for (const { line, fields } of entries) if (line !== null) log[line[0]](fields, line[1]);
-  statistics.observe("store_commit_duration_seconds", {}, commitMs / 1000);
-  if (syncMs !== null) statistics.observe("store_sync_duration_seconds", {}, syncMs / 1000);
-  for (const hop of hops) counts[hop.name]?.(hop, statistics);
-}
-
-type Count = (hop: Hop, statistics: Statistics) => void;
-
-/** Counts messages that get no answer, by reason. */
-const ended =
-  (state: "refused" | "held" | "failed"): Count =>
-  ({ channel, code }, statistics) =>
-    statistics.count(`messages_${state}_total`, { channel, code: code ?? "none" });
-
-/** Observes the duration of a hop. */
-const took =
-  (hop: "wait" | "ask" | "send"): Count =>
-  ({ channel, tookMs }, statistics) => {
-    if (typeof tookMs === "number")
-      statistics.observe("hop_duration_seconds", { channel, hop }, tookMs / 1000);
-  };
-
-const attempted =
-  (stage: "ask" | "send"): Count =>
-  ({ channel, outcome = "unknown", isRetried }, statistics) => {
-    statistics.count(`${stage}_attempts_total`, { channel, outcome });
-    if (isRetried) statistics.count("retries_total", { channel, stage });
-  };
-
-const counts: { readonly [name in HopName]?: Count } = {
-  received: ({ channel }, statistics) => statistics.count("messages_received_total", { channel }),
-  refused: ended("refused"),
-  held: ended("held"),
-  failed: ended("failed"),
-  asked: took("wait"),
-  answered: took("ask"),
-  sent: (hop, statistics) => {
-    took("send")(hop, statistics);
-    const { channel, ageMs, trace } = hop;
-    if (typeof ageMs === "number" && trace !== "")
-      statistics.observe("response_duration_seconds", { channel }, ageMs / 1000);
-  },
-  receipt: ({ channel, state = "unknown" }, statistics) =>
-    statistics.count("delivery_receipts_total", { channel, state }),
-  replyHeld: ({ channel }, statistics) => statistics.count("replies_held_total", { channel }),
-  replyFailed: ({ channel }, statistics) => statistics.count("replies_failed_total", { channel }),
-  dropped: ({ channel }, statistics) => statistics.count("replies_dropped_total", { channel }),
-  released: ({ channel }, statistics) => statistics.count("messages_released_total", { channel }),
-  replyReleased: ({ channel }, statistics) => statistics.count("replies_released_total", { channel }),
-  duplicate: ({ channel }, statistics) => statistics.count("duplicates_total", { channel }),
-  capped: ({ channel, code }, statistics) =>
-    statistics.count("caps_reached_total", { channel, cap: code ?? "channel" }),
-  askAttempt: attempted("ask"),
-  sendAttempt: attempted("send"),
-};
-
-/** Fields that have a place of their own in the line, or none. */
-const named = new Set(["name", "trace", "channel", "dueAt", "tookMs", "ageMs", "isRetried"]);
-
-function fieldsOf(hop: Hop): LogFields {
-  const { trace, channel, dueAt, tookMs, ageMs } = hop;
-  const fields: Record<string, unknown> = trace === "" ? { channel } : { trace, channel };
-  for (const [name, value] of Object.entries(hop))
-    if (value !== undefined && value !== null && !named.has(name)) fields[name] = value;
-  if (dueAt !== undefined) fields["due"] = new Date(dueAt).toISOString();
-  if (typeof tookMs === "number") fields["duration_ms"] = Math.round(tookMs);
-  if (typeof ageMs === "number") fields["age_ms"] = Math.round(ageMs);
-  return fields;
 }

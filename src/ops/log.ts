@@ -31,7 +31,7 @@ export function createLog(options: LogOptions): RunningLog {
   const write = (json: string): void => {
     const level = /^\{"level":"(\w+)"/.exec(json)?.[1] ?? "info";
     const line = text ? textLine(JSON.parse(json) as Entry, options.out.isTTY === true) : json.trimEnd();
-    const shown = level === "debug" ? line : maskAddresses(line);
+    const shown = level !== "debug" && mayNameAddress.test(line) ? maskAddresses(line) : line;
     const safe = secrets.reduce((masked, secret) => masked.replaceAll(secret, "********"), shown);
     options.out.write(
       options.journal === true ? `${safe.replace(/^/gm, priorities[level] ?? "")}\n` : `${safe}\n`,
@@ -63,6 +63,9 @@ export function createLog(options: LogOptions): RunningLog {
     },
   };
 }
+
+/** Every email address and international number has one of these characters; few lines have one. */
+const mayNameAddress = /[@+]/;
 
 /** Masks email addresses, except their domain, and phone numbers, except their last two digits: responses of mail servers
  *  and providers quote the customer's address. Called with every line above `debug`. Linear. */

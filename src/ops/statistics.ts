@@ -1,5 +1,9 @@
 // Counters and histograms of the daemon, kept without prom-client, which is loaded at the first scrape only. metrics.ts
-// exposes them. All definitions are in one table, from which docs/logs-and-metrics.md is generated.
+// exposes them. All definitions are in one table, from which docs/logs-and-metrics.md is generated. Logs and counts the
+// hops of each commit.
+
+import type { Log, LogFields } from "bridgehead/contract";
+import { type CommitReport, type Hop, type HopName, hopLines } from "./hops.ts";
 
 export interface Measure {
   readonly type: "counter" | "histogram";
@@ -152,3 +156,82 @@ export class Statistics {
 
 /** The prefix of every metric of the daemon. */
 export const prefix = "bridgehead_";
+
+/** Writes the log lines of a commit's hops, and counts commit and hops. */
+export function reportCommit(
+  { hops, commitMs, syncMs }: CommitReport,
+  log: Log,
+  statistics: Statistics,
+): void {
+  for (const hop of hops) {
+    const line = hopLines[hop.name];
+    if (line !== null) log[line[0]](fieldsOf(hop), line[1]);
+    counts[hop.name]?.(hop, statistics);
+  }
+  statistics.observe("store_commit_duration_seconds", {}, commitMs / 1000);
+  if (syncMs !== null) statistics.observe("store_sync_duration_seconds", {}, syncMs / 1000);
+}
+
+type Count = (hop: Hop, statistics: Statistics) => void;
+
+/** Counts messages that get no answer, by reason. */
+const ended =
+  (state: "refused" | "held" | "failed"): Count =>
+  ({ channel, code }, statistics) =>
+    statistics.count(`messages_${state}_total`, { channel, code: code ?? "none" });
+
+/** Observes the duration of a hop. */
+const took =
+  (hop: "wait" | "ask" | "send"): Count =>
+  ({ channel, tookMs }, statistics) => {
+    if (typeof tookMs === "number")
+      statistics.observe("hop_duration_seconds", { channel, hop }, tookMs / 1000);
+  };
+
+const attempted =
+  (stage: "ask" | "send"): Count =>
+  ({ channel, outcome = "unknown", isRetried }, statistics) => {
+    statistics.count(`${stage}_attempts_total`, { channel, outcome });
+    if (isRetried) statistics.count("retries_total", { channel, stage });
+  };
+
+const counts: { readonly [name in HopName]?: Count } = {
+  received: ({ channel }, statistics) => statistics.count("messages_received_total", { channel }),
+  refused: ended("refused"),
+  held: ended("held"),
+  failed: ended("failed"),
+  asked: took("wait"),
+  answered: took("ask"),
+  sent: (hop, statistics) => {
+    took("send")(hop, statistics);
+    const { channel, ageMs, trace } = hop;
+    if (typeof ageMs === "number" && trace !== "")
+      statistics.observe("response_duration_seconds", { channel }, ageMs / 1000);
+  },
+  receipt: ({ channel, state = "unknown" }, statistics) =>
+    statistics.count("delivery_receipts_total", { channel, state }),
+  replyHeld: ({ channel }, statistics) => statistics.count("replies_held_total", { channel }),
+  replyFailed: ({ channel }, statistics) => statistics.count("replies_failed_total", { channel }),
+  dropped: ({ channel }, statistics) => statistics.count("replies_dropped_total", { channel }),
+  released: ({ channel }, statistics) => statistics.count("messages_released_total", { channel }),
+  replyReleased: ({ channel }, statistics) => statistics.count("replies_released_total", { channel }),
+  duplicate: ({ channel }, statistics) => statistics.count("duplicates_total", { channel }),
+  capped: ({ channel, code }, statistics) =>
+    statistics.count("caps_reached_total", { channel, cap: code ?? "channel" }),
+  askAttempt: attempted("ask"),
+  sendAttempt: attempted("send"),
+};
+
+/** Fields that have a place of their own in the line, or none. */
+const named = new Set(["name", "trace", "channel", "dueAt", "tookMs", "ageMs", "isRetried"]);
+
+function fieldsOf(hop: Hop): LogFields {
+  const { trace, channel, dueAt, tookMs, ageMs } = hop;
+  const fields: Record<string, unknown> = trace === "" ? { channel } : { trace, channel };
+  for (const [name, value] of Object.entries(hop))
+    if (value !== undefined && value !== null && !named.has(name)) fields[name] = value;
+  if (dueAt !== undefined) fields["due"] = new Date(dueAt).toISOString();
+  if (typeof tookMs === "number") fields["duration_ms"] = Math.round(tookMs);
+  if (typeof ageMs === "number") fields["age_ms"] = Math.round(ageMs);
+  return fields;
+}
