@@ -24,8 +24,8 @@ import { healthStage } from "./escalation/trigger/health.ts";
 import { EscalationHandler } from "./escalation/trigger/stage.ts";
 import { webhookChannels } from "./escalation/webhook/adapter.ts";
 import { newToken, steadyNow } from "./ops/clock.ts";
-import { type Hop, reportCommit } from "./ops/hops.ts";
-import { Statistics } from "./ops/statistics.ts";
+import type { Hop } from "./ops/hops.ts";
+import { reportCommit, Statistics } from "./ops/statistics.ts";
 import { standardTiming, type Timing, type TimingOverrides, timingWith } from "./ops/timing.ts";
 import { askStage } from "./pipeline/ask/stage.ts";
 import { composeStage } from "./pipeline/compose/stage.ts";
@@ -204,7 +204,7 @@ export class App {
     this.#rate = new RateReserve({ db, clock, log, name: "platform", rate: limit, timing });
     this.#pauses = new PauseWatch(log);
     const policy = () => this.#config.escalation;
-    this.#escalating = { policy, lines: () => this.host.lines(), clock, log, timing };
+    this.#escalating = { policy, lines: () => this.host.lines, clock, log, timing };
     this.host = new Host({
       db,
       installation: store.installation,
@@ -293,7 +293,7 @@ export class App {
     const { db } = this;
     const { clock, log } = this.#options;
     const { platform } = this.#options.config;
-    const lines = () => this.host.lines();
+    const lines = () => this.host.lines;
     const [node, timing, rate] = [this.#node, this.#timing, this.#rate];
     const deps = { lines, sessions: new CallSessions(timing.calls), db, clock, log, node, timing };
     const escalating = this.#escalating;
@@ -335,7 +335,7 @@ export class App {
       await agents.discard();
       throw error;
     }
-    const using = [...this.host.lines().values()].filter((line) => agents.replaced.includes(line.agent));
+    const using = [...this.host.lines.values()].filter((line) => agents.replaced.includes(line.agent));
     const retire = agents.begin();
     await exchange();
     retire(Promise.all(using.map(({ channel }) => this.scheduler.settled(channel))));

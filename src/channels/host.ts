@@ -8,7 +8,7 @@ import type { Scheduler } from "../engine/scheduler.ts";
 import type { Statistics } from "../ops/statistics.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { ReaderLease } from "../pipeline/accept/stage.ts";
-import { agentFacts, type ChannelRuntime } from "../pipeline/channel-runtime.ts";
+import { agentFacts, type ChannelRuntime, type ChannelRuntimes } from "../pipeline/channel-runtime.ts";
 import type { EscalationHooks } from "../pipeline/escalation.ts";
 import type { RunningAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
@@ -204,6 +204,8 @@ export class Host {
   readonly #options: HostOptions;
   readonly #channels = new Map<string, RunningChannel>();
   readonly #lines = new Map<string, ChannelRuntime>();
+  /** The channel runtimes for the pipeline, in the order of the configuration. A reload changes this map. */
+  readonly lines: ChannelRuntimes = this.#lines;
   readonly #closing = new Set<Promise<void>>();
 
   constructor(options: HostOptions) {
@@ -253,11 +255,6 @@ export class Host {
 
   running(): readonly RunningChannel[] {
     return [...this.#channels.values()];
-  }
-
-  /** The channel runtimes for the pipeline. */
-  lines(): ReadonlyMap<string, ChannelRuntime> {
-    return this.#lines;
   }
 
   /** Stops reading. Replies to accepted messages may still be sent. */

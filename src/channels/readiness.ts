@@ -40,7 +40,7 @@ export interface ChannelReport {
 /** Returns one report per channel, in the configuration's order. */
 export function reportChannels(host: Host, agents: ReadonlyMap<string, RunningAgent>): ChannelReport[] {
   return host.running().map(({ config, state, failures, retryAt, standby, pause }) => {
-    const line = host.lines().get(config.id);
+    const line = host.lines.get(config.id);
     const refused = agents.get(config.core.agent)?.problem() ?? null;
     const noticesOnly = config.adapter.traits.platform === null;
     return {

@@ -198,7 +198,7 @@ export const consoleContext = (app: App, config: Config, log: Log, timing: Timin
   timing,
   channels: () => reportChannels(app.host, app.agents),
   storeState: cached(() => storeState(app, config, timing), timing.console.storeCheck),
-  kindOf: (channel) => kindOf(app.host.lines().get(channel)),
+  kindOf: (channel) => kindOf(app.host.lines.get(channel)),
   policy: () => app.policy,
 });
 

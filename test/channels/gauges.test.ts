@@ -25,7 +25,7 @@ it("looks at the store once a scrape, however many gauges show it", async () => 
   let looks = 0;
   const counted: Database = { ...db, read: (work) => (looks++, db.read(work)) };
   const metrics = createMetrics(new Statistics());
-  const host = { running: () => [], lines: () => new Map() };
+  const host = { running: () => [], lines: new Map() };
   const app = { db: counted, scheduler: { running: () => 0 }, host, agents: new Map() };
   defineGauges(
     metrics,

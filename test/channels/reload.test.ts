@@ -97,11 +97,11 @@ async function setUp(first: Text) {
 it("changes nothing when one of the new channels cannot be built", async () => {
   const { app, probe, reload, shown } = await setUp({ channels: { a: {}, b: {}, c: {} } });
   await expect.poll(() => probe.events).toHaveLength(3);
-  const [agent, lines] = [app.agents.get("support"), [...app.host.lines().values()]];
+  const [agent, lines] = [app.agents.get("support"), [...app.host.lines.values()]];
   const broken = { key: "k-2", channels: { a: { version: 2 }, b: { version: 2, broken: true } } };
   await expect(reload(broken)).rejects.toThrow("no paper");
   expect(shown()).toEqual(["a", "b", "c"]);
-  expect([...app.host.lines().values()]).toEqual(lines);
+  expect([...app.host.lines.values()]).toEqual(lines);
   expect(app.agents.get("support")).toBe(agent);
   // What was built in vain is closed; nothing that runs was touched.
   expect(probe.events.slice(3)).toEqual(["a@2 closed"]);
@@ -133,9 +133,9 @@ it("exchanges channels side by side, each reader after the one it replaces, in t
 
 it("keeps a replaced agent's late refusal from the one that took its place", async () => {
   const { app, reload } = await setUp({ channels: { a: {} } });
-  const before = app.host.lines().get("a");
+  const before = app.host.lines.get("a");
   await reload({ key: "k-2", channels: { a: {} } });
-  const after = app.host.lines().get("a");
+  const after = app.host.lines.get("a");
   before?.report("the old key is refused");
   expect(before?.problem()).toBe("the old key is refused");
   expect(after?.problem()).toBeNull();
