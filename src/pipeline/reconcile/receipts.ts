@@ -1,7 +1,7 @@
 // Delivery receipts: applies a delivery event (a status callback, a DSN) or a reply to the draft it is
 // about. Part of stage route: runs in the event's own transaction.
 
-import type { DeliveryEvent, Json, Log, MessageEvent } from "bridgehead/contract";
+import type { DeliveryEvent, ExternalId, Json, Log, SendKey } from "bridgehead/contract";
 import { optedOut } from "../../domain/guards.ts";
 import { strikeLimit } from "../../domain/retry.ts";
 import { failpointOfCommit } from "../../ops/failpoints.ts";
@@ -68,15 +68,15 @@ export async function matchReceipt(
 }
 
 /** A reply proves that its draft was delivered. A draft without a known outcome becomes `sent` and is
- *  cited by the id in the reply. Called before any lookup by that id. */
+ *  cited by the id in the reply. Called before any lookup by that id. `ours`: see `Thread`. */
 export async function applyReplyAsReceipt(
   q: Query,
   line: ChannelRuntime,
-  event: MessageEvent,
+  reply: ExternalId,
+  ours: readonly { readonly id: ExternalId; readonly key: SendKey }[],
   log: Log,
 ): Promise<void> {
-  if ("session" in event.thread) return;
-  for (const { id, key } of event.thread.ours ?? []) {
+  for (const { id, key } of ours) {
     const found = await readDraft(q, key);
     if (found?.channel !== line.channel || found.state === "sent" || found.state === "delivered") continue;
     await lockLane(q, found.conversation, "out");
@@ -88,7 +88,7 @@ export async function applyReplyAsReceipt(
     );
     await cite(q, line.channel, id, draft.conversation, draft.id);
     const about = { key, sent: [id] };
-    await apply(q, line, draft, true, { kind: "delivery", id: event.id, about, state: "accepted" }, log);
+    await apply(q, line, draft, true, { kind: "delivery", id: reply, about, state: "accepted" }, log);
   }
 }
 

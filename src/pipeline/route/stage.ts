@@ -117,7 +117,7 @@ export function routeStage(deps: RouteDeps): TransactionalStage {
         const fair = await fairOrder(q, line, rows);
         if (fair === null) await routeInOrder(q, pass, rows);
         else await routeFairly(q, pass, [...rows.filter((row) => !isUnderCap(row)), ...fair]);
-        await pauseAtLimit(q, pass);
+        if (pass.counted.loop !== null || line.rules.pause_on?.replies.length) await pauseAtLimit(q, pass);
         failpointOfCommit(q, "route.commit", { channel });
         committed.push(...pass.committed);
       }
@@ -265,7 +265,9 @@ async function routeGroup(q: Query, pass: Pass, messages: readonly Incoming[]): 
 async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]): Promise<number> {
   const { line } = pass;
   const [first] = messages;
-  if (first && messages.length === 1) await applyReplyAsReceipt(q, line, first.event, pass.log);
+  // A message that cites others is alone (`isReply`).
+  const ours = first && "ours" in first.event.thread ? (first.event.thread.ours ?? []) : [];
+  if (first && ours.length > 0) await applyReplyAsReceipt(q, line, first.event.id, ours, pass.log);
   const facts = await loadFacts(q, line, messages, pass.timing.route.ownAddress);
   const factsOf = (message: Incoming): Facts => facts.get(message) as Facts;
   // A message of a responder may change other conversations, so it is alone.
