@@ -28,10 +28,10 @@ export async function accept(
   knownMs?: number,
 ): Promise<readonly Accepted[]> {
   const rows = events.map((event) => toRow(channel, event, node));
+  const isTraced = events.some((event) => tracedBy(event) !== null);
   return scheduler.commit(async (q) => {
     if (position) await moveCursor(q, channel, position);
-    const explained = await explainedEvents(q, channel, events);
-    const kept = events.map((event) => (explained.has(event) ? withoutTrace(event) : event));
+    const kept = isTraced ? await withoutExplained(q, channel, events) : events;
     const stored = await insertEvents(
       q,
       kept.map((event, at) => (event === events[at] ? rows[at] : undefined) ?? toRow(channel, event, node)),
@@ -49,18 +49,18 @@ export async function accept(
 const isOfCall = (event: InboundEvent): boolean =>
   event.kind === "session" || (event.kind === "message" && "session" in event.thread);
 
-/** Returns the events whose trace at the provider is an answer that this store knows. */
-async function explainedEvents(
+/** Returns the events, without those traces at the provider that are answers which this store knows. */
+async function withoutExplained(
   q: Query,
   channel: string,
   events: readonly InboundEvent[],
-): Promise<ReadonlySet<InboundEvent>> {
-  const explained = new Set<InboundEvent>();
+): Promise<readonly InboundEvent[]> {
+  const kept: InboundEvent[] = [];
   for (const event of events) {
     const cited = tracedBy(event);
-    if (cited !== null && (await isCited(q, channel, cited))) explained.add(event);
+    kept.push(cited !== null && (await isCited(q, channel, cited)) ? withoutTrace(event) : event);
   }
-  return explained;
+  return kept;
 }
 
 /** Returns the id under which an answer of ours may cite the message, when such an answer is the only trace
