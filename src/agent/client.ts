@@ -5,7 +5,7 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import * as z from "zod";
-import { type Agent, type Client, createClient, mapped } from "../client/index.ts";
+import { type Agent, type Client, createClient, type Message } from "../client/index.ts";
 import type { RetentionSkill } from "../domain/retention.ts";
 import { limited } from "../ops/clock.ts";
 import { contextLimit, modeOf, titleLimit } from "../wire/conversation.ts";
@@ -14,6 +14,7 @@ import { emailSkill, escalationSkill, retentionSkill, smsSkill } from "../wire/s
 import type {
   AgentClient,
   AgentSettings,
+  Answer,
   CallResult,
   ChannelSettings,
   CreateRequest,
@@ -23,7 +24,6 @@ import type {
   PastQuestion,
 } from "./calls.ts";
 import {
-  answerOf,
   findQuestion,
   findWords,
   isCertain,
@@ -31,6 +31,7 @@ import {
   platformMessages,
   readBack,
   readFrom,
+  spoken,
 } from "./messages.ts";
 
 export interface AgentClientOptions {
@@ -161,6 +162,23 @@ function certain(found: LookUp, { skipped }: MessageRange, { text }: PastQuestio
 
 /** A question up to this number of characters cannot make its message exceed the size limit. */
 const shortText = 250_000;
+
+/** Maps the value of an `ok` result; returns any other result unchanged. */
+function mapped<T, U>(result: CallResult<T>, part: (value: T) => U): CallResult<U> {
+  return result.kind === "ok" ? { kind: "ok", value: part(result.value) } : result;
+}
+
+/** Interprets the response of a message call: a reply of any role, or the user's own message when there
+ *  is no reply. */
+function answerOf(record: Message): Answer {
+  if (record.senderRole === "conversation_user") return { questionId: record.id, replyId: null, text: null };
+  const questionId = record.conversationMessageId;
+  return {
+    questionId: questionId && questionId !== record.id ? questionId : null,
+    replyId: record.id,
+    text: spoken(record),
+  };
+}
 
 const crossed = (call: EffectOptions) => ({ signal: call.signal, crossing: () => call.crossing() });
 

@@ -5,7 +5,7 @@
 
 import type { CallResult, Conversations, Message } from "../client/index.ts";
 import { normalizeWhitespace } from "../domain/turn.ts";
-import type { Answer, LookUp, PastQuestion, PlatformMessage } from "./calls.ts";
+import type { LookUp, PastQuestion, PlatformMessage } from "./calls.ts";
 
 /** Finds the user's newest message with this text that belongs to no earlier turn, and its answer. */
 export function findQuestion(messages: readonly Message[], question: PastQuestion): LookUp {
@@ -28,18 +28,6 @@ export function isCertain(messages: readonly Message[], question: PastQuestion):
   const reply = messages.find(({ id }) => id === found.answer.replyId);
   const named = reply?.conversationMessageId;
   return !named || messages.some(({ id }) => id === named);
-}
-
-/** Interprets the response of a message call: a reply of any role, or the user's own message when there
- *  is no reply. */
-export function answerOf(record: Message): Answer {
-  if (record.senderRole === "conversation_user") return { questionId: record.id, replyId: null, text: null };
-  const questionId = record.conversationMessageId;
-  return {
-    questionId: questionId && questionId !== record.id ? questionId : null,
-    replyId: record.id,
-    text: spoken(record),
-  };
 }
 
 /** Returns the id of a human's newest reply with this text that belongs to no earlier turn. */
@@ -104,10 +92,8 @@ function isReply(message: Message): boolean {
   return message.senderRole === "assistant" || message.senderRole === "manual_assistant";
 }
 
-/** An empty reply has no text to send. */
-function spoken(reply: Message): string | null {
-  return reply.message.trim() ? reply.message : null;
-}
+/** Returns the text of a reply. An empty reply has no text to send. */
+export const spoken = ({ message }: Message): string | null => (message.trim() ? message : null);
 
 /** The options of a read. */
 export interface ReadCall {

@@ -40,11 +40,6 @@ export type CallResult<T> =
 /** The reason of a call whose caller aborted its signal. */
 export const stopped = "stopped by the caller";
 
-/** Maps the value of an `ok` result; returns any other result unchanged. */
-export function mapped<T, U>(result: CallResult<T>, part: (value: T) => U): CallResult<U> {
-  return result.kind === "ok" ? { kind: "ok", value: part(result.value) } : result;
-}
-
 /** A result that is not `ok`, as an error. Thrown to callers that iterate over items. */
 export class CallFailure extends Error {
   override readonly name = "CallFailure";

@@ -18,7 +18,7 @@ import type { ClientOptions, PlatformAddress } from "./options.ts";
 
 export type { Agents, Files, Upload, Users, Webhooks } from "./agents.ts";
 export type { Conversations } from "./conversations.ts";
-export { CallFailure, type CallResult, mapped, stopped } from "./exchange.ts";
+export { CallFailure, type CallResult, stopped } from "./exchange.ts";
 export type { BodyOf, OperationId, QueryOf } from "./operations.ts";
 export type * from "./options.ts";
 export type { CallOptions, ClientOptions, PlatformAddress, Region } from "./options.ts";
