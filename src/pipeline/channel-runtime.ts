@@ -77,6 +77,11 @@ export function skillOf(line: ChannelRuntime): ChannelSettings | null {
 export const startable = (platform: string | null): platform is "email" | "sms" | "voice" =>
   platform === "email" || platform === "sms" || platform === "voice";
 
+/** Returns the phone number of an SMS or voice address in the platform's format, without the prefix of
+ *  another service (`whatsapp:`). Returns null for a withheld number, a `sip:` address and a short code,
+ *  because the start call would be refused. */
+export const phoneOf = (address: string): string | null => /^(?:[a-z]+:)?(\+\d+)$/.exec(address)?.[1] ?? null;
+
 /** Returns the agent's skill for a channel of the platform, in any status; null when it has none. */
 export const skillNamed = (settings: AgentSettings, platform: string): ChannelSettings | null =>
   startable(platform)

@@ -53,6 +53,7 @@ async function claim(db: Database, on_permanent_failure: "continue" | "block" = 
       leaseDeadline: leaseDeadline(clock, 60_000),
       turn: row,
       conversation: await readConversation(q, "k"),
+      isCreated: false,
       clock,
       log: listen().log,
       node: "n",

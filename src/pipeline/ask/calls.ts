@@ -12,11 +12,11 @@ import {
 import { type Opening, readOpening } from "../../domain/turn.ts";
 import { TooLate } from "../../engine/stage.ts";
 import { limited } from "../../ops/clock.ts";
-import { failpoint } from "../../ops/failpoints.ts";
+import { failpoint, failpointOfCommit } from "../../ops/failpoints.ts";
 import { atCommit, type Query } from "../../store/driver.ts";
 import { type ConversationRow, isBound } from "../../store/tables/conversations.ts";
 import { platformIds } from "../../store/tables/turns.ts";
-import { type ChannelRuntime, prepared, skillOf, startable } from "../channel-runtime.ts";
+import { phoneOf, prepared, skillOf, startable } from "../channel-runtime.ts";
 import { endsWithPower } from "../live-sessions.ts";
 import { readCall } from "../rate.ts";
 import {
@@ -93,13 +93,12 @@ const isAskedAtCommit = (
 async function record(asking: Asking, deps: AskDeps, isQuestion: boolean): Promise<void> {
   const { attempt, turn } = asking;
   const fields = { channel: asking.line.channel, turn: turn.id };
-  const isBinding = attempt.unbound !== null;
   const write = async (q: Query) => {
     if (!(await recordAttempt(q, asking))) return false;
     if (isQuestion && turn.kind === "question")
       q.hop({ name: "asked", ...hopOf(turn), attempt: turn.attempts + 1, tookMs: turn.age });
-    if (isBinding) failpoint("open.commit", "before", fields);
-    failpoint("ask.record", "before", fields);
+    if (attempt.unbound !== null) failpointOfCommit(q, "open.commit", fields);
+    failpointOfCommit(q, "ask.record", fields);
     return true;
   };
   const recorded = await (isAskedAtCommit(asking, deps) ? atCommit(deps.db, write) : deps.db.tx(write));
@@ -108,8 +107,6 @@ async function record(asking: Asking, deps: AskDeps, isQuestion: boolean): Promi
     throw new Error("recording the attempt: the turn changed after it was claimed");
   }
   attempt.recorded = true;
-  if (isBinding) failpoint("open.commit", "after", fields);
-  failpoint("ask.record", "after", fields);
 }
 
 /** Reports a call's result to the channel runtime and the log; `done` decides after the result `ok`. */
@@ -139,7 +136,7 @@ function concluded<T>(
 export async function open(asking: Asking, signal: AbortSignal, deps: AskDeps): Promise<Decided> {
   const { line, conversation, turn } = asking;
   const call = effect("open.cross", asking, signal, deps);
-  const request = openingOf(line, conversation, turn.opening === null ? null : readOpening(turn.opening));
+  const request = openingOf(asking, turn.opening === null ? null : readOpening(turn.opening));
   const result: CallResult<StartedConversation> =
     request.kind === "start"
       ? await line.client.start(request.body, call)
@@ -325,23 +322,9 @@ function splitName(name: string | null, address: string): { firstName: string; l
   return { firstName: words.slice(0, -1).join(" "), lastName: words.at(-1) ?? "-" };
 }
 
-/** Returns the phone number of an SMS or voice address in the platform's format, without the prefix of
- *  another service (`whatsapp:`). Returns null for a withheld number, a `sip:` address and a short code,
- *  because the start call would be refused. */
-const phoneOf = (address: string): string | null => /^(?:[a-z]+:)?(\+\d+)$/.exec(address)?.[1] ?? null;
-
-/** Returns true when the conversation is opened as user plus conversation. Calls also use this form when
- *  the agent has no active VOICE skill, because the start call for voice needs that skill. */
-export function opensByCreate(line: ChannelRuntime, conversation: ConversationRow): boolean {
-  const { platform } = line.traits;
-  if (line.rules.opening === "create" || !startable(platform)) return true;
-  if (platform === "voice" && skillOf(line)?.status !== "active") return true;
-  return platform !== "email" && phoneOf(conversation.person) === null;
-}
-
 /** Builds the API call that opens the conversation. `begun` is the data of an outbound conversation;
  *  null when the customer wrote first. */
-function openingOf(line: ChannelRuntime, conversation: ConversationRow, begun: Opening | null): OpeningCall {
+function openingOf({ line, conversation, isCreated }: Asking, begun: Opening | null): OpeningCall {
   const { person } = conversation;
   const who = {
     ...splitName(conversation.person_name, person),
@@ -351,7 +334,7 @@ function openingOf(line: ChannelRuntime, conversation: ConversationRow, begun: O
   const mail = line.traits.platform === "email";
   const introduction = begun?.introduction ?? skillOf(line)?.introduction ?? "";
   const phone = mail || !startable(line.traits.platform) ? null : phoneOf(person);
-  if (opensByCreate(line, conversation)) {
+  if (isCreated) {
     const about = aboutBegun(begun, introduction);
     const body = { ...who, ...(about && { conversationContext: about }) };
     const reached = mail ? { email: person } : phone === null ? {} : { phoneNumber: phone };

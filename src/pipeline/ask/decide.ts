@@ -26,6 +26,8 @@ export interface Asking {
   readonly leaseDeadline: LeaseDeadline;
   readonly turn: TurnRow;
   readonly conversation: ConversationRow;
+  /** The platform's conversation is opened as user plus conversation. */
+  readonly isCreated: boolean;
   readonly clock: Clock;
   readonly log: Log;
   readonly node: string;

@@ -17,10 +17,18 @@ import { type Claimed, leaseDeadline, type Stage, withFailpoint } from "../../en
 import type { Timing } from "../../ops/timing.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { abandonLane, channelsWithDueLanes, type Lease, releaseLane } from "../../store/lanes.ts";
+import type { ConversationRow } from "../../store/tables/conversations.ts";
 import { reportUnanswered, settleEventsOf } from "../../store/tables/events.ts";
 import { suppression } from "../../store/tables/suppressions.ts";
 import { type ClaimedTurn, changeTurn, leaseTurns } from "../../store/tables/turns.ts";
-import { type ChannelRuntime, type ChannelRuntimes, whyNotAsk } from "../channel-runtime.ts";
+import {
+  type ChannelRuntime,
+  type ChannelRuntimes,
+  phoneOf,
+  skillOf,
+  startable,
+  whyNotAsk,
+} from "../channel-runtime.ts";
 import { heldTrigger } from "../escalation.ts";
 import * as calls from "./calls.ts";
 import { type Asking, handBack } from "./decide.ts";
@@ -106,6 +114,7 @@ function claimedBy(
   { clock, log, node, rate, timing }: AskDeps,
 ): Asking {
   const attempt = { recorded: false, obsolete: false, unbound: null, askedAt: null };
+  const isCreated = conversation.platform_id === null && opensByCreate(line, conversation);
   const deadline = leaseDeadline(clock, leaseMs);
   return {
     line,
@@ -113,6 +122,7 @@ function claimedBy(
     leaseDeadline: deadline,
     turn,
     conversation,
+    isCreated,
     clock,
     log,
     node,
@@ -166,13 +176,22 @@ async function isHeld(
   return true;
 }
 
+/** Returns true when the conversation is opened as user plus conversation. Calls also use this form when
+ *  the agent has no active VOICE skill, because the start call for voice needs that skill. */
+function opensByCreate(line: ChannelRuntime, { person }: ConversationRow): boolean {
+  const { platform } = line.traits;
+  if (line.rules.opening === "create" || !startable(platform)) return true;
+  if (platform === "voice" && skillOf(line)?.status !== "active") return true;
+  return platform !== "email" && phoneOf(person) === null;
+}
+
 /** The highest number of API calls that the work can make. Each call counts against the shared rate
  *  limit. */
-function callsOf({ line, turn, conversation }: Asking): number {
+function callsOf({ turn, conversation, isCreated }: Asking): number {
   const isNew = turn.state === "waiting";
   if (conversation.platform_id !== null) return isNew && turn.kind !== "relayed" ? 1 : 2;
   const question = isNew && turn.opening === null ? 1 : 0;
-  return question + (isNew && calls.opensByCreate(line, conversation) ? 3 : 1);
+  return question + (isNew && isCreated ? 3 : 1);
 }
 
 /** What a piece of work reports to its stage: that it starts, and that the rate limit has no room. */
