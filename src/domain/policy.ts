@@ -95,16 +95,6 @@ export interface Policy {
   readonly allowPrivate: readonly string[];
 }
 
-/** Default poll intervals of the platform's conversations, in milliseconds. */
-
-/** Returns the poll intervals of the policy, or the defaults without a policy. */
-export function pollingOf(
-  policy: Policy | null,
-  standard: Pick<Policy, "poll" | "pollOpen">,
-): Pick<Policy, "poll" | "pollOpen"> {
-  return policy ?? standard;
-}
-
 /** The subject of an escalation, matched by the policy's routes. */
 export interface About {
   readonly topic: string | null;

@@ -1,7 +1,7 @@
 // Decisions about a poll of the platform's conversation, on loaded rows. Pure.
 
 import type { PlatformMessage, PlatformMessages } from "../../agent/calls.ts";
-import { type Policy, pollingOf } from "../../domain/policy.ts";
+import type { Policy } from "../../domain/policy.ts";
 import { lookDelay } from "../../domain/retry.ts";
 import { normalizeWhitespace } from "../../domain/turn.ts";
 import type { Timing } from "../../ops/timing.ts";
@@ -203,7 +203,7 @@ export function pauseAfter(
   policy: Policy | null,
   timing: Timing["escalation"],
 ): number | null {
-  const { poll, pollOpen } = pollingOf(policy, timing);
+  const { poll, pollOpen } = policy ?? timing;
   const { pollIdle, pollLongest } = timing;
   if (escalated) return pollOpen;
   if (quiet === null || quiet > pollIdle) return null;

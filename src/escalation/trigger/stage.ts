@@ -6,7 +6,6 @@
 
 import type { Log, MessageEvent } from "bridgehead/contract";
 import type { Answer } from "../../agent/calls.ts";
-import { pollingOf } from "../../domain/policy.ts";
 import { newId } from "../../ops/clock.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import type { EscalationHooks, EscalationTrigger } from "../../pipeline/escalation.ts";
@@ -116,7 +115,7 @@ export class EscalationHandler implements EscalationHooks {
     const { channel, agent } = line;
     const configured = line.settings()?.escalations ?? [];
     const text = answer.text ?? "";
-    const found = text.trim() === "" ? null : escalatingTopic(configured, text);
+    const found = text.trim() === "" || configured.length === 0 ? null : escalatingTopic(configured, text);
     if (text.trim() === "") await this.#unanswered(q, line, conversation, turn);
     else if (found !== null)
       await this.open(q, {
@@ -132,7 +131,7 @@ export class EscalationHandler implements EscalationHooks {
     // Polls also after a turn without an answer: a human may answer on the platform. Locks are taken in
     // the usual order.
     const timing = this.#deps.timing.escalation;
-    const { poll } = pollingOf(this.#deps.policy(), timing);
+    const { poll } = this.#deps.policy() ?? timing;
     await schedulePoll(q, conversation, configured.length > 0 ? timing.pollAfterAnswer : poll);
     return found !== null && turn.session !== null;
   }

@@ -166,8 +166,8 @@ export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewA
   const reply = { ...own, platformId, transfer };
   if (drafts === null) return insertReply(q, { ...reply, rendered });
   await insertReply(q, { ...reply, state: "composed" });
-  failpointOfCommit(q, "draft.commit", { channel });
   await enqueue(q, line, row, drafts);
+  failpointOfCommit(q, "draft.commit", { channel });
 }
 
 async function load(

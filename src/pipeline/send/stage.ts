@@ -281,19 +281,18 @@ async function conclude(
   deps: SendDeps,
 ): Promise<void> {
   const { line, lease, draft, node } = sending;
+  const ending = endingFor(sending, outcome, deps);
+  const isSent = outcome.kind === "sent";
   await guardLease(q, lease);
   if (recorded || (await recordSending(q, draft, node, lease.token))) {
-    const detail = outcome.kind === "sent" ? (outcome.detail ?? null) : outcome.reason;
-    await endAttempt(q, draft.id, outcome.kind, detail);
-    if (outcome.kind === "sent") {
-      for (const id of [outcome.id, ...(outcome.also ?? [])])
-        await cite(q, line.channel, id, draft.conversation, draft.id);
-    }
-    const ending = endingFor(sending, outcome, deps);
-    const isRetried = outcome.kind !== "sent" && ending.change.open === 1;
+    await endAttempt(q, draft.id, outcome.kind, isSent ? (outcome.detail ?? null) : outcome.reason);
+    const ids = isSent ? [outcome.id, ...(outcome.also ?? [])] : [];
+    for (const id of ids) await cite(q, line.channel, id, draft.conversation, draft.id);
+    const isRetried = !isSent && ending.change.open === 1;
     reportDraft(q, draft, "sendAttempt", { outcome: outcome.kind, isRetried });
-    if (outcome.kind === "sent") reportDraft(q, draft, "sent", { attempt: draft.attempts + 1, tookMs });
-    await applyEnding(q, sending, ending, outcome);
+    if (isSent) reportDraft(q, draft, "sent", { attempt: draft.attempts + 1, tookMs });
+    if (isSent) await changeDraft(q, draft.id, ending.change, "sending");
+    else await applyEnding(q, sending, ending, outcome);
   }
   await sending.pauses.apply(q, line, draft, lease.sender, outcome);
   await releaseLane(q, lease, "out");
@@ -308,14 +307,14 @@ async function applyEnding(
   q: Query,
   { line, draft }: Sending,
   { change, address }: Ending,
-  outcome: SendOutcome,
+  outcome: Exclude<SendOutcome, { kind: "sent" }>,
 ): Promise<void> {
   if (!(await changeDraft(q, draft.id, change, "sending"))) return;
   const reason = change.reason ?? "";
   const why = outcome.kind === "refused" ? outcome.reason : reason;
   if (address === "opt-out") await suppressOptedOut(q, line.channel, draft.recipient, why);
   if (address === "strike") await strike(q, line.channel, draft.recipient, strikeLimit, why);
-  if (outcome.kind !== "sent") reportEnd(q, draft, change);
+  reportEnd(q, draft, change);
   if (change.state !== "failed") return;
   // The following parts are incomplete without a refused part, so they are dropped too.
   if (change.open === 0) await endRest(q, draft, "dropped");
