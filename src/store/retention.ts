@@ -3,8 +3,7 @@
 
 import type { RetentionAges } from "../domain/retention.ts";
 import { standardTiming } from "../ops/timing.ts";
-import type { Query } from "./driver.ts";
-import { channelsIn } from "./many.ts";
+import { channelsIn, type Query } from "./driver.ts";
 import { lockChannel } from "./tables/events.ts";
 import { forgetFiles } from "./tables/files.ts";
 

@@ -1,8 +1,7 @@
 // Statements of stage notify. Each works for all due escalations or notifications at once.
 
-import type { Query } from "../../store/driver.ts";
+import { fromListed, isListed, listOf, ManyRows, type Query } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
-import { fromListed, isListed, listOf, ManyRows } from "../../store/many.ts";
 import { type EscalationRow, triggersOf } from "../../store/tables/escalations.ts";
 import { type TargetRow, targetColumns } from "../../store/tables/responders.ts";
 import { customerHistories, type TranscriptMessage, transcriptsOf } from "../../store/tables/transcript.ts";

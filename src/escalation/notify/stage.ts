@@ -11,8 +11,7 @@ import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId, newToken } from "../../ops/clock.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
-import type { Query } from "../../store/driver.ts";
-import { isolated } from "../../store/many.ts";
+import { isolated, type Query } from "../../store/driver.ts";
 import { insertConversations } from "../../store/tables/conversations.ts";
 import { insertNotices } from "../../store/tables/drafts.ts";
 import {

@@ -1,8 +1,7 @@
 // Deliveries of the platform's webhooks, deduplicated: stored before the response, then processed. Registrations of
 // webhooks at the platform: each is recorded before the API call, so that none is requested twice.
 
-import { type Query, touch } from "../../store/driver.ts";
-import { fromListed, listOf, ManyRows } from "../../store/many.ts";
+import { fromListed, listOf, ManyRows, type Query, touch } from "../../store/driver.ts";
 import type { BoundConversation } from "./decide.ts";
 
 export type PlatformWebhookKind = "escalation" | "message";

@@ -2,8 +2,7 @@
 // external messages. It runs under the lease of the conversation's inbound lane, so polling never runs
 // together with a question.
 
-import { type Query, touch } from "../../store/driver.ts";
-import { channelsIn } from "../../store/many.ts";
+import { channelsIn, type Query, touch } from "../../store/driver.ts";
 import { lockEscalations } from "../../store/tables/escalations.ts";
 import { type Customer, customerColumns } from "../reply/rows.ts";
 import { aboutConversation } from "../trigger/decide.ts";

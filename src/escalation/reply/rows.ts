@@ -3,8 +3,7 @@
 import type { MessageEvent } from "bridgehead/contract";
 import { references } from "../../domain/turn.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
-import { type Query, type Row, touch } from "../../store/driver.ts";
-import { fromListed, listOf } from "../../store/many.ts";
+import { fromListed, listOf, type Query, type Row, touch } from "../../store/driver.ts";
 import {
   type ConversationRow,
   conversationByToken,

@@ -1,8 +1,7 @@
 // Statements of triggers and of undeliverable drafts.
 
 import type { EscalationTrigger } from "../../pipeline/escalation.ts";
-import type { Query } from "../../store/driver.ts";
-import { fromListed, listOf, ManyRows } from "../../store/many.ts";
+import { fromListed, listOf, ManyRows, type Query } from "../../store/driver.ts";
 import { lockEscalations } from "../../store/tables/escalations.ts";
 import type { NotificationRow } from "../../store/tables/responders.ts";
 import { aboutOf, type Outage, type PassedOn, recoveredKey, type Subject } from "./decide.ts";

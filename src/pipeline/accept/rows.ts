@@ -12,8 +12,7 @@ import type {
 } from "bridgehead/contract";
 import { traceOf } from "../../ops/hops.ts";
 import { standardTiming } from "../../ops/timing.ts";
-import { type Query, touch, type Value } from "../../store/driver.ts";
-import { ManyRows } from "../../store/many.ts";
+import { ManyRows, type Query, touch, type Value } from "../../store/driver.ts";
 import { exempt, insertBlobs } from "../../store/tables/events.ts";
 
 /** A session event with the node that received it. For `opened` this is the node that holds the socket. */

@@ -2,9 +2,8 @@
 // expires it is due again. Its number of attempts is the fencing token of the claim: a holder with an
 // expired claim cannot write.
 
-import { type Query, touch } from "../../store/driver.ts";
+import { channelsIn, type Query, touch } from "../../store/driver.ts";
 import { LeaseLost } from "../../store/lanes.ts";
-import { channelsIn } from "../../store/many.ts";
 import { insertBlobs } from "../../store/tables/events.ts";
 
 /** A claimed attachment; the holder may record the outcome of the download. */

@@ -3,8 +3,7 @@
 // (newest first) and with the conversations; neither contains the text of a message.
 
 import { setImmediate } from "node:timers/promises";
-import type { Query, Value } from "../driver.ts";
-import { fromListed, listOf } from "../many.ts";
+import { fromListed, listOf, type Query, type Value } from "../driver.ts";
 
 export interface Found {
   /** Null for a message that belongs to no conversation, such as a refused one. */

@@ -1,8 +1,7 @@
 // The complete history of one conversation, or of one message without a conversation, as rows. The number of statements
 // does not depend on the number of rows, and each list is limited to its newest rows.
 
-import type { Query } from "../driver.ts";
-import { fromListed, listOf } from "../many.ts";
+import { fromListed, listOf, type Query } from "../driver.ts";
 import { type ActionRow, actionColumns } from "../tables/actions.ts";
 import { type EscalationRow, escalationColumns, type TriggerRow } from "../tables/escalations.ts";
 import { type EventSummary, eventColumns } from "./inbox.ts";

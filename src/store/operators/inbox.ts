@@ -1,8 +1,7 @@
 // Operator commands for events: list unanswered events, show one, release one.
 
 import { traceOf } from "../../ops/hops.ts";
-import { type Query, touch } from "../driver.ts";
-import { listOf } from "../many.ts";
+import { listOf, type Query, touch } from "../driver.ts";
 import { recordAction, someOperator } from "../tables/actions.ts";
 import { settleEventsOf } from "../tables/events.ts";
 import { reviveTurn, unblockTurn } from "../tables/turns.ts";

@@ -1,7 +1,6 @@
 // The stages that one inbound message has passed, with their times. For the playground of the demo.
 
-import type { Query } from "../driver.ts";
-import { fromListed, listOf } from "../many.ts";
+import { fromListed, listOf, type Query } from "../driver.ts";
 
 export interface PassedStage {
   readonly name: "received" | "asked" | "answered" | "queued" | "sent" | "delivered";

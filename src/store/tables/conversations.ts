@@ -1,9 +1,8 @@
 // Conversations, their participants, the message ids that belong to them, and the outcomes of outbound conversations for
 // the command that started them.
 
-import type { Query } from "../driver.ts";
+import { ManyRows, type Query } from "../driver.ts";
 import { type Direction, noteDue } from "../lanes.ts";
-import { ManyRows } from "../many.ts";
 
 export interface ConversationRow {
   readonly id: string;

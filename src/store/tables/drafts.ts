@@ -5,9 +5,8 @@ import type { Clock } from "bridgehead/contract";
 import type { Address, NoticeAddress } from "../../domain/turn.ts";
 import { newId } from "../../ops/clock.ts";
 import type { Hop, HopName } from "../../ops/hops.ts";
-import { type Query, touch, type Value } from "../driver.ts";
+import { channelsIn, ManyRows, type Query, touch, type Value } from "../driver.ts";
 import { appendToLane, nextSeq, refreshLane } from "../lanes.ts";
-import { channelsIn, ManyRows } from "../many.ts";
 import { moves, movesToAny, type StateOf, TransitionRefused } from "../transitions.ts";
 
 export interface ReplyRow {

@@ -1,8 +1,7 @@
 // Escalations: incidents that a human must know of, with all their triggers. At most one unclosed
 // escalation exists per subject (`about`).
 
-import { type Query, touch } from "../driver.ts";
-import { fromListed, isListed, listOf, ManyRows } from "../many.ts";
+import { fromListed, isListed, listOf, ManyRows, type Query, touch } from "../driver.ts";
 import { moves } from "../transitions.ts";
 
 export interface EscalationRow {

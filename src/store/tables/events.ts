@@ -3,8 +3,7 @@
 
 import { loopCode } from "../../domain/guards.ts";
 import { traceOf } from "../../ops/hops.ts";
-import type { Query } from "../driver.ts";
-import { channelsIn, ManyRows } from "../many.ts";
+import { channelsIn, ManyRows, type Query } from "../driver.ts";
 import { movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
 import { pauseEnd } from "./pauses.ts";
 

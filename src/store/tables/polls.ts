@@ -2,8 +2,7 @@
 // and external messages. It runs under the lease of the conversation's inbound lane, so polling never runs
 // together with a question.
 
-import { type Query, touch } from "../driver.ts";
-import { ManyRows } from "../many.ts";
+import { ManyRows, type Query, touch } from "../driver.ts";
 
 /** Value of `position` after a restore: all messages found by the next poll were delivered before. */
 export const allKnown = -1;

@@ -2,8 +2,7 @@
 // targets; one without a reply is waiting to be rendered.
 
 import type { Way } from "../../domain/policy.ts";
-import { type Query, touch } from "../driver.ts";
-import { fromListed, listOf, ManyRows } from "../many.ts";
+import { fromListed, listOf, ManyRows, type Query, touch } from "../driver.ts";
 
 export type NotificationKind = "opened" | "reminder" | "acknowledged" | "customer" | "message";
 

@@ -1,7 +1,6 @@
 // Transcript of a conversation, for the notifications of responders.
 
-import type { Query } from "../driver.ts";
-import { fromListed, listOf } from "../many.ts";
+import { fromListed, listOf, type Query } from "../driver.ts";
 
 export interface TranscriptMessage {
   readonly at: number;

@@ -1,9 +1,8 @@
 // Stage ask: turns in their lanes, and the attempts to ask the platform.
 
 import { traceOf } from "../../ops/hops.ts";
-import type { Query } from "../driver.ts";
+import { ManyRows, type Query } from "../driver.ts";
 import { appendToLane, type Claim, type Held, leaseHeads, lockLane, nextSeq, refreshLane } from "../lanes.ts";
-import { ManyRows } from "../many.ts";
 import { moves, movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
 import type { ConversationRow } from "./conversations.ts";
 import { isPaused, pauseEnd } from "./pauses.ts";
