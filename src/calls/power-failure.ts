@@ -10,8 +10,10 @@
 //
 // Everything else waits: what a provider is told (events of the session, webhooks), openings, repeated questions, the
 // replies of a conversation with an open escalation, and all effects of other channels. The log is one file, so a sync
-// for any of these covers every earlier row of a call; the event that closes a call covers all of it. A process that
-// only dies loses nothing: the kernel has its writes, and the boot number is the same.
+// for any of these covers every earlier row of a call; the event that closes a call covers all of it. Without any, the
+// rows of calls share a sync (`CommitPace`). A process that only dies loses no commit: the kernel has its writes, and the
+// boot number is the same. The outcome of a spoken reply joins the next commit, within milliseconds: a process that dies
+// before it finds the reply `sending`, as if it had died while it spoke.
 
 import { bootNumber } from "../ops/boot.ts";
 import type { Query } from "../store/driver.ts";

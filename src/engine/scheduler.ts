@@ -4,7 +4,7 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { Timing } from "../ops/timing.ts";
-import type { Database, Query } from "../store/driver.ts";
+import type { CommitPace, Database, Query } from "../store/driver.ts";
 import { LeaseLost } from "../store/lanes.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
 import { type ClaimedWork, Claims, Running } from "./claims.ts";
@@ -54,10 +54,9 @@ export class Scheduler {
   }
 
   /** Runs `write`, runs the following stages in the same transaction, and starts the claimed work at the
-   *  commit, or when it is on disk (`Claimed.waitsForDisk`). Resolves when it is on disk. `hurried`: see
-   *  `TxOptions`. */
-  commit<T>(write: (q: Query) => Promise<T>, hurried = false): Promise<T> {
-    return this.#commit(write, true, hurried);
+   *  commit, or when it is on disk (`Claimed.waitsForDisk`). Resolves when it is on disk. */
+  commit<T>(write: (q: Query) => Promise<T>, pace?: CommitPace): Promise<T> {
+    return this.#commit(write, true, pace);
   }
 
   /** Runs until the signal aborts. Sweeps periodically for due work and for work that other nodes
@@ -136,7 +135,7 @@ export class Scheduler {
     }
   }
 
-  async #commit<T>(write: (q: Query) => Promise<T>, waking: boolean, hurried = false): Promise<T> {
+  async #commit<T>(write: (q: Query) => Promise<T>, waking: boolean, pace?: CommitPace): Promise<T> {
     let pieces: ClaimedWork[] = [];
     let callbacks: (() => void)[] = [];
     let isBegun = false;
@@ -177,7 +176,7 @@ export class Scheduler {
           if (waking && isDue) await this.#db.wake(q);
           return written;
         },
-        { committed, hurried },
+        { committed, pace },
       );
       committed();
       start(pieces);
@@ -268,7 +267,7 @@ export class Scheduler {
           // The claims of this commit may use the capacity that it frees.
           occupy(false);
           q.onRollback(() => occupy(true));
-        }, claimed.isHurried);
+        }, claimed.pace);
         return;
       } catch (error) {
         if (error instanceof LeaseLost || claimed.left() <= pause) throw error;

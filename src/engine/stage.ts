@@ -3,7 +3,7 @@
 
 import type { Clock } from "bridgehead/contract";
 import { type FailpointName, failpointOfCommit } from "../ops/failpoints.ts";
-import type { Query, Work } from "../store/driver.ts";
+import type { CommitPace, Query, Work } from "../store/driver.ts";
 
 /** The writes of one finished piece of work. Begins with the guard of its lease. */
 export type Transition = (q: Query) => Promise<void>;
@@ -28,8 +28,8 @@ export interface Claimed {
    *  or lost follows a durable record of its own, which makes the claim durable too. True: starts when the
    *  claim is on disk, for an effect whose record does not wait. */
   readonly waitsForDisk?: boolean;
-  /** Its transition is committed without waiting for others (`TxOptions.hurried`): work of a live call. */
-  readonly isHurried?: boolean;
+  /** The pace of its transition, for work of a live call. */
+  readonly pace?: CommitPace | undefined;
   /** Performs all I/O. Never throws for an expected failure; writes nothing to the store. */
   work(signal: AbortSignal): Promise<Transition>;
   /** Milliseconds left of the lease. */

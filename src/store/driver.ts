@@ -77,6 +77,14 @@ export function touch(q: Query, work: Work, channel?: string): void {
   else channels.add(channel);
 }
 
+/** How soon a transaction is committed and synced, for rows of live calls on SQLite. Default: with what is queued.
+ *  - `hurried`: does not wait for a running sync, to share the next commit with others.
+ *  - `shared`: is committed like `hurried`. Its sync waits for one that others need, for up to `Timing.sqlite.syncShare`:
+ *    for rows whose effects start at the commit.
+ *  - `joining`: waits for a transaction whose commit it joins, for up to `Timing.sqlite.commitJoin`, and is synced like
+ *    `shared`: for an outcome that no other work waits for. */
+export type CommitPace = "hurried" | "shared" | "joining";
+
 export interface TxOptions {
   /** Without timeouts, for migrations. */
   readonly unhurried?: boolean;
@@ -90,8 +98,7 @@ export interface TxOptions {
    *  preparations without an effect, and for effects that end with the power. The promise still waits for
    *  the disk. Must not throw. */
   readonly committed?: () => void;
-  /** True: does not wait for a running sync, to share the next commit with others. For live calls. */
-  readonly hurried?: boolean;
+  readonly pace?: CommitPace | undefined;
 }
 
 /** Receives each commit of a store when it is on disk, for the log and the metrics. Must not throw. */
@@ -121,14 +128,14 @@ export interface Database {
   close(): Promise<void>;
 }
 
-/** Runs `work` in a transaction and resolves at the commit, before it is on disk; the sync has started then. On
+/** Runs `work` in a transaction and resolves at the commit, before it is on disk; its sync is shared (`CommitPace`). On
  *  PostgreSQL it resolves like `tx`. See `TxOptions.committed`. */
 export function atCommit<T>(db: Database, work: (q: Query) => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     let result: T;
     const written = db.tx(async (q) => (result = await work(q)), {
       committed: () => resolve(result),
-      hurried: true,
+      pace: "shared",
     });
     written.then(resolve, reject);
   });

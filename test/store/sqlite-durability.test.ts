@@ -5,7 +5,8 @@ import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { atCommit, type Database } from "../../src/store/driver.ts";
+import { standardTiming } from "../../src/ops/timing.ts";
+import { atCommit, type CommitPace, type Database } from "../../src/store/driver.ts";
 import type { WalOptions } from "../../src/store/sqlite/wal.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 
@@ -92,6 +93,41 @@ it("gathers transactions while a sync runs, and commits them when it has ended",
   await disk.count(3);
   disk.syncs[2]?.resolve();
   await Promise.all([...others, fourth]);
+});
+
+it("shares the sync of a live call with others, and joins the commit of an outcome to the next one", async () => {
+  let syncs = 0;
+  const sync = async () => void (syncs += 1);
+  const timing = { ...standardTiming.sqlite, commitJoin: 60_000, syncShare: 60_000 };
+  const db = await opened(newFile(), { sync, timing });
+  const committed: string[] = [];
+  const note = (text: string, pace?: CommitPace) => {
+    const act = () => void committed.push(text);
+    return db.tx((q) => q.run("INSERT INTO notes VALUES ($1)", text), { pace, committed: act });
+  };
+  const outcome = note("outcome", "joining");
+  await new Promise((resolve) => setImmediate(resolve));
+  const said = note("said", "shared");
+  await expect.poll(() => committed).toEqual(["outcome", "said"]);
+  const asked = note("asked", "shared");
+  await expect.poll(() => committed).toHaveLength(3);
+  expect([syncs, await isPending(Promise.race([outcome, said, asked]))]).toEqual([0, true]);
+  await note("mail");
+  await Promise.all([outcome, said, asked]);
+  expect(syncs).toBe(1);
+});
+
+it("limits the time for which the rows of a live call wait for others", async () => {
+  let syncs = 0;
+  const sync = async () => void (syncs += 1);
+  const timing = { ...standardTiming.sqlite, commitJoin: 1, syncShare: 1 };
+  const db = await opened(newFile(), { sync, timing });
+  await db.tx((q) => q.run("INSERT INTO notes VALUES ('outcome')"), { pace: "joining" });
+  expect(syncs).toBe(1);
+  const closed = openSqlite(newFile(), Date.now, { timing: { ...timing, commitJoin: 60_000 } });
+  const last = closed.tx((q) => q.run("CREATE TABLE notes (text TEXT)"), { pace: "joining" });
+  await closed.close();
+  await last;
 });
 
 it("syncs each commit that wrote, and none that changed nothing", async () => {

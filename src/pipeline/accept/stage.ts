@@ -8,7 +8,7 @@
 import type { Accepted, Cursor, InboundEvent } from "bridgehead/contract";
 import type { Scheduler } from "../../engine/scheduler.ts";
 import { failpointOfCommit } from "../../ops/failpoints.ts";
-import type { Query } from "../../store/driver.ts";
+import type { CommitPace, Query } from "../../store/driver.ts";
 import { holdOpenWork } from "../../store/restored.ts";
 import { isCited } from "../../store/tables/conversations.ts";
 import { insertEvents, moveCursor, type ReaderLease, toRow } from "./rows.ts";
@@ -43,11 +43,16 @@ export async function accept(
       await holdOpenWork(q, { channel, before: startedAt });
     failpointOfCommit(q, "event.commit", { channel, events: events.length });
     return kept.map(({ id }, at) => ({ id, duplicate: !stored[at] }));
-  }, events.some(isOfCall));
+  }, paceOf(events));
 }
 
-const isOfCall = (event: InboundEvent): boolean =>
-  event.kind === "session" || (event.kind === "message" && "session" in event.thread);
+/** A call goes on at the commit of what the caller has said. An event of its session is acknowledged. */
+function paceOf(events: readonly InboundEvent[]): CommitPace | undefined {
+  if (events.some(({ kind }) => kind === "session")) return "hurried";
+  const isSaid = (event: InboundEvent) => event.kind === "message" && "session" in event.thread;
+  if (!events.some(isSaid)) return undefined;
+  return events.every(isSaid) ? "shared" : "hurried";
+}
 
 /** Returns the events, without those traces at the provider that are answers which this store knows. */
 async function withoutExplained(

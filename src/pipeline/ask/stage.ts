@@ -207,7 +207,7 @@ function piece(asking: Asking, requests: number, deps: AskDeps, reports: Reports
     channel: line.channel,
     // Only in a call does a newer message make an older one obsolete.
     key: turn.session === null ? undefined : turn.conversation,
-    isHurried: turn.session !== null,
+    pace: turn.session === null ? undefined : "shared",
     left: () => asking.leaseDeadline.left(),
     abandon: (q) => abandonLane(q, lease),
     async work(signal) {

@@ -164,7 +164,7 @@ function piece(sending: Sending, deps: SendDeps): Claimed {
   return {
     channel: line.channel,
     waitsForDisk,
-    isHurried: draft.session !== null,
+    pace: draft.session === null ? undefined : "joining",
     left: () => deadline.left(),
     abandon: async (q) => {
       started();

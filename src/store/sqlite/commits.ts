@@ -9,10 +9,10 @@
 import { fdatasync } from "node:fs";
 import { promisify } from "node:util";
 import type Sqlite from "better-sqlite3";
-import { systemClock } from "../../ops/clock.ts";
+import { after, systemClock } from "../../ops/clock.ts";
 import type { Hop } from "../../ops/hops.ts";
 import { standardTiming, type Timing } from "../../ops/timing.ts";
-import type { Query, StoreObserver, TxOptions } from "../driver.ts";
+import type { CommitPace, Query, StoreObserver, TxOptions } from "../driver.ts";
 import { damaged, isDamage, isFailedSync } from "./damaged.ts";
 import { Wal, type WalOptions } from "./wal.ts";
 
@@ -23,8 +23,7 @@ interface WaitingTransaction {
   /** False when the result is reported at the commit, before it is on disk. */
   readonly durable: boolean;
   readonly committed: (() => void) | undefined;
-  /** True when it does not wait for a running sync. */
-  readonly hurried: boolean;
+  readonly pace: CommitPace | undefined;
 }
 
 /** A transaction that has run, with the callback that reports its result. */
@@ -42,6 +41,7 @@ const gatherTurns = 8;
 const idleTurns = 2;
 /** Event loop turns for which a sync waits at most for a commit that is under way. */
 const followTurns = 16;
+const isHurried = ({ pace }: WaitingTransaction) => pace === "hurried" || pace === "shared";
 const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 /** The transactions of one connection. */
@@ -52,13 +52,15 @@ export class Commits {
   readonly #file: string;
   /** Null for a store in memory. */
   readonly #wal: Wal | null;
-  readonly #limits: Pick<Timing["sqlite"], "commitBatch" | "commitGather">;
+  readonly #limits: Pick<Timing["sqlite"], "commitBatch" | "commitGather" | "commitJoin" | "syncShare">;
   readonly #statements: Record<
     "begin" | "commit" | "rollback" | "save" | "release" | "undo",
     Sqlite.Statement
   >;
   readonly #waiting: WaitingTransaction[] = [];
   #flushing: Promise<void> | null = null;
+  /** Ends the timer of the transactions that wait for another to join; null without any. */
+  #joined: (() => void) | null = null;
   /** Reverts changes in memory; see `Query.onRollback`. */
   readonly #undos: (() => void)[] = [];
   /** Of the running commit; see `Query.onDisk` and `Query.hop`. */
@@ -88,6 +90,10 @@ export class Commits {
   /** False while `#syncing` still waits for the commit that follows. */
   #isSyncStarted = false;
   #nextSync: Promise<void> | null = null;
+  /** False while the sync that starts next is needed by live calls alone. */
+  #isSyncUrgent = false;
+  /** Ends the wait of a sync for others that need it. */
+  #startShared: () => void = () => undefined;
   #failure: Error | null = null;
 
   /** `query` makes the statements of the transactions. */
@@ -115,39 +121,47 @@ export class Commits {
 
   /** See `Database.tx`. */
   run<T>(work: (q: Query) => Promise<T>, options: TxOptions = {}): Promise<T> {
-    const { durable = true, committed, hurried = !durable } = options;
+    const { durable = true, committed, pace = durable ? undefined : "hurried" } = options;
     return new Promise<T>((resolve, reject) => {
       const refuse = (error: unknown) =>
         reject(isDamage(error) ? damaged(this.#file, (error as Error).message, error) : error);
-      this.#waiting.push({
-        run: work,
-        resolve: resolve,
-        reject: refuse,
-        durable,
-        committed,
-        hurried,
-      });
-      if (hurried) this.#hurry();
-      this.#flushing ??= this.#flush();
+      const one = { run: work, resolve, reject: refuse, durable, committed, pace } as WaitingTransaction;
+      this.#waiting.push(one);
+      if (isHurried(one)) this.#hurry();
+      if (pace !== "joining") this.#startFlush();
+      else if (!this.#flushing)
+        this.#joined ??= after(this.#limits.commitJoin, () => void this.#startFlush());
     });
   }
 
-  /** Resolves when all commits so far are on disk; rejects when the disk failed. */
-  durable(): Promise<void> {
+  #startFlush(): Promise<void> {
+    this.#joined?.();
+    this.#joined = null;
+    this.#flushing ??= this.#flush();
+    return this.#flushing;
+  }
+
+  /** Resolves when all commits so far are on disk; rejects when the disk failed. `shared`: see `CommitPace`. */
+  durable(shared = false): Promise<void> {
     if (this.#failure) return Promise.reject(this.#failure);
     if (this.#synced === this.#committed || this.#wal === null) return Promise.resolve();
+    const isCovered = this.#isSyncStarted && this.#covering === this.#committed;
+    if (!shared && !isCovered) {
+      this.#isSyncUrgent = true;
+      this.#startShared();
+    }
     if (!this.#syncing) return this.#startSync(this.#wal.descriptor);
-    if (!this.#isSyncStarted || this.#covering === this.#committed) return this.#syncing;
+    if (!this.#isSyncStarted || isCovered) return this.#syncing;
     this.#nextSync ??= this.#syncing.then(() => {
       this.#nextSync = null;
-      return this.durable();
+      return this.durable(true);
     });
     return this.#nextSync;
   }
 
   /** Resolves when no transaction waits or runs. */
   async idle(): Promise<void> {
-    for (let running = this.#flushing; running; running = this.#flushing) await running;
+    while (this.#flushing || this.#waiting.length > 0) await this.#startFlush();
   }
 
   /** Closes the connection too. */
@@ -211,7 +225,8 @@ export class Commits {
       const batch = this.#waiting.splice(0);
       rest = await this.#commitTogether(batch);
       this.#waiting.unshift(...rest);
-      this.#crowd = batch.length - rest.length;
+      const done = batch.slice(0, batch.length - rest.length);
+      this.#crowd = done.filter(({ pace }) => pace !== "joining").length;
     }
     this.#flushing = null;
   }
@@ -221,7 +236,7 @@ export class Commits {
    *  disk ends this wait. Under load a few turns of the event loop follow. */
   async #gather(): Promise<void> {
     const since = systemClock.monotonic();
-    while (this.#syncing && this.#isSyncStarted && !this.#waiting.some(({ hurried }) => hurried)) {
+    while (this.#syncing && this.#isSyncStarted && !this.#waiting.some(isHurried)) {
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#hurry = resolve;
       await Promise.race([promise, this.#syncing.catch(() => undefined)]);
@@ -258,7 +273,8 @@ export class Commits {
    *  from rows that are not on disk yet. */
   #acknowledge(done: readonly Done[]): void {
     const later = done.filter(({ one }) => one.durable);
-    const onDisk = later.length > 0 ? this.durable() : null;
+    const shared = later.every(({ one }) => one.pace === "shared" || one.pace === "joining");
+    const onDisk = later.length > 0 ? this.durable(shared) : null;
     const [afterwards, hops, commitMs] = [this.#afterwards, this.#hops, this.#commitMs];
     this.#afterwards = [];
     this.#hops = [];
@@ -343,6 +359,8 @@ export class Commits {
     // one sync covers both commits. Under load many commits share a sync anyway.
     const turns = this.#crowd > 1 ? 0 : followTurns;
     for (let turn = 0; turn < turns && (turn < idleTurns || this.#flushing); turn += 1) await nextTurn();
+    if (!this.#isSyncUrgent) await this.#untilUrgent();
+    this.#isSyncUrgent = false;
     const covers = this.#committed;
     this.#covering = covers;
     this.#isSyncStarted = true;
@@ -355,6 +373,17 @@ export class Commits {
     this.#syncMs = systemClock.monotonic() - began;
     if (this.#failure) throw this.#failure;
     this.#synced = covers;
+  }
+
+  /** Waits until a sync is needed by others than live calls, for a limited time. */
+  #untilUrgent(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const stop = after(this.#limits.syncShare, resolve);
+    this.#startShared = () => {
+      stop();
+      resolve();
+    };
+    return promise;
   }
 
   /** Marks the store as unusable. */
