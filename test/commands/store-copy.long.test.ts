@@ -213,7 +213,7 @@ const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}
 
 /** The command, killed at a failpoint. Resolves with its signal. */
 function killed(point: string, ...args: string[]): Promise<NodeJS.Signals | null> {
-  const kill = new URL("../support/process/kill-at.ts", import.meta.url).href;
+  const kill = new URL("../support/process/preload.ts", import.meta.url).href;
   const child = spawn(
     process.execPath,
     ["--conditions=source", "--import", kill, `${root}src/main.ts`, ...args],

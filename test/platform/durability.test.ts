@@ -1,15 +1,14 @@
 // What was answered stays, whatever ends the process.
 
 import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { groupCommits } from "../../src/platform/store/store.ts";
+import { childEnv, root } from "../support/machine/command.ts";
 import { keys, saying, startByEmail, startModel, startRig, startWith } from "../support/platform/platform.ts";
 
 function newFile(): string {
@@ -98,21 +97,22 @@ test("a question cut off by a stop is answered at the next start", async () => {
 
 test("a kill loses nothing that was answered", async () => {
   const file = newFile();
+  const config = join(dirname(file), "agents.yaml");
+  writeFileSync(
+    config,
+    "organization: { name: A }\nagents: [{ name: a, key: some-key-1, rules: [{ when: hi, answer: Hello. }] }]",
+  );
   const start = async () => {
-    const child = spawn(
-      process.execPath,
-      [
-        "--conditions=source",
-        fileURLToPath(new URL("../support/platform/platform-process.ts", import.meta.url)),
-        file,
-      ],
-      {
-        stdio: ["ignore", "pipe", "inherit"],
-      },
-    );
+    const args = ["platform", "--config", config, "--database", file, "--listen", "127.0.0.1:0"];
+    const child = spawn(process.execPath, ["--conditions=source", `${root}src/main.ts`, ...args], {
+      env: childEnv,
+      stdio: ["ignore", "ignore", "pipe"],
+    });
     onTestFinished(() => void child.kill("SIGKILL"));
-    const [line] = await once(child.stdout, "data");
-    return { child, url: String(line).trim() };
+    let log = "";
+    child.stderr.on("data", (text) => (log += String(text)));
+    await expect.poll(() => log).toContain("platform listening");
+    return { child, url: /http:\/\/127\.0\.0\.1:\d+/.exec(log)?.[0] ?? "" };
   };
   const call = async (url: string, path: string, body?: object) => {
     const response = await fetch(`${url}/external/${path}`, {

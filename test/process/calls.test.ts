@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { FailpointName } from "../../src/ops/failpoints.ts";
 import { startDaemon } from "../support/process/daemon.ts";
 import { lastWords, until, within } from "../support/process/mail/scenario.ts";
-import { read } from "../support/process/sms/invariants.ts";
+import { read } from "../support/process/sms/scenario.ts";
 import {
   type LinesPlace,
   type LinesWorld,

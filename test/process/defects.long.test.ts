@@ -2,9 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";
-import { catchesAll, uncaught } from "../support/process/catching.ts";
 import { defects } from "../support/process/mail/defects.ts";
-import { caseNamed, tell } from "../support/process/mail/scenario.ts";
+import { caseNamed, catchesAll, tell, uncaught } from "../support/process/mail/scenario.ts";
 import { openPlace, startWorld, type World } from "../support/process/mail/servers.ts";
 import { plantable, plantNamed } from "../support/process/plant.ts";
 

@@ -11,7 +11,7 @@ const words = "It is on its way.";
 
 /** `bridgehead escalation ...` on the daemon's configuration; `dies`: where. */
 function command(desk: Desk, args: readonly string[], dies?: "before" | "after") {
-  const killer = dies === undefined ? [] : ["--import", `${root}test/support/process/kill-at.ts`];
+  const killer = dies === undefined ? [] : ["--import", `${root}test/support/process/preload.ts`];
   const env = { ...desk.env, ...(dies === undefined ? {} : { KILL_AT: `action.commit:${dies}:1` }) };
   const line = [...killer, "--conditions=source", `${root}src/main.ts`, "escalation", ...args];
   return start(process.execPath, [...line, "--config", desk.file, "--by", "Olga"], env).ended;

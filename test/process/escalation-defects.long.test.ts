@@ -1,7 +1,6 @@
 // The matrix of escalations can fail.
 
 import { afterAll, beforeAll, describe } from "vitest";
-import { catchesAll } from "../support/process/catching.ts";
 import { escalationDefects } from "../support/process/escalation/defects.ts";
 import { escalationCaseNamed, tellEscalation } from "../support/process/escalation/scenario.ts";
 import {
@@ -9,6 +8,7 @@ import {
   openPlace,
   startEscalationWorld,
 } from "../support/process/escalation/servers.ts";
+import { catchesAll } from "../support/process/mail/scenario.ts";
 
 describe("planted defects of escalations", () => {
   let world: EscalationWorld;

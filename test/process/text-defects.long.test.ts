@@ -1,7 +1,7 @@
 // The matrix of texts can fail.
 
 import { afterAll, beforeAll, describe } from "vitest";
-import { catchesAll } from "../support/process/catching.ts";
+import { catchesAll } from "../support/process/mail/scenario.ts";
 import { textDefects } from "../support/process/sms/defects.ts";
 import { tellTexts, textCaseNamed } from "../support/process/sms/scenario.ts";
 import { type LinesWorld, openPlace, startLinesWorld } from "../support/process/sms/servers.ts";

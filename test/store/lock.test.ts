@@ -11,7 +11,7 @@ import { migrate, migrations } from "../../src/store/migrate.ts";
 import { lockStore } from "../../src/store/sqlite/lock.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 
-const program = new URL("../support/store/opening-process.ts", import.meta.url).pathname;
+const program = new URL("../support/store/child.ts", import.meta.url).pathname;
 
 function folder(): string {
   const made = mkdtempSync(join(tmpdir(), "bridgehead-lock-"));

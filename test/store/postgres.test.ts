@@ -295,10 +295,10 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     const store = await place();
     const db = await store.open();
     await migrate(db);
-    const script = fileURLToPath(new URL("../support/store/stopped-process.ts", import.meta.url));
+    const script = fileURLToPath(new URL("../support/store/child.ts", import.meta.url));
     const child = spawn(
       process.execPath,
-      ["--conditions=source", script, server.url, store.schema ?? "", "1500"],
+      ["--conditions=source", script, "stop", server.url, store.schema ?? "", "1500"],
       { stdio: ["ignore", "pipe", "inherit"] },
     );
     onTestFinished(() => void child.kill("SIGKILL"));

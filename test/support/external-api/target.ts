@@ -8,6 +8,7 @@
 // Against another deployment it leaves conversations with people at example.com and +1 555 01xx behind, and what needs
 // a second organization, a fresh rate or a receiver is skipped.
 
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll } from "vitest";
@@ -15,7 +16,6 @@ import { type CallResult, type Client, createClient, createRate } from "../../..
 import { systemClock } from "../../../src/ops/clock.ts";
 import { type PlatformOptions, readAgents, startPlatform } from "../../../src/platform/index.ts";
 import { closeServer, listen } from "../machine/network.ts";
-import { everySkill } from "./every-skill.ts";
 import { skillNames, skillTables, tables } from "./tables.ts";
 
 export interface Target {
@@ -45,6 +45,10 @@ const foreignKeys = {
   organizationKey: "other-organization-key",
 };
 
+/** Every skill of the interface, with every field it lists. */
+const everySkill: unknown = JSON.parse(
+  readFileSync(new URL("../../fixtures/every-skill.json", import.meta.url), "utf8"),
+);
 const acme = (modelUrl: string) => `
 organization:
   name: Acme

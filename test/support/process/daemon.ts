@@ -6,8 +6,7 @@ import { fileURLToPath } from "node:url";
 import { childEnv } from "../machine/command.ts";
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
-const killing = new URL("./kill-at.ts", import.meta.url).href;
-const saying = new URL("./say-port.ts", import.meta.url).href;
+const preload = new URL("./preload.ts", import.meta.url).href;
 const planting = new URL("./plant.ts", import.meta.url).href;
 const running = new Set<ChildProcess>();
 /** Plants that have changed what a daemon of this test file does. */
@@ -45,7 +44,7 @@ export interface DaemonOptions {
   /** The configuration file. */
   readonly config: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** `<point>:<before|after>:<n>`, see kill-at.ts. */
+  /** `<point>:<before|after>:<n>`, see preload.ts. */
   readonly killAt?: string;
   /** It logs a line "listening" with its `port`. */
   readonly saysPort?: boolean;
@@ -62,8 +61,7 @@ export function startDaemon({
   plant = [],
 }: DaemonOptions): Daemon {
   const preloads = [
-    ...(killAt === undefined ? [] : ["--import", killing]),
-    ...(saysPort ? ["--import", saying] : []),
+    ...(killAt === undefined && !saysPort ? [] : ["--import", preload]),
     ...(plant.length === 0 ? [] : ["--import", planting]),
   ];
   const child = spawn(
@@ -77,6 +75,7 @@ export function startDaemon({
         NODE_NO_WARNINGS: "1",
         ...env,
         ...(killAt === undefined ? {} : { KILL_AT: killAt }),
+        ...(saysPort ? { SAY_PORT: "1" } : {}),
         ...(plant.length === 0 ? {} : { PLANT: plant.join() }),
       },
     },

@@ -3,7 +3,7 @@
 import { externalId } from "bridgehead/contract";
 import { methods } from "../../contract/flaws.ts";
 import { atStart, type Defects, type Modules, type Plant } from "../planting.ts";
-import type { TextInvariant } from "./invariants.ts";
+import type { TextInvariant } from "./scenario.ts";
 
 type Sender = Pick<
   InstanceType<Modules["adapters/sms/twilio/send.ts"]["TwilioSender"]>,

@@ -1,10 +1,16 @@
-// Loaded into the daemon before anything else (`node --import`): ends the process by SIGKILL at the n-th publication of
-// one point in one phase. KILL_AT="<point>[@<channel>]:<before|after>:<n>". Its last words name the drafts between crossing and
-// recorded outcome: only for those may the relay see a second copy. With `:armed` at the end nothing counts before SIGUSR2,
-// which is answered with a line "armed": what was done until then has been done in peace. Each thread counts for itself.
+// Loaded into the daemon before anything else (`node --import`).
+//
+// KILL_AT="<point>[@<channel>]:<before|after>:<n>" ends the process by SIGKILL at the n-th publication of one point in one
+// phase. Its last words name the drafts between crossing and recorded outcome: only for those may the relay see a second copy.
+// With `:armed` at the end nothing counts before SIGUSR2, which is answered with a line "armed": what was done until then has
+// been done in peace. Each thread counts for itself.
+//
+// SAY_PORT=1 says in a line of the log where the process listens, so that a daemon may take any free port, another one in
+// each life.
 
 import { subscribe } from "node:diagnostics_channel";
 import { writeSync } from "node:fs";
+import type { AddressInfo, Server } from "node:net";
 import { isMainThread } from "node:worker_threads";
 
 interface Told {
@@ -43,3 +49,9 @@ if (name !== "") {
     process.kill(process.pid, "SIGKILL");
   });
 }
+
+if (process.env["SAY_PORT"] === "1" && isMainThread)
+  subscribe("tracing:net.server.listen:asyncEnd", (message) => {
+    const { port } = (message as { server: Server }).server.address() as AddressInfo;
+    writeSync(2, `${JSON.stringify({ level: "info", message: "listening", port })}\n`);
+  });

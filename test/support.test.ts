@@ -1,12 +1,12 @@
-// The real servers of this folder do what the tests that stand on them believe.
+// The servers of test/support do what the tests that stand on them believe.
 
 import { connect } from "node:net";
 import { createTransport } from "nodemailer";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type Dovecot, startDovecot } from "./email/dovecot.ts";
-import { startSmtpPeer } from "./email/smtp-server.ts";
-import { describeReal, need } from "./machine/debian.ts";
-import { startTcpProxy } from "./machine/network.ts";
+import { type Dovecot, startDovecot } from "./support/email/dovecot.ts";
+import { startSmtpPeer } from "./support/email/smtp-server.ts";
+import { describeReal, need } from "./support/machine/debian.ts";
+import { startTcpProxy } from "./support/machine/network.ts";
 
 const mail = { from: "a@example.org", to: "b@example.org", subject: "hi", text: "hello" };
 
