@@ -9,27 +9,31 @@ import { file } from "./schema/file.ts";
 const mask = "********";
 
 /** Returns the configuration as plain data, with secrets replaced and adapters as names. For printing
- *  and support. */
+ *  and support. Of a URL that is a secret, because its path may contain a key, the origin stays. */
 export function maskSecrets(config: Config): Record<string, unknown> {
-  const channels = config.channels.map(({ id, core, adapter, settings }) => [
+  const secrets = new Set(secretValues(config));
+  const masked = (value: unknown): unknown => {
+    if (typeof value === "string") return secrets.has(value) ? maskText(value) : value;
+    if (Array.isArray(value)) return value.map(masked);
+    if (value === null || typeof value !== "object") return value;
+    const entries = value instanceof Map ? [...value] : Object.entries(value);
+    return Object.fromEntries(entries.map(([key, inner]) => [key, masked(inner)]));
+  };
+  const channels = config.channels.map(({ id, core, settings }) => [
     id,
-    { ...core, ...(masked(settings, secretPaths(shapeOf(adapter.config), settings)) as object) },
+    masked({ ...core, ...(settings as object) }),
   ]);
-  const { platform, model, agents, escalation } = config;
-  const root = { platform, model, agents };
-  const own = masked(root, secretPaths(shapeOf(file), root)) as object;
+  const { channels: _, ...rest } = config;
   return {
-    ...config,
-    ...own,
+    ...(masked(rest) as object),
     channels: Object.fromEntries(channels),
-    escalation: escalation && shownPolicy(escalation),
-    heartbeat: config.heartbeat && {
-      ...config.heartbeat,
-      url: `${new URL(config.heartbeat.url).origin}/${mask}`,
-    },
-    otlp: config.otlp && { ...config.otlp, headers: maskedValues(config.otlp.headers) },
     store: maskStore(config),
   };
+}
+
+function maskText(text: string): string {
+  const url = URL.parse(text);
+  return url !== null && /^https?:$/.test(url.protocol) ? `${url.origin}/${mask}` : mask;
 }
 
 /** Returns every secret string of a configuration, so that the log can mask them. */
@@ -59,41 +63,6 @@ function maskStore({ store }: Config): unknown {
   if (url === null) return { ...store, url: mask };
   if (url.password !== "") url.password = mask;
   return { ...store, url: url.href };
-}
-
-function masked(value: unknown, paths: readonly Path[]): unknown {
-  const copy = structuredClone(value);
-  for (const path of paths) {
-    const parent = at(copy, path.slice(0, -1)) as Record<string | number, unknown>;
-    const last = path.at(-1);
-    if (last !== undefined) parent[last] = mask;
-  }
-  return copy;
-}
-
-const maskedValues = (record: Readonly<Record<string, string>>) =>
-  Object.fromEntries(Object.keys(record).map((key) => [key, mask]));
-
-/** Returns the policy as plain data without secrets: keys, and the paths of webhooks, which often
- *  contain a key. */
-function shownPolicy(policy: Policy): Record<string, unknown> {
-  const people = [...policy.responders].map(([id, { webhook, ...person }]) => [
-    id,
-    {
-      ...person,
-      webhook: webhook && {
-        url: `${new URL(webhook.url).origin}/${mask}`,
-        headers: maskedValues(webhook.headers),
-        secret: webhook.secret && mask,
-      },
-    },
-  ]);
-  const { platformWebhook: hook } = policy;
-  return {
-    ...policy,
-    responders: Object.fromEntries(people),
-    platformWebhook: hook && { ...hook, key: mask, signingSecrets: hook.signingSecrets.map(() => mask) },
-  };
 }
 
 /** Returns every secret string of the policy. */
