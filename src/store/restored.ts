@@ -5,9 +5,6 @@
 import type { Query } from "./driver.ts";
 import { type Direction, refreshLane } from "./lanes.ts";
 import { revokeLease } from "./leases.ts";
-import { dropEvent, releaseEvent } from "./operators/inbox.ts";
-import { dropDraft, resendDraft } from "./operators/outbox.ts";
-import { someOperator } from "./tables/actions.ts";
 import { allKnown } from "./tables/polls.ts";
 import { moves } from "./transitions.ts";
 
@@ -94,37 +91,4 @@ export async function countHeld(q: Query): Promise<{ readonly messages: number; 
     `SELECT COUNT(*) AS count FROM drafts WHERE state = 'held' AND code = '${answeredBefore}'`,
   );
   return { messages: messages?.count ?? 0, replies: replies?.count ?? 0 };
-}
-
-/** Releases all work that is held for this reason, at most `limit` items of each kind per call: call
- *  again until it returns 0. `answer` asks the agent and sends waiting replies; `drop` closes the
- *  messages unanswered. */
-export async function releaseHeld(
-  q: Query,
-  decision: "answer" | "drop",
-  channel: string | null,
-  limit: number,
-  actor: string = someOperator,
-): Promise<number> {
-  const events = await q.all<{ id: number }>(
-    `SELECT id FROM events WHERE state IN ('ignored', 'held', 'failed') AND state = 'held'
-       AND code = '${answeredBefore}' AND (channel = $1 OR $1 = '') ORDER BY id LIMIT $2`,
-    channel ?? "",
-    limit,
-  );
-  for (const { id } of events) {
-    const still = await q.one("SELECT 1 FROM events WHERE id = $1 AND state = 'held'", id);
-    if (!still) continue; // released with another message of the same turn
-    if (decision === "answer") await releaseEvent(q, id, actor);
-    else await dropEvent(q, id, actor);
-  }
-  const drafts = await q.all<{ id: string }>(
-    `SELECT id FROM drafts WHERE state = 'held' AND code = '${answeredBefore}' AND (channel = $1 OR $1 = '')
-     ORDER BY id LIMIT $2`,
-    channel ?? "",
-    limit,
-  );
-  for (const { id } of drafts)
-    await (decision === "answer" ? resendDraft(q, id, actor) : dropDraft(q, id, actor));
-  return events.length + drafts.length;
 }

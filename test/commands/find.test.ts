@@ -9,6 +9,7 @@ import { exitCodes, type Io } from "../../src/commands/io.ts";
 import { runProgram } from "../../src/commands/program.ts";
 import { listing, readSince, relative } from "../../src/commands/text.ts";
 import { durationText } from "../../src/ops/duration-text.ts";
+import { type Database } from "../../src/store/driver.ts";
 import { commandIo } from "../support/machine/command.ts";
 import { sqlitePlace, withConversation } from "../support/store/databases.ts";
 
@@ -21,9 +22,12 @@ interface Said {
 }
 
 /** Runs a command line on a store with a conversation. */
-async function filled(
-  screen?: Io["screen"],
-): Promise<{ run: (...words: readonly string[]) => Promise<Said>; asked: number; refused: number }> {
+async function filled(screen?: Io["screen"]): Promise<{
+  run: (...words: readonly string[]) => Promise<Said>;
+  db: Database;
+  asked: number;
+  refused: number;
+}> {
   const place = await sqlitePlace();
   const { db, asked, refused } = await withConversation(async () => place);
   await db.tx((q) => q.run("UPDATE events SET subject = $2 WHERE id = $1", refused, dirty));
@@ -45,7 +49,7 @@ async function filled(
     });
     return { code, ...said };
   };
-  return { run, asked, refused };
+  return { run, db, asked, refused };
 }
 
 it("find lists conversations and refused messages with their state, newest first", async () => {
@@ -146,6 +150,16 @@ it("an operator's name is in the history of what they did", async () => {
   const { run, refused } = await filled();
   expect((await run("inbox", "answer", String(refused))).code).toBe(exitCodes.ok);
   expect((await run("inbox", "show", String(refused))).out).toContain(`dora: answer message ${refused}`);
+});
+
+it("inbox drop --all --dry-run counts what may have been answered before a restore, and changes nothing", async () => {
+  const { run, db, refused } = await filled();
+  const restored = "UPDATE events SET state = 'held', code = 'answered-before-restore' WHERE id = $1";
+  await db.tx((q) => q.run(restored, refused));
+  const { out } = await run("inbox", "drop", "--all", "--dry-run");
+  expect(out).toContain("drop would change 1; nothing was changed (--dry-run)");
+  expect((await run("inbox", "drop", "--all")).out).toBe("1 of 1 dropped\n");
+  expect((await run("inbox", "drop", "--all")).out).toBe("0 of 0 dropped\n");
 });
 
 it.each([

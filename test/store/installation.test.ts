@@ -6,7 +6,8 @@ import type { Database, Query } from "../../src/store/driver.ts";
 import { advanceGeneration, identifyInstallation } from "../../src/store/installation.ts";
 import { channelsWithDueLanes } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import { countHeld, holdOpenWork, releaseHeld } from "../../src/store/restored.ts";
+import { besideDaemon, type Repair, repair } from "../../src/store/operators/repair.ts";
+import { answeredBefore, countHeld, holdOpenWork } from "../../src/store/restored.ts";
 import { readSecret, writeSecret } from "../../src/store/secrets.ts";
 import {
   conversation,
@@ -40,6 +41,14 @@ onEachDatabase((place) => {
 
     it("holds messages, questions and replies, of one channel or all, and lets an operator decide", async () => {
       const db = await fresh(place);
+      const decide = async (action: Repair, channel = ""): Promise<number> => {
+        const selection = { code: answeredBefore, states: ["held"], channel };
+        const counts = [];
+        for (const box of ["inbox", "outbox"] as const)
+          counts.push(await repair(besideDaemon(db), box, action, selection, { actor: "anna" }));
+        expect(counts.flatMap(({ skipped }) => skipped)).toEqual([]);
+        return counts.reduce((sum, { matched }) => sum + matched, 0);
+      };
       await db.tx(async (q) => {
         await storeEvent(q, "waits");
         for (const id of ["a", "b"]) await conversation(q, id);
@@ -60,16 +69,16 @@ onEachDatabase((place) => {
       // Nothing of it is due any more.
       for (const direction of ["in", "out"] as const)
         expect(await db.read((q) => channelsWithDueLanes(q, direction, "n"))).toEqual([]);
-      expect(await db.tx((q) => releaseHeld(q, "answer", null, 100))).toBe(3);
+      expect(await decide("retry")).toBe(3);
       expect(await all(db)).toEqual({ events: ["stored", "routed"], turns: ["waiting"], drafts: ["queued"] });
       await db.tx((q) => holdOpenWork(q, null));
-      expect(await db.tx((q) => releaseHeld(q, "drop", "c", 100))).toBe(3);
+      expect(await decide("drop", "c")).toBe(3);
       expect(await all(db)).toEqual({
         events: ["ignored", "ignored"],
         turns: ["failed"],
         drafts: ["dropped"],
       });
-      expect(await db.tx((q) => releaseHeld(q, "drop", null, 100))).toBe(0);
+      expect(await decide("drop")).toBe(0);
     });
 
     it("keeps secrets under their names", async () => {

@@ -4,7 +4,8 @@ import { describe, expect, it } from "vitest";
 import { headDraft, recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { refreshLane, releaseLane } from "../../src/store/lanes.ts";
-import { listEvents, readRaw, releaseEvent, showEvent } from "../../src/store/operators/inbox.ts";
+import { eventHistory } from "../../src/store/operators/history.ts";
+import { listEvents, readRaw, releaseEvent } from "../../src/store/operators/inbox.ts";
 import { dropDraft, listDrafts, resendDraft, showDraft } from "../../src/store/operators/outbox.ts";
 import { overview } from "../../src/store/operators/overview.ts";
 import { forget } from "../../src/store/retention.ts";
@@ -172,13 +173,13 @@ onEachDatabase((place) => {
       expect(await ids({ state: "ignored", code: "list", limit: 9 })).toEqual(["2"]);
       expect(await ids({ state: "ignored", channel: "d", limit: 9 })).toEqual([]);
       expect(await ids({ state: "stored", limit: 9 })).toEqual(["3"]);
-      expect(await db.read((q) => showEvent(q, one ?? 0))).toMatchObject({
+      expect((await db.read((q) => eventHistory(q, one ?? 0)))?.events[0]).toMatchObject({
         code: "auto-reply",
         reason: "machine",
         body: '{"kind":"message"}',
         attachments: [{ name: "a", media_type: "b/c", size: 1 }],
       });
-      expect(await db.read((q) => showEvent(q, 999))).toBeNull();
+      expect(await db.read((q) => eventHistory(q, 999))).toBeNull();
       expect(Buffer.from((await db.read((q) => readRaw(q, one ?? 0))) ?? []).toString()).toBe("raw");
       expect(await db.read((q) => readRaw(q, two ?? 0))).toBeNull();
     });

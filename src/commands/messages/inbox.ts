@@ -4,18 +4,12 @@
 import { systemClock as clock } from "../../ops/clock.ts";
 import type { Database } from "../../store/driver.ts";
 import { eventHistory } from "../../store/operators/history.ts";
-import {
-  type EventSummary,
-  type ListedState,
-  listEvents,
-  readRaw,
-  showEvent,
-} from "../../store/operators/inbox.ts";
+import { type EventSummary, type ListedState, listEvents, readRaw } from "../../store/operators/inbox.ts";
 import type { Repair } from "../../store/operators/repair.ts";
-import { answeredBefore, releaseHeld } from "../../store/restored.ts";
+import { answeredBefore } from "../../store/restored.ts";
 import { exitCodes, fail, type Io, type ListOptions } from "../io.ts";
 import { withStore } from "../store/open.ts";
-import { details, jsonText, type ListColumn, operatorOf, printList, stamp, timeColumns } from "../text.ts";
+import { details, jsonText, type ListColumn, printList, stamp, timeColumns } from "../text.ts";
 import { type RepairOptions, runRepair } from "./repair.ts";
 import { timelineText } from "./timeline.ts";
 
@@ -25,9 +19,6 @@ export interface InboxOptions extends RepairOptions, ListOptions {
   readonly raw?: boolean;
 }
 
-/** Number of messages released per transaction. Limits the time for which the daemon's writes wait. */
-const releaseBatch = 100;
-
 export function inbox(options: InboxOptions, io: Io): Promise<number> {
   return withStore(options, io, async (db) => {
     const { action } = options;
@@ -35,7 +26,7 @@ export function inbox(options: InboxOptions, io: Io): Promise<number> {
     const { all, code, reason } = options;
     // Without a code: what may have been answered before a restore, in the inbox and the outbox.
     if (all && code === undefined && (action === "answer" || (action === "drop" && reason === undefined)))
-      return releaseAll(db, action, options, io);
+      return runRepair(db, ["inbox", "outbox"], action === "answer" ? "retry" : "drop", held(options), io);
     if (action !== "show")
       return runRepair(db, ["inbox"], action === "answer" ? "retry" : action, options, io);
     const [id, ...others] = (options.ids ?? []).map(Number);
@@ -45,24 +36,8 @@ export function inbox(options: InboxOptions, io: Io): Promise<number> {
   });
 }
 
-/** Releases every message that is held because it may have been answered before a restore. */
-async function releaseAll(
-  db: Database,
-  action: "answer" | "drop",
-  options: InboxOptions,
-  io: Io,
-): Promise<number> {
-  if ((options.ids ?? []).length > 0) fail(`inbox ${action}: give either numbers or --all`, exitCodes.usage);
-  const { channel = null } = options;
-  let done = 0;
-  for (;;) {
-    const released = await db.tx((q) => releaseHeld(q, action, channel, releaseBatch, operatorOf(io)));
-    if (released === 0) break;
-    done += released;
-  }
-  io.out(`${done} held as ${answeredBefore}: ${action === "answer" ? "will be answered" : "dropped"}`);
-  return exitCodes.ok;
-}
+/** Everything that is held because it may have been answered before a restore. */
+const held = (options: InboxOptions): InboxOptions => ({ ...options, code: answeredBefore, state: "held" });
 
 /** Those that need an operator come first. */
 const unanswered = ["held", "failed", "ignored"] as const;
@@ -97,7 +72,8 @@ const shownState = ({ state }: EventSummary, listed: ListedState | undefined): s
   state === "routed" && (listed === "answered" || listed === "waiting") ? listed : state;
 
 async function show(db: Database, id: number, options: InboxOptions, io: Io): Promise<number> {
-  const event = await db.read((q) => showEvent(q, id));
+  const history = await db.read((q) => eventHistory(q, id));
+  const event = history?.events[0];
   if (!event) fail(`there is no message ${id} (see inbox list)`);
   if (options.raw) {
     const bytes = await db.read((q) => readRaw(q, id));
@@ -109,7 +85,6 @@ async function show(db: Database, id: number, options: InboxOptions, io: Io): Pr
     io.out(jsonText({ ...event, body: JSON.parse(event.body) as unknown }));
     return exitCodes.ok;
   }
-  const history = await db.read((q) => eventHistory(q, id));
   io.out(
     details(
       [
@@ -128,6 +103,6 @@ async function show(db: Database, id: number, options: InboxOptions, io: Io): Pr
       io,
     ),
   );
-  if (history) io.out(timelineText(history, io, true));
+  io.out(timelineText(history, io, true));
   return exitCodes.ok;
 }

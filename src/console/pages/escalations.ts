@@ -11,7 +11,8 @@ import { headlinesOf } from "../../escalation/notify/rows.ts";
 import type { Details } from "../../escalation/notify/text.ts";
 import { minutesText } from "../../ops/duration-text.ts";
 import type { Query } from "../../store/driver.ts";
-import { type SendAttempt, sendAttemptsOf } from "../../store/operators/stages.ts";
+import { attemptsOf } from "../../store/operators/history.ts";
+import type { AttemptRow } from "../../store/operators/outbox.ts";
 import {
   type EscalationRow,
   escalationByNumber,
@@ -123,7 +124,7 @@ async function show(c: PageRequest, context: ConsoleContext, refused: RefusedFor
     const own = await loadCase(q, row);
     return {
       own,
-      attempts: await sendAttemptsOf(
+      attempts: await attemptsOf(
         q,
         own.notifications.flatMap(({ draft }) => draft ?? []),
       ),
@@ -215,7 +216,7 @@ const wayNames = { sms: "SMS", email: "email", webhook: "webhook" } as const;
 
 function notifications(
   rows: readonly NotificationStateRow[],
-  attempts: ReadonlyMap<string, readonly SendAttempt[]>,
+  attempts: ReadonlyMap<string, readonly AttemptRow[]>,
 ): Markup {
   if (rows.length === 0)
     return html`<section class="panel"><h2>Notifications</h2><p>No responder was notified.</p></section>`;

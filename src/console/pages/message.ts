@@ -2,7 +2,8 @@
 
 import { Hono } from "hono";
 import { html } from "hono/html";
-import { type Fate, hasRaw, messageFate, showEvent } from "../../store/operators/inbox.ts";
+import { type EventHistory, eventHistory } from "../../store/operators/history.ts";
+import { type Fate, messageFate } from "../../store/operators/inbox.ts";
 import type { ConsoleContext, ConsoleEnv } from "../context.ts";
 import {
   done,
@@ -27,12 +28,12 @@ export function messagePage(context: ConsoleContext): Hono<ConsoleEnv> {
   const app = new Hono<ConsoleEnv>();
   app.get("/:id{[0-9]+}", async (c) => {
     const id = Number(c.req.param("id"));
-    const { event, fate, isRaw } = await context.db.read(async (q) => ({
-      event: await showEvent(q, id),
+    const { history, fate } = await context.db.read(async (q) => ({
+      history: await eventHistory(q, id),
       fate: await messageFate(q, id),
-      isRaw: await hasRaw(q, id),
     }));
-    if (event === null) return notFound(c, `There is no message ${id}.`);
+    const event = history?.events[0];
+    if (event === undefined) return notFound(c, `There is no message ${id}.`);
     const title = event.subject ?? `Message ${id}`;
     const text = textOf(event.body);
     return page(c, {
@@ -42,7 +43,7 @@ export function messagePage(context: ConsoleContext): Hono<ConsoleEnv> {
         <section class="panel" aria-labelledby="text">
           <h2 id="text">Text</h2>
           ${text === null ? html`<p class="muted">The text is no longer stored (retention).</p>` : html`<pre>${text}</pre>`}
-          ${isRaw ? rawLinks(id) : ""}
+          ${event.raw_size === null ? "" : rawLinks(id)}
         </section>`,
     });
   });
@@ -58,7 +59,7 @@ export function messagePage(context: ConsoleContext): Hono<ConsoleEnv> {
   return app;
 }
 
-const facts = (event: NonNullable<Awaited<ReturnType<typeof showEvent>>>, fate: Fate): Markup =>
+const facts = (event: EventHistory, fate: Fate): Markup =>
   factList([
     ["From", event.sender ?? "unknown"],
     ["Channel", event.channel],

@@ -16,7 +16,7 @@ export interface EventHistory extends EventSummary {
   readonly attachments: readonly AttachmentSummary[];
 }
 
-export interface AttachmentSummary {
+interface AttachmentSummary {
   readonly name: string;
   readonly media_type: string;
   readonly size: number | null;
@@ -42,7 +42,7 @@ export interface TurnHistory {
   readonly attempts: readonly AttemptRow[];
 }
 
-export interface ReplyHistory {
+interface ReplyHistory {
   readonly id: string;
   readonly turn: string | null;
   readonly kind: "answer" | "opening" | "notice" | "human";
@@ -61,7 +61,7 @@ export interface DraftHistory extends Omit<DraftSummary, "attempts"> {
 }
 
 /** A notification of a responder, with the delivery of the draft that carries it. */
-export interface NotificationHistory {
+interface NotificationHistory {
   readonly id: string;
   readonly kind: string;
   readonly name: string;
@@ -82,7 +82,7 @@ export interface EscalationHistory extends EscalationRow {
   readonly notifications: readonly NotificationHistory[];
 }
 
-export interface ConversationHeader {
+interface ConversationHeader {
   readonly id: string;
   readonly channel: string;
   readonly agent: string;
@@ -203,15 +203,12 @@ async function withAttachments(
   const byEvent = Map.groupBy(rows, ({ event }) => event);
   return events.map((one) => ({
     ...one,
-    attachments: (byEvent.get(one.id) ?? []).map(({ name, media_type, size }) => ({
-      name,
-      media_type,
-      size,
-    })),
+    attachments: (byEvent.get(one.id) ?? []).map(({ event: _, ...attachment }) => attachment),
   }));
 }
 
-async function attemptsOf(
+/** Returns the attempts on these drafts and turns, by draft or turn, oldest first. */
+export async function attemptsOf(
   q: Query,
   subjects: readonly string[],
 ): Promise<ReadonlyMap<string, readonly AttemptRow[]>> {

@@ -1,4 +1,4 @@
-// Operator commands for events: list unanswered events, show one, release one.
+// Operator commands for events: list unanswered events, release one, drop one.
 
 import { traceOf } from "../../ops/hops.ts";
 import { listOf, type Query, touch } from "../driver.ts";
@@ -85,30 +85,6 @@ export async function readEvents(
     listOf([...ids].map(String)),
   );
   return new Map(rows.map((row) => [row.id, row]));
-}
-
-/** Returns an event with its body (JSON; `{}` after retention erased it) and the names of its
- *  attachments. */
-export async function showEvent(
-  q: Query,
-  id: number,
-): Promise<
-  | (EventSummary & {
-      readonly body: string;
-      readonly attachments: readonly { name: string; media_type: string; size: number | null }[];
-    })
-  | null
-> {
-  const event = await q.one<EventSummary & { body: string }>(
-    `SELECT ${eventColumns}, body FROM events WHERE id = $1`,
-    id,
-  );
-  if (!event) return null;
-  const attachments = await q.all<{ name: string; media_type: string; size: number | null }>(
-    "SELECT name, media_type, size FROM attachments WHERE event = $1 ORDER BY position",
-    id,
-  );
-  return { ...event, attachments };
 }
 
 /** Routes a message that was ignored, held or failed, or that waits under its channel's cap; the guards
@@ -226,10 +202,6 @@ export async function readRaw(q: Query, event: number): Promise<Uint8Array | nul
   );
   return row?.bytes ?? null;
 }
-
-/** Returns whether the raw message is stored. */
-export const hasRaw = async (q: Query, event: number): Promise<boolean> =>
-  (await q.one("SELECT 1 FROM events WHERE id = $1 AND raw IS NOT NULL", event)) !== undefined;
 
 /** Result of a message so far. `reason` says why there is no answer; null when there is one, or may
  *  still be. */

@@ -1,6 +1,7 @@
 // The stages that one inbound message has passed, with their times. For the playground of the demo.
 
-import { fromListed, listOf, type Query } from "../driver.ts";
+import { type Query } from "../driver.ts";
+import { type AttemptRow, attemptsOn } from "./outbox.ts";
 
 export interface PassedStage {
   readonly name: "received" | "asked" | "answered" | "queued" | "sent" | "delivered";
@@ -51,18 +52,12 @@ export async function stagesOf(
           : `${event.state}: ${event.reason ?? event.code ?? ""}`;
     return { passed: [received], stopped };
   }
-  return { ...(await afterRouting(q, event.turn, received)) };
+  return afterRouting(q, event.turn, received);
 }
-
-const attemptsOf = (q: Query, subject: string): Promise<SendAttempt[]> =>
-  q.all<SendAttempt>(
-    "SELECT started_at, outcome, detail FROM attempts WHERE subject = $1 ORDER BY number",
-    subject,
-  );
 
 async function afterRouting(q: Query, turn: string, received: PassedStage): Promise<MessageStages> {
   const passed: PassedStage[] = [received];
-  const asks = await attemptsOf(q, turn);
+  const asks = await attemptsOn(q, turn);
   const asked = asks.at(-1);
   if (asked) passed.push({ name: "asked", at: asked.started_at, detail: detailOf(asks) });
   const row = await q.one<{ state: string; reason: string | null }>(
@@ -90,7 +85,7 @@ async function afterRouting(q: Query, turn: string, received: PassedStage): Prom
   );
   if (!draft) return { passed, stopped: reply.state === "failed" ? `failed: ${reply.reason}` : null };
   passed.push({ name: "queued", at: draft.created_at, detail: null });
-  const sends = await attemptsOf(q, draft.id);
+  const sends = await attemptsOn(q, draft.id);
   const sent = sends.at(-1);
   if (sent) passed.push({ name: "sent", at: sent.started_at, detail: detailOf(sends) });
   if (draft.state === "delivered") passed.push({ name: "delivered", at: draft.updated_at, detail: null });
@@ -105,28 +100,9 @@ async function afterRouting(q: Query, turn: string, received: PassedStage): Prom
 }
 
 /** Describes attempts that were not simply sent. */
-function detailOf(attempts: readonly SendAttempt[]): string | null {
+function detailOf(attempts: readonly AttemptRow[]): string | null {
   const last = attempts.at(-1);
   const outcome = last?.outcome === "sent" || last?.outcome === null ? null : (last?.outcome ?? null);
   const count = attempts.length > 1 ? `attempt ${attempts.length}` : null;
   return [count, outcome].filter((part) => part !== null).join(", ") || null;
-}
-
-export interface SendAttempt {
-  readonly started_at: number;
-  /** Null while it runs. */
-  readonly outcome: string | null;
-  readonly detail: string | null;
-}
-
-/** Returns the attempts to send these drafts, by draft. */
-export async function sendAttemptsOf(
-  q: Query,
-  drafts: readonly string[],
-): Promise<ReadonlyMap<string, readonly SendAttempt[]>> {
-  const rows = await q.all<SendAttempt & { readonly subject: string }>(
-    `SELECT subject, started_at, outcome, detail ${fromListed("attempts", "subject")} WHERE kind = 'send' ORDER BY subject, number`,
-    listOf(drafts),
-  );
-  return Map.groupBy(rows, ({ subject }) => subject);
 }
