@@ -1,6 +1,7 @@
 // Output of the list and show commands: tables, times and states as text for a terminal, and JSON. Everything that a
 // customer, an agent or a server wrote passes `clean` before it is printed.
 
+import truncatedWidth from "fast-string-truncated-width";
 import { systemClock } from "../ops/clock.ts";
 import { durationText } from "../ops/duration-text.ts";
 import type { Io } from "./io.ts";
@@ -68,40 +69,14 @@ export function stateText(io: Pick<Io, "screen">, state: string, text = state): 
   return color === undefined ? text : colored(io, color, text);
 }
 
-/** Number of terminal columns of a text without control characters: wide East Asian characters and emoji take two,
- *  combining marks none. */
-function columnsOf(text: string): number {
-  let columns = 0;
-  for (const one of text) columns += widthOf(one.codePointAt(0) ?? 0);
-  return columns;
-}
-
-function widthOf(code: number): 0 | 1 | 2 {
-  if (code < 0x300) return 1;
-  if (code <= 0x36f || (code >= 0xfe00 && code <= 0xfe0f) || (code >= 0x20d0 && code <= 0x20ff)) return 0;
-  const wide =
-    (code >= 0x1100 && code <= 0x115f) ||
-    (code >= 0x2e80 && code <= 0xa4cf) ||
-    (code >= 0xac00 && code <= 0xd7a3) ||
-    (code >= 0xf900 && code <= 0xfaff) ||
-    (code >= 0xfe30 && code <= 0xfe6f) ||
-    (code >= 0xff00 && code <= 0xff60) ||
-    (code >= 0xffe0 && code <= 0xffe6) ||
-    (code >= 0x1f300 && code <= 0x1faff) ||
-    (code >= 0x20000 && code <= 0x3fffd);
-  return wide ? 2 : 1;
-}
+/** Number of terminal columns of a text without control characters: wide characters and emoji take two, combining marks
+ *  none. */
+const columnsOf = (text: string): number => truncatedWidth(text).width;
 
 /** Cuts a text to a number of columns; the last one is `…` where something is missing. */
 function cut(text: string, most: number): string {
-  if (text.length * 2 <= most || columnsOf(text) <= most) return text;
-  let [columns, length] = [0, 0];
-  for (const one of text) {
-    columns += widthOf(one.codePointAt(0) ?? 0);
-    if (columns > most - 1) break;
-    length += one.length;
-  }
-  return `${text.slice(0, length)}…`;
+  const { truncated, index } = truncatedWidth(text, { limit: most, ellipsis: "…", ellipsisWidth: 1 });
+  return truncated ? `${text.slice(0, index)}…` : text;
 }
 
 /** Breaks a text into lines of at most `most` columns, at spaces where possible. */
@@ -125,7 +100,7 @@ export function wrapped(text: string, most: number): string[] {
       continue;
     }
     for (const one of word) {
-      const width = widthOf(one.codePointAt(0) ?? 0);
+      const width = columnsOf(one);
       if (used + width > most) {
         push();
         used = 0;

@@ -54,6 +54,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   yaml: ["src/config/", "src/platform/"],
   commander: ["src/commands/program.ts", "src/commands/command-line.ts", "src/commands/reference/"],
   "@clack/prompts": ["src/commands/init/"],
+  "fast-string-truncated-width": ["src/commands/text.ts"],
   oauth4webapi: ["src/commands/init/"],
   "p-queue": ["src/client/", "src/platform/webhooks/", "adapters/email/"],
   "hoodiecrow-imap": ["src/sandbox/"],
