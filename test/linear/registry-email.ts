@@ -6,7 +6,6 @@ import type { Traces } from "../../adapters/email/imap/traces.ts";
 import { plainLook } from "../../adapters/email/parse/html/elements.ts";
 import { identity } from "../../adapters/email/parties.ts";
 import { compose } from "../../adapters/email/smtp/compose.ts";
-import { markdownLimit } from "../../adapters/email/smtp/markdown.ts";
 import {
   bytes,
   type Cases,
@@ -179,9 +178,8 @@ export const emailCases: Cases = {
       ),
   },
   "adapters/email/parse/quotes/trim.ts": {
-    trimReply: one,
+    trimReply: (f, text) => [f(text, { relation: "ours" }), f(text, { relation: "reply" })],
     isWordless: one,
-    carriesForward: (f, text) => [f(text, { relation: "ours" }), f(text, { relation: "reply" })],
   },
   "adapters/email/smtp/compose.ts": {
     compose: (f, text) => [
@@ -194,9 +192,6 @@ export const emailCases: Cases = {
   "adapters/email/smtp/markdown.ts": {
     renderMarkdown: one,
     renderPlain: one,
-    // renderMarkdown calls them with no more than this.
-    toHtml: (f, text) => f(text.slice(0, markdownLimit)),
-    toText: (f, text) => f(text.slice(0, markdownLimit)),
     escapeHtml: one,
   },
   "adapters/email/parties.ts": {

@@ -169,6 +169,7 @@ const idleJoiners =
  *  U+FFFD. */
 export function cleanText(text: string): string {
   const bounded = text.length > maxTextLength ? text.slice(0, maxTextLength) : text;
+  if (!/[^\t\n\x20-\x7e]/.test(bounded)) return bounded;
   return bounded
     .toWellFormed()
     .replace(/\r\n?|[\u0085\u2028\u2029]/g, "\n")
@@ -264,7 +265,8 @@ const aliases: ReadonlyMap<string, string> = new Map([
 export function decodeText(bytes: Uint8Array, declared: string | null): string {
   const label = (declared ?? "").trim().toLowerCase();
   if (looksJapanese(bytes)) return decodeWith("iso-2022-jp", bytes);
-  if (isAscii(bytes) && !notAsciiBased.test(label)) return decodeWith("utf-8", bytes);
+  if (isAscii(bytes) && !notAsciiBased.test(label))
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
   if (label === "" || weakDeclaration.test(label)) {
     if (isUtf8(bytes)) return decodeWith("utf-8", bytes);
     return decodeWith(label === "" || /ascii|2022|unknown/.test(label) ? "windows-1252" : label, bytes);
@@ -297,13 +299,7 @@ function decodeBrokenUtf8(bytes: Uint8Array): string {
 }
 
 function decodeWith(label: string, bytes: Uint8Array): string {
-  const names = [
-    label,
-    aliases.get(label),
-    label.replace(/^(?:x-|cs)/, ""),
-    isUtf8(bytes) ? "utf-8" : "windows-1252",
-  ];
-  for (const name of names) {
+  for (const name of [label, aliases.get(label), label.replace(/^(?:x-|cs)/, "")]) {
     if (name === undefined) continue;
     try {
       return new TextDecoder(name).decode(bytes);
@@ -311,7 +307,7 @@ function decodeWith(label: string, bytes: Uint8Array): string {
       // An unsupported name: try the next candidate.
     }
   }
-  return new TextDecoder().decode(bytes);
+  return new TextDecoder(isUtf8(bytes) ? "utf-8" : "windows-1252").decode(bytes);
 }
 
 /** True when the address, or its domain as `@example.com`, is on the list. */

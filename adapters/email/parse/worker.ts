@@ -33,7 +33,7 @@ import {
   sealedIn,
   walk,
 } from "./mime.ts";
-import { carriesForward, isWordless, type TrimOptions, trimReply } from "./quotes/trim.ts";
+import { isWordless, type TrimOptions, trimReply } from "./quotes/trim.ts";
 
 /** Messages are parsed one after the other. Concurrent parsing would share the CPU time and add up the
  *  memory. */
@@ -116,17 +116,16 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
   const byPrefix = report === null && isForwardSubject(subject);
   const options = trimOptions({ root, subject, ...ids, ...people }, own, byPrefix);
   const read = bodyOf(root, options);
+  const trimmed = trimReply(read.text, { ...options, inlineAnswers: read.inlineAnswers });
   // A forward without the subject prefix is read again, so that its HTML is not marked as a quote.
-  const inside = !byPrefix && report === null && carriesForward(read.text, options);
+  const inside = report === null && trimmed.forwards;
   const body = inside ? bodyOf(root, { ...options, relation: "forward" }) : read;
   const carried = report === null ? await carriedText(body.carried) : null;
   const fullText = [body.text, carried?.text ?? ""].filter((text) => text !== "").join("\n\n");
   const forward = byPrefix || carried !== null || (report === null && hasForwardLine(body.text));
   const inText = forward && carried === null ? await forwardedIn(subject, body.text) : null;
   const forwards = byPrefix || inside || carried !== null;
-  const { inlineAnswers } = body;
-  const relation = forwards ? "forward" : options.relation;
-  const text = withoutMarks(trimReply(fullText, { ...options, relation, inlineAnswers }).text);
+  const text = withoutMarks(forwards ? fullText.trim() : trimmed.text);
   return {
     digest: digestOf({
       messageId: messageIdOf(headerOf(headers, "message-id")),
@@ -142,7 +141,7 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
     headers,
     text,
     // Only a message with attachments can be without text.
-    wordless: body.attachments.length > 0 && !forwards && !inlineAnswers && isWordless(fullText),
+    wordless: body.attachments.length > 0 && !forwards && !body.inlineAnswers && isWordless(fullText),
     fullText: withoutMarks(fullText),
     markers: body.markers,
     forwarded: carried?.forwarded ?? inText,

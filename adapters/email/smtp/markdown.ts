@@ -55,12 +55,17 @@ function load() {
   return parser;
 }
 
-/** Returns both forms of a Markdown text. A text longer than `limit` characters, or one that fails to
- *  render, is returned as plain text. */
+/** Returns both forms of a Markdown text. The HTML is a fragment, without html or body elements. A text longer than `limit`
+ *  characters, or one that fails to render, is returned as plain text. */
 export function renderMarkdown(markdown: string, limit = markdownLimit): Rendered {
   if (markdown.length > limit) return renderPlain(markdown);
   try {
-    return { text: toText(markdown), html: toHtml(markdown) };
+    const parser = markdownIt();
+    const tokens = parser.parse(markdown, {});
+    return {
+      text: markdownText(tokens, style),
+      html: parser.renderer.render(tokens, parser.options, {}).trim(),
+    };
   } catch {
     return renderPlain(markdown);
   }
@@ -104,17 +109,7 @@ function webLink(found: string): string {
   return `<a href="${url}">${url}</a>${escapeHtml(found.slice(end))}`;
 }
 
-/** Returns an HTML fragment, without html or body elements. */
-export function toHtml(markdown: string): string {
-  return markdownIt().render(markdown).trim();
-}
-
-/** Returns readable text: emphasis signs are removed, the address follows its link, lists and code keep
- *  their layout. */
-export function toText(markdown: string): string {
-  return markdownText(markdownIt().parse(markdown, {}), style);
-}
-
+/** Emphasis signs are removed, the address follows its link, lists and code keep their layout. */
 const style: MarkdownStyle = {
   rule: "* * *\n\n",
   code: (content) => `${indent(content.replace(/\n$/, ""), "    ")}\n\n`,

@@ -9,7 +9,6 @@ import PQueue from "p-queue";
 import type { EmailConfig } from "../config.ts";
 import { privateCa } from "../imap/connection.ts";
 import { isTokenFailure, type TokenSource } from "../oauth.ts";
-import { asciiAddress } from "../parse/headers.ts";
 import { isLogin, outcomeOf, type SmtpFailure, statusOf } from "../status.ts";
 import { type EmailDraft, messageBytes } from "./compose.ts";
 
@@ -143,11 +142,11 @@ function transmit(
   });
 }
 
-/** Domains are sent as A-labels, because servers without SMTPUTF8 accept no others (RFC 6531, 3.2). */
+/** `compose` wrote the domains as A-labels, because servers without SMTPUTF8 accept no others (RFC 6531, 3.2). */
 function envelopeOf(draft: EmailDraft, size: number) {
   return {
-    from: asciiAddress(draft.envelopeFrom),
-    to: [...draft.to, ...draft.cc].map((party) => asciiAddress(party.address)),
+    from: draft.envelopeFrom,
+    to: [...draft.to, ...draft.cc].map((party) => party.address),
     size,
     // Bounces then name the draft, where the server supports the DSN extension.
     dsn: { ret: "HDRS", envid: draft.key, notify: "FAILURE" },
@@ -160,7 +159,7 @@ const longestResponse = 500;
 /** With several recipients the server may refuse some and accept the message for the others. */
 function taken(draft: EmailDraft, info: Info): SendOutcome {
   const refused = new Set(info.rejected.map((address) => address.toLowerCase()));
-  if (refused.size > 0 && draft.to.every(({ address }) => refused.has(asciiAddress(address).toLowerCase()))) {
+  if (refused.size > 0 && draft.to.every(({ address }) => refused.has(address.toLowerCase()))) {
     const reason = "the recipient was refused; only the copies were taken";
     return { kind: "refused", code: "recipient", reason, scope: "recipient" };
   }

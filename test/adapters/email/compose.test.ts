@@ -8,7 +8,7 @@ import type * as z from "zod";
 import { config as schema } from "../../../adapters/email/config.ts";
 import { identity } from "../../../adapters/email/parties.ts";
 import { compose, messageBytes, referencesOf } from "../../../adapters/email/smtp/compose.ts";
-import { toHtml, toText } from "../../../adapters/email/smtp/markdown.ts";
+import { renderMarkdown } from "../../../adapters/email/smtp/markdown.ts";
 
 const server = { host: "127.0.0.1", tls: "none" } as const;
 const settings = (more: Partial<z.input<typeof schema>> = {}) =>
@@ -165,11 +165,11 @@ describe("the body", () => {
     ["<a href='javascript:x'>y</a>", /<a /i],
     ["<https://e.example/><style>*{}</style>", /<style/i],
   ])("lets no markup of the agent's own through: %s", (markdown, forbidden) => {
-    expect(toHtml(markdown)).not.toMatch(forbidden);
+    expect(renderMarkdown(markdown).html).not.toMatch(forbidden);
   });
 
   it("links to the web and to mail", () => {
-    const html = toHtml("[here](https://example.com/a?b=1&c=2) or a@example.com");
+    const { html } = renderMarkdown("[here](https://example.com/a?b=1&c=2) or a@example.com");
     expect(html).toContain('<a href="https://example.com/a?b=1&amp;c=2">here</a>');
     expect(html).toContain('<a href="mailto:a@example.com">a@example.com</a>');
   });
@@ -191,7 +191,7 @@ describe("the body", () => {
     ["<b>x</b>", "<b>x</b>"],
     ["![logo](https://e.example/x.png)", "logo"],
   ])("reads as text: %j", (markdown, text) => {
-    expect(toText(markdown).replace(/^ {4}/, "")).toBe(text);
+    expect(renderMarkdown(markdown).text.replace(/^ {4}/, "")).toBe(text);
   });
 });
 

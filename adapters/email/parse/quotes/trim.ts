@@ -18,9 +18,10 @@ import {
 } from "./phrases.ts";
 
 export interface Trimmed {
+  /** All of the text when too little would have been left. */
   readonly text: string;
-  /** False when nothing was removed, or when too little would have been left. */
-  readonly trimmed: boolean;
+  /** True when a forwarded message starts in the text, independent of the subject. Always false for the relation `forward`. */
+  readonly forwards: boolean;
 }
 
 export interface TrimOptions {
@@ -48,12 +49,13 @@ const maxHint = 4000;
  *  inside the part to cut. */
 export function trimReply(text: string, options: TrimOptions = { relation: "ours" }): Trimmed {
   const full = text.trim();
-  const whole = { text: full, trimmed: false };
-  if (options.relation === "forward" || options.inlineAnswers) return whole;
+  const whole = { text: full, forwards: false };
+  if (options.relation === "forward") return whole;
   const texts = full.split("\n", maxLines + 1);
   if (texts.length > maxLines) return whole;
   const lines = scan(texts, { tails: options.relation === "ours", isOwn: options.isOwn ?? (() => true) });
-  if (lines.some((line) => line.kind === "forward")) return whole;
+  if (lines.some((line) => line.kind === "forward")) return { ...whole, forwards: true };
+  if (options.inlineAnswers) return whole;
   const body = beforeTail(lines);
   const kept = keep(body, options);
   if (isBare(kept, options.names ?? []) || answersInside(lines, kept)) return whole;
@@ -61,15 +63,7 @@ export function trimReply(text: string, options: TrimOptions = { relation: "ours
     .map((line) => line.text)
     .join("\n")
     .trim();
-  return rest === "" ? whole : { text: rest, trimmed: rest !== full };
-}
-
-/** True when a forwarded message starts in the text, independent of the subject. */
-export function carriesForward(text: string, { relation, isOwn }: TrimOptions): boolean {
-  const texts = text.trim().split("\n", maxLines + 1);
-  if (texts.length > maxLines) return false;
-  const lines = scan(texts, { tails: relation === "ours", isOwn: isOwn ?? (() => true) });
-  return lines.some((line) => line.kind === "forward");
+  return rest === "" ? whole : { text: rest, forwards: false };
 }
 
 /** True when the sender wrote no text: all of it is quoted, or a signature. */
