@@ -74,10 +74,7 @@ export const emailCases: Cases = {
       return f(self, arrival, mailWith(text), bounce, Buffer.from(text));
     },
     reportedBounce: ofMail,
-    guessedBounce: (f, text) => f(mailWith(text), () => true),
-    isDaemon: one,
-    isNoReply: one,
-    isProgram: one,
+    guessedBounce: (f, text) => f(mailWith(text), true, () => true),
   },
   "adapters/email/parse/quotes/lines.ts": {
     attributionIn: one,
@@ -109,6 +106,9 @@ export const emailCases: Cases = {
     forwardedIn: (f, text) => f(text, text),
   },
   "adapters/email/parse/headers.ts": {
+    isDaemon: one,
+    lettersOf: one,
+    localOf: one,
     decodeText: (f, text) => [
       f(Buffer.from(text), null),
       f(Buffer.from(text), text),

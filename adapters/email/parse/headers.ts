@@ -327,3 +327,26 @@ export function surrogateId(digest: string): ExternalId {
 
 /** The end of surrogate ids. They are unknown to other servers and must not be cited. */
 export const surrogateEnd = "@no-message-id.invalid>";
+
+/** Returns the part before the @; "" for a text without one. */
+export function localOf(address: string): string {
+  return address.slice(0, Math.max(0, address.lastIndexOf("@")));
+}
+
+/** Returns the letters and digits of the first 100 characters, in lower case and without accents. */
+export function lettersOf(text: string): string {
+  return text
+    .slice(0, 100)
+    .normalize("NFKD")
+    .replace(/[^\p{L}\p{N}]/gu, "")
+    .toLowerCase();
+}
+
+const daemons = new Set(["mailerdaemon", "maildaemon", "maildeliverysubsystem", "mailsystem", "postmaster"]);
+
+/** True for `mailer-daemon@...` and `postmaster@...`, with or without text after a plus sign, and for
+ *  Exchange's own sender. */
+export function isDaemon(address: string): boolean {
+  if (/^microsoftexchange[0-9a-f]{20,40}@/i.test(address)) return true;
+  return daemons.has(lettersOf(localOf(address).split("+", 1)[0] ?? ""));
+}

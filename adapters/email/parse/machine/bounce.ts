@@ -1,10 +1,10 @@
 // Detects bounces, standard delivery reports (RFC 3464) and the many older forms, and converts them into delivery
-// events for our drafts. Recognizes addresses of programs, whose mailboxes no person reads.
+// events for our drafts.
 
 import type { DeliveryEvent, ExternalId, SendKey } from "bridgehead/contract";
 import type { Arrival } from "../../events.ts";
 import type { Identity } from "../../parties.ts";
-import { cleanAddress, messageIdsOf } from "../headers.ts";
+import { cleanAddress, isDaemon, messageIdsOf } from "../headers.ts";
 import type { Mail } from "../mail.ts";
 import { idsOfReturned } from "../mime.ts";
 
@@ -50,15 +50,15 @@ function isPermanent(status: string, diagnostic: string): boolean {
   return !/\b4(?:\d\d|\.\d{1,3}\.\d{1,3})\b/.test(diagnostic);
 }
 
-/** Detects bounces without a machine-readable part. They need a daemon or the null sender, the text of a
- *  failure, and a trace of the message that bounced. The answered Message-ID counts as a trace only when
- *  we created it. */
-export function guessedBounce(mail: Mail, isOurs: (messageId: string) => boolean): Bounce | null {
-  const from = mail.from[0]?.address ?? "";
-  const daemon =
-    isDaemon(from) || /mail delivery (?:sub)?system|mailer-daemon/i.test(mail.from[0]?.name ?? "");
+/** Detects bounces without a machine-readable part: the text of a failure, and a trace of the message that bounced. The
+ *  answered Message-ID counts as a trace only when we created it. `daemon`: the sender is a mail server; otherwise the
+ *  message has the null sender or names the recipients that failed. */
+export function guessedBounce(
+  mail: Mail,
+  daemon: boolean,
+  isOurs: (messageId: string) => boolean,
+): Bounce | null {
   const names = mail.headers.some(({ name }) => name === "x-failed-recipients");
-  if (!daemon && mail.returnPath !== "" && !names) return null;
   if (!names && !soundsFailed(mail)) return null;
   const text = mail.fullText.slice(0, 20_000);
   const answered = daemon ? [...mail.inReplyTo, ...mail.references].filter(isOurs) : [];
@@ -190,78 +190,4 @@ function fateOf(
   if (row !== undefined && ["delivered", "relayed", "expanded"].includes(row.action))
     return { state: "delivered" };
   return { state: "failed", permanent: bounce.permanent };
-}
-
-/** Matches "do not answer" phrases in the local part, without dots, dashes and underscores. */
-const noReply =
-  /no(?:t)?reply|noreplies|noreplay|donotreply|dontreply|donotrespond|donotanswer|noanswer|noresponse|neverreply|unmonitored|nichtantworten|keineantwort|nichtbeantworten|nepasrepondre|pasdereponse|sansreponse|noresponder|norespondas|nocontestar|noreponder|nonrispondere|norispondere|nietbeantwoorden|nietantwoorden|geenantwoord|naoresponda|naoresponder|nieodpowiadaj|nieodpowiadac|svarainte|svarejinte|svarikke|ikkesvar|besvarikke|alavastaa|eivastausta|neodpovidat|neodpovidejte|neodpovedat|neotvechat|neotvechajte|yanitlamayin|cevaplamayin|neraspunde|nuraspunde|nevalaszoljon|nincsvalasz|neodgovaraj|neodgovarjaj/;
-
-/** Local parts that always belong to programs; the whole local part is compared. */
-const programs = new Set(
-  [
-    "mailerdaemon",
-    "daemon",
-    "postmaster",
-    "maildaemon",
-    "maildeliverysubsystem",
-    "mailsystem",
-    "listserv",
-    "majordomo",
-    "mailman",
-  ].concat(
-    [
-      "bounce",
-      "bounces",
-      "autoreply",
-      "autoresponder",
-      "autoresponse",
-      "autoanswer",
-      "automailer",
-      "nobody",
-      "wwwdata",
-      "cron",
-      "system",
-    ],
-    [
-      "notification",
-      "notifications",
-      "notify",
-      "alerts",
-      "newsletter",
-      "newsletters",
-      "mailrobot",
-      "robot",
-      "bot",
-      "nagios",
-    ],
-  ),
-);
-
-const daemons = new Set(["mailerdaemon", "maildaemon", "maildeliverysubsystem", "mailsystem", "postmaster"]);
-
-const local = (address: string) => address.slice(0, Math.max(0, address.lastIndexOf("@")));
-const bare = (text: string) =>
-  text
-    .normalize("NFKD")
-    .replace(/[^\p{L}\p{N}]/gu, "")
-    .toLowerCase();
-
-const name = (text: string) => text.replace(/[-_]/g, "").toLowerCase();
-
-/** True for `mailer-daemon@...` and `postmaster@...`, with or without text after a plus sign, and for
- *  Exchange's own sender. */
-export function isDaemon(address: string): boolean {
-  if (/^microsoftexchange[0-9a-f]{20,40}@/i.test(address)) return true;
-  return daemons.has(bare((local(address).split("+", 1)[0] ?? "").slice(0, 100)));
-}
-
-/** True for "no-reply" in any of its spellings and languages, also as a part: `orders-noreply`,
- *  `noreply.12345`. */
-export function isNoReply(address: string): boolean {
-  return noReply.test(bare(local(address).slice(0, 100)));
-}
-
-/** True for a mailbox that belongs to a program by its name: `bounces+123`, `listserv`, `notifications`. */
-export function isProgram(address: string): boolean {
-  return programs.has(name(local(address).split("+", 1)[0] ?? ""));
 }

@@ -2,9 +2,9 @@
 // other programs). Pure. The order matters: the first match is returned, and the kinds most likely to cause a mail
 // loop come first.
 
-import { isListed } from "../headers.ts";
+import { isDaemon, isListed, lettersOf, localOf } from "../headers.ts";
 import type { Mail } from "../mail.ts";
-import { type Bounce, guessedBounce, isDaemon, isNoReply, isProgram, reportedBounce } from "./bounce.ts";
+import { type Bounce, guessedBounce, reportedBounce } from "./bounce.ts";
 
 /** The channel's own addresses and configuration. */
 export interface OwnIdentity {
@@ -41,7 +41,7 @@ export function classify(mail: Mail, own: OwnIdentity): MachineFinding {
     ownMail(mail, own) ??
     (mail.report && reportedBounce(mail)) ??
     report(mail) ??
-    guessedBounce(mail, (id) => own.isOurs(id)) ??
+    unreportedBounce(mail, own) ??
     forged(mail) ??
     (isExpected ? null : machine(mail, own)) ??
     unaddressed(mail, own) ??
@@ -96,6 +96,14 @@ function isComplaint(mail: Mail): boolean {
         /^x-hmxmroriginalrecipient:/im.test(Buffer.from(bytes.subarray(0, 100_000)).toString("latin1")),
     )
   );
+}
+
+/** A bounce without a machine-readable part has the null sender or is from a mail server. */
+function unreportedBounce(mail: Mail, own: OwnIdentity): Bounce | null {
+  const { address = "", name = "" } = mail.from[0] ?? {};
+  const daemon = isDaemon(address) || /mail delivery (?:sub)?system|mailer-daemon/i.test(name);
+  if (!daemon && mail.returnPath !== "" && !has(mail, "x-failed-recipients")) return null;
+  return guessedBounce(mail, daemon, (id) => own.isOurs(id));
 }
 
 function forged(mail: Mail): Refused | null {
@@ -193,6 +201,27 @@ function machineSender(mail: Mail, own: OwnIdentity): Refused | null {
     return refused("machine", "the sender's address is a program's");
   return null;
 }
+
+/** Matches "do not answer" phrases in the local part, without dots, dashes and underscores. */
+const noReply =
+  /no(?:t)?reply|noreplies|noreplay|donotreply|dontreply|donotrespond|donotanswer|noanswer|noresponse|neverreply|unmonitored|nichtantworten|keineantwort|nichtbeantworten|nepasrepondre|pasdereponse|sansreponse|noresponder|norespondas|nocontestar|noreponder|nonrispondere|norispondere|nietbeantwoorden|nietantwoorden|geenantwoord|naoresponda|naoresponder|nieodpowiadaj|nieodpowiadac|svarainte|svarejinte|svarikke|ikkesvar|besvarikke|alavastaa|eivastausta|neodpovidat|neodpovidejte|neodpovedat|neotvechat|neotvechajte|yanitlamayin|cevaplamayin|neraspunde|nuraspunde|nevalaszoljon|nincsvalasz|neodgovaraj|neodgovarjaj/;
+
+/** Local parts that always belong to programs, without dashes and underscores. */
+const programs = new Set(
+  [
+    "mailerdaemon daemon postmaster maildaemon maildeliverysubsystem mailsystem listserv majordomo mailman",
+    "bounce bounces autoreply autoresponder autoresponse autoanswer automailer nobody wwwdata cron system",
+    "notification notifications notify alerts newsletter newsletters mailrobot robot bot nagios",
+  ].flatMap((line) => line.split(" ")),
+);
+
+/** True for "no-reply" in any of its spellings and languages, also as a part: `orders-noreply`,
+ *  `noreply.12345`. */
+const isNoReply = (address: string): boolean => noReply.test(lettersOf(localOf(address)));
+
+/** True for a mailbox that belongs to a program by its name: `bounces+123`, `listserv`, `notifications`. */
+const isProgram = (address: string): boolean =>
+  programs.has((localOf(address).split("+", 1)[0] ?? "").replace(/[-_]/g, "").toLowerCase());
 
 function unaddressed(mail: Mail, own: OwnIdentity): Refused | null {
   if (own.bccAllowed) return null;
