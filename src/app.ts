@@ -300,6 +300,7 @@ export class App {
     const limits = { timeout: platform.timeout, settleAfter: platform.absent_after };
     return new Scheduler({
       db,
+      node,
       clock,
       log,
       timing,

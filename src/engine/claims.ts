@@ -42,27 +42,21 @@ export class Claims {
     else this.#running.set(key, count);
   }
 
-  /** Claims what can start now, and occupies its capacity. Checks all stages (`everything`), or those whose
-   *  work became due (`q.touched`) or exceeded the capacity before. Fills `pieces`. */
-  async claim(q: Query, everything: boolean, pieces: ClaimedWork[]): Promise<void> {
+  /** Claims what can start now, and occupies its capacity. Checks the stages whose work became due (`q.touched`)
+   *  or exceeded the capacity before. Fills `pieces`. */
+  async claim(q: Query, pieces: ClaimedWork[]): Promise<void> {
     for (const stage of this.#stages) {
-      const channels = await this.#candidates(q, stage, everything);
+      const channels = this.#candidates(q, stage);
       if (channels.length > 0) await this.#claimFairly(q, stage, channels, pieces);
     }
   }
 
-  /** Returns the channels that may have work for the stage. Only a sweep, or a hint without channels, makes
-   *  the stage search the store for them. */
-  async #candidates(q: Query, stage: Stage, everything: boolean): Promise<string[]> {
-    const touched = q.touched.get(stage.takes);
+  /** Returns the channels that may have work for the stage. */
+  #candidates(q: Query, stage: Stage): string[] {
     const backlog = this.#backlog.get(stage);
     this.#backlog.delete(stage);
-    if (everything || touched === null || stage.mayClaim === undefined) {
-      if (!everything && touched === undefined && backlog === undefined) return [];
-      return [...(await stage.channels(q))];
-    }
-    const channels = new Set([...(touched ?? []), ...(backlog ?? [])]);
-    return [...channels].filter((channel) => stage.mayClaim?.(channel));
+    const channels = new Set([...(q.touched.get(stage.takes) ?? []), ...(backlog ?? [])]);
+    return [...channels].filter((channel) => stage.mayClaim(channel));
   }
 
   /** Claims in fair order: the channel with the oldest claim is first, and each gets a small share in turn.

@@ -2,9 +2,10 @@
 // effects claims work under leases, performs all I/O without writes, and applies one transition. Work that
 // a commit made ready is claimed in the same commit, also with the capacity that this commit frees.
 
-import type { Clock, Log } from "bridgehead/contract";
-import type { Timing } from "../ops/timing.ts";
-import type { CommitPace, Database, Query } from "../store/driver.ts";
+import { type Clock, type Log } from "bridgehead/contract";
+import { type Timing } from "../ops/timing.ts";
+import { type CommitPace, type Database, type Query } from "../store/driver.ts";
+import { findDue } from "../store/due.ts";
 import { LeaseLost } from "../store/lanes.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
 import { type ClaimedWork, Claims, Running } from "./claims.ts";
@@ -12,6 +13,7 @@ import { type Claimed, type Stage, type TransactionalStage, type Transition, whe
 
 export interface SchedulerOptions {
   readonly db: Database;
+  readonly node: string;
   readonly clock: Clock;
   readonly log: Log;
   readonly transactional: readonly TransactionalStage[];
@@ -24,6 +26,7 @@ export interface SchedulerOptions {
 
 export class Scheduler {
   readonly #db: Database;
+  readonly #node: string;
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #transactional: readonly TransactionalStage[];
@@ -42,8 +45,9 @@ export class Scheduler {
   /** Work claimed in a commit that failed, or whose response was lost. */
   #doubtful: Claimed[] = [];
 
-  constructor({ db, clock, log, transactional, stages, timing, ...options }: SchedulerOptions) {
+  constructor({ db, node, clock, log, transactional, stages, timing, ...options }: SchedulerOptions) {
     this.#db = db;
+    this.#node = node;
     this.#clock = clock;
     this.#log = log;
     this.#transactional = transactional;
@@ -204,18 +208,24 @@ export class Scheduler {
     callbacks: (() => void)[],
     discard: () => void,
   ): Promise<boolean> {
+    if (everything || hasUnknown(q))
+      await q
+        .savepoint(() => findDue(q, this.#node, everything))
+        .catch((error: unknown) => this.#log.error({ err: error }, "claiming work failed"));
     for (const stage of this.#transactional) {
       const channels = q.touched.get(stage.takes);
-      if (!everything && channels === undefined) continue;
+      const isPeriodic = stage.takes === "sessions" || stage.takes === "escalations";
+      if (channels === undefined && !(everything && isPeriodic)) continue;
       await q
-        .savepoint(async () =>
-          callbacks.push(...(await stage.run(q, everything ? null : (channels ?? null)))),
-        )
+        .savepoint(async () => callbacks.push(...(await stage.run(q, channels ?? undefined))))
         .catch((error: unknown) => this.#log.error({ err: error }, "a transactional stage failed"));
     }
     if (!this.#isDraining) {
       await q
-        .savepoint(() => this.#claims.claim(q, everything, pieces))
+        .savepoint(async () => {
+          if (hasUnknown(q)) await findDue(q, this.#node, false);
+          await this.#claims.claim(q, pieces);
+        })
         .catch((error: unknown) => {
           discard();
           this.#log.error({ err: error }, "claiming work failed");
@@ -279,6 +289,12 @@ export class Scheduler {
       }
     }
   }
+}
+
+/** Returns whether work became due on channels that are not known. */
+function hasUnknown({ touched }: Query): boolean {
+  for (const channels of touched.values()) if (channels === null) return true;
+  return false;
 }
 
 /** Preallocated, because an abort without a reason creates an error with a stack trace. */

@@ -46,11 +46,8 @@ export interface Stage {
   /** Returns how many more pieces of work of the channel could start now, without those that were claimed
    *  and have not started. Read before each claim. Absent: the concurrency alone limits the stage. */
   room?(channel: string): number;
-  /** Searches the store for channels with due work. */
-  channels(q: Query): Promise<readonly string[]>;
-  /** Returns whether work may be claimed on the channel now. Called instead of `channels` when a commit named
-   *  the channels of its due work. Absent: the store is searched every time. */
-  mayClaim?(channel: string): boolean;
+  /** Returns whether work may be claimed on the channel now. */
+  mayClaim(channel: string): boolean;
   /** Leases at most `room` lanes (or attachments) of that channel. */
   claim(q: Query, channel: string, room: number): Promise<readonly Claimed[]>;
 }
@@ -60,8 +57,8 @@ export interface Stage {
  *  memory only, and must not throw. */
 export interface TransactionalStage {
   readonly takes: Work;
-  /** `channels` limits the search to the channels that a commit named; all without it. */
-  run(q: Query, channels?: ReadonlySet<string> | null): Promise<readonly (() => void)[]>;
+  /** `channels` are those with due work; absent for work without channels. */
+  run(q: Query, channels?: ReadonlySet<string>): Promise<readonly (() => void)[]>;
 }
 
 /** The deadline of a lease in this process. Both clocks are used: the monotonic clock stops while a machine is suspended,

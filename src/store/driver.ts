@@ -4,7 +4,7 @@
 
 import type { Log } from "bridgehead/contract";
 import type { CommitReport, Hop } from "../ops/hops.ts";
-import type { LaneLeases } from "./leases.ts";
+import type { LaneLeases } from "./lanes.ts";
 
 export type Value = string | number | null | Uint8Array;
 export type Row = Record<string, unknown>;
@@ -245,39 +245,6 @@ export const isListed = (column: string): string => `
   ${column} IN (SELECT value FROM json_each($1)) -- only: sqlite
   ${column} = ANY (ARRAY(SELECT json_array_elements_text(CAST($1 AS json)))) -- only: postgres
 `;
-
-/** Returns SQL that lists the channels with rows that satisfy `open`, and `due` if given. It iterates
- *  over the channels through the index on (channel, ...) WHERE `open`; a plain DISTINCT would read the
- *  whole backlog at every commit. */
-export function channelsIn(
-  table:
-    | "events"
-    | "turns"
-    | "replies"
-    | "drafts"
-    | "attachments"
-    | "polls"
-    | "conversations"
-    | "escalations"
-    | "actions"
-    | "platform_webhooks",
-  open: string,
-  due?: string,
-): string {
-  // Webhooks of the platform belong to an agent.
-  const column = table === "platform_webhooks" ? "agent" : "channel";
-  const waiting =
-    due === undefined
-      ? ""
-      : `AND EXISTS (SELECT 1 FROM ${table} WHERE ${open} AND ${table}.channel = found.channel AND ${due})`;
-  return `WITH RECURSIVE found (channel) AS (
-     SELECT MIN(${column}) FROM ${table} WHERE ${open}
-     UNION ALL
-     SELECT (SELECT MIN(${column}) FROM ${table} WHERE ${open} AND ${column} > found.channel)
-     FROM found WHERE found.channel IS NOT NULL
-   )
-   SELECT channel FROM found WHERE channel IS NOT NULL ${waiting}`;
-}
 
 /** Runs `work` for all items together. When it fails, runs it for each item alone, so that one defect does not
  *  stop the others. */

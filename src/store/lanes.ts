@@ -4,9 +4,7 @@
 // (`Query.leases`), because one process owns the store.
 
 import { type Query, touch } from "./driver.ts";
-import { isPaused } from "./tables/pauses.ts";
-
-export type Direction = "in" | "out";
+import { allLanes, type Direction, exemptLanes, itemTable } from "./due.ts";
 
 export interface Lease {
   readonly lane: string;
@@ -30,20 +28,35 @@ export class LeaseLost extends Error {
   }
 }
 
-const itemTable = { in: "turns", out: "drafts" } as const;
+const laneId = (conversation: string, direction: Direction): string => `${conversation}/${direction}`;
 
-/** The key of leases in memory by direction and channel. */
-export const leaseGroup = (direction: Direction, channel: string): string => `${direction} ${channel}`;
-const groupOf = ({ lane, channel }: Lease): string =>
-  leaseGroup(lane.endsWith("/in") ? "in" : "out", channel);
+const statementsOf = (direction: Direction) => {
+  const items = itemTable[direction];
+  /** The due time of the lane's head; $1 is the conversation. */
+  const headDue = `(
+       SELECT CASE WHEN state IN ('held', 'failed') THEN NULL ELSE due_at END FROM ${items}
+       WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1
+     )`;
+  return {
+    append: `UPDATE lanes SET next_seq = next_seq + 1, due_at = CASE
+       WHEN due_at IS NULL AND NOT EXISTS (SELECT 1 FROM ${items} WHERE conversation = $2 AND open = 1)
+       THEN CASE WHEN $3 > now_ms() THEN $3 ELSE now_ms() END ELSE due_at END
+     WHERE id = $1 RETURNING next_seq - 1 AS seq, channel, due_at - now_ms() AS wait`,
+    refresh: `UPDATE lanes SET due_at = ${headDue} WHERE id = $2 RETURNING channel, due_at - now_ms() AS wait`,
+    release: `UPDATE lanes SET holder = NULL, lease_until = 0, due_at = ${headDue}
+     WHERE id = $2 AND token = $3 RETURNING due_at - now_ms() AS wait`,
+  };
+};
+const statements = { in: statementsOf("in"), out: statementsOf("out") } as const;
 
 /** Returns the next sequence number of the lane. */
 export async function nextSeq(q: Query, conversation: string, direction: Direction): Promise<number> {
+  const lane = laneId(conversation, direction);
   const row = await q.one<{ seq: number }>(
     "UPDATE lanes SET next_seq = next_seq + 1 WHERE id = $1 RETURNING next_seq - 1 AS seq",
-    `${conversation}/${direction}`,
+    lane,
   );
-  if (!row) throw new Error(`taking a number in lane ${conversation}/${direction}: there is no such lane`);
+  if (!row) throw new Error(`taking a number in lane ${lane}: there is no such lane`);
   return row.seq;
 }
 
@@ -59,16 +72,14 @@ export async function appendToLane(
   dueAt: number,
   insert: (seq: number) => Promise<void>,
 ): Promise<void> {
+  const lane = laneId(conversation, direction);
   const row = await q.one<{ seq: number; channel: string; wait: number | null }>(
-    `UPDATE lanes SET next_seq = next_seq + 1, due_at = CASE
-       WHEN due_at IS NULL AND NOT EXISTS (SELECT 1 FROM ${itemTable[direction]} WHERE conversation = $2 AND open = 1)
-       THEN CASE WHEN $3 > now_ms() THEN $3 ELSE now_ms() END ELSE due_at END
-     WHERE id = $1 RETURNING next_seq - 1 AS seq, channel, due_at - now_ms() AS wait`,
-    `${conversation}/${direction}`,
+    statements[direction].append,
+    lane,
     conversation,
     dueAt,
   );
-  if (!row) throw new Error(`taking a number in lane ${conversation}/${direction}: there is no such lane`);
+  if (!row) throw new Error(`taking a number in lane ${lane}: there is no such lane`);
   await insert(row.seq);
   if (row.wait === null) await refreshLane(q, conversation, direction);
   else noteDue(q, direction, row.channel, row.wait);
@@ -80,32 +91,24 @@ export async function appendToLane(
  *  lock. */
 export async function lockLane(q: Query, conversation: string, direction: Direction): Promise<void> {
   if (q.leases) return;
-  await q.write("UPDATE lanes SET lease_until = lease_until WHERE id = $1", `${conversation}/${direction}`);
+  const lane = laneId(conversation, direction);
+  await q.write("UPDATE lanes SET lease_until = lease_until WHERE id = $1", lane);
 }
 
 /** Like `lockLane` without waiting. Returns false when another transaction is writing in the lane. */
 export async function tryLane(q: Query, conversation: string, direction: Direction): Promise<boolean> {
   if (q.leases) return true;
-  const row = await q.one(
-    "SELECT id FROM lanes WHERE id = $1 FOR UPDATE SKIP LOCKED",
-    `${conversation}/${direction}`,
-  );
-  return row !== undefined;
+  const lane = laneId(conversation, direction);
+  return (await q.one("SELECT id FROM lanes WHERE id = $1 FOR UPDATE SKIP LOCKED", lane)) !== undefined;
 }
-
-/** SQL for the due time of the lane's head; $1 is the conversation. */
-const headDue = (direction: Direction): string => `(
-       SELECT CASE WHEN state IN ('held', 'failed') THEN NULL ELSE due_at END FROM ${itemTable[direction]}
-       WHERE conversation = $1 AND open = 1 ORDER BY seq LIMIT 1
-     )`;
 
 /** Sets the lane's due time to that of its head. Call after every change of an item, with the lane's row
  *  locked (`guardLease`, `nextSeq`, `lockLane`). */
 export async function refreshLane(q: Query, conversation: string, direction: Direction): Promise<void> {
   const lane = await q.one<{ channel: string; wait: number | null }>(
-    `UPDATE lanes SET due_at = ${headDue(direction)} WHERE id = $2 RETURNING channel, due_at - now_ms() AS wait`,
+    statements[direction].refresh,
     conversation,
-    `${conversation}/${direction}`,
+    laneId(conversation, direction),
   );
   if (lane) noteDue(q, direction, lane.channel, lane.wait);
 }
@@ -115,86 +118,6 @@ export function noteDue(q: Query, direction: Direction, channel: string, wait: n
   if (wait === null) return;
   if (wait <= 0) touch(q, itemTable[direction], channel);
   else q.waits.add(wait);
-}
-
-interface DueLane {
-  readonly lane: string;
-  readonly lane_conversation: string;
-  readonly lane_sender: string;
-}
-
-/** What a claim reads with each lane. */
-export interface HeadColumns {
-  /** Columns of the lane's head (`turns` or `drafts`) and of the joined tables. */
-  readonly columns: string;
-  /** Further joins; `lanes` and the head's table are there. */
-  readonly joins?: string;
-}
-
-/** SQL that joins each lane with its head: the open item with the lowest number. */
-const headJoin = (direction: Direction): string => {
-  const table = itemTable[direction];
-  return `JOIN ${table} ON ${table}.conversation = lanes.conversation AND ${table}.open = 1 AND ${table}.seq = (
-       SELECT MIN(seq) FROM ${table} head WHERE head.conversation = lanes.conversation AND head.open = 1)`;
-};
-
-/** Returns up to `limit` due lanes of a channel that are free in memory, longest due first, with their
- *  heads. */
-async function freeLanes<T>(
-  q: Query,
-  direction: Direction,
-  { channel, holder, limit, closed = nothingClosed }: Omit<Claim, "leaseMs">,
-  { columns, joins = "" }: HeadColumns,
-): Promise<(DueLane & T)[]> {
-  const { leases } = q;
-  if (leases === null) throw new Error("the leases of this store are rows");
-  const busy = leases.busy(leaseGroup(direction, channel), holder);
-  const some = (which: Which) => `SELECT * FROM (
-     SELECT lanes.id AS lane, lanes.conversation AS lane_conversation, lanes.sender AS lane_sender, ${columns}
-     FROM lanes LEFT ${headJoin(direction)} ${joins}
-     WHERE ${which(direction, "$2").condition} AND (lanes.node IS NULL OR lanes.node = $3)
-       ${busy.length > 0 ? "AND lanes.id NOT IN (SELECT value FROM json_each($5))" : ""}${openOnly(closed, 6)}
-       ORDER BY lanes.due_at LIMIT ${which(direction, "$2").limit("$4")})`;
-  return q.all<DueLane & T>(
-    `${some(allLanes)} UNION ALL ${some(exemptLanes)}`,
-    direction,
-    channel,
-    holder,
-    limit,
-    JSON.stringify(busy),
-    ...closed.senders,
-  );
-}
-
-const nothingClosed: ClosedLanes = { all: false, senders: [] };
-const noHead: HeadColumns = { columns: "lanes.conversation" };
-
-/** Returns channels with a due lane that is not leased and not pinned to another node. Iterates over the
- *  channels through the index; a plain DISTINCT would read every due lane of a backlog at every commit. */
-export async function channelsWithDueLanes(q: Query, direction: Direction, node: string): Promise<string[]> {
-  const due = (which: Which) => `EXISTS (
-       SELECT 1 FROM lanes WHERE ${which(direction, "found.channel").condition} AND (node IS NULL OR node = $2)
-         AND lease_until <= now_ms() -- only: postgres
-     )`;
-  const rows = await q.all<{ channel: string }>(
-    `WITH RECURSIVE found (channel) AS (
-       SELECT MIN(channel) FROM lanes WHERE direction = $1 AND due_at IS NOT NULL
-       UNION ALL
-       SELECT (SELECT MIN(channel) FROM lanes WHERE direction = $1 AND due_at IS NOT NULL AND channel > found.channel)
-       FROM found WHERE found.channel IS NOT NULL
-     )
-     SELECT channel FROM found WHERE channel IS NOT NULL
-       AND CASE WHEN ${isPaused("found.channel")} THEN ${due(exemptLanes)} ELSE ${due(allLanes)} END`,
-    direction,
-    node,
-  );
-  const channels = rows.map((row) => row.channel);
-  if (q.leases === null) return channels;
-  const free: string[] = [];
-  for (const channel of channels)
-    if ((await freeLanes(q, direction, { channel, holder: node, limit: 1 }, noHead)).length > 0)
-      free.push(channel);
-  return free;
 }
 
 /** Which lanes are leased: at most `limit` due ones of the channel, for `holder`. */
@@ -213,101 +136,92 @@ export interface Held<T> {
   readonly head: T | null;
 }
 
-/** Leases due lanes of a channel, longest due first, and reads their heads. Lanes pinned to another node are
- *  skipped. Lanes that `holder` itself still holds are skipped even when that lease has expired by the
- *  clock, because the work continues after a clock step. PostgreSQL reads the heads in a later statement:
- *  one that claims and reads at once sees stale heads under READ COMMITTED. */
-export async function leaseHeads<T extends { readonly conversation: string }>(
-  q: Query,
-  direction: Direction,
-  claim: Claim,
-  head: HeadColumns,
-): Promise<readonly Held<T>[]> {
-  const { leases: memory } = q;
-  if (memory !== null) {
-    const { channel, holder, leaseMs } = claim;
-    const rows = await freeLanes<T>(q, direction, claim, head);
+const nothingClosed: ClosedLanes = { all: false, senders: [] };
+
+/** Claims of the lanes of one direction, with what they read of the head of each (`turns` or `drafts`). */
+export class LaneHeads<T extends { readonly conversation: string }> {
+  readonly #direction: Direction;
+  readonly #columns: string;
+  /** Joins each lane with its head: the open item with the lowest number. */
+  readonly #joins: string;
+  /** The statement of a claim without closed lanes. */
+  readonly #usual: { readonly sqlite: string; readonly postgres: string };
+
+  /** `columns` are those of the head and of further tables that `joins` adds. */
+  constructor(direction: Direction, columns: string, joins = "") {
+    const items = itemTable[direction];
+    this.#direction = direction;
+    this.#columns = columns;
+    this.#joins = `JOIN ${items} ON ${items}.conversation = lanes.conversation AND ${items}.open = 1 AND ${items}.seq = (
+       SELECT MIN(seq) FROM ${items} head WHERE head.conversation = lanes.conversation AND head.open = 1) ${joins}`;
+    this.#usual = { sqlite: this.#reading(nothingClosed), postgres: this.#leasing(nothingClosed) };
+  }
+
+  /** Leases due lanes of a channel, longest due first, and reads their heads. Lanes pinned to another node are
+   *  skipped. Lanes that `holder` itself still holds are skipped even when that lease has expired by the
+   *  clock, because the work continues after a clock step. PostgreSQL reads the heads in a later statement:
+   *  one that claims and reads at once sees stale heads under READ COMMITTED. */
+  async lease(q: Query, claim: Claim): Promise<readonly Held<T>[]> {
+    const { leases: memory } = q;
+    const { channel, holder, leaseMs, limit, closed = nothingClosed } = claim;
+    const isUsual = !closed.all && closed.senders.length === 0;
+    if (memory === null) {
+      const sql = isUsual ? this.#usual.postgres : this.#leasing(closed);
+      return this.#withHeads(q, await q.all<Lease>(sql, channel, holder, limit, leaseMs, ...closed.senders));
+    }
+    const sql = isUsual ? this.#usual.sqlite : this.#reading(closed);
+    const busy = JSON.stringify(memory.busy(holder, channel));
+    const rows = await q.all<LaneColumns & T>(sql, channel, holder, limit, busy, ...closed.senders);
     return rows.map((row) => {
       const { lane, lane_conversation: conversation, lane_sender: sender } = row;
-      const token = memory.take(q, lane, leaseGroup(direction, channel), holder, leaseMs);
+      const token = memory.take(q, lane, channel, holder, leaseMs);
       const lease = { lane, conversation, channel, token, sender };
       return { lease, head: row.conversation === null ? null : row };
     });
   }
-  const leases = await leaseRows(q, direction, claim);
-  if (leases.length === 0) return [];
-  const rows = await q.all<T>(
-    `SELECT ${head.columns} FROM lanes ${headJoin(direction)} ${head.joins ?? ""}
-     WHERE lanes.id = ANY (SELECT json_array_elements_text($1::json))`,
-    JSON.stringify(leases.map(({ lane }) => lane)),
-  );
-  const heads = new Map(rows.map((row) => [row.conversation, row]));
-  return leases.map((lease) => ({ lease, head: heads.get(lease.conversation) ?? null }));
-}
 
-async function leaseRows(
-  q: Query,
-  direction: Direction,
-  { channel, holder, leaseMs, limit, closed = nothingClosed }: Claim,
-): Promise<Lease[]> {
-  const some = (which: Which) => `AS MATERIALIZED (
+  /** SQL for SQLite: $4 is the list of lanes that are leased in memory. */
+  #reading(closed: ClosedLanes): string {
+    const some = (which: typeof allLanes) => `SELECT * FROM (
+     SELECT lanes.id AS lane, lanes.conversation AS lane_conversation, lanes.sender AS lane_sender, ${this.#columns}
+     FROM lanes LEFT ${this.#joins}
+     WHERE ${which(this.#direction, "$1").condition} AND (lanes.node IS NULL OR lanes.node = $2)
+       AND lanes.id NOT IN (SELECT value FROM json_each($4))${openOnly(closed, 5)}
+       ORDER BY lanes.due_at LIMIT ${which(this.#direction, "$1").limit("$3")})`;
+    return `${some(allLanes)} UNION ALL ${some(exemptLanes)}`;
+  }
+
+  /** SQL for PostgreSQL: $4 is the length of the leases in milliseconds. */
+  #leasing(closed: ClosedLanes): string {
+    const some = (which: typeof allLanes) => `AS MATERIALIZED (
        SELECT id FROM lanes
-       WHERE ${which(direction, "$2").condition} AND lease_until <= now_ms()
-         AND (holder IS NULL OR holder <> $3) AND (node IS NULL OR node = $3)${openOnly(closed, 6)}
-       ORDER BY due_at LIMIT ${which(direction, "$2").limit("$5")}
+       WHERE ${which(this.#direction, "$1").condition} AND lease_until <= now_ms()
+         AND (holder IS NULL OR holder <> $2) AND (node IS NULL OR node = $2)${openOnly(closed, 5)}
+       ORDER BY due_at LIMIT ${which(this.#direction, "$1").limit("$3")}
        FOR UPDATE SKIP LOCKED
      )`;
-  return q.all<Lease>(
-    `WITH free ${some(allLanes)}, exempted ${some(exemptLanes)}
-     UPDATE lanes SET holder = $3, token = token + 1, lease_until = now_ms() + $4
-     WHERE id IN (SELECT id FROM free UNION ALL SELECT id FROM exempted) RETURNING id AS lane, conversation, channel, token, sender`,
-    direction,
-    channel,
-    holder,
-    leaseMs,
-    limit,
-    ...closed.senders,
-  );
+    return `WITH free ${some(allLanes)}, exempted ${some(exemptLanes)}
+     UPDATE lanes SET holder = $2, token = token + 1, lease_until = now_ms() + $4
+     WHERE id IN (SELECT id FROM free UNION ALL SELECT id FROM exempted) RETURNING id AS lane, conversation, channel, token, sender`;
+  }
+
+  async #withHeads(q: Query, leases: readonly Lease[]): Promise<readonly Held<T>[]> {
+    if (leases.length === 0) return [];
+    const rows = await q.all<T>(
+      `SELECT ${this.#columns} FROM lanes ${this.#joins}
+     WHERE lanes.id = ANY (SELECT json_array_elements_text($1::json))`,
+      JSON.stringify(leases.map(({ lane }) => lane)),
+    );
+    const heads = new Map(rows.map((row) => [row.conversation, row]));
+    return leases.map((lease) => ({ lease, head: heads.get(lease.conversation) ?? null }));
+  }
 }
 
-/** A choice of the due lanes of a channel: the condition on `lanes`, and their number, which is 0 while the choice does not
- *  apply. $1 is the direction; `channel`: an SQL expression. */
-type Which = (
-  direction: Direction,
-  channel: string,
-) => { readonly condition: string; readonly limit: (most: string) => string };
-
-/** All due lanes, unless the channel is paused. */
-const allLanes: Which = (_direction, channel) => ({
-  condition: `lanes.direction = $1 AND lanes.channel = ${channel} AND lanes.due_at <= now_ms()`,
-  limit: (most) => `CASE WHEN ${isPaused(channel)} THEN 0 ELSE ${most} END`,
-});
-
-/** The lanes of a paused channel whose work may start. A new question and an unsent draft to a customer wait, unless they
- *  belong to a call (`session`). Lookups of an earlier attempt and notifications of responders do not. The attempts check
- *  the same (`recordAsking`, `recordSending`): a lane whose attempt is refused would be claimed over and over. The lanes
- *  are found by the items that do not wait, so the cost does not grow with what waits. */
-const exemptLanes: Which = (direction, channel) => {
-  const table = itemTable[direction];
-  const lane = `SELECT conversation || '/${direction}' FROM ${table} WHERE ${table}.channel = ${channel} AND open = 1`;
-  return {
-    // The sum keeps the databases from searching the index of due lanes.
-    condition: `lanes.due_at + 0 <= now_ms() AND lanes.id IN (${lane} AND ${begun[direction]} UNION ALL ${lane} AND ${exempt[direction]}) AND (
-       SELECT CASE WHEN ${waits[direction]} THEN 0 ELSE 1 END FROM ${table} head
-       WHERE head.conversation = lanes.conversation AND head.open = 1 ORDER BY head.seq LIMIT 1) = 1`,
-    limit: (most) => `CASE WHEN ${isPaused(channel)} THEN ${most} ELSE 0 END`,
-  };
-};
-const waits = {
-  in: "head.state = 'waiting' AND head.kind = 'question' AND head.session IS NULL",
-  out: "head.state = 'queued' AND head.internal = 0 AND head.session IS NULL",
-} as const;
-const begun = { in: "state IN ('asking', 'unknown')", out: "state IN ('sending', 'unknown')" } as const;
-/** The conditions of the indexes `turns_exempt` and `drafts_exempt`. */
-const exempt = {
-  in: "(kind <> 'question' OR session IS NOT NULL)",
-  out: "(internal = 1 OR session IS NOT NULL)",
-} as const;
+interface LaneColumns {
+  readonly lane: string;
+  readonly lane_conversation: string;
+  readonly lane_sender: string;
+}
 
 /** Returns a condition on lanes; its parameters start at $`first`. Lanes of live calls are pinned to a
  *  node and stay available, because pauses concern the placing of calls and the sending of texts only. */
@@ -321,7 +235,7 @@ function openOnly({ all, senders }: ClosedLanes, first: number): string {
  *  a transition safe to retry, because the committed first run has released the lane. */
 export async function guardLease(q: Query, lease: Lease): Promise<void> {
   if (q.leases !== null) {
-    if (!q.leases.holds(lease.lane, lease.token)) throw new LeaseLost(lease.lane);
+    if (!q.leases.holds(lease)) throw new LeaseLost(lease.lane);
     return;
   }
   await q.writeOne(
@@ -335,7 +249,7 @@ export async function guardLease(q: Query, lease: Lease): Promise<void> {
 /** Abandons the work on the lane without an outcome. When the lease expires, any process may claim the
  *  lane, including this one. */
 export async function abandonLane(q: Query, lease: Lease): Promise<void> {
-  if (q.leases !== null) return q.leases.abandon(q, lease.lane, groupOf(lease), lease.token);
+  if (q.leases !== null) return q.leases.abandon(q, lease);
   await q.write("UPDATE lanes SET holder = NULL WHERE id = $1 AND token = $2", lease.lane, lease.token);
 }
 
@@ -343,17 +257,102 @@ export async function abandonLane(q: Query, lease: Lease): Promise<void> {
  *  `guardLease` or by a claim in the same transaction. */
 export async function releaseLane(q: Query, lease: Lease, direction: Direction): Promise<void> {
   if (q.leases !== null) {
-    await guardLease(q, lease);
-    q.leases.release(q, lease.lane, groupOf(lease));
+    if (!q.leases.holds(lease)) throw new LeaseLost(lease.lane);
+    q.leases.release(q, lease.lane);
     return refreshLane(q, lease.conversation, direction);
   }
   const lane = await q.one<{ wait: number | null }>(
-    `UPDATE lanes SET holder = NULL, lease_until = 0, due_at = ${headDue(direction)}
-     WHERE id = $2 AND token = $3 RETURNING due_at - now_ms() AS wait`,
+    statements[direction].release,
     lease.conversation,
     lease.lane,
     lease.token,
   );
   if (!lane) throw new LeaseLost(lease.lane);
   noteDue(q, direction, lease.channel, lane.wait);
+}
+
+/** A lease in memory. */
+interface HeldLease {
+  readonly channel: string;
+  /** Null after the holder gave up without an outcome. */
+  readonly holder: string | null;
+  readonly token: number;
+  /** Epoch milliseconds. */
+  readonly until: number;
+}
+
+/** The leases of a store that one process owns (SQLite), by lane. All of them end with the process: work that a crash
+ *  interrupted is recognized by the state of its turn or draft. Every change reverts with its transaction (`Query.onRollback`). */
+export class LaneLeases {
+  readonly #entries = new Map<string, HeldLease>();
+  /** The leased lanes of each channel. */
+  readonly #channels = new Map<string, Set<string>>();
+  readonly #now: () => number;
+  #token = 0;
+
+  /** `now` returns epoch milliseconds: the clock behind now_ms(). */
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /** Returns whether `holder` may lease the lane. Its own lease blocks it even after the lease has expired
+   *  by the clock, because the work continues after a clock step. */
+  isFree(lane: string, holder: string): boolean {
+    const entry = this.#entries.get(lane);
+    return entry === undefined || (entry.until <= this.#now() && entry.holder !== holder);
+  }
+
+  /** Returns the lanes that `holder` may not lease: of one channel, or of all. */
+  busy(holder: string, channel?: string): string[] {
+    const lanes = channel === undefined ? this.#entries.keys() : (this.#channels.get(channel) ?? []);
+    return [...lanes].filter((lane) => !this.isFree(lane, holder));
+  }
+
+  /** Leases the lane for `ms` milliseconds and returns the fencing token. */
+  take(q: Query, lane: string, channel: string, holder: string, ms: number): number {
+    const token = ++this.#token;
+    this.#set(q, lane, { channel, holder, token, until: this.#now() + ms });
+    return token;
+  }
+
+  /** Returns whether the lease is still the valid one. */
+  holds({ lane, token }: Lease): boolean {
+    const entry = this.#entries.get(lane);
+    return entry?.token === token && entry.holder !== null;
+  }
+
+  /** Releases the lane. */
+  release(q: Query, lane: string): void {
+    this.#set(q, lane, undefined);
+  }
+
+  /** Ends the holder's claim without an outcome; the lane stays leased until the lease expires. */
+  abandon(q: Query, { lane, token }: Lease): void {
+    const entry = this.#entries.get(lane);
+    if (entry?.token === token) this.#set(q, lane, { ...entry, holder: null });
+  }
+
+  #set(q: Query, lane: string, entry: HeldLease | undefined): void {
+    const before = this.#entries.get(lane);
+    this.#put(lane, entry);
+    q.onRollback(() => this.#put(lane, before));
+  }
+
+  #put(lane: string, entry: HeldLease | undefined): void {
+    const before = this.#entries.get(lane);
+    if (before !== undefined) this.#channels.get(before.channel)?.delete(lane);
+    if (entry === undefined) {
+      this.#entries.delete(lane);
+      return;
+    }
+    this.#entries.set(lane, entry);
+    const lanes = this.#channels.get(entry.channel) ?? new Set();
+    this.#channels.set(entry.channel, lanes.add(lane));
+  }
+
+  /** Ends all leases. */
+  clear(): void {
+    this.#entries.clear();
+    this.#channels.clear();
+  }
 }

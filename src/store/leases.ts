@@ -2,7 +2,12 @@
 // other events than due work begin or end: a poll, a restored store, a start.
 
 import type { Query } from "./driver.ts";
-import { type Direction, type Lease, leaseGroup } from "./lanes.ts";
+import type { Direction } from "./due.ts";
+import type { Lease } from "./lanes.ts";
+
+/** A lease is this many times longer where one process owns the store. Nobody waits for its end, and the next process
+ *  ends it at its start, so most renewals need not write. */
+const soleFactor = 360;
 
 /** Claims or renews `name` for `holder`; null when another holder has it. The token increases with every
  *  change of holder. */
@@ -10,8 +15,18 @@ export async function takeLease(
   q: Query,
   name: string,
   holder: string,
-  forMs: number,
+  leaseMs: number,
 ): Promise<number | null> {
+  const forMs = q.leases === null ? leaseMs : leaseMs * soleFactor;
+  if (q.leases !== null) {
+    const held = await q.one<{ token: number }>(
+      "SELECT token FROM leases WHERE name = $1 AND holder = $2 AND until > now_ms() + $3",
+      name,
+      holder,
+      forMs / 2,
+    );
+    if (held) return held.token;
+  }
   const row = await q.one<{ token: number }>(
     `INSERT INTO leases (name, holder, token, until) VALUES ($1, $2, 1, now_ms() + $3)
      ON CONFLICT (name) DO UPDATE SET until = excluded.until, holder = excluded.holder,
@@ -48,7 +63,7 @@ export async function leaseIdleLane(
       holder,
     );
     if (!row) return null;
-    const token = q.leases.take(q, lane, leaseGroup("in", row.channel), holder, leaseMs);
+    const token = q.leases.take(q, lane, row.channel, holder, leaseMs);
     return { lane, conversation, channel: row.channel, token, sender: "" };
   }
   const row = await q.one<{ channel: string; token: number }>(
@@ -66,8 +81,7 @@ export async function leaseIdleLane(
 export async function revokeLease(q: Query, conversation: string, direction: Direction): Promise<void> {
   const lane = `${conversation}/${direction}`;
   if (q.leases !== null) {
-    const row = await q.one<{ channel: string }>("SELECT channel FROM lanes WHERE id = $1", lane);
-    if (row) q.leases.release(q, lane, leaseGroup(direction, row.channel));
+    q.leases.release(q, lane);
     return;
   }
   await q.write("UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE id = $1", lane);
@@ -83,88 +97,4 @@ export async function endLeases(q: Query): Promise<void> {
     "UPDATE attachments SET holder = NULL, due_at = now_ms() WHERE due_at IS NOT NULL AND holder IS NOT NULL",
   );
   await q.write("UPDATE send_pauses SET until = now_ms(), probe = NULL WHERE probe IS NOT NULL");
-}
-
-/** A lease in memory. */
-interface HeldLease {
-  /** Null after the holder gave up without an outcome. */
-  readonly holder: string | null;
-  readonly token: number;
-  /** Epoch milliseconds. */
-  readonly until: number;
-}
-
-/** The leases of a store that one process owns (SQLite), by lane. All of them end with the process: work that a crash
- *  interrupted is recognized by the state of its turn or draft. Every change reverts with its transaction (`Query.onRollback`). */
-export class LaneLeases {
-  readonly #entries = new Map<string, HeldLease>();
-  /** The leased lanes of a channel in one direction, by group. */
-  readonly #groups = new Map<string, Set<string>>();
-  readonly #now: () => number;
-  #token = 0;
-
-  /** `now` returns epoch milliseconds: the clock behind now_ms(). */
-  constructor(now: () => number) {
-    this.#now = now;
-  }
-
-  /** Returns whether `holder` may lease the lane. Its own lease blocks it even after the lease has expired
-   *  by the clock, because the work continues after a clock step. */
-  isFree(lane: string, holder: string): boolean {
-    const entry = this.#entries.get(lane);
-    return entry === undefined || (entry.until <= this.#now() && entry.holder !== holder);
-  }
-
-  /** Returns the lanes of a channel in one direction that `holder` may not lease; `group` is `leaseGroup` of
-   *  both. */
-  busy(group: string, holder: string): string[] {
-    return [...(this.#groups.get(group) ?? [])].filter((lane) => !this.isFree(lane, holder));
-  }
-
-  /** Leases the lane for `ms` milliseconds and returns the fencing token. */
-  take(q: Query, lane: string, group: string, holder: string, ms: number): number {
-    const token = ++this.#token;
-    this.#set(q, lane, group, { holder, token, until: this.#now() + ms });
-    return token;
-  }
-
-  /** Returns whether the token is still the valid one. */
-  holds(lane: string, token: number): boolean {
-    const entry = this.#entries.get(lane);
-    return entry?.token === token && entry.holder !== null;
-  }
-
-  /** Releases the lane. */
-  release(q: Query, lane: string, group: string): void {
-    this.#set(q, lane, group, undefined);
-  }
-
-  /** Ends the holder's claim without an outcome; the lane stays leased until the lease expires. */
-  abandon(q: Query, lane: string, group: string, token: number): void {
-    const entry = this.#entries.get(lane);
-    if (entry?.token === token) this.#set(q, lane, group, { ...entry, holder: null });
-  }
-
-  #set(q: Query, lane: string, group: string, entry: HeldLease | undefined): void {
-    const before = this.#entries.get(lane);
-    this.#put(lane, group, entry);
-    q.onRollback(() => this.#put(lane, group, before));
-  }
-
-  #put(lane: string, group: string, entry: HeldLease | undefined): void {
-    if (entry === undefined) {
-      this.#entries.delete(lane);
-      this.#groups.get(group)?.delete(lane);
-    } else {
-      this.#entries.set(lane, entry);
-      const lanes = this.#groups.get(group) ?? new Set();
-      this.#groups.set(group, lanes.add(lane));
-    }
-  }
-
-  /** Ends all leases. */
-  clear(): void {
-    this.#entries.clear();
-    this.#groups.clear();
-  }
 }

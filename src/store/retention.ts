@@ -3,7 +3,8 @@
 
 import type { RetentionAges } from "../domain/retention.ts";
 import { standardTiming } from "../ops/timing.ts";
-import { channelsIn, type Query } from "./driver.ts";
+import type { Query } from "./driver.ts";
+import { channelsIn } from "./due.ts";
 import { lockChannel } from "./tables/events.ts";
 import { forgetFiles } from "./tables/files.ts";
 

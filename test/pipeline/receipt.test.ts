@@ -6,14 +6,13 @@ import { standardTiming } from "../../src/ops/timing.ts";
 import { matchReceipt } from "../../src/pipeline/reconcile/receipts.ts";
 import { recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { channelsWithDueLanes } from "../../src/store/lanes.ts";
 import { attemptsOn } from "../../src/store/operators/outbox.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
 import { readDraft } from "../../src/store/tables/drafts.ts";
 import { storedEvents } from "../../src/store/tables/events.ts";
 import { suppression } from "../../src/store/tables/suppressions.ts";
 import { lineOf, listen, put, receipt, watched } from "../support/pipeline/stage.ts";
-import { conversation, draft, stateOf, storeEvent } from "../support/store/databases.ts";
+import { conversation, draft, dueChannels, stateOf, storeEvent } from "../support/store/databases.ts";
 
 /** A draft that has been tried once and is in `state` now, with another behind it. */
 async function tried(state: string, open: 0 | 1): Promise<Database> {
@@ -73,8 +72,7 @@ it.each([
       const after = await db.read((q) => stateOf(q, "drafts", "d1"));
       found.push(after);
       // What stood in front of its lane stands there no more.
-      if (open.includes(state))
-        expect(await db.read((q) => channelsWithDueLanes(q, "out", "n")), said).toEqual(["c"]);
+      if (open.includes(state)) expect(await db.read((q) => dueChannels(q, "drafts")), said).toEqual(["c"]);
       const [attempt] = await db.read((q) => attemptsOn(q, "d1"));
       if (open.includes(state)) expect(attempt?.outcome).toBe(said === "failed" ? "refused" : "sent");
     }

@@ -9,7 +9,7 @@ import { Scheduler } from "../../src/engine/scheduler.ts";
 import type { Claimed, Stage, TransactionalStage } from "../../src/engine/stage.ts";
 import { type TimingOverrides, timingWith } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { abandonLane, channelsWithDueLanes, guardLease, releaseLane } from "../../src/store/lanes.ts";
+import { abandonLane, guardLease, releaseLane } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { writeSettings } from "../../src/store/tables/agents.ts";
@@ -33,7 +33,7 @@ function answering(work: (turn: TurnRow, signal: AbortSignal) => Promise<void>, 
   return {
     name: "ask",
     takes: "turns",
-    channels: (q) => channelsWithDueLanes(q, "in", "n"),
+    mayClaim: () => true,
     async claim(q, channel, room) {
       const claimed: Claimed[] = [];
       for (const lease of await leaseLanes(q, "in", channel, "n", leaseMs, room)) {
@@ -73,6 +73,7 @@ function schedulerOf(
   const heard = listen();
   const scheduler = new Scheduler({
     db,
+    node: "n",
     clock: over.clock ?? clock,
     log: heard.log,
     timing: timingWith(over.timing),
@@ -219,15 +220,17 @@ describe("scheduler", () => {
     };
     const { scheduler, heard } = schedulerOf(db, [answering(async () => undefined)], {
       transactional: [pure],
+      room: () => (broken ? 0 : 1),
     });
     await put(scheduler, 1);
     expect(await db.read((q) => q.all("SELECT id FROM agents"))).toEqual([]);
     expect(heard.lines).toEqual(["a transactional stage failed"]);
-    await expect.poll(() => left(db)).toBe(0);
+    expect(await left(db)).toBe(1);
     broken = false;
     await scheduler.sweep();
     expect(await db.read((q) => q.all("SELECT id FROM agents"))).toEqual([{ id: "half" }]);
     expect(told).toBe(1);
+    await expect.poll(() => left(db)).toBe(0);
   });
 
   it("gives room back when claiming fails, and leaves no lease behind", async () => {
@@ -245,9 +248,9 @@ describe("scheduler", () => {
     const after: Stage = {
       name: "after",
       takes: "turns",
-      channels: async () => {
+      mayClaim: () => {
         if (broken) throw new Error("a later defect");
-        return [];
+        return false;
       },
       claim: async () => [],
     };
@@ -340,7 +343,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     const db = await fresh(async () => store);
     const looks: number[] = [];
     const idle: TransactionalStage = {
-      takes: "turns",
+      takes: "sessions",
       async run() {
         looks.push(performance.now());
         return [];

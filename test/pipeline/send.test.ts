@@ -44,6 +44,7 @@ async function round(db: Database, outbound: Outbound, rules: Partial<ChannelRul
   const lines = () => new Map([["c", lineOf({ outbound, rules })]]);
   const scheduler = new Scheduler({
     db,
+    node: "n",
     clock,
     log: heard.log,
     timing: standardTiming,
@@ -346,7 +347,7 @@ describe("compose", () => {
         await insertReply(q, { id, conversation: "k", channel: "c", turn: "t1", text: id, platformId: null });
       }
     });
-    await db.tx((q) => stage.run(q));
+    await db.tx((q) => stage.run(q, new Set(["c"])));
     const drafts = await db.read((q) =>
       q.all<{ seq: number; reply: string; body: string; recipient: string; wait: number }>(
         "SELECT seq, reply, body, recipient, due_at - now_ms() AS wait FROM drafts ORDER BY seq",

@@ -115,6 +115,7 @@ it("looks once a second at a store that is gone, and says so each time", async (
   };
   const scheduler = new Scheduler({
     db,
+    node: "n",
     clock,
     log: heard.log,
     timing: standardTiming,

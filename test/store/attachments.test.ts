@@ -3,7 +3,6 @@
 import { describe, expect, it } from "vitest";
 import {
   abandonFetch,
-  channelsToFetch,
   claimFetches,
   endFetch,
   keepFetched,
@@ -12,7 +11,7 @@ import {
 import type { Database } from "../../src/store/driver.ts";
 import { LeaseLost } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import { fresh, onEachDatabase, storeEvent } from "../support/store/databases.ts";
+import { dueChannels, fresh, onEachDatabase, storeEvent } from "../support/store/databases.ts";
 
 const elsewhere = (name: string) => ({
   name,
@@ -32,7 +31,7 @@ async function announced(db: Database, count: number): Promise<void> {
 
 const claim = (db: Database, holder: string, limit = 10, leaseMs = 60_000) =>
   db.tx((q) => claimFetches(q, "c", holder, leaseMs, limit));
-const due = (db: Database) => db.read(channelsToFetch);
+const due = (db: Database) => db.read((q) => dueChannels(q, "attachments"));
 
 onEachDatabase((place) => {
   describe("attachments elsewhere", () => {

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { headDraft, recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { channelsWithDueLanes, releaseLane } from "../../src/store/lanes.ts";
+import { releaseLane } from "../../src/store/lanes.ts";
 import { channelStates, pause, resume } from "../../src/store/operators/channels.ts";
 import { enqueueDraft } from "../../src/store/tables/drafts.ts";
 import { ensureChannel, loopingSenders, settleEvent } from "../../src/store/tables/events.ts";
@@ -13,6 +13,7 @@ import {
   concludeDraft,
   conversation,
   draft,
+  dueChannels,
   fresh,
   leaseLanes,
   type NewPlace,
@@ -60,7 +61,7 @@ async function given(db: Database): Promise<string[]> {
   return db.tx(async (q) => {
     const lanes: string[] = [];
     for (const direction of ["in", "out"] as const) {
-      const due = await channelsWithDueLanes(q, direction, "n");
+      const due = await dueChannels(q, direction === "in" ? "turns" : "drafts");
       for (const channel of ["c", "other"]) {
         const leased = await leaseLanes(q, direction, channel, "n", minute, 9);
         expect(due.includes(channel), `${channel} ${direction}`).toBe(leased.length > 0);

@@ -15,7 +15,6 @@ import {
   unbindPlatform,
 } from "../../src/store/tables/conversations.ts";
 import {
-  channelsToRoute,
   ensureChannel,
   knownEvents,
   lockChannel,
@@ -28,6 +27,7 @@ import { attachmentsOf } from "../../src/store/tables/files.ts";
 import {
   addParticipant,
   conversation,
+  dueChannels,
   event,
   fresh,
   insertEvent,
@@ -162,7 +162,7 @@ onEachDatabase((place) => {
       expect((await db.read((q) => storedEvents(q, "c", 3))).map((row) => row.id)).toEqual(ids.slice(0, 3));
       await db.tx((q) => postponeEvent(q, ids[0] ?? 0, 60_000, 5, "later"));
       expect((await db.read((q) => storedEvents(q, "c", 9))).map((row) => row.id)).toEqual(ids.slice(1));
-      expect(await db.read(channelsToRoute)).toEqual(["c", "d"]);
+      expect(await db.read((q) => dueChannels(q, "events"))).toEqual(["c", "d"]);
     });
 
     it("gives an event up after as many failures as it is allowed", async () => {

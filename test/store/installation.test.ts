@@ -2,9 +2,8 @@
 
 import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import type { Database, Query } from "../../src/store/driver.ts";
+import { type Database, type Query } from "../../src/store/driver.ts";
 import { advanceGeneration, identifyInstallation } from "../../src/store/installation.ts";
-import { channelsWithDueLanes } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { besideDaemon, type Repair, repair } from "../../src/store/operators/repair.ts";
 import { answeredBefore, countHeld, holdOpenWork } from "../../src/store/restored.ts";
@@ -12,6 +11,7 @@ import { readSecret, writeSecret } from "../../src/store/secrets.ts";
 import {
   conversation,
   draft,
+  dueChannels,
   fresh,
   onEachDatabase,
   sqlitePlace,
@@ -68,7 +68,7 @@ onEachDatabase((place) => {
       expect(await db.read(countHeld)).toEqual({ messages: 2, replies: 1 });
       // Nothing of it is due any more.
       for (const direction of ["in", "out"] as const)
-        expect(await db.read((q) => channelsWithDueLanes(q, direction, "n"))).toEqual([]);
+        expect(await db.read((q) => dueChannels(q, direction === "in" ? "turns" : "drafts"))).toEqual([]);
       expect(await decide("retry")).toBe(3);
       expect(await all(db)).toEqual({ events: ["stored", "routed"], turns: ["waiting"], drafts: ["queued"] });
       await db.tx((q) => holdOpenWork(q, null));

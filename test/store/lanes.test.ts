@@ -5,7 +5,6 @@ import { describe, expect, it } from "vitest";
 import { moveCursor } from "../../src/pipeline/accept/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import {
-  channelsWithDueLanes,
   guardLease,
   type Lease,
   LeaseLost,
@@ -27,6 +26,7 @@ import {
 import {
   concludeTurn,
   conversation,
+  dueChannels,
   fresh,
   headTurn,
   leaseLanes,
@@ -92,7 +92,7 @@ onEachDatabase((place) => {
         });
       }
       expect(seen).toEqual(["t3", "t1", "t2"]);
-      expect(await db.read((q) => channelsWithDueLanes(q, "in", "n"))).toEqual([]);
+      expect(await db.read((q) => dueChannels(q, "turns"))).toEqual([]);
     });
 
     it("never lets a younger one overtake a head that is delayed", async () => {
@@ -156,10 +156,10 @@ onEachDatabase((place) => {
           Date.now() + minute,
         );
       });
-      expect(await db.read((q) => channelsWithDueLanes(q, "in", "n"))).toEqual(["a", "b"]);
+      expect(await db.read((q) => dueChannels(q, "turns"))).toEqual(["a", "b"]);
       await db.tx((q) => leaseLanes(q, "in", "a", "n", minute, 10));
-      expect(await db.read((q) => channelsWithDueLanes(q, "in", "n"))).toEqual(["b"]);
-      expect(await db.read((q) => channelsWithDueLanes(q, "out", "n"))).toEqual([]);
+      expect(await db.read((q) => dueChannels(q, "turns"))).toEqual(["b"]);
+      expect(await db.read((q) => dueChannels(q, "drafts"))).toEqual([]);
     });
 
     it("lets a presumed dead holder write nothing", async () => {

@@ -8,7 +8,6 @@ import { refreshLane, releaseLane } from "../../src/store/lanes.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
 import {
   changeDraft,
-  channelsToCompose,
   hasEarlierReply,
   insertReply,
   readDraft,
@@ -28,6 +27,7 @@ import {
   concludeReply,
   conversation,
   draft,
+  dueChannels,
   fresh,
   leaseLanes,
   onEachDatabase,
@@ -58,7 +58,7 @@ onEachDatabase((place) => {
           });
         }
       });
-      expect(await db.read(channelsToCompose)).toEqual(["c"]);
+      expect(await db.read((q) => dueChannels(q, "replies"))).toEqual(["c"]);
       await db.tx(async (q) => {
         expect((await readyReplies(q, "c", 2)).map((row) => row.id)).toEqual(["r1", "r2"]);
         await concludeReply(q, "r1", "composed", null);
@@ -68,7 +68,7 @@ onEachDatabase((place) => {
         "r3",
       ]);
       await db.tx((q) => concludeReply(q, "r3", "composed", null));
-      expect(await db.read(channelsToCompose)).toEqual([]);
+      expect(await db.read((q) => dueChannels(q, "replies"))).toEqual([]);
     });
 
     it("sends a conversation's drafts in order, none before the one in front and none before it is due", async () => {

@@ -2,13 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { insertSession } from "../../src/calls/rows.ts";
-import {
-  channelsToPoll,
-  duePolls,
-  loadPollFacts,
-  postponePoll,
-  readPoll,
-} from "../../src/escalation/poll/rows.ts";
+import { duePolls, loadPollFacts, postponePoll, readPoll } from "../../src/escalation/poll/rows.ts";
 import { loadSubjects } from "../../src/escalation/trigger/rows.ts";
 import type { EscalationTrigger } from "../../src/pipeline/escalation.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
@@ -23,6 +17,7 @@ import {
   concludeDraft,
   concludeTurn,
   conversation,
+  dueChannels,
   fresh,
   leaseLanes,
   type NewPlace,
@@ -64,14 +59,14 @@ onEachDatabase((place) => {
       const due = async () => (await db.read((q) => duePolls(q, "c", 9))).map((row) => row.conversation);
       const wants = (ms: number) => db.tx((q) => schedulePoll(q, { id: "k", channel: "c" }, ms));
       await wants(60 * minute);
-      expect([await due(), await db.read(channelsToPoll)]).toEqual([[], []]);
+      expect([await due(), await db.read((q) => dueChannels(q, "polls"))]).toEqual([[], []]);
       await wants(0);
       await wants(30 * minute);
-      expect([await due(), await db.read(channelsToPoll)]).toEqual([["k"], ["c"]]);
+      expect([await due(), await db.read((q) => dueChannels(q, "polls"))]).toEqual([["k"], ["c"]]);
       expect(await db.read((q) => readPoll(q, "k"))).toMatchObject({ mode: null, mark: null, failures: 0 });
       expect(await db.read((q) => readPoll(q, "other"))).toBeNull();
       await db.tx((q) => postponePoll(q, "k", minute));
-      expect([await due(), await db.read(channelsToPoll)]).toEqual([[], []]);
+      expect([await due(), await db.read((q) => dueChannels(q, "polls"))]).toEqual([[], []]);
     });
 
     it("knows how much goes on", async () => {

@@ -15,13 +15,11 @@ import * as polls from "../../src/escalation/poll/rows.ts";
 import * as replies from "../../src/escalation/reply/rows.ts";
 import * as triggers from "../../src/escalation/trigger/rows.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
-import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
-import { channelsToFetch } from "../../src/pipeline/fetch/rows.ts";
+import { type ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { type Facts, type Incoming, messageOf } from "../../src/pipeline/route/decide.ts";
 import { loadConversations, loadFacts } from "../../src/pipeline/route/rows.ts";
 import { leaseDrafts } from "../../src/pipeline/send/rows.ts";
-import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
-import { channelsWithDueLanes } from "../../src/store/lanes.ts";
+import { type Database, type Query, type Row, type Value } from "../../src/store/driver.ts";
 import { find, listConversations, summariesOf } from "../../src/store/operators/find.ts";
 import { conversationHistory } from "../../src/store/operators/history.ts";
 import { countHour, lastQuestions } from "../../src/store/operators/hours.ts";
@@ -30,9 +28,7 @@ import { overview } from "../../src/store/operators/overview.ts";
 import * as lists from "../../src/store/operators/worklists.ts";
 import { forget } from "../../src/store/retention.ts";
 import { cite, conversationsCiting } from "../../src/store/tables/conversations.ts";
-import { channelsToCompose } from "../../src/store/tables/drafts.ts";
 import * as escalations from "../../src/store/tables/escalations.ts";
-import { channelsToRoute } from "../../src/store/tables/events.ts";
 import { pauseChannel } from "../../src/store/tables/pauses.ts";
 import { schedulePoll } from "../../src/store/tables/polls.ts";
 import * as contacts from "../../src/store/tables/responders.ts";
@@ -45,6 +41,7 @@ import {
   contact,
   conversation,
   draft,
+  dueChannels,
   fresh,
   type NewPlace,
   notice,
@@ -256,10 +253,10 @@ onEachDatabase((place) => {
     it("are none, over a history, in what is asked at every commit, scrape and clean-up", async () => {
       const db = await withHistory(place);
       expect(await scans(db, overview)).toEqual([]);
-      expect(await scans(db, channelsToRoute)).toEqual([]);
-      expect(await scans(db, channelsToCompose)).toEqual([]);
-      expect(await scans(db, channelsToFetch)).toEqual([]);
-      expect(await scans(db, (q) => channelsWithDueLanes(q, "out", "n"))).toEqual([]);
+      expect(await scans(db, (q) => dueChannels(q, "events"))).toEqual([]);
+      expect(await scans(db, (q) => dueChannels(q, "replies"))).toEqual([]);
+      expect(await scans(db, (q) => dueChannels(q, "attachments"))).toEqual([]);
+      expect(await scans(db, (q) => dueChannels(q, "drafts"))).toEqual([]);
       expect(await scans(db, (q) => conversationsCiting(q, "c", "<m7", "a@example.org"))).toEqual([]);
       const ages = { rawMs: 86_400_000, eventsMs: 86_400_000 };
       expect(await scans(db, (q) => forget(q, ages))).toEqual([]);
@@ -394,7 +391,7 @@ onEachDatabase((place) => {
         (q) => contacts.sentIds(q, ["k7", "k8"]),
         (q) => retryNow(q, ["k7", "k8"]),
         (q) => lastNotified(q, [{ channel: "c", address: "o7" }], 60_000),
-        (q) => polls.channelsToPoll(q),
+        (q) => dueChannels(q, "polls"),
         (q) => polls.duePolls(q, "c", 9),
         (q) => polls.loadPollFacts(q, "k7", "p7"),
         (q) => triggers.loadSubjects(q, [{ key: "s7", conversation: "k7" } as never]),
@@ -490,11 +487,11 @@ onEachDatabase((place) => {
         await storeEvent(q, "now", { channel: "d" });
       });
       if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE"));
-      expect(await db.read(channelsToRoute)).toEqual(["d"]);
-      expect(await db.read(channelsToCompose)).toEqual(["c"]);
+      expect(await db.read((q) => dueChannels(q, "events"))).toEqual(["d"]);
+      expect(await db.read((q) => dueChannels(q, "replies"))).toEqual(["c"]);
       if (db.kind === "sqlite") return; // its plan does not tell how many rows it reads
-      expect(await scans(db, channelsToRoute)).toEqual([]);
-      expect(await scans(db, channelsToCompose)).toEqual([]);
+      expect(await scans(db, (q) => dueChannels(q, "events"))).toEqual([]);
+      expect(await scans(db, (q) => dueChannels(q, "replies"))).toEqual([]);
     });
   });
 });

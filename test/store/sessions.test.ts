@@ -20,7 +20,6 @@ import {
   speakingState,
 } from "../../src/calls/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { channelsWithDueLanes } from "../../src/store/lanes.ts";
 import { endLeases, takeLease } from "../../src/store/leases.ts";
 import { overview } from "../../src/store/operators/overview.ts";
 import { forget } from "../../src/store/retention.ts";
@@ -28,6 +27,7 @@ import { readSession, type SessionRow } from "../../src/store/tables/sessions.ts
 import {
   conversation,
   draft,
+  dueChannels,
   fresh,
   leaseLanes,
   type NewPlace,
@@ -69,7 +69,7 @@ async function lostFor(db: Database): Promise<number | null | "ended"> {
 async function open(db: Database, node: string): Promise<number> {
   let count = 0;
   for (const direction of ["in", "out"] as const) {
-    const due = await db.read((q) => channelsWithDueLanes(q, direction, node));
+    const due = await db.read((q) => dueChannels(q, direction === "in" ? "turns" : "drafts", node));
     const leased = await db.tx((q) => leaseLanes(q, direction, "c", node, minute, 9));
     expect(leased.length).toBe(due.length);
     count += leased.length;
@@ -240,7 +240,7 @@ onEachDatabase((place) => {
       expect(await states()).toEqual(["sent", "dropped", "queued"]);
       await db.tx((q) => dropDrafts(q, s));
       expect(await states()).toEqual(["sent", "dropped", "dropped"]);
-      expect(await db.read((q) => channelsWithDueLanes(q, "out", "a"))).toEqual([]);
+      expect(await db.read((q) => dueChannels(q, "drafts", "a"))).toEqual([]);
     });
 
     it("forgets what callers heard, and the words of dropped questions", async () => {

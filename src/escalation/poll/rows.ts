@@ -2,7 +2,7 @@
 // external messages. It runs under the lease of the conversation's inbound lane, so polling never runs
 // together with a question.
 
-import { channelsIn, type Query, touch } from "../../store/driver.ts";
+import { type Query, touch } from "../../store/driver.ts";
 import { lockEscalations } from "../../store/tables/escalations.ts";
 import { type Customer, customerColumns } from "../reply/rows.ts";
 import { aboutConversation } from "../trigger/decide.ts";
@@ -27,13 +27,6 @@ const columns = "conversation, channel, mode, mark, position, failures";
 export async function readPoll(q: Query, conversation: string): Promise<PollRow | null> {
   const row = await q.one<PollRow>(`SELECT ${columns} FROM polls WHERE conversation = $1`, conversation);
   return row ?? null;
-}
-
-export async function channelsToPoll(q: Query): Promise<string[]> {
-  const rows = await q.all<{ channel: string }>(
-    channelsIn("polls", "due_at IS NOT NULL", "due_at <= now_ms()"),
-  );
-  return rows.map((row) => row.channel);
 }
 
 /** Returns the due polls of a channel, longest due first. */

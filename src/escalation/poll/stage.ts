@@ -30,7 +30,6 @@ import { logUnnotified, openEscalations } from "../trigger/stage.ts";
 import { type PollPlan, pauseAfter, planPoll, retryIn } from "./decide.ts";
 import {
   beginPoll,
-  channelsToPoll,
   duePoll,
   duePolls,
   endPoll,
@@ -67,10 +66,7 @@ export function pollStage(deps: PollDeps): Stage {
     name: "poll",
     takes: "polls",
     atOnce: 4,
-    async channels(q) {
-      const channels = await channelsToPoll(q);
-      return channels.filter((channel) => deps.lines().get(channel)?.problem() === null);
-    },
+    mayClaim: (channel) => deps.lines().get(channel)?.problem() === null,
     async claim(q, channel, room) {
       const claimed: Claimed[] = [];
       const line = deps.lines().get(channel);

@@ -31,7 +31,6 @@ import { type ConversationRow, readConversation } from "../../store/tables/conve
 import {
   changeDraft,
   changeReply,
-  channelsToCompose,
   enqueueDraft,
   hasEarlierReply,
   insertReply,
@@ -51,7 +50,7 @@ export function composeStage(deps: { lines: () => ChannelRuntimes; log: Log }): 
   return {
     takes: "replies",
     async run(q, channels) {
-      for (const channel of channels ?? (await channelsToCompose(q))) {
+      for (const channel of channels ?? []) {
         const line = deps.lines().get(channel);
         if (!line || !(await lockChannel(q, channel))) continue;
         for (const row of await readyReplies(q, channel, batch)) {

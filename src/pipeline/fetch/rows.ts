@@ -2,7 +2,7 @@
 // expires it is due again. Its number of attempts is the fencing token of the claim: a holder with an
 // expired claim cannot write.
 
-import { channelsIn, type Query, touch } from "../../store/driver.ts";
+import { type Query, touch } from "../../store/driver.ts";
 import { LeaseLost } from "../../store/lanes.ts";
 import { insertBlobs } from "../../store/tables/events.ts";
 
@@ -16,13 +16,6 @@ export interface Fetch {
   readonly ref: string;
   /** Number of attempts, including this one. */
   readonly attempts: number;
-}
-
-export async function channelsToFetch(q: Query): Promise<string[]> {
-  const rows = await q.all<{ channel: string }>(
-    channelsIn("attachments", "due_at IS NOT NULL", "due_at <= now_ms()"),
-  );
-  return rows.map((row) => row.channel);
 }
 
 /** Claims up to `limit` attachments of a channel for `leaseMs`, longest due first, and counts the

@@ -23,15 +23,7 @@ import {
 import { jitter, limited } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
-import {
-  abandonFetch,
-  channelsToFetch,
-  claimFetches,
-  endFetch,
-  type Fetch,
-  keepFetched,
-  postponeFetch,
-} from "./rows.ts";
+import { abandonFetch, claimFetches, endFetch, type Fetch, keepFetched, postponeFetch } from "./rows.ts";
 
 /** Each fetch may hold a whole attachment in memory. */
 const atOnce = 2;
@@ -58,10 +50,7 @@ export function fetchStage(deps: FetchDeps): Stage {
     name: "fetch",
     takes: "attachments",
     atOnce,
-    async channels(q) {
-      const channels = await channelsToFetch(q);
-      return channels.filter((channel) => deps.lines().get(channel)?.open);
-    },
+    mayClaim: (channel) => Boolean(deps.lines().get(channel)?.open),
     async claim(q, channel, room) {
       const { open } = deps.lines().get(channel) ?? {};
       if (!open) return [];

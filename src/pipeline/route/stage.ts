@@ -17,7 +17,6 @@ import { failpointOfCommit } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Query } from "../../store/driver.ts";
 import {
-  channelsToRoute,
   type EventRow,
   elderEvents,
   fairEvents,
@@ -100,7 +99,7 @@ export function routeStage(deps: RouteDeps): TransactionalStage {
     takes: "events",
     async run(q, channels) {
       const committed: (() => void)[] = [];
-      for (const channel of channels ?? (await channelsToRoute(q))) {
+      for (const channel of channels ?? []) {
         const line = deps.lines().get(channel);
         if (!line) continue;
         if (!(await lockChannel(q, channel))) continue; // another transaction holds the lock: retried after its commit

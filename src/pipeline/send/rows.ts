@@ -8,7 +8,7 @@ import { paceOf } from "../../domain/retry.ts";
 import { jitter } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Query } from "../../store/driver.ts";
-import { type Claim, type ClosedLanes, type Held, type Lease, leaseHeads } from "../../store/lanes.ts";
+import { type Claim, type ClosedLanes, type Held, LaneHeads, type Lease } from "../../store/lanes.ts";
 import { sendRate, takeRate } from "../../store/rates.ts";
 import { type DraftRow, draftColumns, resent } from "../../store/tables/drafts.ts";
 import {
@@ -33,9 +33,11 @@ export interface HeadRow extends DraftRow {
 const columns = `${draftColumns}, (SELECT reason FROM suppressions
        WHERE suppressions.channel = drafts.channel AND address = drafts.recipient AND active = 1) AS suppressed`;
 
-/** Leases outbound lanes and reads their heads (`leaseHeads`). */
+const draftHeads = new LaneHeads<HeadRow>("out", columns);
+
+/** Leases outbound lanes and reads their heads (`LaneHeads`). */
 export const leaseDrafts = (q: Query, claim: Claim): Promise<readonly Held<HeadRow>[]> =>
-  leaseHeads<HeadRow>(q, "out", claim, { columns });
+  draftHeads.lease(q, claim);
 
 /** Returns the oldest open draft of the lane, or null. */
 export async function headDraft(q: Query, lease: Pick<Lease, "conversation">): Promise<HeadRow | null> {

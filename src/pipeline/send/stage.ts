@@ -20,7 +20,7 @@ import {
 import { jitter, limited } from "../../ops/clock.ts";
 import { failpoint, failpointOfCommit } from "../../ops/failpoints.ts";
 import type { Query } from "../../store/driver.ts";
-import { abandonLane, channelsWithDueLanes, guardLease, type Lease, releaseLane } from "../../store/lanes.ts";
+import { abandonLane, guardLease, type Lease, releaseLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
 import { changeDraft, endRest, reportDraft, reportEnd } from "../../store/tables/drafts.ts";
 import { readFile } from "../../store/tables/files.ts";
@@ -69,7 +69,6 @@ export function sendStage(deps: SendDeps): Stage {
   return {
     name: "send",
     takes: "drafts",
-    channels: async (q) => (await channelsWithDueLanes(q, "out", deps.node)).filter(mayClaim),
     mayClaim,
     room(channel) {
       const capacity = deps.lines().get(channel)?.outbound?.capacity?.() ?? Infinity;

@@ -2,7 +2,8 @@
 // the command that started them.
 
 import { ManyRows, type Query } from "../driver.ts";
-import { type Direction, noteDue } from "../lanes.ts";
+import type { Direction } from "../due.ts";
+import { noteDue } from "../lanes.ts";
 
 export interface ConversationRow {
   readonly id: string;

@@ -5,7 +5,7 @@ import type { Clock } from "bridgehead/contract";
 import type { Address, NoticeAddress } from "../../domain/turn.ts";
 import { newId } from "../../ops/clock.ts";
 import type { Hop, HopName } from "../../ops/hops.ts";
-import { channelsIn, ManyRows, type Query, touch, type Value } from "../driver.ts";
+import { ManyRows, type Query, touch, type Value } from "../driver.ts";
 import { appendToLane, nextSeq, refreshLane } from "../lanes.ts";
 import { moves, movesToAny, type StateOf, TransitionRefused } from "../transitions.ts";
 
@@ -127,11 +127,6 @@ export async function hasNotice(
     withinMs,
   );
   return row !== undefined;
-}
-
-export async function channelsToCompose(q: Query): Promise<string[]> {
-  const rows = await q.all<{ channel: string }>(channelsIn("replies", "state = 'ready'"));
-  return rows.map((row) => row.channel);
 }
 
 /** Returns a channel's replies to compose, oldest first. Locked for this transaction. */

@@ -3,7 +3,7 @@
 
 import { loopCode } from "../../domain/guards.ts";
 import { traceOf } from "../../ops/hops.ts";
-import { channelsIn, ManyRows, type Query } from "../driver.ts";
+import { ManyRows, type Query } from "../driver.ts";
 import { movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
 import { pauseEnd } from "./pauses.ts";
 
@@ -90,13 +90,6 @@ export async function lockChannel(q: Query, channel: string): Promise<boolean> {
     channel,
   );
   return row !== undefined;
-}
-
-export async function channelsToRoute(q: Query): Promise<string[]> {
-  const rows = await q.all<{ channel: string }>(
-    channelsIn("events", "state = 'stored'", "due_at <= now_ms()"),
-  );
-  return rows.map((row) => row.channel);
 }
 
 /** Returns the oldest stored events of a channel, in order of arrival. */

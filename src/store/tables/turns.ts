@@ -2,7 +2,7 @@
 
 import { traceOf } from "../../ops/hops.ts";
 import { ManyRows, type Query } from "../driver.ts";
-import { appendToLane, type Claim, type Held, leaseHeads, lockLane, nextSeq, refreshLane } from "../lanes.ts";
+import { appendToLane, type Claim, type Held, LaneHeads, lockLane, nextSeq, refreshLane } from "../lanes.ts";
 import { moves, movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
 import type { ConversationRow } from "./conversations.ts";
 import { isPaused, pauseEnd } from "./pauses.ts";
@@ -118,20 +118,21 @@ export interface ClaimedTurn {
   readonly waited: number;
 }
 
-/** Leases inbound lanes and reads their heads (`leaseHeads`). */
+/** Leases inbound lanes and reads their heads (`LaneHeads`). */
 export async function leaseTurns(q: Query, claim: Claim): Promise<readonly Held<ClaimedTurn>[]> {
-  const held = await leaseHeads<TurnRow & ConversationColumns>(q, "in", claim, claimColumns);
+  const held = await turnHeads.lease(q, claim);
   return held.map(({ lease, head }) => ({ lease, head: head && claimedTurn(head) }));
 }
 
-const claimColumns = {
-  columns: `turns.*, now_ms() - turns.tried_at AS trying_for, now_ms() - turns.received_at AS age,
+const turnHeads = new LaneHeads<TurnRow & ConversationColumns>(
+  "in",
+  `turns.*, now_ms() - turns.tried_at AS trying_for, now_ms() - turns.received_at AS age,
        now_ms() - turns.made_at AS waited, (SELECT now_ms() - ended_at FROM attempts WHERE attempts.subject = turns.id AND number = turns.attempts) AS over_ago,
        conversations.agent, conversations.person AS customer, conversations.person_name, conversations.via,
        conversations.subject AS thread_subject, conversations.token AS thread_token, conversations.platform_id,
        (SELECT reason FROM suppressions WHERE suppressions.channel = turns.channel AND address = turns.person AND active = 1) AS suppressed`,
-  joins: "LEFT JOIN conversations ON conversations.id = lanes.conversation",
-};
+  "LEFT JOIN conversations ON conversations.id = lanes.conversation",
+);
 
 interface ConversationColumns {
   readonly agent: string;

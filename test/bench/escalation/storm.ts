@@ -87,6 +87,7 @@ export async function startStorm(customers: number): Promise<Storm> {
   });
   const scheduler: Scheduler = new Scheduler({
     db,
+    node: "bench",
     clock,
     log,
     timing: standardTiming,

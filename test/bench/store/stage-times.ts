@@ -144,7 +144,6 @@ export function runStages(db: Database, concurrency: number): StageRun {
   });
   const effect = (step: Step, stage: Stage): Stage => ({
     ...stage,
-    channels: (q) => within(step, () => stage.channels(q)),
     claim: async (q, channel, room) =>
       (await within(step, () => stage.claim(q, channel, room))).map((claimed) => ({
         ...claimed,
@@ -159,6 +158,7 @@ export function runStages(db: Database, concurrency: number): StageRun {
   });
   const scheduler: Scheduler = new Scheduler({
     db: during("accept"),
+    node: "n",
     clock,
     log,
     timing: standardTiming,

@@ -186,6 +186,7 @@ export async function openFrontDoor(
   };
   const scheduler = new Scheduler({
     db,
+    node: "n",
     clock,
     log,
     timing: standardTiming,

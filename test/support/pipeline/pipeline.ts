@@ -187,6 +187,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
   };
   const scheduler: Scheduler = new Scheduler({
     db: options.faulty?.(db) ?? db,
+    node: deps.node,
     clock,
     log,
     timing: deps.timing,

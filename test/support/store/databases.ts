@@ -6,8 +6,9 @@ import { join } from "node:path";
 import { describe, expect, onTestFailed, onTestFinished } from "vitest";
 import { insertEvents, type NewEvent } from "../../../src/pipeline/accept/rows.ts";
 import { recordSending } from "../../../src/pipeline/send/rows.ts";
-import type { Database, Query } from "../../../src/store/driver.ts";
-import { type ClosedLanes, type Direction, type Lease, leaseHeads } from "../../../src/store/lanes.ts";
+import { type Database, type Query, type Work } from "../../../src/store/driver.ts";
+import { type Direction, dueWork } from "../../../src/store/due.ts";
+import { type ClosedLanes, LaneHeads, type Lease } from "../../../src/store/lanes.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
@@ -43,7 +44,7 @@ import {
   type TurnChange,
   type TurnRow,
 } from "../../../src/store/tables/turns.ts";
-import type { Table } from "../../../src/store/transitions.ts";
+import { type Table } from "../../../src/store/transitions.ts";
 import { describeReal } from "../machine/debian.ts";
 import { needPostgres, type Postgres, type SharedPostgres, sharedPostgres } from "./postgres.ts";
 
@@ -278,7 +279,12 @@ export async function headTurn(q: Query, { conversation }: Lease): Promise<TurnR
 export const addParticipant = (q: Query, id: string, address: string): Promise<void> =>
   addParticipants(q, [{ conversation: id, address }]);
 
-/** Leases lanes like `leaseHeads`, without their heads. */
+/** Returns the channels with due work of that kind for the node. */
+export const dueChannels = async (q: Query, work: Work, node = "n"): Promise<string[]> => [
+  ...((await dueWork(q, node)).get(work) ?? []),
+];
+
+/** Leases lanes like `LaneHeads`, without their heads. */
 export async function leaseLanes(
   q: Query,
   direction: Direction,
@@ -289,7 +295,7 @@ export async function leaseLanes(
   closed?: ClosedLanes,
 ): Promise<Lease[]> {
   const claim = { channel, holder, leaseMs, limit, ...(closed && { closed }) };
-  const held = await leaseHeads(q, direction, claim, { columns: "lanes.conversation" });
+  const held = await new LaneHeads(direction, "lanes.conversation").lease(q, claim);
   return held.map(({ lease }) => lease);
 }
 

@@ -1,0 +1,130 @@
+// Finds due work: the channels that have some, and the due lanes of a channel. The claims build their statements with it
+// (lanes.ts); the scheduler searches for what no commit has announced.
+
+import type { Query, Work } from "./driver.ts";
+import { isPaused } from "./tables/pauses.ts";
+
+export type Direction = "in" | "out";
+
+/** The table of the items of a lane. */
+export const itemTable = { in: "turns", out: "drafts" } as const;
+
+/** A choice of the due lanes of a channel: the condition on `lanes`, and their number, which is 0 while the choice does not
+ *  apply. `channel`: an SQL expression. */
+type Which = (
+  direction: Direction,
+  channel: string,
+) => { readonly condition: string; readonly limit: (most: string) => string };
+
+/** All due lanes, unless the channel is paused. */
+export const allLanes: Which = (direction, channel) => ({
+  condition: `lanes.direction = '${direction}' AND lanes.channel = ${channel} AND lanes.due_at <= now_ms()`,
+  limit: (most) => `CASE WHEN ${isPaused(channel)} THEN 0 ELSE ${most} END`,
+});
+
+/** The lanes of a paused channel whose work may start. A new question and an unsent draft to a customer wait, unless they
+ *  belong to a call (`session`). Lookups of an earlier attempt and notifications of responders do not. The attempts check
+ *  the same (`recordAsking`, `recordSending`): a lane whose attempt is refused would be claimed over and over. The lanes
+ *  are found by the items that do not wait, so the cost does not grow with what waits. */
+export const exemptLanes: Which = (direction, channel) => {
+  const table = itemTable[direction];
+  const lane = `SELECT conversation || '/${direction}' FROM ${table} WHERE ${table}.channel = ${channel} AND open = 1`;
+  return {
+    // The sum keeps the databases from searching the index of due lanes.
+    condition: `lanes.due_at + 0 <= now_ms() AND lanes.id IN (${lane} AND ${begun[direction]} UNION ALL ${lane} AND ${exempt[direction]}) AND (
+       SELECT CASE WHEN ${waits[direction]} THEN 0 ELSE 1 END FROM ${table} head
+       WHERE head.conversation = lanes.conversation AND head.open = 1 ORDER BY head.seq LIMIT 1) = 1`,
+    limit: (most) => `CASE WHEN ${isPaused(channel)} THEN ${most} ELSE 0 END`,
+  };
+};
+const waits = {
+  in: "head.state = 'waiting' AND head.kind = 'question' AND head.session IS NULL",
+  out: "head.state = 'queued' AND head.internal = 0 AND head.session IS NULL",
+} as const;
+const begun = { in: "state IN ('asking', 'unknown')", out: "state IN ('sending', 'unknown')" } as const;
+/** The conditions of the indexes `turns_exempt` and `drafts_exempt`. */
+const exempt = {
+  in: "(kind <> 'question' OR session IS NOT NULL)",
+  out: "(internal = 1 OR session IS NOT NULL)",
+} as const;
+
+/** Returns SQL that lists the channels with rows that satisfy `open`, and `due` if given. It iterates
+ *  over the channels through the index on (channel, ...) WHERE `open`; a plain DISTINCT would read the
+ *  whole backlog at every commit. */
+export function channelsIn(
+  table:
+    | "events"
+    | "turns"
+    | "replies"
+    | "drafts"
+    | "attachments"
+    | "polls"
+    | "conversations"
+    | "escalations"
+    | "actions"
+    | "lanes"
+    | "platform_webhooks",
+  open: string,
+  due?: string,
+): string {
+  // Webhooks of the platform belong to an agent.
+  const column = table === "platform_webhooks" ? "agent" : "channel";
+  return `WITH RECURSIVE found (channel) AS (
+     SELECT MIN(${column}) FROM ${table} WHERE ${open}
+     UNION ALL
+     SELECT (SELECT MIN(${column}) FROM ${table} WHERE ${open} AND ${column} > found.channel)
+     FROM found WHERE found.channel IS NOT NULL
+   )
+   SELECT channel FROM found WHERE channel IS NOT NULL ${due === undefined ? "" : `AND ${due}`}`;
+}
+
+const dueRows = (table: "events" | "attachments" | "polls", open: string): string =>
+  channelsIn(
+    table,
+    open,
+    `EXISTS (SELECT 1 FROM ${table} WHERE ${open} AND ${table}.channel = found.channel AND due_at <= now_ms())`,
+  );
+
+/** Lanes that are not leased, and not pinned to another node than $1. */
+const dueLanes = (direction: Direction): string => {
+  const some = (which: Which) => `EXISTS (
+       SELECT 1 FROM lanes WHERE ${which(direction, "found.channel").condition} AND (node IS NULL OR node = $1)
+         AND id NOT IN (SELECT value FROM json_each($2)) -- only: sqlite
+         AND lease_until <= now_ms() -- only: postgres
+     )`;
+  const either = `CASE WHEN ${isPaused("found.channel")} THEN ${some(exemptLanes)} ELSE ${some(allLanes)} END`;
+  return channelsIn("lanes", `direction = '${direction}' AND due_at IS NOT NULL`, either);
+};
+
+const searches: Partial<Record<Work, string>> = {
+  events: dueRows("events", "state = 'stored'"),
+  turns: dueLanes("in"),
+  replies: channelsIn("replies", "state = 'ready'"),
+  drafts: dueLanes("out"),
+  attachments: dueRows("attachments", "due_at IS NOT NULL"),
+  polls: dueRows("polls", "due_at IS NOT NULL"),
+};
+const search = Object.entries(searches)
+  .map(([work, channels]) => `SELECT '${work}' AS work, channel FROM (${channels}) AS due_${work}`)
+  .join("\nUNION ALL\n");
+
+/** Returns the channels with due work of each kind that `node` may do, in one statement. */
+export async function dueWork(q: Query, node: string): Promise<ReadonlyMap<Work, ReadonlySet<string>>> {
+  const busy = q.leases === null ? [] : [JSON.stringify(q.leases.busy(node))];
+  const found = new Map<Work, Set<string>>();
+  for (const { work, channel } of await q.all<{ work: Work; channel: string }>(search, node, ...busy))
+    found.set(work, (found.get(work) ?? new Set()).add(channel));
+  return found;
+}
+
+/** Adds the channels with due work to the hints of the transaction: of all kinds of work (`everything`), or of those whose
+ *  channels are unknown. */
+export async function findDue(q: Query, node: string, everything: boolean): Promise<void> {
+  const wanted = Object.keys(searches).filter((work) => everything || q.touched.get(work as Work) === null);
+  if (wanted.length === 0) return;
+  const found = await dueWork(q, node);
+  for (const work of wanted as Work[]) {
+    const channels = [...(q.touched.get(work) ?? []), ...(found.get(work) ?? [])];
+    if (channels.length > 0 || q.touched.has(work)) q.touched.set(work, new Set(channels));
+  }
+}
