@@ -5,8 +5,8 @@
 // | --- | --- | --- |
 // | message of the caller, its turn | the question is asked; the adapter's `accept` still waits | unknown; it was not acknowledged |
 // | first attempt to ask it (`asking`) | the question is asked | the turn is `waiting`: dropped here, never asked twice |
-// | answer, its reply and draft | the reply is spoken | the turn is `asking`: looked up, its reply is not spoken |
-// | attempt to speak the reply (`sending`), its outcome | the reply is spoken | the draft is `queued`: not spoken again |
+// | answer, its reply and draft, attempt to speak it (`sending`) | the reply is spoken | the turn is `asking`: looked up, its reply is not spoken |
+// | attempt to speak it later, outcome | the reply is spoken | the draft is `queued` or `sending`: not spoken again |
 //
 // Everything else waits: what a provider is told (events of the session, webhooks), openings, repeated questions, the
 // replies of a conversation with an open escalation, and all effects of other channels. The log is one file, so a sync

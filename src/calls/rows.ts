@@ -8,8 +8,7 @@ import { endAttempt } from "../store/tables/turns.ts";
 import { moves } from "../store/transitions.ts";
 import type { DropPlan, FreeConversation, OpenTurns, Speaking } from "./decide.ts";
 
-/** Returns the session, locked for this transaction. Events of a session lock it before its lanes, in the
- *  order of the heartbeat. */
+/** Returns the session, locked for this transaction, before its lanes: in the order of the heartbeat. */
 export async function lockSession(q: Query, channel: string, id: string): Promise<SessionRow | null> {
   const row = await q.one<SessionRow>(
     `SELECT ${sessionColumns} FROM sessions WHERE channel = $1 AND id = $2
@@ -155,34 +154,38 @@ export async function freeConversation(
   return row ? { id: row.id, begun: row.begun === 1 } : null;
 }
 
-/** Locks the inbound lane of the session's conversation and returns the open turns of the session, oldest
- *  first. */
+interface OpenTurnColumns {
+  readonly bound: number;
+  readonly turn: string | null;
+  readonly turn_state: OpenTurns["turns"][number]["state"];
+  readonly question: string;
+  readonly trace: string;
+  readonly opening: number;
+}
+
+/** Locks the session and the inbound lane of its conversation. Returns the session, null when there is none, with its
+ *  open turns, oldest first. */
 export async function openTurns(
   q: Query,
-  { id, conversation }: Pick<SessionRow, "id" | "conversation">,
-): Promise<OpenTurns> {
+  { channel, id, conversation }: Pick<SessionRow, "channel" | "id" | "conversation">,
+): Promise<OpenTurns & { readonly session: SessionRow | null }> {
+  if (q.leases === null)
+    await q.write("SELECT 1 FROM sessions WHERE channel = $1 AND id = $2 FOR UPDATE", channel, id);
   await lockLane(q, conversation, "in");
-  const rows = await q.all<{
-    bound: number;
-    id: string | null;
-    state: OpenTurns["turns"][number]["state"];
-    question: string;
-    trace: string;
-    opening: number;
-  }>(
-    `SELECT CASE WHEN conversations.platform_id IS NULL THEN 0 ELSE 1 END AS bound, turns.id, turns.state, turns.question, turns.trace,
+  const rows = await q.all<SessionRow & OpenTurnColumns>(
+    `SELECT ${sessionColumns.replace(/\w+/g, "sessions.$&")}, CASE WHEN platform_id IS NULL THEN 0 ELSE 1 END AS bound,
+       turns.id AS turn, turns.state AS turn_state, turns.question, turns.trace,
        CASE WHEN turns.opening IS NULL THEN 0 ELSE 1 END AS opening
-     FROM conversations LEFT JOIN turns ON turns.conversation = conversations.id AND turns.open = 1 AND turns.session = $2
-     WHERE conversations.id = $1 ORDER BY turns.seq`,
-    conversation,
+     FROM sessions JOIN conversations ON conversations.id = sessions.conversation
+     LEFT JOIN turns ON turns.conversation = sessions.conversation AND turns.open = 1 AND turns.session = sessions.id
+     WHERE sessions.channel = $1 AND sessions.id = $2 ORDER BY turns.seq`,
+    channel,
     id,
   );
-  return {
-    isBound: rows[0]?.bound === 1,
-    turns: rows.flatMap((row) =>
-      row.id === null ? [] : [{ ...row, id: row.id, opening: row.opening === 1 }],
-    ),
-  };
+  const turns = rows.flatMap(({ turn, turn_state: state, question, trace, opening }) =>
+    turn === null ? [] : [{ id: turn, state, question, trace, opening: opening === 1 }],
+  );
+  return { session: rows[0] ?? null, isBound: rows[0]?.bound === 1, turns };
 }
 
 const dropTurn = moves("turns", "dropped", {

@@ -9,7 +9,7 @@ import { newId, newToken } from "../ops/clock.ts";
 import { failpoint } from "../ops/failpoints.ts";
 import { joinTraces, traceOf } from "../ops/hops.ts";
 import type { Timing } from "../ops/timing.ts";
-import type { StoredMessage, StoredSession } from "../pipeline/accept/stage.ts";
+import type { StoredSession } from "../pipeline/accept/stage.ts";
 import { type ChannelRuntime, whyNotAsk } from "../pipeline/channel-runtime.ts";
 import type { LiveSessions, SessionContext } from "../pipeline/live-sessions.ts";
 import { logOnDisk, type Query } from "../store/driver.ts";
@@ -17,10 +17,9 @@ import { refreshLane } from "../store/lanes.ts";
 import { insertConversation } from "../store/tables/conversations.ts";
 import { changeDraft, type DraftChange, type DraftRow, reportEnd } from "../store/tables/drafts.ts";
 import { type EventRow, settleEvent } from "../store/tables/events.ts";
-import { attachmentsOf } from "../store/tables/files.ts";
 import { isChannelPaused } from "../store/tables/pauses.ts";
 import type { SessionRow } from "../store/tables/sessions.ts";
-import { endAttempt, enqueueTurn } from "../store/tables/turns.ts";
+import { appendTurn, endAttempt, enqueueTurn } from "../store/tables/turns.ts";
 import { admission, afterAttempt, missedReason, planEnd, planMessage, reasonForHumans } from "./decide.ts";
 import {
   closeSession,
@@ -81,13 +80,14 @@ export class CallSessions implements LiveSessions {
   async routeMessage(
     q: Query,
     line: ChannelRuntime,
-    row: EventRow,
-    event: StoredMessage,
-    id: string,
+    { row, event }: Parameters<LiveSessions["routeMessage"]>[2],
+    { id, session: conversation, attachments }: Parameters<LiveSessions["routeMessage"]>[3],
     context: SessionContext,
   ): Promise<void> {
-    const session = await lockSession(q, line.channel, id);
-    if (!session || session.state === "closed") {
+    const call =
+      conversation === null ? null : await openTurns(q, { channel: line.channel, id, conversation });
+    const session = call?.session ?? null;
+    if (conversation === null || call === null || session === null || session.state === "closed") {
       logOnDisk(q, context.log).info(
         { channel: line.channel, event: row.id },
         "session message ignored: no open session",
@@ -98,9 +98,7 @@ export class CallSessions implements LiveSessions {
         reason: session ? ended : null,
       });
     }
-    const { conversation } = session;
-    const attachments = await attachmentsOf(q, row.id);
-    const plan = planMessage(await openTurns(q, session));
+    const plan = planMessage(call);
     const turn = newId(context.clock.now());
     // A message proves that the caller is connected. The lost connection was an older one, or this node was
     // cut off. Only messages that this process received itself are proof.
@@ -108,7 +106,7 @@ export class CallSessions implements LiveSessions {
       await reviveSession(q, session, context.node);
     await dropTurns(q, plan, newer, silentOpening);
     for (const one of plan.join) await moveMessages(q, one.id, turn);
-    await enqueueTurn(q, {
+    await (plan.drop.length + plan.strip.length > 0 ? enqueueTurn : appendTurn)(q, {
       id: turn,
       conversation,
       channel: row.channel,

@@ -6,6 +6,7 @@ import { bootNumber } from "../ops/boot.ts";
 import type { Database, Query } from "../store/driver.ts";
 import type { DraftChange, DraftRow } from "../store/tables/drafts.ts";
 import type { EventRow } from "../store/tables/events.ts";
+import type { AttachmentRow } from "../store/tables/files.ts";
 import type { StoredMessage, StoredSession } from "./accept/stage.ts";
 import type { ChannelRuntime } from "./channel-runtime.ts";
 
@@ -29,13 +30,17 @@ export interface LiveSessions {
     event: StoredSession,
     context: SessionContext,
   ): Promise<void>;
-  /** Stage route: routes a message of the session and settles its event. Caps and `max_age` do not apply. */
+  /** Stage route: routes a message of the session `about.id` and settles its event. Caps and `max_age` do not
+   *  apply. `about.session`: the session's conversation, null when there is none. */
   routeMessage(
     q: Query,
     line: ChannelRuntime,
-    row: EventRow,
-    event: StoredMessage,
-    session: string,
+    message: { readonly row: EventRow; readonly event: StoredMessage },
+    about: {
+      readonly id: string;
+      readonly session: string | null;
+      readonly attachments: readonly AttachmentRow[];
+    },
     context: SessionContext,
   ): Promise<void>;
   /** Stage route: opens an escalation for a message to humans, when it is a missed call or the channel has

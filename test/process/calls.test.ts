@@ -40,7 +40,7 @@ const deaths: readonly Death[] = [
   ]),
   death("ask.cross"),
   death("answer.commit"),
-  // That commit writes the attempt to speak down as well.
+  // That commit records the attempt to speak as well.
   ...(["draft.commit", "send.record"] as const).map((point) =>
     death(point, 1, [
       ["before", true],

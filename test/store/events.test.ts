@@ -23,7 +23,6 @@ import {
   settleEvent,
   storedEvents,
 } from "../../src/store/tables/events.ts";
-import { attachmentsOf } from "../../src/store/tables/files.ts";
 import {
   addParticipant,
   conversation,
@@ -123,7 +122,9 @@ onEachDatabase((place) => {
       ];
       const id = await db.tx((q) => storeEvent(q, "1", { raw: bytes("raw"), attachments }));
       await db.tx((q) => storeEvent(q, "2", { raw: bytes("raw"), attachments }));
-      expect(await db.read((q) => attachmentsOf(q, id))).toEqual([
+      const named =
+        "SELECT name, media_type, size FROM attachments WHERE event = $1 AND named = 1 ORDER BY position";
+      expect(await db.read((q) => q.all(named, id))).toEqual([
         { name: "a.pdf", media_type: "application/pdf", size: 3 },
         { name: "b.png", media_type: "image/png", size: null },
       ]);

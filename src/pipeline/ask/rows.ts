@@ -13,9 +13,9 @@ import { namePlatformId } from "../../store/tables/takeover.ts";
 import {
   bindAsking,
   changeTurn,
+  changeUndropped,
   countUnsent,
   endAttempt,
-  isDropped,
   noteQuestion,
   readTurn,
   recordAsking,
@@ -101,13 +101,14 @@ async function leave(q: Query, asking: Asking, outcome: AskOutcome, change: Turn
   else await endAttempt(q, turn.id, outcome, detail);
   const isRetried = outcome !== "sent" && (change.state === "waiting" || change.state === "unknown");
   q.hop({ name: "askAttempt", channel: turn.channel, trace: turn.trace, outcome, isRetried });
-  const wanted = turn.session === null || !(await isDropped(q, turn.id));
-  if (wanted) await changeTurn(q, turn.id, change);
+  let wanted = true;
+  if (turn.session === null) await changeTurn(q, turn.id, change);
+  else wanted = await changeUndropped(q, turn.id, change);
   // Records the question's id, so that a later lookup does not mistake the old question for the new one.
-  else if (change.questionId) await noteQuestion(q, turn.id, change.questionId);
+  if (!wanted && change.questionId) await noteQuestion(q, turn.id, change.questionId);
   // The question was certainly not asked: its text is added to the newer question. An unrecorded turn was
   // superseded as `waiting`, which already moved its text.
-  else if (change.state === "waiting" && !unsent) await returnQuestion(q, turn);
+  else if (!wanted && change.state === "waiting" && !unsent) await returnQuestion(q, turn);
   await releaseLane(q, lease, "in");
   return wanted;
 }

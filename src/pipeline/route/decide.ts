@@ -74,6 +74,10 @@ export interface CapUse {
 
 export const personOf = ({ event }: Incoming): string => event.from.address.toLowerCase();
 
+/** Returns whether the message is a question in a call: its conversation is that of the session, and no cap counts it. */
+export const isSaid = ({ event }: Incoming): boolean =>
+  "session" in event.thread && event.forHumans === undefined && event.consent === undefined;
+
 /** Returns the address that an answer would be sent to, in lower case. */
 export const replyTo = ({ event }: Incoming): string => (event.replyTo ?? event.from).address.toLowerCase();
 

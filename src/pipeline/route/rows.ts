@@ -25,6 +25,7 @@ import {
   contradiction,
   type Facts,
   type Incoming,
+  isSaid,
   personOf,
   replyTo,
 } from "./decide.ts";
@@ -41,8 +42,7 @@ interface Fact {
 
 const [noText, noNumber] = ["CAST(NULL AS TEXT)", "CAST(NULL AS BIGINT)"];
 
-/** Builds one statement out of parts. A part runs for each key of a list, which is one JSON parameter. A
- *  part with an empty list is left out. */
+/** Builds one statement out of parts. A part runs for each key of a list, one JSON parameter; without keys it is left out. */
 class Parts {
   readonly #parts: string[] = [];
   readonly #values: Value[];
@@ -101,7 +101,7 @@ export async function loadFacts(
   ownAddressMs: number,
 ): Promise<Map<Incoming, Facts>> {
   const parts = new Parts(line.channel);
-  const persons = messages.map(personOf);
+  const senders = messages.filter((message) => !isSaid(message)).map(personOf);
   const perPerson = line.traits.conversations === "person";
   parts.add(
     "suppressed",
@@ -119,7 +119,7 @@ export async function loadFacts(
   );
   parts.add(
     "responder",
-    persons,
+    messages.map(personOf),
     columns("given.value"),
     "WHERE EXISTS (SELECT 1 FROM notification_targets WHERE notification_targets.channel = $1 AND notification_targets.address = given.value)",
   );
@@ -132,14 +132,14 @@ export async function loadFacts(
   for (const [at, { per }] of line.rules.caps.sender.entries())
     parts.add(
       "sender",
-      persons,
+      senders,
       columns("given.value", noText, noText, turnsIn("person", parts.param(per)), `${at}`),
       "",
     );
   if (perPerson) {
     parts.add(
       "conversation",
-      persons,
+      senders,
       columns("given.value", "MAX(conversations.id)", "COALESCE(via, '')"),
       "CROSS JOIN conversations WHERE conversations.channel = $1 AND person = given.value GROUP BY given.value, COALESCE(via, '')",
     );

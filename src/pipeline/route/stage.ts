@@ -358,7 +358,7 @@ async function perform(
     }
     case "words":
       pass.uses = null;
-      return pass.sessions.routeMessage(q, line, row, event, decision.session, pass);
+      return pass.sessions.routeMessage(q, line, message, { ...facts, id: decision.session }, pass);
     case "over": {
       const { code, reason, cap } = decision.over;
       pass.counted.loop = row;

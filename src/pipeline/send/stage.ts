@@ -19,14 +19,14 @@ import {
 } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
 import { failpoint, failpointOfCommit } from "../../ops/failpoints.ts";
-import type { Query } from "../../store/driver.ts";
+import { type Query } from "../../store/driver.ts";
 import { abandonLane, guardLease, type Lease, releaseLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
 import { changeDraft, endRest, reportDraft, reportEnd } from "../../store/tables/drafts.ts";
 import { readFile } from "../../store/tables/files.ts";
 import { strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
-import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
+import { type ChannelRuntime, type ChannelRuntimes } from "../channel-runtime.ts";
 import { heldTrigger } from "../escalation.ts";
 import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, type ReconcileDeps, reconcile } from "../reconcile/stage.ts";
@@ -54,6 +54,8 @@ interface Sending extends DraftWork {
   /** Called when the adapter's `send` is called: from then on the adapter counts the draft. */
   readonly started: () => void;
   readonly waitsForDisk: boolean;
+  /** The claim has recorded the attempt. */
+  readonly isRecorded: boolean;
 }
 
 export function sendStage(deps: SendDeps): Stage {
@@ -82,7 +84,14 @@ export function sendStage(deps: SendDeps): Stage {
       const claim = { channel, holder: deps.node, leaseMs, limit: room, closed: gate.closed };
       for (const { lease, head } of await leaseDrafts(q, claim)) {
         const { draft, waitsForDisk } = await nextDraft(q, line, lease, head, deps);
-        if (!draft || !(await gate.admits(draft, lease.sender))) {
+        // A reply in a call is spoken at the commit of its claim, so the claim records the attempt. A commit of
+        // PostgreSQL whose response is lost starts no work.
+        const isRecorded =
+          draft?.session != null && draft.state === "queued" && !waitsForDisk && q.leases !== null;
+        const admits = async (one: HeadRow) =>
+          (await gate.admits(one, lease.sender)) &&
+          (!isRecorded || recordSpeech(q, one, deps.node, lease.token));
+        if (!draft || !(await admits(draft))) {
           await releaseLane(q, lease, "out");
           continue;
         }
@@ -91,7 +100,7 @@ export function sendStage(deps: SendDeps): Stage {
         const deadline = leaseDeadline(deps.clock, leaseMs);
         const { node } = deps;
         const about = { line, lease, leaseDeadline: deadline, draft, pauses, node, started };
-        claimed.push(piece({ ...about, waitsForDisk }, deps));
+        claimed.push(piece({ ...about, waitsForDisk, isRecorded }, deps));
       }
       return claimed;
     },
@@ -184,11 +193,11 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   const fields = { channel: line.channel, draft: draft.id };
   const limit = limited(signal, deps.timing.send.attempt);
   const state: { recorded: RecordResult; crossed: boolean; ended: boolean } = {
-    recorded: "no",
+    recorded: sending.isRecorded ? "yes" : "no",
     crossed: false,
     ended: false,
   };
-  let recording: Promise<void> | null = null;
+  let recording: Promise<void> | null = sending.isRecorded ? Promise.resolve() : null;
   const record = async () => {
     state.recorded = (await recordAttempt(sending, deps)) ? "yes" : "obsolete";
   };
@@ -226,7 +235,7 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   sending.started();
   state.ended = true;
   // The adapter may have given up while the record was being committed.
-  await (recording as Promise<void> | null)?.catch(() => undefined);
+  await recording?.catch(() => undefined);
   failpoint("send.cross", "after", fields);
   if (state.recorded === "obsolete") return (q) => handBack(q, sending);
   if (outcome.kind !== "sent") {
@@ -242,6 +251,12 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
 function checkLease({ leaseDeadline: deadline }: DraftWork, leastMs: number): void {
   const left = deadline.left();
   if (left < leastMs) throw new TooLate(left);
+}
+
+async function recordSpeech(q: Query, draft: HeadRow, node: string, token: number): Promise<boolean> {
+  const written = await recordSending(q, draft, node, token);
+  if (written) failpointOfCommit(q, "send.record", { channel: draft.channel, draft: draft.id });
+  return written;
 }
 
 /** Commits the attempt. A reply in a call does not wait until the record is on disk: a power failure that takes
@@ -285,7 +300,8 @@ async function conclude(
   await guardLease(q, lease);
   if (recorded || (await recordSending(q, draft, node, lease.token))) {
     await endAttempt(q, draft.id, outcome.kind, isSent ? (outcome.detail ?? null) : outcome.reason);
-    const ids = isSent ? [outcome.id, ...(outcome.also ?? [])] : [];
+    // No message refers to the id of a spoken reply.
+    const ids = isSent && draft.session === null ? [outcome.id, ...(outcome.also ?? [])] : [];
     for (const id of ids) await cite(q, line.channel, id, draft.conversation, draft.id);
     const isRetried = !isSent && ending.change.open === 1;
     reportDraft(q, draft, "sendAttempt", { outcome: outcome.kind, isRetried });

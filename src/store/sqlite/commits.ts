@@ -128,7 +128,7 @@ export class Commits {
       const one = { run: work, resolve, reject: refuse, durable, committed, pace } as WaitingTransaction;
       this.#waiting.push(one);
       if (isHurried(one)) this.#hurry();
-      if (pace !== "joining") this.#startFlush();
+      if (pace !== "joining") void this.#startFlush();
       else if (!this.#flushing)
         this.#joined ??= after(this.#limits.commitJoin, () => void this.#startFlush());
     });

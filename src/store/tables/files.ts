@@ -98,16 +98,9 @@ export async function forgetFiles(
   return bytes + names;
 }
 
+/** An attachment of a message whose name the agent gets. */
 export interface AttachmentRow {
   readonly name: string;
   readonly media_type: string;
   readonly size: number | null;
-}
-
-/** Returns the attachments whose names the agent gets. */
-export async function attachmentsOf(q: Query, event: number): Promise<AttachmentRow[]> {
-  return q.all<AttachmentRow>(
-    "SELECT name, media_type, size FROM attachments WHERE event = $1 AND named = 1 ORDER BY position",
-    event,
-  );
 }

@@ -10,8 +10,8 @@ export const allKnown = -1;
 const dueRows = new ManyRows(
   "INSERT INTO polls (conversation, channel, due_at) VALUES",
   "(:id, :channel, now_ms() + :ms)",
-  `ON CONFLICT (conversation) DO UPDATE SET due_at = CASE
-     WHEN polls.due_at IS NULL OR polls.due_at > excluded.due_at THEN excluded.due_at ELSE polls.due_at END`,
+  `ON CONFLICT (conversation) DO UPDATE SET due_at = excluded.due_at
+     WHERE polls.due_at IS NULL OR polls.due_at > excluded.due_at`,
 );
 
 /** Schedules polls of distinct conversations in `ms`, or keeps earlier ones. */

@@ -1,10 +1,10 @@
 // Stage ask: turns in their lanes, and the attempts to ask the platform.
 
 import { traceOf } from "../../ops/hops.ts";
-import { ManyRows, type Query } from "../driver.ts";
+import { ManyRows, type Query, type Value } from "../driver.ts";
 import { appendToLane, type Claim, type Held, LaneHeads, lockLane, nextSeq, refreshLane } from "../lanes.ts";
 import { moves, movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
-import type { ConversationRow } from "./conversations.ts";
+import { type ConversationRow } from "./conversations.ts";
 import { isPaused, pauseEnd } from "./pauses.ts";
 
 export interface TurnRow {
@@ -267,25 +267,28 @@ export interface TurnChange {
 
 /** Throws TransitionRefused. */
 export async function changeTurn(q: Query, id: string, change: TurnChange): Promise<void> {
-  await q.writeOne(
-    () => new TransitionRefused("turns", id, change.state),
-    turnMoves[change.state],
-    id,
-    change.open,
-    Math.ceil(change.dueInMs ?? 0),
-    change.reason ?? null,
-    change.questionId ?? null,
-    change.lookups ?? 0,
-  );
+  const refused = () => new TransitionRefused("turns", id, change.state);
+  await q.writeOne(refused, turnMoves[change.state], ...changeValues(id, change));
 }
+const changeValues = (id: string, { open, dueInMs = 0, ...change }: TurnChange): Value[] => [
+  id,
+  open,
+  Math.ceil(dueInMs),
+  change.reason ?? null,
+  change.questionId ?? null,
+  change.lookups ?? 0,
+];
 const turnMoves = movesToAny("turns", {
   set: `open = $2, due_at = now_ms() + $3, reason = $4, question_id = COALESCE($5, question_id), lookups = $6,
        updated_at = now_ms()`,
   where: "id = $1",
 });
 
-export async function isDropped(q: Query, id: string): Promise<boolean> {
-  return (await q.one("SELECT 1 FROM turns WHERE id = $1 AND state = 'dropped'", id)) !== undefined;
+/** Like `changeTurn`. Returns false, with nothing written, when the turn was dropped. */
+export async function changeUndropped(q: Query, id: string, change: TurnChange): Promise<boolean> {
+  if ((await q.run(turnMoves[change.state], ...changeValues(id, change))) === 1) return true;
+  if (await q.one("SELECT 1 FROM turns WHERE id = $1 AND state = 'dropped'", id)) return false;
+  throw new TransitionRefused("turns", id, change.state);
 }
 
 /** Records the platform's question id of a completed turn. */
