@@ -130,18 +130,19 @@ function asBaseline({ baseline }: Figure): Best | null {
 const waitsText = ({ syncs, disk, sqlite, peers, thread, rest }: Waits): string =>
   `${syncs} syncs in sequence ${us(disk)}, SQLite ${us(sqlite)}, peers ${us(peers)}, ${thread > 0 ? `worker thread ${us(thread)}, ` : ""}own code, packages and Node ${us(rest)}.`;
 
-/** The syncs that a message waits for one after another, each as long as the disk needs for one write. */
-const syncTimeOf = ({ syncs }: Waits, { syncMs }: Run): number => syncs * syncMs;
+/** Milliseconds of one sync: the shorter of those that messages wait for and of the one measured at the start. */
+const syncOf = ({ syncs, disk }: Waits, { syncMs }: Run): number =>
+  syncs === 0 ? syncMs : Math.min(syncMs, disk / syncs / 1000);
 
 const serialSyncs = (daemon: Waits, run: Run): string =>
-  `${daemon.syncs} x ${us(run.syncMs * 1000)} of fdatasync`;
+  `${daemon.syncs} x ${us(syncOf(daemon, run) * 1000)} of fdatasync`;
 
 function singleEmail({ baseline }: Figure, run: Run): Best | null {
   const waits = run.waits.get("single email");
   if (waits === undefined || baseline === null) return null;
   const { daemon } = waits;
   return {
-    measured: baseline + syncTimeOf(daemon, run) + daemon.sqlite / 1000,
+    measured: baseline + daemon.syncs * syncOf(daemon, run) + daemon.sqlite / 1000,
     because: `Daemon: ${waitsText(daemon)} Baseline, ${serialSyncs(daemon, run)}, and SQLite`,
   };
 }
@@ -151,7 +152,7 @@ function singleSms({ baseline }: Figure, run: Run): Best | null {
   if (waits === undefined || baseline === null) return null;
   const { daemon } = waits;
   return {
-    measured: baseline + syncTimeOf(daemon, run),
+    measured: baseline + daemon.syncs * syncOf(daemon, run),
     because: `Daemon: ${waitsText(daemon)} Baseline and ${serialSyncs(daemon, run)}`,
   };
 }
