@@ -1,12 +1,13 @@
 // Canonical form of every address that can send or receive a text.
 
+import { parsePhoneNumberFromString } from "libphonenumber-js/core";
 import {
   type CountryCode,
   getCountries,
   getCountryCallingCode,
   isSupportedCountry,
-  parsePhoneNumberFromString,
 } from "libphonenumber-js/min";
+import metadata from "libphonenumber-js/min/metadata";
 
 /** Prefixes of other services that providers carry over the same API. They are a permanent part of the
  *  address. */
@@ -14,6 +15,15 @@ const prefixed = /^(whatsapp|rcs|messenger):(.+)$/is;
 const shortCode = /^\d{3,8}$/;
 /** Up to eleven letters, digits and a few signs, one letter at least (3GPP TS 23.040, 9.1.2.5). */
 const senderName = /^(?=.*[A-Za-z])[A-Za-z0-9 +&_-]{1,11}$/;
+
+/** Each calling code with its main country only. The parser would match a number against the patterns of all 25 countries
+ *  behind +1, to determine a country that is not needed here. */
+const mainCountries = {
+  ...metadata,
+  country_calling_codes: Object.fromEntries(
+    Object.entries(metadata.country_calling_codes).map(([code, [main = "US"]]) => [code, [main]]),
+  ),
+};
 
 /** Returns true for a country whose national numbers can be parsed: `DE`, `US`. */
 export function isCountry(text: string): text is CountryCode {
@@ -79,10 +89,8 @@ function number(text: string, country?: CountryCode): string | null {
 }
 
 function parsed(text: string, country?: CountryCode): string | null {
-  const found = parsePhoneNumberFromString(text, {
-    extract: false,
-    ...(country ? { defaultCountry: country } : {}),
-  });
+  const options = { extract: false, ...(country ? { defaultCountry: country } : {}) };
+  const found = parsePhoneNumberFromString(text, options, country ? metadata : mainCountries);
   return found?.isPossible() ? found.number : null;
 }
 
@@ -100,7 +108,11 @@ export function countriesOf(address: string): readonly string[] {
 }
 
 function countriesIn(address: string): readonly string[] {
-  const found = parsePhoneNumberFromString(address.replace(/^[a-z]+:/i, ""), { extract: false });
+  const found = parsePhoneNumberFromString(
+    address.replace(/^[a-z]+:/i, ""),
+    { extract: false },
+    mainCountries,
+  );
   if (found === undefined) return [];
   return getCountries().filter((country) => getCountryCallingCode(country) === found.countryCallingCode);
 }

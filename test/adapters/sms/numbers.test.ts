@@ -1,7 +1,9 @@
 // One written form for everything a text can come from or go to.
 
+import { getCountries, getExampleNumber } from "libphonenumber-js/min";
+import examples from "libphonenumber-js/mobile/examples";
 import { describe, expect, it } from "vitest";
-import { canonicalNumber, isCountry } from "../../../adapters/sms/numbers.ts";
+import { canonicalNumber, countriesOf, isCountry } from "../../../adapters/sms/numbers.ts";
 
 describe("numbers", () => {
   const same: readonly (readonly [string, string])[] = [
@@ -24,6 +26,15 @@ describe("numbers", () => {
   it.each(same)("%j is %s", (text, number) => {
     expect(canonicalNumber(text)).toBe(number);
     expect(canonicalNumber(number)).toBe(number);
+  });
+
+  it("writes numbers of every country as the complete tables do", () => {
+    for (const country of getCountries()) {
+      const example = getExampleNumber(country, examples);
+      for (const text of [example?.number ?? "", example?.formatInternational() ?? ""])
+        expect(canonicalNumber(text)).toBe(example?.number);
+      expect(countriesOf(example?.number ?? "")).toContain(country);
+    }
   });
 
   it.each([
