@@ -1,7 +1,7 @@
 // Classes of delivery errors, common to all providers, and what each class means for the draft and for the
 // channel. Each provider has one table that maps its own error codes to these classes.
 
-import type { ChannelStatus, Clock, Health, SendOutcome } from "bridgehead/contract";
+import type { Attempt, ChannelStatus, Clock, Health, SendOutcome } from "bridgehead/contract";
 
 import type { TextDraft, TextStatus } from "./provider.ts";
 
@@ -103,7 +103,7 @@ export function unreachable(error: unknown): SendOutcome {
 }
 
 /** Formats a network error as one line of at most 200 characters. */
-export function wordsOf(error: unknown): string {
+function wordsOf(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;
   const words = error instanceof Error ? error.message : String(error);
   return `${typeof code === "string" ? `${code} ` : ""}${words}`.slice(0, 200);
@@ -177,8 +177,29 @@ export class SenderPauses {
     this.#closed.set(key, { reason: refusal.reason, kind: scope, since: now, forMs, lost });
   }
 
+  /** Sends a text by `request`, which awaits the crossing before the first byte, unless its sender or the account is
+   *  paused. An error of `request` before the crossing means that the provider was not reached. */
+  async send(
+    text: TextDraft,
+    attempt: Attempt,
+    request: (crossing: () => Promise<void>) => Promise<SendOutcome>,
+  ): Promise<SendOutcome> {
+    const closed = this.#outcome(text);
+    if (closed !== null) return closed;
+    let crossed = false;
+    try {
+      return await request(async () => {
+        await attempt.crossing();
+        crossed = true;
+      });
+    } catch (error) {
+      if (crossed) return { kind: "unknown", reason: `no answer: ${wordsOf(error)}` };
+      return unreachable(error);
+    }
+  }
+
   /** Returns the outcome for a text that is due now; null: the text may be sent. */
-  outcome({ from, service }: TextDraft): SendOutcome | null {
+  #outcome({ from, service }: TextDraft): SendOutcome | null {
     for (const key of [account, from ?? service ?? account]) {
       const one = this.#closed.get(key);
       if (one === undefined) continue;

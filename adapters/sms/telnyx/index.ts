@@ -19,7 +19,7 @@ import {
 import * as z from "zod";
 import type { SmsConfig } from "../config.ts";
 import { openDownload } from "../media.ts";
-import { outcomeOf, SenderPauses, statusOf, unreachable } from "../outcomes.ts";
+import { outcomeOf, SenderPauses, statusOf } from "../outcomes.ts";
 import {
   defineProvider,
   type Heard,
@@ -129,29 +129,18 @@ class Telnyx implements Provider {
     }
   }
 
-  async send(text: TextDraft, attempt: Attempt): Promise<SendOutcome> {
-    const closed = this.#pauses.outcome(text);
-    if (closed !== null) return closed;
-    let crossed = false;
-    const crossing = async () => {
-      await attempt.crossing();
-      crossed = true;
-    };
-    let answer: ExchangeAnswer;
-    try {
-      answer = await this.#ask("/messages", attempt.signal, this.#bodyOf(text, attempt), crossing);
-    } catch (error) {
-      if (crossed) throw error;
-      return unreachable(error);
-    }
-    if (isYes(answer)) {
-      this.#state.set("account", { state: "ready" });
-      return sentAs(answer);
-    }
-    const [kind, refusal] = [classOf(answer), refusalOf(answer)];
-    const told = statusOf(kind, refusal);
-    if (told !== null) this.#state.set("account", told);
-    return outcomeOf(kind, refusal);
+  send(text: TextDraft, attempt: Attempt): Promise<SendOutcome> {
+    return this.#pauses.send(text, attempt, async (crossing) => {
+      const answer = await this.#ask("/messages", attempt.signal, this.#bodyOf(text, attempt), crossing);
+      if (isYes(answer)) {
+        this.#state.set("account", { state: "ready" });
+        return sentAs(answer);
+      }
+      const [kind, refusal] = [classOf(answer), refusalOf(answer)];
+      const told = statusOf(kind, refusal);
+      if (told !== null) this.#state.set("account", told);
+      return outcomeOf(kind, refusal);
+    });
   }
 
   /** Media URLs are public, so our key is not sent. */

@@ -199,8 +199,10 @@ function messageLists(settings: TwilioSettings): MessageList {
 /** Resolves a page's link against our API URL, regardless of the host in the link. */
 function addressOf(base: URL, { uri, params }: Pick<ApiRequest, "uri" | "params">): URL {
   const url = new URL(uri, base);
-  url.protocol = base.protocol;
-  url.host = base.host;
+  if (url.origin !== base.origin) {
+    url.protocol = base.protocol;
+    url.host = base.host;
+  }
   for (const [name, value] of pairs(params ?? {})) url.searchParams.append(name, value);
   return url;
 }

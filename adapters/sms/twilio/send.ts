@@ -12,7 +12,7 @@ import {
 } from "bridgehead/contract";
 import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.js";
 
-import { SenderPauses, unreachable, wordsOf } from "../outcomes.ts";
+import { SenderPauses } from "../outcomes.ts";
 import { isLocal, statusEventId, type TextDraft, type TextStatus } from "../provider.ts";
 import { isApiFailure, outcomeOf, statusOf, type TwilioClient } from "./client.ts";
 import { keyParameter, statuses } from "./forms.ts";
@@ -34,6 +34,7 @@ export class TwilioSender {
   readonly #client: TwilioClient;
   readonly #health: Health;
   readonly #pauses: SenderPauses;
+  readonly #callback: string | null;
   /** The drafts of texts by their SIDs. */
   readonly #owners = new Map<string, SendKey>();
   /** Time at which reconcile first found only texts of other drafts, by draft. */
@@ -45,6 +46,7 @@ export class TwilioSender {
     this.#client = client;
     this.#health = health;
     this.#pauses = new SenderPauses(channel.clock, health);
+    this.#callback = callbackOf(channel, settings);
   }
 
   /** Handles a status callback: binds the SID to its draft, and pauses the sender or the account on
@@ -54,30 +56,33 @@ export class TwilioSender {
     this.#pauses.heard(status);
   }
 
-  async send(text: TextDraft, attempt: Attempt): Promise<SendOutcome> {
-    const closed = this.#pauses.outcome(text);
-    if (closed !== null) return closed;
-    let crossed = false;
-    const crossing = async () => {
-      await attempt.crossing();
-      crossed = true;
-    };
-    try {
-      const callback = callbackOf(this.#channel, this.#settings, attempt.key);
-      const { sid, status } = await this.#client
-        .messages({ signal: attempt.signal, crossing })
-        .create({ ...creationOf(text, this.#settings), ...callback });
-      if (typeof sid !== "string" || sid === "") return { kind: "unknown", reason: "the answer has no sid" };
-      this.#own(sid, attempt.key);
-      this.#health.set("account", { state: "ready" });
-      return { kind: "sent", id: externalId(sid), detail: `201 ${status}` };
-    } catch (error) {
-      if (!isApiFailure(error))
-        return crossed ? { kind: "unknown", reason: `no answer: ${wordsOf(error)}` } : unreachable(error);
-      const status = statusOf(error.api);
-      if (status) this.#health.set("account", status);
-      return outcomeOf(error.api);
-    }
+  send(text: TextDraft, attempt: Attempt): Promise<SendOutcome> {
+    return this.#pauses.send(text, attempt, async (crossing) => {
+      const callback = this.#callbackOf(attempt.key);
+      try {
+        const { sid, status } = await this.#client
+          .messages({ signal: attempt.signal, crossing })
+          .create({ ...creationOf(text, this.#settings), ...callback });
+        if (typeof sid !== "string" || sid === "")
+          return { kind: "unknown", reason: "the answer has no sid" };
+        this.#own(sid, attempt.key);
+        this.#health.set("account", { state: "ready" });
+        return { kind: "sent", id: externalId(sid), detail: `201 ${status}` };
+      } catch (error) {
+        if (!isApiFailure(error)) throw error;
+        const status = statusOf(error.api);
+        if (status) this.#health.set("account", status);
+        return outcomeOf(error.api);
+      }
+    });
+  }
+
+  /** The callback settles a send whose response was lost. */
+  #callbackOf(key: SendKey): { statusCallback?: string } {
+    if (this.#callback === null) return {};
+    const { callbackOverrides: overrides } = this.#settings;
+    const suffix = overrides === "" ? "" : `#${overrides}`;
+    return { statusCallback: `${this.#callback}?${keyParameter}=${key}${suffix}` };
   }
 
   async reconcile(text: TextDraft, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict> {
@@ -124,15 +129,11 @@ function creationOf(text: TextDraft, settings: TwilioSettings) {
   };
 }
 
-/** Returns the status callback URL, which names the draft. The callback settles a send whose response
- *  was lost. */
-function callbackOf(channel: Channel, settings: TwilioSettings, key: SendKey): { statusCallback?: string } {
+/** Returns the status callback URL without the parameter that names the draft; null: none is sent. */
+function callbackOf(channel: Channel, settings: TwilioSettings): string | null {
   const url = channel.url("/status");
   // A remote provider would refuse the whole text if the callback URL were on this machine.
-  if (!settings.statusCallback || (isLocal(url) && !isLocal(settings.apiUrl))) return {};
-  url.searchParams.set(keyParameter, key);
-  url.hash = settings.callbackOverrides;
-  return { statusCallback: url.href };
+  return !settings.statusCallback || (isLocal(url) && !isLocal(settings.apiUrl)) ? null : url.href;
 }
 
 /** Returns our texts with this body to this recipient since that time. A queued text has no send date,
