@@ -1,12 +1,14 @@
-// Tables of the platform's database by version. Each entry migrates from the previous version. Times are
-// epoch milliseconds; JSON is stored as text.
+// Tables of the platform's database. Times are epoch milliseconds; JSON is stored as text.
 
-const first = `
+const tables = `
 CREATE TABLE agent (
   id TEXT PRIMARY KEY,
   organization_id TEXT NOT NULL,
   name TEXT NOT NULL,
-  key_hash TEXT UNIQUE             -- null: the agent is no longer defined, its key opens nothing
+  key_hash TEXT UNIQUE,            -- null: the agent is no longer defined, its key opens nothing
+  definition TEXT,                 -- made by the administrator's command; null: from a file of agents
+  seed TEXT,                       -- what such an agent's own secrets are made from
+  replaced_hash TEXT               -- the key in the file that a rotation made void
 ) STRICT;
 
 CREATE TABLE member (
@@ -25,7 +27,8 @@ CREATE TABLE state (
 ) STRICT;
 
 CREATE TABLE person (
-  id TEXT PRIMARY KEY,
+  n INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
   agent_id TEXT NOT NULL REFERENCES agent (id),
   first_name TEXT NOT NULL,
   last_name TEXT NOT NULL,
@@ -36,16 +39,19 @@ CREATE TABLE person (
   email TEXT,                      -- as given; compared in lower case
   phone_number TEXT,
   metadata TEXT,
-  created_at INTEGER NOT NULL
+  created_at INTEGER NOT NULL,
+  anonymized INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX person_agent ON person (agent_id, created_at);
 CREATE INDEX person_fk_id ON person (agent_id, fk_id) WHERE fk_id IS NOT NULL;
 CREATE INDEX person_fk_user_id ON person (agent_id, fk_user_id) WHERE fk_user_id IS NOT NULL;
 CREATE INDEX person_email ON person (agent_id, lower(email)) WHERE email IS NOT NULL;
 CREATE INDEX person_phone_number ON person (agent_id, phone_number) WHERE phone_number IS NOT NULL;
+CREATE INDEX person_kept ON person (agent_id, created_at) WHERE anonymized = 0;
 
 CREATE TABLE conversation (
-  id TEXT PRIMARY KEY,
+  n INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
   agent_id TEXT NOT NULL REFERENCES agent (id),
   person_id TEXT NOT NULL REFERENCES person (id),
   channel TEXT NOT NULL CHECK (channel IN ('email', 'sms', 'voice', 'api')),
@@ -60,12 +66,16 @@ CREATE TABLE conversation (
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL,
   last_message_at INTEGER NOT NULL, -- the newest message's time: the next one's is later
-  ended_at INTEGER                 -- when its dialog ended by inactivity; a message begins another
+  ended_at INTEGER,                -- when its dialog ended by inactivity; a message begins another
+  score REAL,
+  anonymized INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX conversation_idle ON conversation (last_message_at) WHERE ended_at IS NULL;
 CREATE INDEX conversation_stale ON conversation (last_message_at) WHERE status = 'active';
 CREATE INDEX conversation_person ON conversation (person_id, channel, status);
 CREATE INDEX conversation_agent ON conversation (agent_id, created_at);
+CREATE INDEX conversation_changed ON conversation (agent_id, updated_at);
+CREATE INDEX conversation_kept ON conversation (agent_id, last_message_at) WHERE anonymized = 0;
 
 CREATE TABLE message (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -79,7 +89,8 @@ CREATE TABLE message (
   open INTEGER NOT NULL,           -- 1 on a question that is being answered
   patient INTEGER NOT NULL,        -- 1 on a question whose asker looks for the answer later
   error TEXT,                      -- why a patient question has no answer
-  created_at INTEGER NOT NULL
+  created_at INTEGER NOT NULL,
+  anonymized INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX message_conversation ON message (conversation_id, seq);
 CREATE INDEX message_question ON message (question_id);
@@ -115,7 +126,7 @@ CREATE TABLE delivery (
   created_at INTEGER NOT NULL,
   ended_at INTEGER
 ) STRICT;
-CREATE INDEX delivery_due ON delivery (due_at) WHERE state = 'pending';
+CREATE INDEX delivery_due ON delivery (webhook_id, due_at) WHERE state = 'pending';
 CREATE INDEX delivery_webhook ON delivery (webhook_id, created_at);
 CREATE INDEX delivery_conversation ON delivery (conversation_id);
 
@@ -130,6 +141,7 @@ CREATE TABLE usage (
   seconds REAL NOT NULL,
   text_conversations INTEGER NOT NULL,
   mail_conversations INTEGER NOT NULL,
+  questions INTEGER NOT NULL,
   PRIMARY KEY (scope, at)
 ) STRICT, WITHOUT ROWID;
 
@@ -157,21 +169,6 @@ CREATE INDEX file_passage_file ON file_passage (file);
 CREATE VIRTUAL TABLE passage USING fts5 (
   agent_id UNINDEXED, file_id UNINDEXED, title, text, tokenize = 'porter unicode61 remove_diacritics 2'
 );
-`;
-
-const second = `
-ALTER TABLE agent ADD COLUMN definition TEXT;     -- made by the administrator's command; null: from a file of agents
-ALTER TABLE agent ADD COLUMN seed TEXT;           -- what such an agent's own secrets are made from
-ALTER TABLE agent ADD COLUMN replaced_hash TEXT;  -- the key in the file that a rotation made void
-
-ALTER TABLE conversation ADD COLUMN score REAL;
-ALTER TABLE conversation ADD COLUMN anonymized INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE person ADD COLUMN anonymized INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE message ADD COLUMN anonymized INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE usage ADD COLUMN questions INTEGER NOT NULL DEFAULT 0;
-CREATE INDEX conversation_kept ON conversation (agent_id, last_message_at) WHERE anonymized = 0;
-
-CREATE INDEX person_kept ON person (agent_id, created_at) WHERE anonymized = 0;
 
 CREATE TABLE escalation (
   id TEXT PRIMARY KEY,
@@ -204,13 +201,8 @@ CREATE INDEX message_file_loose ON message_file (created_at) WHERE message_id IS
 CREATE TABLE secret (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;
 `;
 
-const deliveries = `
-DROP INDEX delivery_due;
-CREATE INDEX delivery_due ON delivery (webhook_id, due_at) WHERE state = 'pending';
-`;
-
-// Version 3 indexes long lists, so that the cost of a page deep in a list, and of a search, does not grow
-// with the number of rows. Frozen, like every version; `lists.ts` and `conversations.ts` read it.
+// Index of long lists, so that the cost of a page deep in a list, and of a search, does not grow with the number of rows;
+// `lists.ts` and `conversations.ts` read it.
 
 /** A full shelf becomes two halves; one that has become small is put to the one before it. */
 const full = 2048;
@@ -234,16 +226,8 @@ const counted = ({ name, time }: List, row: "new" | "old", by: "+ 1" | "- 1") =>
     SELECT at, n FROM shelf WHERE list = '${name}' AND agent_id = ${row}.agent_id
       AND (at, n) <= (${row}.${time}, ${row}.n) ORDER BY at DESC, n DESC LIMIT 1);`;
 
-/** The first shelf of a list has always been there and stays: every row has a shelf that begins before it. */
+/** The first shelf of a list is there as long as its agent: every row has a shelf that begins before it. */
 const kept = (list: List) => `
-INSERT INTO shelf (list, agent_id, at, n, rows)
-  SELECT '${list.name}', agent_id, iif(slice = 0, 0, at), iif(slice = 0, 0, n), rows FROM (
-    SELECT agent_id, slice, ${list.time} AS at, n, min(place), count(*) AS rows FROM (
-      SELECT *, (place - 1) / ${half} AS slice FROM (
-        SELECT *, row_number() OVER (PARTITION BY agent_id ORDER BY ${list.time}, n) AS place FROM ${list.table}))
-    GROUP BY agent_id, slice);
-INSERT OR IGNORE INTO shelf (list, agent_id, at, n, rows) SELECT '${list.name}', id, 0, 0, 0 FROM agent;
-
 CREATE TRIGGER ${list.name}_begun AFTER INSERT ON agent BEGIN
   INSERT INTO shelf (list, agent_id, at, n, rows) VALUES ('${list.name}', new.id, 0, 0, 0);
 END;
@@ -261,69 +245,6 @@ WHEN new.list = '${list.name}' AND new.rows >= ${full} BEGIN
     WHERE agent_id = new.agent_id AND (${list.time}, n) >= (new.at, new.n) ORDER BY ${list.time}, n LIMIT 1 OFFSET ${half};
   UPDATE shelf SET rows = ${half} WHERE list = new.list AND agent_id = new.agent_id AND at = new.at AND n = new.n;
 END;
-`;
-
-/** The version before had no integer keys: what refers to a row by number must survive a VACUUM. */
-const numbered = `
-CREATE TABLE new_person (
-  n INTEGER PRIMARY KEY,
-  id TEXT NOT NULL UNIQUE,
-  agent_id TEXT NOT NULL REFERENCES agent (id),
-  first_name TEXT NOT NULL,
-  last_name TEXT NOT NULL,
-  context TEXT,
-  source TEXT,
-  fk_id TEXT,
-  fk_user_id TEXT,
-  email TEXT,                      -- as given; compared in lower case
-  phone_number TEXT,
-  metadata TEXT,
-  created_at INTEGER NOT NULL,
-  anonymized INTEGER NOT NULL DEFAULT 0
-) STRICT;
-INSERT INTO new_person SELECT rowid, id, agent_id, first_name, last_name, context, source, fk_id, fk_user_id, email,
-  phone_number, metadata, created_at, anonymized FROM person;
-DROP TABLE person;
-ALTER TABLE new_person RENAME TO person;
-CREATE INDEX person_agent ON person (agent_id, created_at);
-CREATE INDEX person_fk_id ON person (agent_id, fk_id) WHERE fk_id IS NOT NULL;
-CREATE INDEX person_fk_user_id ON person (agent_id, fk_user_id) WHERE fk_user_id IS NOT NULL;
-CREATE INDEX person_email ON person (agent_id, lower(email)) WHERE email IS NOT NULL;
-CREATE INDEX person_phone_number ON person (agent_id, phone_number) WHERE phone_number IS NOT NULL;
-CREATE INDEX person_kept ON person (agent_id, created_at) WHERE anonymized = 0;
-
-CREATE TABLE new_conversation (
-  n INTEGER PRIMARY KEY,
-  id TEXT NOT NULL UNIQUE,
-  agent_id TEXT NOT NULL REFERENCES agent (id),
-  person_id TEXT NOT NULL REFERENCES person (id),
-  channel TEXT NOT NULL CHECK (channel IN ('email', 'sms', 'voice', 'api')),
-  mode TEXT NOT NULL CHECK (mode IN ('ai', 'manual')),
-  status TEXT NOT NULL CHECK (status IN ('active', 'inactive', 'archived')),
-  ai_conversation_id TEXT NOT NULL,
-  title TEXT,
-  context TEXT,
-  introduction TEXT,
-  state_id TEXT,
-  metadata TEXT,
-  created_at INTEGER NOT NULL,
-  updated_at INTEGER NOT NULL,
-  last_message_at INTEGER NOT NULL, -- the newest message's time: the next one's is later
-  ended_at INTEGER,                -- when its dialog ended by inactivity; a message begins another
-  score REAL,
-  anonymized INTEGER NOT NULL DEFAULT 0
-) STRICT;
-INSERT INTO new_conversation SELECT rowid, id, agent_id, person_id, channel, mode, status, ai_conversation_id, title,
-  context, introduction, state_id, metadata, created_at, updated_at, last_message_at, ended_at, score, anonymized
-  FROM conversation;
-DROP TABLE conversation;
-ALTER TABLE new_conversation RENAME TO conversation;
-CREATE INDEX conversation_idle ON conversation (last_message_at) WHERE ended_at IS NULL;
-CREATE INDEX conversation_stale ON conversation (last_message_at) WHERE status = 'active';
-CREATE INDEX conversation_person ON conversation (person_id, channel, status);
-CREATE INDEX conversation_agent ON conversation (agent_id, created_at);
-CREATE INDEX conversation_changed ON conversation (agent_id, updated_at);
-CREATE INDEX conversation_kept ON conversation (agent_id, last_message_at) WHERE anonymized = 0;
 `;
 
 const shelves = `
@@ -359,8 +280,6 @@ const ending = "|| char(10) || char(10)";
 const searched = `
 CREATE VIRTUAL TABLE wording USING fts5 (text, content = '', contentless_delete = 1, tokenize = 'trigram');
 CREATE VIRTUAL TABLE wording_part USING fts5vocab (wording, instance);
-INSERT INTO wording (rowid, text) SELECT n, ${personText("")} ${ending} FROM person;
-INSERT INTO wording (rowid, text) SELECT -n, title ${ending} FROM conversation WHERE title IS NOT NULL;
 
 CREATE TRIGGER person_worded AFTER INSERT ON person BEGIN
   INSERT INTO wording (rowid, text) VALUES (new.n, ${personText("new.")} ${ending});
@@ -383,7 +302,5 @@ CREATE TRIGGER conversation_unworded AFTER DELETE ON conversation WHEN old.title
 END;
 `;
 
-const third = [numbered, shelves, ...lists.map(kept), searched].join("");
-
 /** Entry n migrates from version n to version n + 1. */
-export const versions: readonly string[] = [first, second, third, deliveries];
+export const versions: readonly string[] = [[tables, shelves, ...lists.map(kept), searched].join("")];
