@@ -2,7 +2,6 @@
 // validators that know nothing of how it was made.
 
 import { execFile } from "node:child_process";
-import { createHash } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
@@ -10,12 +9,9 @@ import { promisify } from "node:util";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import * as formats from "ajv-formats";
-import { textContent } from "domutils";
-import { parseDocument } from "htmlparser2";
 import { expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../src/client/index.ts";
-import { verifying } from "../../src/platform/docs/openapi.ts";
-import { wordedFields } from "../../src/platform/docs/words.ts";
+import { verifying, wordedFields } from "../../src/platform/docs/words.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { type Operation, operations } from "../../src/wire/operations/index.ts";
 import { closeServer, listen } from "../support/machine/network.ts";
@@ -227,6 +223,16 @@ test("there is an example for every body and every answer, and words for every f
   const fields = Object.entries<{ properties?: object }>(description.components.schemas).flatMap(
     ([name, { properties = {} }]) => Object.keys(properties).flatMap((field) => [field, `${name}.${field}`]),
   );
+  const { parameters } = description.paths["/external/conversations/{id}/messages"].get;
+  const defaults = parameters.map(({ name, schema }: Described[string]["parameters"][number]) => [
+    name,
+    schema.default,
+  ]);
+  expect(Object.fromEntries(defaults)).toMatchObject({
+    orderDirection: "ASC",
+    page: undefined,
+    pageSize: undefined,
+  });
   expect(wordedFields.filter((field) => !fields.includes(field))).toEqual([]);
 });
 
@@ -234,6 +240,10 @@ type Media = { readonly [type: string]: { readonly example?: unknown; readonly e
 interface Described {
   readonly [method: string]: {
     readonly operationId: string;
+    readonly parameters: readonly {
+      readonly name: string;
+      readonly schema: { readonly default?: unknown };
+    }[];
     readonly requestBody?: { readonly content: Media };
     readonly responses: { readonly [status: string]: { readonly content?: Media } };
   };
@@ -287,32 +297,36 @@ test("every operation has a sample with curl and one with the client, which make
   expect(got).toHaveLength(Object.keys(operations).length);
 });
 
-test("the page shows every operation and record, and its policy lets run what is in it and nothing else", async () => {
-  const { platform, description } = await rig();
+test("the page loads the viewer and the description, and its policy lets run what is in it and nothing else", async () => {
+  const { platform } = await rig();
   const response = await fetchFresh(`${platform.url}/api/external/docs/`);
   const page = await response.text();
-  for (const id of Object.keys(operations)) expect(page).toContain(`<details class="operation" id="${id}"`);
-  const refs = page.matchAll(/href="#record-(\w+)"/g);
-  for (const [, name] of refs) expect(page).toContain(`id="record-${name}"`);
-  expect(page).toContain(`>${description.info.title} <small>${description.info.version}</small>`);
   const policy = response.headers.get("content-security-policy") ?? "";
   expect(policy).toContain("default-src 'none'");
   expect(policy).not.toContain("unsafe");
-  for (const kind of ["script", "style"]) {
-    const [, text = ""] = page.split(`<${kind}>`);
-    const digest = createHash("sha256")
-      .update(text.split(`</${kind}>`)[0] ?? "")
-      .digest("base64");
-    expect(policy).toContain(`${kind}-src 'sha256-${digest}'`);
-    expect(page.split(`<${kind}`)).toHaveLength(2);
-  }
+  const [, nonce = ""] = /script-src 'nonce-([^']+)'/.exec(policy) ?? [];
+  expect(nonce).toHaveLength(24);
+  expect(policy).toContain(`style-src 'nonce-${nonce}'`);
+  for (const [tag] of page.matchAll(/<(script|style|link rel="stylesheet")[^>]*>/g))
+    expect(tag).toContain(`nonce="${nonce}"`);
   expect(page).not.toMatch(/\son\w+=|\sstyle=|javascript:|(src|href)="(https?:)?\/\//);
+  for (const [file, type] of [
+    ["swagger-ui-bundle.js", "text/javascript"],
+    ["swagger-ui.css", "text/css"],
+  ] as const) {
+    expect(page).toContain(`"${file}"`);
+    const loaded = await fetchFresh(`${platform.url}/api/external/docs/${file}`);
+    expect([loaded.status, loaded.headers.get("content-type")]).toEqual([200, type]);
+    expect((await loaded.text()).length).toBeGreaterThan(100_000);
+  }
+  const other = await fetchFresh(`${platform.url}/api/external/docs/`);
+  expect(other.headers.get("content-security-policy")).not.toContain(nonce);
   const again = await fetchFresh(`${platform.url}/api/external/docs`, { redirect: "manual" });
   expect(again.headers.get("location")).toBe("docs/");
 });
 
 test("a delivery is told from a forged one by the lines on the page, and is as described", async () => {
-  const { platform, call, ajv } = await rig();
+  const { description, call, ajv } = await rig();
   const { url, got } = await receiver();
   const { id, secret } = await call("registerWebhook", {
     body: { title: "T", description: "", url, triggerCondition: "manual" },
@@ -322,8 +336,7 @@ test("a delivery is told from a forged one by the lines on the page, and is as d
   await expect.poll(() => got.length).toBe(1);
   const [{ headers, text, body } = { headers: {}, text: "", body: {} }] = got;
 
-  const page = await (await fetchFresh(`${platform.url}/api/external/docs/`)).text();
-  expect(textContent(parseDocument(page))).toContain(verifying);
+  expect(description.info.description).toContain(verifying);
   const { isOurs } = await import(`data:text/javascript,${encodeURIComponent(verifying)}`);
   const now = Number(headers["webhook-timestamp"]) * 1000;
   expect(isOurs(headers, text, secret, now)).toBe(true);

@@ -14,7 +14,7 @@ import { webhookDelivery } from "../../wire/webhook.ts";
 import { answerExamples, recordExamples, requestExamples } from "./examples.ts";
 import { codeSamples } from "./samples.ts";
 import { createSchemas, type JsonObject, type SchemaRegistry, tidy } from "./schemas.ts";
-import { operationWords, parameterWords, tagWords } from "./words.ts";
+import { guide, operationWords, parameterWords, tagWords } from "./words.ts";
 
 const refusals: { readonly [status: number]: { readonly words: string; readonly example: unknown } } = {
   400: {
@@ -47,7 +47,7 @@ export function describeApi(): JsonObject {
     info: {
       title: "AI Agent API",
       version: "1.0.0",
-      description: "Talk to AI agents: conversations, the people in them, files, webhooks, statistics.",
+      description: guide,
       license: { name: "MIT", identifier: "MIT" },
     },
     tags: [...tags].map((name) => ({ name, description: tagWords[name] })),
@@ -218,21 +218,3 @@ function describeDeliveries(body: JsonObject): JsonObject {
     },
   };
 }
-
-/** Sample code that verifies a delivery's signature in a Node receiver. Shown on the page, and run by a
- *  test. */
-export const verifying = `import { createHmac, timingSafeEqual } from "node:crypto";
-
-// headers: in lower case. body: as it came, not parsed. secret: whsec_...
-export function isOurs(headers, body, secret, now = Date.now()) {
-  const { "webhook-id": id, "webhook-timestamp": time } = headers;
-  if (!(Math.abs(now / 1000 - Number(time)) < 300)) return false;
-  const key = Buffer.from(secret.replace("whsec_", ""), "base64");
-  const right = createHmac("sha256", key).update(\`\${id}.\${time}.\${body}\`).digest();
-  return String(headers["webhook-signature"]).split(" ").some((each) => {
-    const [version, signature = ""] = each.split(",");
-    const given = Buffer.from(signature, "base64");
-    return version === "v1" && given.length === right.length && timingSafeEqual(given, right);
-  });
-}
-`;

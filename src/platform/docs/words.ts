@@ -1,7 +1,8 @@
-// The texts of the description: what an operation's summary omits, and what the names of fields and
-// parameters do not explain.
+// The texts of the description: the guide for developers of clients, what an operation's summary omits, and what the
+// names of fields and parameters do not explain.
 
 import { pageQuery } from "../../wire/record.ts";
+import { triggers } from "../../wire/webhook.ts";
 
 /** By field name, or by record and field where one name has several meanings. */
 const fields: { readonly [field: string]: string } = {
@@ -117,7 +118,10 @@ export const fieldWords = (record: string, field: string): string | undefined =>
 /** All names with a description, so that a test finds those that no record uses any more. */
 export const wordedFields: readonly string[] = Object.keys(fields);
 
-const defaults: { readonly [name: string]: unknown } = pageQuery.parse({});
+type Defaults = { readonly [name: string]: unknown };
+const defaults: Defaults = pageQuery.parse({});
+/** Returned complete, oldest first. */
+const messageDefaults: Defaults = { orderDirection: "ASC" };
 
 /** By parameter name, or by operation and name. */
 const parameters: { readonly [name: string]: string } = {
@@ -144,7 +148,7 @@ const parameters: { readonly [name: string]: string } = {
 /** Returns a parameter's description, and its default value. */
 export function parameterWords(operation: string, name: string): { description: string; default?: unknown } {
   const description = parameters[`${operation}.${name}`] ?? parameters[name] ?? name;
-  const fallback = operation === "listMessages" ? "ASC" : defaults[name];
+  const fallback = (operation === "listMessages" ? messageDefaults : defaults)[name];
   return { description, ...(fallback === undefined ? {} : { default: fallback }) };
 }
 
@@ -185,3 +189,92 @@ export const tagWords: { readonly [tag: string]: string } = {
   files: "The documents an agent answers from.",
   webhooks: "Be told what happens, as it happens.",
 };
+
+// The guide, in Markdown: first calls, keys, errors, limits, lists, webhooks.
+
+const triggerWords: { readonly [trigger in (typeof triggers)[number]]: string } = {
+  each_message: "once for every turn: with the agent's answer, or at once when none will come by itself",
+  start_dialog: "a conversation has begun",
+  end_dialog:
+    "nobody has said anything for six minutes; the `score` is there by then, where the agent scores",
+  chat_currently_unavailable: "somebody wrote to an agent that is not active",
+  auto_archive_conversation: "nobody has said anything for thirty days",
+  manual: "only by hand (`fireWebhook`)",
+};
+
+/** Sample code that verifies a delivery's signature in a Node receiver. Shown on the page, and run by a
+ *  test. */
+export const verifying = `import { createHmac, timingSafeEqual } from "node:crypto";
+
+// headers: in lower case. body: as it came, not parsed. secret: whsec_...
+export function isOurs(headers, body, secret, now = Date.now()) {
+  const { "webhook-id": id, "webhook-timestamp": time } = headers;
+  if (!(Math.abs(now / 1000 - Number(time)) < 300)) return false;
+  const key = Buffer.from(secret.replace("whsec_", ""), "base64");
+  const right = createHmac("sha256", key).update(\`\${id}.\${time}.\${body}\`).digest();
+  return String(headers["webhook-signature"]).split(" ").some((each) => {
+    const [version, signature = ""] = each.split(",");
+    const given = Buffer.from(signature, "base64");
+    return version === "v1" && given.length === right.length && timingSafeEqual(given, right);
+  });
+}
+`;
+
+export const guide = `Talk to AI agents: conversations, the people in them, files, webhooks, statistics.
+
+## First calls
+
+1. Is the key right, and whose is it? \`getAgent\`
+2. Begin a conversation; the answer is its \`conversationId\`. \`startConversation\`
+3. Say what the person says; the answer is the agent's. \`sendMessage\`
+4. Follow what happens by reading the messages (\`listMessages\`), or let a webhook tell you (\`registerWebhook\`).
+5. Teach the agent: upload a document (\`uploadFile\`), then make it searchable (\`addFileToAssistant\`).
+
+Each operation below has samples for curl and for \`bridgehead/client\`, and a form that calls it with the keys that
+_Authorize_ asks for. The keys are sent with your calls to this server and to nobody else; they are forgotten when you
+leave the page.
+
+## Keys
+
+Every call carries one of two headers. \`Agent-Secret-Key\` opens one agent, and names it: no path says which.
+\`Organization-Secret-Key\` opens the two lists with an agent's id in their path, for every agent of the organization. A
+new key ends the old one at once. A key that opens nothing, and one that is missing, is a 403. Keep keys on your server:
+whoever reads one in a page or an app can use it.
+
+## Errors
+
+An error's body is JSON, and the words in \`name\` and \`message\` do not change. \`details\` names the fields of a 400 by
+their paths. Text that is no JSON, and a value of the wrong type, is a 400; a thing of another agent is a 404, like one
+that never was. Reads may be repeated. A message whose answer never came may have been taken: look at the conversation's
+messages before you send it again, for nothing tells two equal ones apart.
+
+## Limits
+
+- 1000 requests in any 60 seconds for an organization, all its agents together. Beyond it: 429, and \`Retry-After\` says
+  how many seconds to wait. What a wrong key asks is not counted.
+- A body of 2 MiB; a document, or a file of a message, of 20 MiB.
+- A conversation's title of 255 characters, its context of 256,000.
+- 1000 documents and 100 webhooks for an agent, 10 files for a message.
+
+## Lists
+
+A list comes in pages: \`data\` holds the items, \`hasNextPage\` says whether to ask for the next \`page\`. Pages are counted
+from 1, with 20 items unless \`pageSize\` says otherwise, and 100 at most. What comes to a list while you read it moves the
+rest: oldest first (\`orderDirection=ASC\`) no page changes behind you. Further fields may come to any record: read past
+those you do not know.
+
+## Webhooks: what you receive
+
+A registered webhook is sent a \`POST\` with JSON (\`receiveDelivery\` below) when its \`triggerCondition\` comes true:
+
+${triggers.map((trigger) => `- \`${trigger}\`: ${triggerWords[trigger]}`).join("\n")}
+
+Your own \`headers\` come with it. Is it ours? Every library for Standard Webhooks tells, and so do these lines for Node.
+The secret is in the answer to the registration, and only there. Check the body as it came: JSON that was parsed and
+written again is another text.
+
+\`\`\`js
+${verifying}\`\`\`
+
+What went wrong is in the log (\`listDeliveries\`); send it again from there (\`resendDelivery\`).
+`;
