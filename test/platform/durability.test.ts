@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
-import { groupCommits } from "../../src/platform/store/store.ts";
+import { PlatformCommits } from "../../src/platform/store/store.ts";
 import { childEnv, root } from "../support/machine/command.ts";
 import { keys, saying, startByEmail, startModel, startRig, startWith } from "../support/platform/platform.ts";
 
@@ -157,7 +157,7 @@ test("writes share a commit, and one that fails takes no other with it", async (
   const db = new Database(":memory:", { verbose: (sql) => statements.push(String(sql)) });
   onTestFinished(() => void db.close());
   db.exec("CREATE TABLE t (a INTEGER UNIQUE)");
-  const commits = groupCommits(db);
+  const commits = new PlatformCommits(db);
   const insert = db.prepare("INSERT INTO t VALUES (?)");
   const write = (...values: number[]) =>
     commits.write(() => {
@@ -178,7 +178,7 @@ test("a commit that fails is told to everyone who waited for it", async () => {
   onTestFinished(() => void db.close());
   db.exec("CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER REFERENCES t (a) DEFERRABLE INITIALLY DEFERRED)");
   db.pragma("foreign_keys = ON");
-  const commits = groupCommits(db);
+  const commits = new PlatformCommits(db);
   const insert = db.prepare("INSERT INTO t VALUES (?, ?)");
   const results = await Promise.allSettled([
     commits.write(() => insert.run(1, null)),

@@ -294,7 +294,7 @@ function say(
   const latest = before?.last_message_at ?? 0;
   const at = Math.max(now, latest + 1);
   const id = newUuid(now);
-  messages.insert({
+  const row = messages.insert({
     id,
     conversation_id: conversation.id,
     sender_role: said.role,
@@ -315,8 +315,6 @@ function say(
     tokens: said.tokens ?? 0,
     questions: said.counted ? 1 : 0,
   });
-  const row = messages.byId(conversation.id, id);
-  if (!row) throw new Error("storing a message: it is not there");
   if (said.role !== "assistant" && typeof before?.ended_at === "number")
     fire(store, now, "start_dialog", conversation);
   return row;

@@ -44,11 +44,20 @@ export function prepareMessages(db: Db) {
     db,
     `${message} AND seq < ? ORDER BY seq DESC LIMIT ?`,
   );
+  const inserted = one<[NewMessage], Pick<MessageRow, "seq" | "anonymized">>(
+    db,
+    `${insertInto("message", stored)} RETURNING seq, anonymized`,
+  );
   const fail = run<[string, string]>(db, "UPDATE message SET open = 0, error = ? WHERE id = ?");
   const remove = run<[string]>(db, "DELETE FROM message WHERE id = ? AND open = 1");
   const release = run<[string]>(db, "UPDATE message_file SET message_id = NULL WHERE message_id = ?");
   return {
-    insert: run<[NewMessage]>(db, insertInto("message", stored)),
+    /** Stores the message and returns its row. */
+    insert(row: NewMessage): MessageRow {
+      const added = inserted(row);
+      if (!added) throw new Error("storing a message: it is not there");
+      return { ...row, ...added };
+    },
     byId: one<[conversationId: string, id: string], MessageRow>(db, `${message} AND id = ?`),
     /** Returns all messages of a conversation, oldest first, or a slice of them. */
     list: (

@@ -33,7 +33,7 @@ export interface PlatformStore {
 /** Opens or creates `file`; ":memory:" is not persistent. */
 export function openPlatformStore(file: string, durability: Durability): PlatformStore {
   const db = openDatabase(file, durability);
-  const commits = groupCommits(db);
+  const commits = new PlatformCommits(db);
   const outside = db.prepare<[], number>("PRAGMA data_version").pluck();
   return {
     commits,
@@ -76,6 +76,8 @@ export function openDatabase(file: string, durability: Durability): Db {
     db.pragma("journal_mode = WAL");
     db.pragma(`synchronous = ${durability}`);
     db.pragma("busy_timeout = 5000");
+    // KiB: the inner pages of the indexes of a large store stay in memory. The default is 2 MiB.
+    db.pragma("cache_size = -16384");
     // Erased texts do not stay in free pages.
     db.pragma("secure_delete = ON");
     const found = Number(db.pragma("user_version", { simple: true }));
@@ -109,76 +111,60 @@ function bringUp(db: Db): void {
   }).immediate();
 }
 
-// Group commit: writes requested while the event loop is busy share one transaction and one fsync.
+/** Group commit: writes requested while the event loop is busy share one transaction and one fsync. */
+export class PlatformCommits {
+  readonly #savepoint: <T>(write: () => T) => T;
+  readonly #transaction: (batch: readonly PendingWrite[]) => (() => void)[];
+  #waiting: PendingWrite[] = [];
+  #committed: () => void = () => undefined;
 
-export interface PlatformCommits {
+  constructor(db: Db) {
+    // Nested in the transaction of a batch, it is a savepoint.
+    this.#savepoint = db.transaction((write: () => unknown) => write()) as <T>(write: () => T) => T;
+    this.#transaction = db.transaction((batch: readonly PendingWrite[]) => batch.map((each) => each.run()));
+  }
+
+  /** Registers a callback that runs after each commit. */
+  onCommit(told: () => void): void {
+    this.#committed = told;
+  }
+
   /** Runs `write` in a savepoint and resolves when it is durable. Rejects with its exception, or with
    *  the commit error; nothing is written then. */
-  write<T>(write: () => T): Promise<T>;
-  /** Registers a callback that runs after each commit. */
-  onCommit(told: () => void): void;
+  write<T>(write: () => T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      if (this.#waiting.length === 0) setImmediate(() => this.flush());
+      const run = () => {
+        try {
+          const value = this.#savepoint(write);
+          return () => resolve(value);
+        } catch (error) {
+          return () => reject(error);
+        }
+      };
+      this.#waiting.push({ run, reject });
+    });
+  }
+
   /** Commits all pending writes now. */
-  flush(): void;
+  flush(): void {
+    const batch = this.#waiting;
+    this.#waiting = [];
+    if (batch.length === 0) return;
+    let settle: (() => void)[];
+    try {
+      settle = this.#transaction(batch);
+    } catch (error) {
+      for (const each of batch) each.reject(error);
+      return;
+    }
+    for (const each of settle) each();
+    this.#committed();
+  }
 }
 
 interface PendingWrite {
-  /** Runs the write. `settle` reports the result after the commit. */
-  run(): void;
-  settle(failure: { readonly error: unknown } | null): void;
-}
-
-export function groupCommits(db: Db): PlatformCommits {
-  let waiting: PendingWrite[] = [];
-  let committed: () => void = () => undefined;
-  const transaction = db.transaction((batch: readonly PendingWrite[]) => {
-    for (const each of batch) each.run();
-  });
-
-  function flush(): void {
-    const batch = waiting;
-    waiting = [];
-    if (batch.length === 0) return;
-    try {
-      transaction(batch);
-    } catch (error) {
-      for (const each of batch) each.settle({ error });
-      return;
-    }
-    for (const each of batch) each.settle(null);
-    committed();
-  }
-
-  return {
-    flush,
-    onCommit: (told) => {
-      committed = told;
-    },
-    write: (write) =>
-      new Promise((resolve, reject) => {
-        if (waiting.length === 0) setImmediate(flush);
-        waiting.push(waitingFor(db.transaction(write), resolve, reject));
-      }),
-  };
-}
-
-function waitingFor<T>(
-  write: () => T,
-  resolve: (value: T) => void,
-  reject: (error: unknown) => void,
-): PendingWrite {
-  let outcome: { readonly value: T } | { readonly error: unknown } | undefined;
-  return {
-    run() {
-      try {
-        outcome = { value: write() };
-      } catch (error) {
-        outcome = { error };
-      }
-    },
-    settle(failure) {
-      const result = failure ?? outcome;
-      if (result && "value" in result) resolve(result.value);
-      else reject(result?.error);
-    },
-  };
+  /** Runs the write. Returns what reports its result after the commit. */
+  run(): () => void;
+  reject(error: unknown): void;
 }
