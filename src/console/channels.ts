@@ -7,7 +7,7 @@ import { minutesText } from "../ops/duration-text.ts";
 import { workOf } from "../store/operators/channels.ts";
 import type { ChannelOverview } from "../store/operators/overview.ts";
 import { type ChannelPause, everyChannel } from "../store/tables/pauses.ts";
-import type { ActivityReport } from "./activity.ts";
+import type { ActivityReport } from "./chart.ts";
 import type { ConsoleContext, ConsoleEnv } from "./context.ts";
 import { count, form, type Markup, when } from "./page.ts";
 

@@ -7,8 +7,7 @@ import type { HttpBindings } from "@hono/node-server";
 import type { Clock, Log } from "bridgehead/contract";
 import { Hono } from "hono";
 import { internalError, modelUnavailable, notFound } from "../wire/record.ts";
-import { notDone } from "./agents/define.ts";
-import type { AgentDefinition } from "./agents/definition.ts";
+import { type AgentDefinition, notDone } from "./agents/definition.ts";
 import { Roster } from "./agents/roster.ts";
 import { isModelFailure } from "./brain/model.ts";
 import { type Patience, standardPatience, watchIdle } from "./conversations/idle.ts";
@@ -16,7 +15,7 @@ import { Turns } from "./conversations/turns.ts";
 import { docsRoutes } from "./docs/page.ts";
 import { Library } from "./files/library.ts";
 import { DocumentReader, type ReadingLimits } from "./files/reading.ts";
-import { agentRoutes, escalationRoutes, organizationRoutes } from "./routes/agents.ts";
+import { agentRoutes, escalationRoutes, organizationRoutes, userRoutes } from "./routes/agents.ts";
 import { conversationRoutes } from "./routes/conversations.ts";
 import {
   bounded,
@@ -29,7 +28,6 @@ import {
 } from "./routes/exchange.ts";
 import { fileRoutes } from "./routes/files.ts";
 import { messageFileRoutes, messageRoutes, signedRoutes } from "./routes/messages.ts";
-import { userRoutes } from "./routes/users.ts";
 import { webhookRoutes } from "./routes/webhooks.ts";
 import { createHttpServer, type ServerLimits } from "./server.ts";
 import { type Durability, openPlatformStore, type PlatformStore } from "./store/store.ts";

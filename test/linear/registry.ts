@@ -218,11 +218,6 @@ export const cases: Cases = {
     element: (f, text) => f("Say", { language: text }, [text]),
     twiml: one,
   },
-  "src/platform/brain/rules.ts": {
-    answerByRule: (f, text) =>
-      f([{ pattern: /(?<![\p{L}\p{N}])(?:refund|opening hours)(?![\p{L}\p{N}])/iu, answer: "x" }], text),
-    matches: (f, text) => f({ pattern: /a+b/u, answer: "x" }, text),
-  },
   "src/ops/log.ts": {
     createLog: (f, text) => {
       for (const format of ["json", "text"]) {
@@ -334,9 +329,12 @@ export const cases: Cases = {
         Buffer.alloc(0),
       ),
   },
-  "src/platform/conversations/users.ts": { dialled: one },
+  "src/platform/conversations/start.ts": { dialled: one },
   "src/platform/agents/skills.ts": { headerProblem: (f, text) => f("x-name", text) },
   "src/platform/brain/knowledge.ts": {
+    answerByRule: (f, text) =>
+      f([{ pattern: /(?<![\p{L}\p{N}])(?:refund|opening hours)(?![\p{L}\p{N}])/iu, answer: "x" }], text),
+    matches: (f, text) => f({ pattern: /a+b/u, answer: "x" }, text),
     passagesOf: (f, text) => f(undefined, text, null),
     meaningfulWords: one,
     findPassages: (f, text) =>

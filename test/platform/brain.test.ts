@@ -1,8 +1,7 @@
 // How the embedded agent answers: rules, knowledge, the honest default, and a model.
 
 import { describe, expect, test } from "vitest";
-import { passagesOf } from "../../src/platform/brain/knowledge.ts";
-import { answerByRule, compileRules, ruleProblem } from "../../src/platform/brain/rules.ts";
+import { answerByRule, compileRules, passagesOf, ruleProblem } from "../../src/platform/brain/knowledge.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { hello, keys, saying, startModel, startRig, startWith } from "../support/platform/platform.ts";
 

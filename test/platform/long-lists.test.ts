@@ -3,8 +3,7 @@
 
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { conversationRow } from "../../src/platform/conversations/start.ts";
-import { personRow } from "../../src/platform/conversations/users.ts";
+import { conversationRow, personRow } from "../../src/platform/conversations/start.ts";
 import { prepareAgents } from "../../src/platform/store/agents.ts";
 import {
   type ConversationFilter,

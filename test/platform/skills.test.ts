@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
-import { notDone } from "../../src/platform/agents/define.ts";
+import { notDone } from "../../src/platform/agents/definition.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { openDatabase } from "../../src/platform/store/store.ts";
 import { versions } from "../../src/platform/store/tables.ts";

@@ -9,9 +9,8 @@ import { pause, resume } from "../../store/operators/channels.ts";
 import { overview } from "../../store/operators/overview.ts";
 import { type UnclosedEscalations, unclosedEscalations } from "../../store/tables/escalations.ts";
 import { type ChannelPause, channelPauses, everyChannel } from "../../store/tables/pauses.ts";
-import { Activity, type ActivityReport } from "../activity.ts";
 import { type ChannelRow, channelTable, pauseOfAll, rowsOf } from "../channels.ts";
-import { activityChart, total } from "../chart.ts";
+import { Activity, type ActivityReport, activityChart, total } from "../chart.ts";
 import type { ConsoleContext, ConsoleEnv, StoreState } from "../context.ts";
 import { count, done, type Markup, mostPath, mostReason, page, textField, when } from "../page.ts";
 

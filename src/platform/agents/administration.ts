@@ -5,12 +5,10 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Clock } from "bridgehead/contract";
-import { passagesOf } from "../brain/knowledge.ts";
 import { keyHash, newUuid } from "../ids.ts";
 import type { AgentRow } from "../store/agents.ts";
 import { openPlatformStore, type PlatformStore } from "../store/store.ts";
-import { definitionOf, knowledgeOf } from "./define.ts";
-import type { AgentDefinition } from "./definition.ts";
+import { type AgentDefinition, definitionOf, knowledgeOf } from "./definition.ts";
 import { readYaml } from "./file.ts";
 import { storedAgent } from "./schema.ts";
 
@@ -26,7 +24,7 @@ export function madeAgent(
     organization,
     keyHash: row.key_hash ?? "",
     seed: row.seed ?? row.id,
-    knowledge: knowledgeOf(block.data, passagesOf, () => null),
+    knowledge: knowledgeOf(block.data, () => null),
   });
 }
 

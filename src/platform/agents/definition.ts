@@ -1,207 +1,223 @@
-// Definition of an agent after its file was read and validated.
+// Definition of an agent: what the platform serves, from a validated block of the agents file.
 
 import type * as z from "zod";
-import type { reasoningEfforts } from "../../wire/agent.ts";
-import type { agentRoles, organizationRoles, platformUser } from "../../wire/conversation.ts";
-import type { Served } from "../../wire/record.ts";
+import { listedModel, unlistedModel } from "../../wire/agent.ts";
 import type { servedSkill } from "../../wire/skill.ts";
-import type { Trigger } from "../../wire/webhook.ts";
+import { passagesOf } from "../brain/knowledge.ts";
+import { uuidOf } from "../ids.ts";
 import type { KnowledgePassage } from "../store/files.ts";
+import type { AgentBlock, OrganizationBlock } from "./schema.ts";
+import { onlyKept } from "./skills.ts";
 
-export interface AgentDefinition {
+/** An agent as the platform serves it, from its block in a file of agents, in the store or in the daemon's configuration. */
+export type AgentDefinition = Readonly<ReturnType<typeof definitionOf>>;
+export type EscalationDefinition = AgentDefinition["escalations"][number];
+export type ModelDefinition = NonNullable<AgentDefinition["model"]>;
+type OrganizationDefinition = ReturnType<typeof organizationOf>;
+export type StateDefinition = OrganizationDefinition["states"][number];
+/** Any skill in the format of the API. */
+type SkillDefinition = z.input<typeof servedSkill>;
+
+/** What the block itself does not contain. */
+interface AgentIdentity {
   readonly id: string;
-  readonly organization: {
-    readonly id: string;
-    readonly name: string;
-    readonly key: string | null;
-    readonly members: readonly Member[];
-    /** Labels for conversations. */
-    readonly states: readonly StateDefinition[];
-  };
-  /** Members with a role on this agent. */
-  readonly assignments: readonly Assignment[];
-  readonly name: string;
-  readonly publicName: string;
+  readonly organization: OrganizationDefinition;
   /** Hash of the API key; the key itself is not stored. */
   readonly keyHash: string;
   /** Seed for derived secrets. Never exposed, and stable across restarts. Empty: derived from a secret of the
    *  platform's database. */
   readonly seed: string;
-  readonly status: "active" | "inactive" | "draft";
-  readonly role: string;
-  readonly description: string | null;
-  readonly avatarUrl: string | null;
-  readonly tags: readonly string[] | null;
-  readonly restrictDocumentsToOwnerOnly: boolean | null;
-  readonly instructions: string;
-  readonly codeInterpreter: boolean;
-  /** Skills in the format of the API, except the API skill, which is present whenever the key is valid. */
-  readonly skills: readonly SkillDefinition[];
-  /** False rejects the agent's key. */
-  readonly apiEnabled: boolean;
-  readonly webhooks: readonly WebhookDefinition[];
-  readonly rules: readonly RuleDefinition[];
   readonly knowledge: readonly KnowledgePassage[];
-  readonly defaultAnswer: string;
-  readonly model: ModelDefinition | null;
-  readonly fileSearch: { readonly enabled: boolean; readonly maxResults: number };
-  readonly escalations: readonly EscalationDefinition[];
-  /** Prompt for scoring an ended conversation from 0 to 10. */
-  readonly scoring: string | null;
-  readonly memory: { readonly by: "user" | "agent"; readonly days: number } | null;
-  readonly retention: RetentionDefinition | null;
-  /** Number of questions per calendar month (UTC), and the response beyond that number. */
-  readonly quota: { readonly limit: number; readonly response: string } | null;
 }
 
-/** An escalation topic: what to detect in a user's message, and how to react. */
-export interface EscalationDefinition {
-  readonly topic: string;
-  readonly prompt: string;
-  /** Switches the conversation to manual mode. */
-  readonly toManual: boolean;
-  readonly response: string;
-  readonly recipients: readonly {
-    readonly channel: "sms" | "email" | "webhook";
-    readonly value: string;
-    readonly headers: { readonly [name: string]: string };
-  }[];
+export function organizationOf(block: OrganizationBlock) {
+  return {
+    id: block.id ?? uuidOf("organization", block.name),
+    name: block.name,
+    key: block.key ?? null,
+    members: block.users.map(({ first_name, last_name, avatar_url, ...member }) => ({
+      ...member,
+      firstName: first_name,
+      lastName: last_name,
+      avatarUrl: avatar_url ?? null,
+    })),
+    states: block.states.map(({ id, name, description, color, persistent }) => ({
+      id: id ?? uuidOf("state", block.name, name),
+      name,
+      description: description ?? null,
+      color: color ?? null,
+      isPersistent: persistent,
+    })),
+  };
 }
 
-/** What to anonymize in conversations without a message for this number of days. */
-interface RetentionDefinition {
-  readonly days: number;
-  readonly conversations: boolean;
-  readonly people: boolean;
+export function definitionOf(block: AgentBlock, identity: AgentIdentity) {
+  const { api, scoring, memory, data_retention, message_quota } = block.skills;
+  return {
+    ...identity,
+    /** Members with a role on this agent. */
+    assignments: block.users,
+    name: block.name,
+    publicName: block.public_name ?? block.name,
+    status: block.status,
+    role: block.role,
+    description: block.description ?? null,
+    avatarUrl: block.avatar_url ?? null,
+    tags: block.tags ?? null,
+    restrictDocumentsToOwnerOnly: block.restrict_documents_to_owner_only ?? null,
+    instructions: block.instructions,
+    codeInterpreter: block.code_interpreter,
+    /** Without the API skill, which is present whenever the key is valid. */
+    skills: skillsOf(block, identity.id),
+    webhooks: block.webhooks,
+    /** False rejects the agent's key. */
+    apiEnabled: api?.status !== "inactive",
+    rules: block.rules,
+    defaultAnswer: block.default_answer,
+    model: modelOf(block),
+    fileSearch: { enabled: block.file_search.enabled, maxResults: block.file_search.max_results },
+    escalations: escalationsOf(block),
+    /** Prompt for scoring an ended conversation from 0 to 10. */
+    scoring: active(scoring) ? (scoring.scoringPrompt ?? "How well was the person served?") : null,
+    memory: active(memory)
+      ? {
+          by: memory.type === "BY_USER" ? ("user" as const) : ("agent" as const),
+          days: memory.retentionDuration,
+        }
+      : null,
+    /** What to anonymize in conversations without a message for this number of days. */
+    retention: active(data_retention)
+      ? {
+          days: data_retention.retentionDays,
+          conversations: data_retention.anonymizeConversations,
+          people: data_retention.anonymizeConversationUsers,
+        }
+      : null,
+    /** Number of questions per calendar month (UTC), and the response beyond that number. */
+    quota: active(message_quota) ? message_quota : null,
+  };
 }
 
-/** Any skill in the format of the API. */
-export type SkillDefinition = z.input<typeof servedSkill>;
-
-export interface StateDefinition {
-  readonly id: string;
-  readonly name: string;
-  readonly description: string | null;
-  /** Hexadecimal color such as `#00aa00`. */
-  readonly color: string | null;
-  readonly isPersistent: boolean;
+function active<T extends { readonly status: string }>(skill: T | undefined): skill is T {
+  return skill?.status === "active";
 }
 
-export interface WebhookDefinition {
-  readonly title: string;
-  readonly description: string;
-  readonly url: string;
-  readonly trigger: Trigger;
-  readonly headers: { readonly [name: string]: string };
-  readonly secret: string | undefined;
-  readonly status: "active" | "inactive";
+/** Returns the skills in the format of the API. */
+function skillsOf(block: AgentBlock, agentId: string): SkillDefinition[] {
+  const { email, sms, voice, escalation, scoring, memory, data_retention, message_quota } = block.skills;
+  const given: (SkillDefinition | undefined)[] = [
+    email && { systemName: "EMAIL", ...email },
+    ...webhookSkill(block),
+    sms && { systemName: "SMS", ...sms },
+    voice && {
+      systemName: "VOICE",
+      ...voice,
+      vXAssistantId: voice.vXAssistantId ?? uuidOf("voice assistant", agentId),
+      vXPhoneNumberId: voice.vXPhoneNumberId ?? uuidOf("voice number", agentId),
+    },
+    escalation,
+    scoring,
+    memory,
+    data_retention,
+    message_quota && { systemName: "MESSAGE_QUOTA", ...message_quota },
+    ...onlyKept.map((name) => block.skills[name]),
+  ];
+  return given.filter((skill) => skill !== undefined);
 }
 
-export interface RuleDefinition {
-  /** `refund|money back`: whole words or phrases, case-insensitive; or `/a regular expression/`. */
-  readonly when: string;
-  readonly answer: string;
+function webhookSkill({ webhooks }: AgentBlock): SkillDefinition[] {
+  if (webhooks.length === 0) return [];
+  const configs = webhooks.map(({ trigger, title, description, url, headers, status }) => ({
+    status,
+    title,
+    description,
+    url,
+    triggerCondition: trigger,
+    headers,
+  }));
+  const name = "Webhooks";
+  return [{ systemName: "WEBHOOK", status: "active", name, description: "Who is told", webhooks: configs }];
 }
 
-/** A model behind an OpenAI-compatible endpoint. */
-export interface ModelDefinition {
-  /** Base URL, without `/chat/completions` or `/responses`. */
-  readonly url: string;
-  /** Dialect of the endpoint. */
-  readonly api: "chat" | "responses";
-  readonly key: string | null;
-  /** Model name sent to the endpoint. */
-  readonly name: string;
-  /** Model name that the API reports; one of the names it lists. */
-  readonly listedAs: string;
-  /** Null leaves the parameter out, so the model's default applies; likewise for the fields below. */
-  readonly temperature: number | null;
-  readonly topP: number | null;
-  readonly reasoningEffort: (typeof reasoningEfforts)[number] | null;
-  readonly reasoningMode: "standard" | "pro" | null;
-  readonly outputSchema: {
-    /** JSON Schema that answers must match while it is enabled. */
-    readonly schema: { readonly [key: string]: unknown };
-    /** The schema as written in the file. */
-    readonly text: string;
-    readonly enabled: boolean;
-  } | null;
-  /** Idle timeout in milliseconds. */
-  readonly silenceMs: number;
-  /** Total timeout in milliseconds, including retries. */
-  readonly totalMs: number;
+function modelOf({ model }: AgentBlock) {
+  if (!model) return null;
+  const { url, api, key, name, listed_as, temperature, output_json_schema: schema } = model;
+  return {
+    url,
+    api,
+    key: key ?? null,
+    name,
+    /** Model name that the API reports; one of the names it lists. */
+    listedAs: listed_as ?? (listedModel.test(name) ? name : unlistedModel),
+    /** Null leaves the parameter out, so the model's default applies; likewise for the fields below. */
+    temperature,
+    topP: model.top_p ?? null,
+    reasoningEffort: model.reasoning_effort ?? null,
+    reasoningMode: model.reasoning_mode ?? null,
+    /** JSON Schema that answers must match while it is enabled, and its text as written in the file. */
+    outputSchema: schema ? { ...schema, enabled: model.output_json_schema_enabled } : null,
+    /** Idle timeout, and total timeout including retries. */
+    silenceMs: model.timeout * 1000,
+    totalMs: model.total_timeout * 1000,
+  };
 }
 
-// Platform users with access to an agent, and the source of their access (External API 2.3, 4.2 rules 1 and
-// 2).
-
-type Status = "active" | "inactive";
-
-/** A member of the organization, from its definition. */
-export interface Member {
-  readonly email: string;
-  readonly firstName: string;
-  readonly lastName: string;
-  readonly avatarUrl: string | null;
-  readonly role: (typeof organizationRoles)[number];
-  readonly status: Status;
+function escalationsOf({ skills: { escalation } }: AgentBlock) {
+  if (!active(escalation)) return [];
+  return escalation.escalations.map((each) => ({
+    topic: each.topic,
+    prompt: each.escalationPrompt,
+    /** Switches the conversation to manual mode. */
+    toManual: each.autoChangeConversationMode,
+    response: each.response,
+    recipients: each.recipients.map(({ channel, value, headers }) => ({
+      channel,
+      value,
+      headers: Object.fromEntries(Object.entries(headers ?? {}).map(([name, text]) => [name, String(text)])),
+    })),
+  }));
 }
 
-/** A member's direct assignment to one agent. */
-export interface Assignment {
-  readonly email: string;
-  readonly role: (typeof agentRoles)[number];
-  readonly status: Status;
-}
-
-/** A stored member, with id and creation time. */
-export interface KnownMember {
-  readonly id: string;
-  readonly created_at: number;
-}
-
-type Access = Served<typeof platformUser>;
-
-const leading: ReadonlySet<string> = new Set(["owner", "admin"]);
-
-/** Returns all members with access: a direct assignment in any role, or owner or admin of the
- *  organization. */
-export function withAccess(agent: AgentDefinition, known: ReadonlyMap<string, KnownMember>): Access[] {
-  return accesses(agent, known).filter(
-    ({ agentRole, organizationRole }) => Boolean(agentRole) || leading.has(organizationRole ?? ""),
-  );
-}
-
-/** Returns the administrators: owner or admin of the agent, and active owners and admins of the
- *  organization. */
-export function inCharge(agent: AgentDefinition, known: ReadonlyMap<string, KnownMember>): Access[] {
-  return accesses(agent, known).flatMap((access): Access[] => {
-    if (leading.has(access.agentRole ?? "")) return [{ ...access, accessSource: "agent" }];
-    const leads = leading.has(access.organizationRole ?? "") && access.organizationStatus === "active";
-    return leads ? [{ ...access, accessSource: "organization" }] : [];
+/** Returns the passages of the agent's knowledge. `read` loads the contents of files. */
+export const knowledgeOf = (
+  block: AgentBlock,
+  read: (file: string, at: number) => string | null,
+): KnowledgePassage[] =>
+  block.knowledge.flatMap(({ title, text, file }, at) => {
+    if (file === undefined) return passagesOf(title, text ?? "", null);
+    const content = read(file, at);
+    return content === null ? [] : passagesOf(title, content, file);
   });
-}
 
-/** Returns every member with both of their roles. `known` is keyed by lower-case e-mail address. */
-function accesses(agent: AgentDefinition, known: ReadonlyMap<string, KnownMember>): Access[] {
-  return agent.organization.members.flatMap((member) => {
-    const stored = known.get(member.email.toLowerCase());
-    if (!stored) return [];
-    const own = agent.assignments.find(({ email }) => email.toLowerCase() === member.email.toLowerCase());
-    return [
-      {
-        id: stored.id,
-        email: member.email,
-        firstName: member.firstName,
-        lastName: member.lastName,
-        avatarUrl: member.avatarUrl,
-        agentRole: own?.role ?? null,
-        agentAccessStatus: own?.status ?? null,
-        organizationRole: member.role,
-        organizationStatus: member.status,
-        accessSource: own ? ("agent" as const) : ("organization" as const),
-        createdAt: new Date(stored.created_at).toISOString(),
-      },
-    ];
-  });
+// Lists settings that the embedded platform stores and serves without effect.
+
+/** Skills implemented here. All others require an external service. */
+const done: ReadonlySet<string> = new Set([
+  "API",
+  "EMAIL",
+  "SMS",
+  "VOICE",
+  "WEBHOOK",
+  "ESCALATION",
+  "SCORING",
+  "MEMORY",
+  "DATA_RETENTION",
+  "MESSAGE_QUOTA",
+]);
+
+/** Returns the names of an agent's active skills and settings that have no effect here. */
+export function notDone({ skills, model, ...agent }: AgentDefinition): string[] {
+  const needsModel = (name: string) => (name === "SCORING" || name === "MEMORY") && model === null;
+  const settings = {
+    isCodeInterpreterEnabled: agent.codeInterpreter,
+    restrictDocumentsToOwnerOnly: agent.restrictDocumentsToOwnerOnly === true,
+    reasoningMode: model !== null && model.reasoningMode !== null && model.api !== "responses",
+  };
+  const names = skills
+    .filter(
+      ({ status, systemName }) => status === "active" && (!done.has(systemName) || needsModel(systemName)),
+    )
+    .map(({ systemName }) => systemName);
+  const set = Object.entries(settings).filter(([, on]) => on);
+  return [...names, ...set.map(([name]) => name)];
 }

@@ -5,9 +5,8 @@ import { listedModel, reasoningEfforts, reasoningModes } from "../../wire/agent.
 import { agentRoles, organizationRoles } from "../../wire/conversation.ts";
 import { textOrObject } from "../../wire/record.ts";
 import { triggers } from "../../wire/webhook.ts";
-import { parsed } from "../brain/response.ts";
-import { ruleProblem } from "../brain/rules.ts";
-import { schemaProblem } from "../brain/schema.ts";
+import { ruleProblem } from "../brain/knowledge.ts";
+import { parsed, schemaProblem } from "../brain/response.ts";
 import { headerProblem, skillBlocks } from "./skills.ts";
 
 const address = z.url({ protocol: /^https?$/ }).superRefine((given, context) => {

@@ -7,10 +7,9 @@ import type { AgentDefinition, ModelDefinition } from "../agents/definition.ts";
 import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { Passages } from "../store/files.ts";
 import type { PlatformStore } from "../store/store.ts";
-import { findPassages, quote } from "./knowledge.ts";
+import { answerByRule, compileRules, findPassages, quote } from "./knowledge.ts";
 import { type ChatMessage, type Completion, complete, type ModelOptions } from "./model.ts";
-import { answerByRule, compileRules } from "./rules.ts";
-import { type Fit, fitOf } from "./schema.ts";
+import { type Fit, fitOf } from "./response.ts";
 
 interface BrainQuestion {
   readonly text: string;

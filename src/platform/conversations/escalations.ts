@@ -4,14 +4,13 @@
 
 import { createHmac } from "node:crypto";
 import type { AgentDefinition, EscalationDefinition, ModelDefinition } from "../agents/definition.ts";
-import { meaningfulWords } from "../brain/knowledge.ts";
+import { compileRules, matches, meaningfulWords, ruleProblem } from "../brain/knowledge.ts";
 import { type ChatMessage, complete, type ModelOptions } from "../brain/model.ts";
-import { compileRules, matches, ruleProblem } from "../brain/rules.ts";
 import { newUuid, uuidOf } from "../ids.ts";
 import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { Notified, WebhookRow } from "../store/webhooks.ts";
-import { deliverTo } from "../webhooks/fire.ts";
+import { deliverTo } from "../webhooks/deliveries.ts";
 
 /** Records the escalation. Call inside a transaction, after the response was stored. */
 export function escalate(

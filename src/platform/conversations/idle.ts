@@ -7,7 +7,7 @@ import type { Roster } from "../agents/roster.ts";
 import { complete, type ModelOptions } from "../brain/model.ts";
 import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
-import { fire } from "../webhooks/fire.ts";
+import { fire } from "../webhooks/deliveries.ts";
 
 export interface Patience {
   /** Milliseconds without a message until a dialog ends. */

@@ -14,7 +14,7 @@ import { newUuid } from "../ids.ts";
 import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { MessageFileRow, MessageRow } from "../store/messages.ts";
 import type { PlatformStore } from "../store/store.ts";
-import { fire } from "../webhooks/fire.ts";
+import { fire } from "../webhooks/deliveries.ts";
 import { escalate, watch } from "./escalations.ts";
 import { countMessage } from "./statistics.ts";
 

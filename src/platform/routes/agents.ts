@@ -1,17 +1,26 @@
-// Routes for the agent of a key, its platform users, and the members with access to it (External API 4.2).
+// Routes for the agent of a key, its users, and the members with access to it (External API 4.2).
 
+import type { Clock } from "bridgehead/contract";
 import { type Context, Hono } from "hono";
 import * as z from "zod";
-import type { escalation } from "../../wire/agent.ts";
-import { statisticQuery } from "../../wire/agent.ts";
-import type { Served } from "../../wire/record.ts";
-import { pageOf, pageQuery } from "../../wire/record.ts";
-import { type AgentDefinition, inCharge, withAccess } from "../agents/definition.ts";
+import { type escalation, statisticQuery } from "../../wire/agent.ts";
+import { createUserRequest, type platformUser } from "../../wire/conversation.ts";
+import { pageOf, pageQuery, type Served } from "../../wire/record.ts";
+import type { AgentDefinition } from "../agents/definition.ts";
+import { addressProblems, dialled, personRow, removeConversations } from "../conversations/start.ts";
 import { statisticOf } from "../conversations/statistics.ts";
 import { agentOf, userOf } from "../records.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { Notified, PlatformEscalationRow } from "../store/webhooks.ts";
-import { found, type RouteContext, type RouteEnv, readQuery } from "./exchange.ts";
+import {
+  found,
+  type RouteContext,
+  type RouteEnv,
+  readBody,
+  readQuery,
+  refuseAny,
+  refused,
+} from "./exchange.ts";
 
 const listQuery = pageQuery.extend({ orderBy: z.enum(["createdAt"]).default("createdAt") });
 
@@ -79,4 +88,97 @@ function escalationOf(store: PlatformStore, row: PlatformEscalationRow): Served<
     })),
     createdAt: new Date(row.created_at).toISOString(),
   };
+}
+
+// POST /external/users, GET /external/users/search, GET /external/users/{id}.
+
+export function userRoutes(store: PlatformStore, clock: Clock): Hono<RouteEnv> {
+  return new Hono<RouteEnv>()
+    .post("/", async (c) => {
+      const body = await readBody(c, createUserRequest);
+      const problems = addressProblems(body);
+      refuseAny(problems);
+      const row = personRow(c.var.agent.id, body, clock.now());
+      const made = await store.commits.write(() => {
+        if (store.people.find(row.agent_id, row)) return false;
+        store.people.insert(row);
+        return true;
+      });
+      if (!made) throw refused([{ path: "", message: "user already exists" }]);
+      return c.json(userOf(row), 201);
+    })
+    .get("/search", (c) => {
+      const { fkId, email, phoneNumber } = c.req.query();
+      if (!fkId && !email && !phoneNumber)
+        throw refused([{ path: "", message: "one of email, phoneNumber and fkId is needed" }]);
+      const person = found(
+        store.people.find(c.var.agent.id, {
+          fk_id: fkId || null,
+          email: email || null,
+          // A plus sign that was not encoded arrives as a space.
+          phone_number: dialled(phoneNumber?.replace(/^ /, "+") ?? "") || null,
+        }),
+      );
+      return c.json({ user: userOf(person), conversationIds: store.conversations.ofPerson(person.id) });
+    })
+    .delete("/:id", async (c) => {
+      const person = found(store.people.byId(c.var.agent.id, c.req.param("id")));
+      await store.commits.write(() => {
+        removeConversations(store, person.id);
+        store.people.remove(person.id);
+      });
+      return c.body(null, 204);
+    })
+    .get("/:id", (c) => {
+      return c.json(userOf(found(store.people.byId(c.var.agent.id, c.req.param("id")))));
+    });
+}
+
+// Platform users with access to an agent, and the source of their access (External API 2.3, 4.2 rules 1 and 2).
+
+type KnownMembers = ReturnType<PlatformStore["members"]["of"]>;
+type Access = Served<typeof platformUser>;
+
+const leading: ReadonlySet<string> = new Set(["owner", "admin"]);
+
+/** Returns all members with access: a direct assignment in any role, or owner or admin of the
+ *  organization. */
+function withAccess(agent: AgentDefinition, known: KnownMembers): Access[] {
+  return accesses(agent, known).filter(
+    ({ agentRole, organizationRole }) => Boolean(agentRole) || leading.has(organizationRole ?? ""),
+  );
+}
+
+/** Returns the administrators: owner or admin of the agent, and active owners and admins of the
+ *  organization. */
+function inCharge(agent: AgentDefinition, known: KnownMembers): Access[] {
+  return accesses(agent, known).flatMap((access): Access[] => {
+    if (leading.has(access.agentRole ?? "")) return [{ ...access, accessSource: "agent" }];
+    const leads = leading.has(access.organizationRole ?? "") && access.organizationStatus === "active";
+    return leads ? [{ ...access, accessSource: "organization" }] : [];
+  });
+}
+
+/** Returns every member with both of their roles. `known` is keyed by lower-case e-mail address. */
+function accesses(agent: AgentDefinition, known: KnownMembers): Access[] {
+  return agent.organization.members.flatMap((member) => {
+    const stored = known.get(member.email.toLowerCase());
+    if (!stored) return [];
+    const own = agent.assignments.find(({ email }) => email.toLowerCase() === member.email.toLowerCase());
+    return [
+      {
+        id: stored.id,
+        email: member.email,
+        firstName: member.firstName,
+        lastName: member.lastName,
+        avatarUrl: member.avatarUrl,
+        agentRole: own?.role ?? null,
+        agentAccessStatus: own?.status ?? null,
+        organizationRole: member.role,
+        organizationStatus: member.status,
+        accessSource: own ? ("agent" as const) : ("organization" as const),
+        createdAt: new Date(stored.created_at).toISOString(),
+      },
+    ];
+  });
 }

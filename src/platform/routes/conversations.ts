@@ -12,13 +12,17 @@ import {
 } from "../../wire/conversation.ts";
 import { type FailureDetail, instant, internalError, pageOf, pageQuery } from "../../wire/record.ts";
 import type { AgentDefinition } from "../agents/definition.ts";
-import { conversationRow, removeConversations, startConversation } from "../conversations/start.ts";
+import {
+  addressProblems,
+  conversationRow,
+  removeConversations,
+  startConversation,
+} from "../conversations/start.ts";
 import { countOpening } from "../conversations/statistics.ts";
-import { addressProblems } from "../conversations/users.ts";
 import { conversationOf } from "../records.ts";
 import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
-import { fire } from "../webhooks/fire.ts";
+import { fire } from "../webhooks/deliveries.ts";
 import { fail, found, type RouteContext, type RouteEnv, readBody, readQuery, refuseAny } from "./exchange.ts";
 
 const listQuery = pageQuery.extend({

@@ -12,7 +12,7 @@ import { headerProblem } from "../agents/skills.ts";
 import { newUuid } from "../ids.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { AgentWebhook, DeliveryRow } from "../store/webhooks.ts";
-import { deliverTo } from "../webhooks/fire.ts";
+import { deliverTo } from "../webhooks/deliveries.ts";
 import {
   found,
   RequestRefused,
