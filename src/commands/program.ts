@@ -51,11 +51,14 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
     const { printVersions } = await import("./reference/version.ts");
     return printVersions({ version, json: argv.includes("--json") }, io);
   }
-  if (argv[0] === "complete") return (await import("./reference/complete.ts")).printNames(argv.slice(1), io);
   let code = 0;
   const program = createProgram(io, version, (ended) => {
     code = ended;
   });
+  if (argv[0] === "complete") {
+    const { printCompletion } = await import("./reference/completion.ts");
+    return printCompletion(definitionOf(program), argv.slice(1), io);
+  }
   await program.parseAsync([...argv], { from: "user" });
   return code;
 }
@@ -79,20 +82,14 @@ export function createProgram(io: Io, version: string, ended: (code: number) => 
     return command.action(async (...given: unknown[]) => {
       const named = command.registeredArguments.map((one, index) => [one.name(), given[index]] as const);
       const options = { ...(given[named.length] as object), ...Object.fromEntries(named) };
-      if (name === "completion") return printCompletion(program, options as { readonly shell: Shell }, io);
+      if (name === "completion") {
+        const { completionFor } = await import("./reference/completion.ts");
+        return io.out(completionFor((options as unknown as { readonly shell: Shell }).shell, program.name()));
+      }
       const load = code[name];
       if (!load) throw new Error(`the command ${name} has no code`);
       return ended(await runCommand(await load(), options as never, io));
     });
   });
   return program;
-}
-
-async function printCompletion(
-  program: Program,
-  { shell }: { readonly shell: Shell },
-  io: Io,
-): Promise<void> {
-  const { completionFor } = await import("./reference/completion.ts");
-  io.out(completionFor(shell, definitionOf(program)));
 }

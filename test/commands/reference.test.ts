@@ -8,6 +8,7 @@ import { promisify } from "node:util";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Io } from "../../src/commands/io.ts";
 import { createProgram } from "../../src/commands/program.ts";
+import { offeredFor } from "../../src/commands/reference/completion.ts";
 import {
   type CommandDefinition,
   definitionOf,
@@ -37,7 +38,8 @@ interface Question {
   readonly only?: boolean;
 }
 
-const questions: Question[] = commands.flatMap(({ command, path }) => {
+/** The words that the definitions of all commands contain. */
+const defined: Question[] = commands.flatMap(({ command, path }) => {
   const start = ["bridgehead", ...path].join(" ");
   const names = command.options.map(({ names: [long] }) => long);
   const first = command.arguments[0];
@@ -70,7 +72,15 @@ writeFileSync(
   `#!/bin/sh\nexec '${process.execPath}' --conditions=source '${root}src/main.ts' "$@"\n`,
   { mode: 0o755 },
 );
-questions.push(
+/** Asked in real shells, too. */
+const asked: Question[] = [
+  { line: "bridgehead ", offered: program.commands.map(({ name }) => name), only: true },
+  { line: "bridgehead inbox --s", offered: ["--since", "--state"], only: true },
+  {
+    line: "bridgehead inbox --state ",
+    offered: ["held", "failed", "ignored", "waiting", "answered", "all"],
+    only: true,
+  },
   { line: `bridgehead pause --config ${named} `, offered: ["mail-a", "texts.b"], only: true },
   { line: `bridgehead outbox list -c ${named} --channel t`, offered: ["texts.b"], only: true },
   { line: `bridgehead policy test --config=${named} --agent `, offered: ["lamps", "phones"], only: true },
@@ -82,7 +92,7 @@ questions.push(
     only: true,
   },
   { line: "bridgehead platform agent ", offered: ["create", "update", "rotate-key", "list"] },
-);
+];
 
 /** What each line's completion offers, in the order of the questions. */
 const answers: Readonly<Record<Shell, (lines: readonly string[]) => Promise<string[][]>>> = {
@@ -90,7 +100,9 @@ const answers: Readonly<Record<Shell, (lines: readonly string[]) => Promise<stri
     const ask = lines
       .map(
         (line) =>
+          // "=" is a word of its own in COMP_WORDS.
           `ask ${line
+            .replaceAll("=", " = ")
             .split(" ")
             .map((word) => `'${word}'`)
             .join(" ")}`,
@@ -180,18 +192,32 @@ const missing: Readonly<Record<Shell, string | null>> = {
   fish: await need("fish", "/usr/bin/fish"),
 };
 
+it("completion offers every command, option and value", async () => {
+  for (const { line, offered, only } of [...defined, ...asked]) {
+    const found = await offeredFor(program, line.split(" ").slice(1), { cwd: folder, env: {} });
+    const words = found === "files" ? [] : found.map(([word]) => word);
+    if (only) expect([...words].sort(), line).toEqual([...offered].sort());
+    else expect(words, line).toEqual(expect.arrayContaining([...offered]));
+  }
+});
+
 describe.each(["bash", "zsh", "fish"] as const)("completion in %s", (name) => {
   describeReal(name, missing[name], () => {
-    it("offers every command, option and value", async () => {
-      const lines = questions.map(({ line }) => line);
-      const given = await answers[name]([...lines, "bridgehead run --config a-f"]);
-      expect(given.length).toBe(lines.length + 1);
-      questions.forEach(({ line, offered, only }, index) => {
+    it("offers words, names of the configuration and files", async () => {
+      const lines = asked.map(({ line }) => line);
+      const given = await answers[name]([
+        ...lines,
+        "bridgehead run --config a-f",
+        "bridgehead run --config=a-f",
+      ]);
+      expect(given.length).toBe(lines.length + 2);
+      asked.forEach(({ line, offered, only }, index) => {
         const words = given[index]?.map((word) => word.replace(/[= ]$/, ""));
         if (only) expect([...new Set(words)].sort(), line).toEqual([...offered].sort());
         else expect(words, line).toEqual(expect.arrayContaining([...offered]));
       });
-      expect(given.at(-1)).toEqual(["a-file.yaml"]);
+      expect(given.at(-2)).toEqual(["a-file.yaml"]);
+      expect(given.at(-1)?.map((word) => word.replace("--config=", ""))).toEqual(["a-file.yaml"]);
       expect(existsSync(join(folder, "ran"))).toBe(false);
     });
 

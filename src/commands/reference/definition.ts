@@ -1,4 +1,4 @@
-// The command definitions as data: the completions and the manual page are generated from it.
+// The command definitions as data: completion and the manual page read it.
 
 import type { Argument, Option, Command as Program } from "commander";
 
@@ -6,7 +6,7 @@ import type { Argument, Option, Command as Program } from "commander";
 export const shells = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof shells)[number];
 
-/** Names in the configuration, which a completion reads with `bridgehead complete`. */
+/** Names in the configuration, which completion reads from the file. */
 export const liveNames = ["channels", "agents"] as const;
 export type LiveName = (typeof liveNames)[number];
 

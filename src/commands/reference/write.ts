@@ -38,9 +38,9 @@ const edition = { version, date: built.toISOString().slice(0, 10) };
 const files = {
   "man/man1/bridgehead.1": commandManual(program, edition),
   "man/man5/bridgehead.yaml.5": configurationManual(jsonSchema(Object.fromEntries(adapters)), edition),
-  "bash-completion/completions/bridgehead": completionFor("bash", program),
-  "zsh/vendor-completions/_bridgehead": completionFor("zsh", program),
-  "fish/vendor_completions.d/bridgehead.fish": completionFor("fish", program),
+  "bash-completion/completions/bridgehead": completionFor("bash", program.name),
+  "zsh/vendor-completions/_bridgehead": completionFor("zsh", program.name),
+  "fish/vendor_completions.d/bridgehead.fish": completionFor("fish", program.name),
 };
 for (const [name, text] of Object.entries(files)) {
   const file = join(folder, name);
