@@ -14,9 +14,10 @@ import type { Config } from "./config/index.ts";
 import type { Policy } from "./domain/policy.ts";
 import { RateReserve } from "./engine/rate-reserve.ts";
 import { Scheduler } from "./engine/scheduler.ts";
+import type { EscalationCore } from "./escalation/actions.ts";
 import { linkTo } from "./escalation/link/page.ts";
 import { linkHandler } from "./escalation/link/stage.ts";
-import { type NotifyDeps, notifyStage } from "./escalation/notify/stage.ts";
+import { notifyStage } from "./escalation/notify/stage.ts";
 import { WebhookRegistrations } from "./escalation/platform-webhook/registration.ts";
 import { platformWebhookHandler, platformWebhookStage } from "./escalation/platform-webhook/stage.ts";
 import { pollStage } from "./escalation/poll/stage.ts";
@@ -176,7 +177,7 @@ export class App {
   readonly #agents: ReturnType<typeof createAgents>;
   readonly #registering: WebhookRegistrations;
   /** What the parts of the escalation share. */
-  readonly #escalating: Omit<NotifyDeps, "link">;
+  readonly #escalating: EscalationCore;
   readonly #lives = new AbortController();
   #running: readonly Promise<void>[] = [];
   /** True when responders are configured or were. */

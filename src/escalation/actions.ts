@@ -4,10 +4,12 @@
 import type { Clock, Log, Traits } from "bridgehead/contract";
 import type { Policy } from "../domain/policy.ts";
 import { type Address, firstTo } from "../domain/turn.ts";
+import type { RateReserve } from "../engine/rate-reserve.ts";
+import type { Scheduler } from "../engine/scheduler.ts";
 import { newId } from "../ops/clock.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { ChannelRuntimes } from "../pipeline/channel-runtime.ts";
-import { logOnDisk, type Query } from "../store/driver.ts";
+import { type Database, logOnDisk, type Query } from "../store/driver.ts";
 import { insertReply } from "../store/tables/drafts.ts";
 import { closeEscalation, type EscalationRow } from "../store/tables/escalations.ts";
 import { insertFiles, type ReadyFile } from "../store/tables/files.ts";
@@ -16,17 +18,37 @@ import { appendTurn, enqueueTurn } from "../store/tables/turns.ts";
 import { acknowledgedText } from "./notify/text.ts";
 import { namesOf } from "./reply/files.ts";
 import { acknowledgeEscalation, type Customer, notifyOthers } from "./reply/rows.ts";
+import type { ChannelHealth } from "./trigger/decide.ts";
 
-/** What all of escalation handling uses. */
-export interface EscalationCore {
+/** What the parts of escalation handling use; each takes the members that it needs. */
+export interface EscalationParts {
   /** Null when the current configuration has no policy. */
   readonly policy: () => Policy | null;
   readonly lines: () => ChannelRuntimes;
   readonly clock: Clock;
   readonly log: Log;
   readonly timing: Timing;
+  readonly db: Database;
+  readonly scheduler: Pick<Scheduler, "commit">;
+  readonly rate: RateReserve;
+  readonly node: string;
+  /** Returns the public URL of a link token for responders' browsers; null without a public URL. */
+  readonly link: (token: string) => string | null;
+  /** True when an agent of that name is configured. */
+  readonly isAgent: (name: string) => boolean;
+  /** The channels that run here. */
+  readonly pulses: () => readonly ChannelHealth[];
+  /** True when the channel is known to be down. */
+  readonly isDown: (channel: string) => boolean;
+  /** False while no responder was ever notified and none is configured: then no message can be a
+   *  responder's reply, and the look-up is skipped. Default: true. */
+  readonly hasResponders?: () => boolean;
+  /** Returns the kind of the channel; null when it cannot send. */
+  readonly kindOf: (channel: string) => Traits["platform"] | null;
 }
-type ActorDeps = Pick<EscalationCore, "clock" | "log">;
+/** What all stages use. */
+export type EscalationCore = Pick<EscalationParts, "policy" | "lines" | "clock" | "log" | "timing">;
+type ActorDeps = Pick<EscalationParts, "clock" | "log">;
 
 /** The actor. `target` is the target through which the responder was notified; null for an operator's
  *  command. */
@@ -90,10 +112,7 @@ const turnOf = (
   receivedAt: clock.now(),
 });
 
-export interface RelayDeps extends ActorDeps {
-  /** Returns the kind of the channel; null when it cannot send. */
-  readonly kindOf: (channel: string) => Traits["platform"] | null;
-}
+export type RelayDeps = ActorDeps & Pick<EscalationParts, "kindOf">;
 
 /** Content for the customer. Files without a text are sent with their names as the text. */
 export interface Content {

@@ -4,21 +4,14 @@
 // Output: health, status text, metrics and log records.
 // Failure: a log record; the next interval or scrape reads again. Crash: logged at the start.
 
-import type { Clock, Log } from "bridgehead/contract";
-import type { Policy } from "../../domain/policy.ts";
+import type { Log } from "bridgehead/contract";
 import type { Metrics } from "../../ops/metrics.ts";
-import type { Timing } from "../../ops/timing.ts";
 import type { Database } from "../../store/driver.ts";
+import type { EscalationParts } from "../actions.ts";
 import { type Alarm, alarmOf, isSilenced } from "./decide.ts";
 import { alarmRows } from "./rows.ts";
 
-export interface AlarmDeps {
-  readonly db: Pick<Database, "read">;
-  /** Null when the configuration has no escalation policy. */
-  readonly policy: () => Policy | null;
-  /** True when the channel is known to be down. */
-  readonly isDown: (channel: string) => boolean;
-}
+export type AlarmDeps = Pick<EscalationParts, "policy" | "isDown"> & { readonly db: Pick<Database, "read"> };
 
 /** Returns null when there is no policy and no open escalation. Rejects when the store cannot be read. */
 export async function readAlarm({ db, policy, isDown }: AlarmDeps): Promise<Alarm | null> {
@@ -28,7 +21,7 @@ export async function readAlarm({ db, policy, isDown }: AlarmDeps): Promise<Alar
 
 /** Logs the alarm at the start and at every `timing.escalation.alarm` while it lasts. Runs until the signal aborts. */
 export async function logAlarm(
-  deps: AlarmDeps & { readonly clock: Clock; readonly log: Log; readonly timing: Timing },
+  deps: AlarmDeps & Pick<EscalationParts, "clock" | "log" | "timing">,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {

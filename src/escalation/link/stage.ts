@@ -6,15 +6,14 @@
 // Failure: the request fails, and the form can be sent again. Crash: likewise; a committed action is not repeated.
 
 import { type ActionName, actionNames } from "../../domain/policy.ts";
-import type { Scheduler } from "../../engine/scheduler.ts";
 import { plain, readBody } from "../../http/channel-route.ts";
 import { failpoint } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
-import type { Database, Query } from "../../store/driver.ts";
+import type { Query } from "../../store/driver.ts";
 import { lockEscalations, readEscalation } from "../../store/tables/escalations.ts";
 import { targetByLink } from "../../store/tables/responders.ts";
 import { type ActionOutcome, act } from "../act.ts";
-import type { EscalationCore } from "../actions.ts";
+import type { EscalationParts } from "../actions.ts";
 import { loadCase } from "../case.ts";
 import { kindOf, whyNotRelayed } from "../reply/decide.ts";
 import { readCustomers } from "../reply/rows.ts";
@@ -29,13 +28,11 @@ import {
   pageResponse,
 } from "./page.ts";
 
-/** Without a policy the links of earlier notifications show the escalation and acknowledge it. */
-export interface LinkDeps extends Omit<EscalationCore, "timing"> {
-  readonly db: Pick<Database, "read">;
-  readonly scheduler: Pick<Scheduler, "commit">;
+type LinkDeps = Pick<EscalationParts, "policy" | "lines" | "clock" | "log" | "db" | "scheduler"> & {
   readonly timing: Pick<Timing, "commands">;
-}
+};
 
+/** Without a policy the links of earlier notifications show the escalation and acknowledge it. */
 const withoutPolicy: LinkPolicy = { expires: 0, actions: ["ack"], addresses: "masked" };
 
 /** Limit of a form in bytes. */

@@ -29,7 +29,7 @@ import {
   giveLinks,
   sentIds,
 } from "../../store/tables/responders.ts";
-import type { EscalationCore } from "../actions.ts";
+import type { EscalationCore, EscalationParts } from "../actions.ts";
 import {
   addressKey,
   continues,
@@ -57,10 +57,7 @@ import {
   targetStates,
 } from "./rows.ts";
 
-export interface NotifyDeps extends EscalationCore {
-  /** Returns the public URL of a link token for responders' browsers; null without a public URL. */
-  readonly link: (token: string) => string | null;
-}
+type NotifyDeps = EscalationCore & Pick<EscalationParts, "link">;
 
 /** Limits of one batch: escalations, and notifications. */
 const mostSteps = 100;

@@ -9,11 +9,9 @@ import { createHash } from "node:crypto";
 import type { AgentClient, AgentSettings, CallResult, ListedWebhook } from "../../agent/calls.ts";
 import type { Policy } from "../../domain/policy.ts";
 import { rateWindow } from "../../domain/retry.ts";
-import type { RateReserve } from "../../engine/rate-reserve.ts";
 import { jitter } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
-import type { Database } from "../../store/driver.ts";
-import type { EscalationCore } from "../actions.ts";
+import type { EscalationParts } from "../actions.ts";
 import {
   beginRegistration,
   dropRegistration,
@@ -31,13 +29,11 @@ interface AskedAgent {
   problem(): string | null;
 }
 
-export interface RegistrationDeps extends Omit<EscalationCore, "lines"> {
-  readonly db: Database;
+type RegistrationDeps = Pick<EscalationParts, "policy" | "clock" | "log" | "timing" | "db" | "rate"> & {
   readonly agents: () => Iterable<AskedAgent>;
   /** Public URL of this daemon for the platform; undefined when there is none. */
   readonly publicUrl: () => string | undefined;
-  readonly rate: RateReserve;
-}
+};
 
 /** The result of a round. `unread`: the settings of an agent were not read yet, so no request was made for it. */
 type RoundResult = "whole" | "unread" | "failed";

@@ -6,14 +6,13 @@
 // Failure: retried later. Crash: a request without a response is repeated; the row of a stored one is still due.
 
 import { createHash } from "node:crypto";
-import type { Policy } from "../../domain/policy.ts";
-import type { Scheduler } from "../../engine/scheduler.ts";
-import type { TransactionalStage } from "../../engine/stage.ts";
+import { type Policy } from "../../domain/policy.ts";
+import { type TransactionalStage } from "../../engine/stage.ts";
 import { plain, readBody } from "../../http/channel-route.ts";
 import { failpoint } from "../../ops/failpoints.ts";
-import { type Database, isolated, type Query } from "../../store/driver.ts";
+import { isolated, type Query } from "../../store/driver.ts";
 import { schedulePolls } from "../../store/tables/polls.ts";
-import type { EscalationCore } from "../actions.ts";
+import { type EscalationCore, type EscalationParts } from "../actions.ts";
 import { openEscalations } from "../trigger/stage.ts";
 import { isSame, isSigned, isSignedBy, planDeliveries, readPayload } from "./decide.ts";
 import {
@@ -27,12 +26,10 @@ import {
   signingSecretsOf,
 } from "./rows.ts";
 
-export interface PlatformWebhookHandlerDeps extends Omit<EscalationCore, "lines"> {
-  /** True when an agent of that name is configured. */
-  readonly isAgent: (name: string) => boolean;
-  readonly db: Pick<Database, "read">;
-  readonly scheduler: Pick<Scheduler, "commit">;
-}
+type PlatformWebhookHandlerDeps = Pick<
+  EscalationParts,
+  "policy" | "clock" | "log" | "timing" | "db" | "scheduler" | "isAgent"
+>;
 
 const mostBytes = 2 ** 20;
 

@@ -6,7 +6,6 @@
 // due.
 
 import type { CallResult, PlatformMessage, PlatformMessages } from "../../agent/calls.ts";
-import type { RateReserve } from "../../engine/rate-reserve.ts";
 import {
   type Claimed,
   leaseDeadline,
@@ -18,14 +17,14 @@ import { limited, newId } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import { readCall } from "../../pipeline/rate.ts";
-import { type Database, logOnDisk, type Query } from "../../store/driver.ts";
+import { logOnDisk, type Query } from "../../store/driver.ts";
 import { abandonLane, guardLease, type Lease, releaseLane, tryLane } from "../../store/lanes.ts";
 import { leaseIdleLane } from "../../store/leases.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
 import { insertReply } from "../../store/tables/drafts.ts";
 import type { EscalationRow } from "../../store/tables/escalations.ts";
 import { dropWaitingAnswers } from "../../store/tables/takeover.ts";
-import { acknowledge, close, type EscalationCore } from "../actions.ts";
+import { acknowledge, close, type EscalationCore, type EscalationParts } from "../actions.ts";
 import { logUnnotified, openEscalations } from "../trigger/stage.ts";
 import { type PollPlan, pauseAfter, planPoll, retryIn } from "./decide.ts";
 import {
@@ -40,11 +39,7 @@ import {
 } from "./rows.ts";
 
 /** Without a policy conversations are polled at the default intervals. */
-export interface PollDeps extends EscalationCore {
-  readonly db: Database;
-  readonly rate: RateReserve;
-  readonly node: string;
-}
+type PollDeps = EscalationCore & Pick<EscalationParts, "db" | "rate" | "node">;
 
 const calls = 2;
 /** The lease covers two reads. */

@@ -8,14 +8,12 @@ import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId } from "../../ops/clock.ts";
 import { addTriggers } from "../../store/tables/escalations.ts";
 import { notifyTargets } from "../../store/tables/responders.ts";
-import { close, type EscalationCore } from "../actions.ts";
-import { aboutChannel, type ChannelHealth, judgeHealth, planOutages, recoveredKey } from "./decide.ts";
+import { close, type EscalationParts } from "../actions.ts";
+import { aboutChannel, judgeHealth, planOutages, recoveredKey } from "./decide.ts";
 import { loadOutages } from "./rows.ts";
 import { openEscalations } from "./stage.ts";
 
-export interface HealthDeps extends Pick<EscalationCore, "policy" | "clock" | "log"> {
-  readonly pulses: () => readonly ChannelHealth[];
-}
+type HealthDeps = Pick<EscalationParts, "policy" | "clock" | "log" | "pulses">;
 
 export function healthStage(deps: HealthDeps): TransactionalStage {
   const { clock } = deps;

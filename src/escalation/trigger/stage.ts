@@ -26,17 +26,13 @@ import type { EventRow } from "../../store/tables/events.ts";
 import { schedulePoll } from "../../store/tables/polls.ts";
 import { notifyTargets } from "../../store/tables/responders.ts";
 import type { TurnRow } from "../../store/tables/turns.ts";
-import type { EscalationCore } from "../actions.ts";
+import type { EscalationCore, EscalationParts } from "../actions.ts";
 import { customerText } from "../notify/text.ts";
 import { routeResponderReply } from "../reply/stage.ts";
 import { escalatingTopic, isPassedOn, planTriggers, type Subject } from "./decide.ts";
 import { loadSubjects, loadUndelivered, passedOn, type Undelivered } from "./rows.ts";
 
-export interface EscalationDeps extends EscalationCore {
-  /** False while no responder was ever notified and none is configured: then no message can be a
-   *  responder's reply, and the look-up is skipped. Default: true. */
-  readonly hasResponders?: () => boolean;
-}
+type EscalationDeps = EscalationCore & Pick<EscalationParts, "hasResponders">;
 
 /** Opens or extends the escalations of these triggers. Returns the unclosed ones, by subject. `subjects`: loaded before
  *  by the caller (`loadSubjects`). */

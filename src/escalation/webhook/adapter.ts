@@ -14,10 +14,10 @@ import {
 } from "bridgehead/contract";
 import * as z from "zod";
 import type { ChannelConfig, Config } from "../../config/index.ts";
-import { type Policy, webhookChannel } from "../../domain/policy.ts";
+import { webhookChannel } from "../../domain/policy.ts";
 import { judge, type Resolve } from "../../ops/address.ts";
 import { standardTiming } from "../../ops/timing.ts";
-import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
+import type { EscalationParts } from "../actions.ts";
 import {
   connectMs,
   deferred,
@@ -29,17 +29,12 @@ import {
 } from "./exchange.ts";
 import { recipientAt, type WebhookRecipient, webhookHeaders } from "./recipients.ts";
 
-export interface WebhookDeps {
-  /** Webhook URLs of the responders and the reachable private addresses; null when the current
-   *  configuration has no policy. */
-  readonly policy: () => Policy | null;
-  /** Channel runtimes, whose agents may have recipients of their own. */
-  readonly lines: () => ChannelRuntimes;
+export type WebhookDeps = Pick<EscalationParts, "policy" | "lines"> & {
   /** Default: the system's resolver. */
   readonly resolve?: Resolve;
   /** Response timeout in milliseconds: `timing.escalation.webhookAnswer`. */
   readonly answerMs?: number;
-}
+};
 
 /** Stored format: a change requires a new version number. Contains no secrets. */
 type WebhookDraft = {
