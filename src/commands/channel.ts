@@ -17,9 +17,6 @@ import { clean, type ListColumn, printList, when } from "./text.ts";
 
 interface ChannelOptions extends CommandOptions {
   readonly channel?: string;
-}
-
-interface PauseOptions extends ChannelOptions {
   readonly reason?: string;
   /** Milliseconds. */
   readonly for?: number;
@@ -46,7 +43,7 @@ async function withChannels(
 const named = (channel: string | undefined): string =>
   channel === undefined ? "all channels" : `channel ${channel}`;
 
-export const pauseChannel = (options: PauseOptions, io: Io): Promise<number> =>
+export const pauseChannel = (options: ChannelOptions, io: Io): Promise<number> =>
   withChannels(options, io, async (db) => {
     const { channel, reason = "", for: forMs = null } = options;
     await pauseIn(db, {

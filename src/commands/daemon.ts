@@ -33,39 +33,42 @@ import { type ReloadOutcome, recordReload } from "./reload.ts";
 import { beat } from "./running/heartbeat.ts";
 import { LogLevels } from "./running/log-level.ts";
 
-interface DaemonOptions {
-  /** The configuration that the app was started with. */
+/** What is needed to start the parts of the daemon. */
+export interface Service {
+  /** The configuration that the app is started with. */
   readonly config: Config;
-  /** URL of the listener itself. */
-  readonly url: string;
-  readonly load: () => ReturnType<typeof loadConfig>;
-  /** Gives the embedded platform the agents of a new configuration. Rejects when one is invalid. */
-  readonly redefine: (config: Config) => Promise<void>;
-  readonly notifier: Notifier;
   readonly log: RunningLog;
-  readonly io: Io;
   readonly timing: Timing;
   readonly statistics: Statistics;
+  readonly notifier: Notifier;
+  readonly io: Io;
+  readonly load: () => ReturnType<typeof loadConfig>;
 }
 
 /** Everything outside the app that lives as long as the service. */
 export class Daemon {
   readonly #app: App;
-  readonly #options: DaemonOptions;
+  readonly #service: Service;
+  /** URL of the listener itself. */
+  readonly #url: string;
+  /** Gives the embedded platform the agents of a new configuration. Rejects when one is invalid. */
+  readonly #redefine: (config: Config) => Promise<void>;
   /** The configuration as last loaded. */
   #config: Config;
   readonly #logLevels: LogLevels;
 
-  constructor(app: App, options: DaemonOptions) {
+  constructor(app: App, service: Service, url: string, redefine: (config: Config) => Promise<void>) {
     this.#app = app;
-    this.#options = options;
-    this.#config = options.config;
-    this.#logLevels = new LogLevels(options.log, () => this.#config.log.level);
+    this.#service = service;
+    this.#url = url;
+    this.#redefine = redefine;
+    this.#config = service.config;
+    this.#logLevels = new LogLevels(service.log, () => this.#config.log.level);
   }
 
   /** Reports READY after the first connection attempts. Resolves when the service is asked to stop. */
   async run(): Promise<void> {
-    const { notifier, log, io, timing } = this.#options;
+    const { notifier, log, io, timing } = this.#service;
     const tasks = new TaskGroup(io.signal, { clock, log, timing: timing.health });
     let reloading = Promise.resolve();
     io.onHangup(() => {
@@ -88,7 +91,7 @@ export class Daemon {
   }
 
   #startTasks(tasks: TaskGroup): void {
-    const { notifier, log, timing, url, statistics } = this.#options;
+    const { notifier, log, timing, statistics } = this.#service;
     const app = this.#app;
     tasks.start("memory", (signal) => tidyAfterStart(clock, timing.startup.quiet, signal), {
       restart: "never",
@@ -114,7 +117,7 @@ export class Daemon {
       probes: {
         "the store": async () =>
           void (await app.db.tx((q) => q.run("UPDATE meta SET value = value WHERE name = 'schema'"))),
-        "the listener": (signal: AbortSignal) => askHealth(url, signal),
+        "the listener": (signal: AbortSignal) => askHealth(this.#url, signal),
       },
       stuck: () => stuckChannels(app.host, clock, timing.channels.stuck),
     };
@@ -123,7 +126,7 @@ export class Daemon {
 
   /** Waits until every channel has tried to connect once, or for `timing.startup.firstConnections`. */
   async #firstTries(): Promise<void> {
-    const { io, timing } = this.#options;
+    const { io, timing } = this.#service;
     const { firstConnections, firstConnectionsCheck } = timing.startup;
     const began = clock.monotonic();
     const trying = () =>
@@ -133,7 +136,7 @@ export class Daemon {
   }
 
   async #reportStatus(signal: AbortSignal): Promise<void> {
-    const { notifier, timing } = this.#options;
+    const { notifier, timing } = this.#service;
     while (!signal.aborted) {
       await notifier.status(await this.#status(waitingIn(await this.#app.db.read(overview))));
       await clock.sleep(timing.upkeep.status, signal);
@@ -147,7 +150,7 @@ export class Daemon {
 
   async #keepRetention(signal: AbortSignal): Promise<void> {
     const { db } = this.#app;
-    const timing = this.#options.timing.upkeep;
+    const timing = this.#service.timing.upkeep;
     // One small batch per transaction, so that a large clean-up never blocks the store for long.
     const batch = async (): Promise<boolean> => {
       const rules = retentionRules(this.#config, this.#app.agents);
@@ -164,7 +167,7 @@ export class Daemon {
   /** Advances the generation regularly, so that the next start detects a store that was replaced by an
    *  older copy. */
   async #keepGeneration(signal: AbortSignal): Promise<void> {
-    const { config, log, timing } = this.#options;
+    const { config, log, timing } = this.#service;
     const { store } = config;
     if (store.kind !== "sqlite" || store.file === ":memory:") return;
     for (;;) {
@@ -178,7 +181,7 @@ export class Daemon {
 
   /** Handles SIGHUP. An error leaves the running state unchanged. Never rejects. */
   async #reload(): Promise<void> {
-    const { notifier } = this.#options;
+    const { notifier } = this.#service;
     await notifier.reloading();
     const outcome = await this.#tryReload();
     const channels = () => statusText(reportChannels(this.#app.host, this.#app.agents), 0);
@@ -188,7 +191,7 @@ export class Daemon {
   }
 
   async #tryReload(): Promise<ReloadOutcome> {
-    const { load, redefine, log, io } = this.#options;
+    const { load, log, io } = this.#service;
     try {
       const next = await load();
       if (!next.ok) {
@@ -199,7 +202,7 @@ export class Daemon {
       }
       const secrets = secretValues(next.config);
       log.setSecrets([...secretValues(this.#config), ...secrets]);
-      await redefine(next.config);
+      await this.#redefine(next.config);
       const restart = await this.#app.reload(next.config);
       this.#config = next.config;
       log.setSecrets(secrets);
@@ -217,9 +220,9 @@ export class Daemon {
 
   #noteReload(outcome: ReloadOutcome): void {
     try {
-      recordReload(this.#options.io.env, outcome);
+      recordReload(this.#service.io.env, outcome);
     } catch (error) {
-      this.#options.log.warn({ err: error }, "recording the outcome of a reload failed");
+      this.#service.log.warn({ err: error }, "recording the outcome of a reload failed");
     }
   }
 }

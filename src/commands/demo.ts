@@ -33,15 +33,11 @@ import { stagesOf } from "../store/operators/stages.ts";
 import { aborted, exitCodes, type Io } from "./io.ts";
 import { consoleContext } from "./run.ts";
 
-export interface DemoOptions {
-  /** Exit after the first reply, without a console. */
-  readonly once?: boolean;
-  /** False: do not open the console in a browser. */
-  readonly open?: boolean;
-}
-
-/** Runs until interrupted; with `once` until the first reply. */
-export async function runDemo({ once = false, open = true }: DemoOptions, io: Io): Promise<number> {
+/** Runs until interrupted; with `once` until the first reply, without a console. `open`: the console in a browser. */
+export async function runDemo(
+  { once = false, open = true }: { readonly once?: boolean; readonly open?: boolean },
+  io: Io,
+): Promise<number> {
   const password = newToken();
   const onMessage = (message: PlaygroundMessage): void => io.out(messageText(message));
   const playground = await Playground.start({ password, onMessage });

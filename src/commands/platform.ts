@@ -11,12 +11,21 @@ import type { Administration, AgentFields } from "../platform/index.ts";
 import { aborted, exitCodes, fail, type Io } from "./io.ts";
 import { type ListColumn, printList } from "./text.ts";
 
-export interface PlatformCommandOptions extends AgentOptions {
+interface PlatformCommandOptions {
   readonly what?: "agent";
   readonly config?: string;
   readonly listen: { readonly host: string; readonly port: number };
   readonly publicUrl?: string;
   readonly allowPrivateWebhooks?: boolean;
+  readonly database: string;
+  readonly action?: "create" | "update" | "rotate-key" | "list";
+  /** The agent's name or id. */
+  readonly agent?: string;
+  readonly from?: string;
+  readonly status?: "active" | "inactive" | "draft";
+  readonly publicName?: string;
+  readonly instructions?: string;
+  readonly json?: boolean;
 }
 
 export async function platform(options: PlatformCommandOptions, io: Io): Promise<number> {
@@ -58,19 +67,7 @@ async function serve(options: PlatformCommandOptions, io: Io): Promise<number> {
   return exitCodes.ok;
 }
 
-export interface AgentOptions {
-  readonly database: string;
-  readonly action?: "create" | "update" | "rotate-key" | "list";
-  /** The agent's name or id. */
-  readonly agent?: string;
-  readonly from?: string;
-  readonly status?: "active" | "inactive" | "draft";
-  readonly publicName?: string;
-  readonly instructions?: string;
-  readonly json?: boolean;
-}
-
-async function administer(options: AgentOptions, io: Io): Promise<number> {
+async function administer(options: PlatformCommandOptions, io: Io): Promise<number> {
   const { action, agent } = options;
   if (action === undefined || (agent === undefined && action !== "list"))
     fail("platform agent needs create, update or rotate-key and an agent, or list", exitCodes.usage);
@@ -102,7 +99,7 @@ async function readable<T>(read: () => Promise<T>): Promise<T> {
 }
 
 /** Reads a YAML file of agents. Rejects with the file's name and a fix when it cannot be read. */
-export async function readAgentFile(file: string): Promise<string> {
+async function readAgentFile(file: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (error) {
@@ -116,7 +113,7 @@ export async function readAgentFile(file: string): Promise<string> {
 }
 
 async function fieldsOf(
-  { from, status, publicName, instructions }: AgentOptions,
+  { from, status, publicName, instructions }: PlatformCommandOptions,
   io: Io,
 ): Promise<AgentFields> {
   const { readFields } = await import("../platform/index.ts");
@@ -130,7 +127,11 @@ async function fieldsOf(
 }
 
 /** Prints the key once, on its own line: the database contains only its hash. */
-function tell(done: { readonly id: string; readonly key?: string }, { json }: AgentOptions, io: Io): void {
+function tell(
+  done: { readonly id: string; readonly key?: string },
+  { json }: PlatformCommandOptions,
+  io: Io,
+): void {
   if (json) return io.out(JSON.stringify(done));
   io.err(done.key === undefined ? `${done.id}: changed` : `${done.id}: its key, which is not shown again:`);
   if (done.key !== undefined) io.out(done.key);

@@ -14,7 +14,7 @@ import { defineAlarmGauges } from "../escalation/alarm/stage.ts";
 import { kindOf } from "../escalation/reply/decide.ts";
 import { type Listener, startListener } from "../http/listener.ts";
 import { systemClock as clock, jitter } from "../ops/clock.ts";
-import { createLog, type RunningLog } from "../ops/log.ts";
+import { createLog } from "../ops/log.ts";
 import type { Metrics } from "../ops/metrics.ts";
 import { Statistics } from "../ops/statistics.ts";
 import { createNotifier, isJournal, type Notifier } from "../ops/systemd.ts";
@@ -23,21 +23,9 @@ import type { TraceExport } from "../ops/traces.ts";
 import type { AgentDefinition, InlineAgent, Platform } from "../platform/index.ts";
 import { migrations } from "../store/migrate.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
-import { alarmed, Daemon, freeBytesOf, readiness, storeState } from "./daemon.ts";
+import { alarmed, Daemon, freeBytesOf, readiness, type Service, storeState } from "./daemon.ts";
 import { aborted, exitCodes, fail, type Io, packageVersion } from "./io.ts";
 import { load } from "./store/open.ts";
-
-/** What is needed to start the parts of the daemon. */
-interface Service {
-  readonly config: Config;
-  readonly clock: Clock;
-  readonly log: RunningLog;
-  readonly timing: Timing;
-  readonly statistics: Statistics;
-  readonly notifier: Notifier;
-  readonly io: Io;
-  readonly load: () => ReturnType<typeof loadConfig>;
-}
 
 /** The parts of the daemon that have been started. */
 interface RunningParts {
@@ -70,7 +58,7 @@ export async function runDaemon(
     log.warn({ key, line, reason: message, fix }, "configuration warning");
   const notifier = createNotifier(io.env, log, timing.health);
   const statistics = new Statistics();
-  const service: Service = { config, clock, log, timing, statistics, notifier, io, load: loadAgain };
+  const service: Service = { config, log, timing, statistics, notifier, io, load: loadAgain };
   const platform = await embeddedPlatform(config, clock, log);
   const parts: RunningParts = { platform, listener: null, traces: null, app: null, webConsole: null };
   try {
@@ -110,7 +98,7 @@ async function serve(service: Service, parts: RunningParts): Promise<void> {
   parts.app = app;
   parts.webConsole = await serveConsole(app, config, log, timing);
   const redefine = async (next: Config) => parts.platform?.redefine(await embeddedAgents(next));
-  await new Daemon(app, { ...service, url: listener.url, redefine }).run();
+  await new Daemon(app, service, listener.url, redefine).run();
   await notifier.stopping();
 }
 

@@ -13,14 +13,8 @@ import { migrations } from "../../store/migrate.ts";
 import { get } from "../http-get.ts";
 import { exitCodes, fail, type Io, packageVersion } from "../io.ts";
 import { adminUrl } from "./daemon.ts";
-import { diagnose } from "./run.ts";
+import { type DoctorOptions, diagnose } from "./run.ts";
 import { addressesOf, useStored } from "./stored.ts";
-
-interface BundleOptions {
-  readonly config: string;
-  readonly file?: string;
-  readonly online?: boolean;
-}
 
 interface BundleEntry {
   readonly name: string;
@@ -28,7 +22,7 @@ interface BundleEntry {
   readonly text: string;
 }
 
-export async function supportBundle(options: BundleOptions, io: Io): Promise<number> {
+export async function supportBundle(options: DoctorOptions, io: Io): Promise<number> {
   const stamp = new Date(systemClock.now()).toISOString().slice(0, 19).replace(/[-:]/g, "");
   const file = resolve(io.cwd, options.file ?? `bridgehead-support-${stamp}.tar.gz`);
   if (existsSync(file)) fail(`${file} exists; name another file`);
@@ -47,9 +41,9 @@ export async function supportBundle(options: BundleOptions, io: Io): Promise<num
   return exitCodes.ok;
 }
 
-async function collect(options: BundleOptions, config: Config | null, io: Io): Promise<BundleEntry[]> {
+async function collect(options: DoctorOptions, config: Config | null, io: Io): Promise<BundleEntry[]> {
   const json = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
-  const findings = await diagnose({ config: options.config, online: options.online === true }, io);
+  const findings = await diagnose(options, io);
   const admin = config === null ? null : adminUrl(config);
   const ask = async (path: string) =>
     admin === null

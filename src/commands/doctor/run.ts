@@ -22,11 +22,14 @@ import { applyChanges, diskProblems, fileProblems, nodeProblems } from "./machin
 import { onlineChecks } from "./probes.ts";
 import { addressesOf, contentProblems, storeProblems } from "./stored.ts";
 
+/** Options of doctor and support-bundle. */
 export interface DoctorOptions extends CommandOptions {
   readonly online?: boolean;
   readonly fix?: boolean;
   /** Print only findings with this id. */
   readonly only?: string;
+  /** The archive of support-bundle. */
+  readonly file?: string;
 }
 
 export async function doctor(options: DoctorOptions, io: Io): Promise<number> {

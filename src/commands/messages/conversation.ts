@@ -15,19 +15,10 @@ import { type EventSummary, readEvents } from "../../store/operators/inbox.ts";
 import { exitCodes, fail, type Io, type ListOptions } from "../io.ts";
 import { withStore } from "../store/open.ts";
 import { details, jsonText, type ListColumn, printList, stamp, timeColumns } from "../text.ts";
+import type { MessageOptions } from "./repair.ts";
 import { timelineText } from "./timeline.ts";
 
-export interface FindOptions extends ListOptions {
-  readonly query: readonly string[];
-}
-
-export interface ConversationOptions extends ListOptions {
-  readonly action: "list" | "show";
-  readonly query: readonly string[];
-  readonly state?: "attention" | "waiting";
-  readonly channel?: string;
-  readonly full?: boolean;
-}
+type ConversationOptions = MessageOptions<"list" | "show", "attention" | "waiting">;
 
 /** A match with its conversation, or with its message when it belongs to none. */
 interface FoundMatch extends Found {
@@ -98,8 +89,8 @@ function summaryRow(summary: ConversationSummary): ListedConversation {
   };
 }
 
-export function findMessages(options: FindOptions, io: Io): Promise<number> {
-  const query = options.query.join(" ");
+export function findMessages(options: MessageOptions, io: Io): Promise<number> {
+  const query = (options.query ?? []).join(" ");
   return withStore(options, io, async (db) => {
     const matches = await db.read((q) => matchesOf(q, query, options));
     if (options.json) io.out(jsonText(matches));
@@ -113,7 +104,7 @@ export function findMessages(options: FindOptions, io: Io): Promise<number> {
 }
 
 export async function conversation(options: ConversationOptions, io: Io): Promise<number> {
-  const query = options.query.join(" ");
+  const query = (options.query ?? []).join(" ");
   if (options.action === "show" && query === "")
     fail(
       "conversation show needs an id: of a conversation, message, draft or question (see find)",

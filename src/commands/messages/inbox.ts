@@ -7,17 +7,13 @@ import { eventHistory } from "../../store/operators/history.ts";
 import { type EventSummary, type ListedState, listEvents, readRaw } from "../../store/operators/inbox.ts";
 import type { Repair } from "../../store/operators/repair.ts";
 import { answeredBefore } from "../../store/restored.ts";
-import { exitCodes, fail, type Io, type ListOptions } from "../io.ts";
+import { exitCodes, fail, type Io } from "../io.ts";
 import { withStore } from "../store/open.ts";
 import { details, jsonText, type ListColumn, printList, stamp, timeColumns } from "../text.ts";
-import { type RepairOptions, runRepair } from "./repair.ts";
+import { type MessageOptions, runRepair } from "./repair.ts";
 import { timelineText } from "./timeline.ts";
 
-export interface InboxOptions extends RepairOptions, ListOptions {
-  readonly action: "list" | "show" | "answer" | Repair;
-  readonly state?: ListedState;
-  readonly raw?: boolean;
-}
+type InboxOptions = MessageOptions<"list" | "show" | "answer" | Repair, ListedState>;
 
 export function inbox(options: InboxOptions, io: Io): Promise<number> {
   return withStore(options, io, async (db) => {

@@ -7,7 +7,7 @@ import type { Database } from "../../store/driver.ts";
 import { type DraftSummary, listDrafts, showDraft } from "../../store/operators/outbox.ts";
 import type { Repair } from "../../store/operators/repair.ts";
 import { shownAddress } from "../../store/operators/timeline.ts";
-import { exitCodes, fail, type Io, type ListOptions } from "../io.ts";
+import { exitCodes, fail, type Io } from "../io.ts";
 import { withStore } from "../store/open.ts";
 import {
   cleanLines,
@@ -22,12 +22,9 @@ import {
   wrapped,
 } from "../text.ts";
 
-import { type RepairOptions, runRepair } from "./repair.ts";
+import { type MessageOptions, runRepair } from "./repair.ts";
 
-export interface OutboxOptions extends RepairOptions, ListOptions {
-  readonly action: "list" | "show" | "resend" | Repair;
-  readonly state?: string;
-}
+type OutboxOptions = MessageOptions<"list" | "show" | "resend" | Repair>;
 
 export function outbox(options: OutboxOptions, io: Io): Promise<number> {
   return withStore(options, io, async (db) => {

@@ -12,24 +12,28 @@ import {
   repair,
   type Selection,
 } from "../../store/operators/repair.ts";
-import { type CommandOptions, exitCodes, fail, type Io } from "../io.ts";
+import { exitCodes, fail, type Io, type ListOptions } from "../io.ts";
 import { withStore } from "../store/open.ts";
 import { jsonText, type ListColumn, listing, operatorOf } from "../text.ts";
 
-export interface RepairOptions extends CommandOptions {
+/** Options of the commands about messages, of which each has some. */
+export interface MessageOptions<Action = unknown, State = string> extends ListOptions {
+  readonly action: Action;
+  /** Only items in this state. */
+  readonly state?: State;
   readonly ids?: readonly string[];
+  readonly query?: readonly string[];
   readonly all?: boolean;
   readonly code?: string;
-  /** Only items in this state. */
-  readonly state?: string;
   /** retry, release: the same as `code`; drop: the operator's reason. */
   readonly reason?: string;
-  readonly channel?: string;
   readonly dryRun?: boolean;
+  readonly raw?: boolean;
+  readonly full?: boolean;
 }
 
 /** bridgehead retry: both the inbox and the outbox. */
-export const retryMessages = (options: RepairOptions, io: Io): Promise<number> =>
+export const retryMessages = (options: MessageOptions, io: Io): Promise<number> =>
   withStore(options, io, (db) => runRepair(db, ["inbox", "outbox"], "retry", options, io));
 
 /** Repairs the selection in the boxes. Returns the exit code: `failed` when an item could not be changed. */
@@ -37,7 +41,7 @@ export async function runRepair(
   db: Database,
   boxes: readonly Box[],
   action: Repair,
-  options: RepairOptions,
+  options: MessageOptions,
   io: Io,
 ): Promise<number> {
   const [box = "inbox"] = boxes;
@@ -80,7 +84,7 @@ const done = {
 function selectionOf(
   box: Box,
   action: Repair,
-  { ids = [], all, state, code, reason, channel }: RepairOptions,
+  { ids = [], all, state, code, reason, channel }: MessageOptions,
 ): Selection | string {
   if (ids.length > 0 && all) return "give either ids or --all";
   if (ids.length > 0) {

@@ -18,13 +18,11 @@ import { when } from "../text.ts";
 
 const levels = ["debug", "info", "warn", "error"] as const satisfies readonly Level[];
 
-export interface LogLevelOptions extends CommandOptions {
-  readonly level?: Level;
-  /** Milliseconds. Default: until the next restart or reload. */
-  readonly for?: number;
-}
-
-export async function logLevel(options: LogLevelOptions, io: Io): Promise<number> {
+export async function logLevel(
+  /** `for`: milliseconds; default: until the next restart or reload. */
+  options: CommandOptions & { readonly level?: Level; readonly for?: number },
+  io: Io,
+): Promise<number> {
   const { level, for: forMs = 0 } = options;
   if (level === undefined && forMs > 0)
     fail("log-level: --for needs a level, such as: bridgehead log-level debug --for 10m", exitCodes.usage);

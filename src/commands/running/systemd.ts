@@ -7,11 +7,6 @@ import { fileURLToPath } from "node:url";
 import { systemClock as clock } from "../../ops/clock.ts";
 import { defaultConfig, exitCodes, type Io } from "../io.ts";
 
-export interface ServiceOptions {
-  readonly action: "install" | "uninstall" | "status";
-  readonly config: string;
-}
-
 const unit = "bridgehead.service";
 /** The unit of the Debian package, which dpkg updates and removes. */
 const packagedUnit = `/usr/lib/systemd/system/${unit}`;
@@ -25,7 +20,10 @@ const files = {
 const installation = new URL(import.meta.url.endsWith(".ts") ? "../../../" : "../../../../", import.meta.url);
 const launcher = fileURLToPath(new URL("bin/bridgehead.cjs", installation));
 
-export async function service({ action, config }: ServiceOptions, io: Io): Promise<number> {
+export async function service(
+  { action, config }: { readonly action: "install" | "uninstall" | "status"; readonly config: string },
+  io: Io,
+): Promise<number> {
   const problem = action === "install" ? obstacle(config) : null;
   if (problem !== null) {
     io.err(`service install: ${problem}`);

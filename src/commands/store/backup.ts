@@ -19,9 +19,7 @@ import { load } from "./open.ts";
 import { withProgress } from "./progress.ts";
 import { inThread, writtenShare } from "./thread.ts";
 
-interface BackupOptions extends CommandOptions {
-  readonly file: string;
-}
+type BackupOptions = CommandOptions & { readonly file: string };
 
 /** Copies the configured store to a new file while the daemon runs. */
 export async function backup(options: BackupOptions, io: Io): Promise<number> {

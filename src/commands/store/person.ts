@@ -24,18 +24,15 @@ import { inThread } from "./thread.ts";
 interface PersonOptions extends CommandOptions {
   /** Addresses and numbers of one person. */
   readonly person: readonly string[];
-}
-
-interface EraseOptions extends PersonOptions {
-  /** Also deletes the person on the platform. */
+  /** erase: also deletes the person on the platform. */
   readonly platform?: boolean;
-  /** Folders with backups to search. */
+  /** erase: folders with backups to search. */
   readonly backups?: readonly string[];
 }
 
 const { inFlight, inFlightCheck } = standardTiming.commands;
 
-export async function erasePersonData(options: EraseOptions, io: Io): Promise<number> {
+export async function erasePersonData(options: PersonOptions, io: Io): Promise<number> {
   const found = await loadPerson(options, io);
   return useStore(found.loaded, async (db) => {
     const records = await db.read((q) => findPerson(q, found.addresses));
@@ -214,7 +211,7 @@ interface PlatformUsers {
 }
 
 /** Finds the users of the person's conversations on the platform. */
-async function platformUsers(options: EraseOptions, records: PersonRecords, io: Io): Promise<PlatformUsers> {
+async function platformUsers(options: PersonOptions, records: PersonRecords, io: Io): Promise<PlatformUsers> {
   const loaded = await load(loadConfig, options, io).catch((error: unknown) => {
     if (!(error instanceof CommandFailure)) throw error;
     const hint = "--platform needs the keys of the agents: run this with the service's environment";
@@ -315,13 +312,11 @@ function printEmbedded({ file, users, remaining, problem }: ErasedFile, io: Io):
     );
 }
 
-interface ExportOptions extends PersonOptions {
-  /** The folder to create. */
-  readonly to: string;
-}
-
 /** Writes `data.jsonl`, and the raw messages and files beside it, into a new folder with mode 0700. */
-export async function exportPersonData(options: ExportOptions, io: Io): Promise<number> {
+export async function exportPersonData(
+  options: PersonOptions & { readonly to: string },
+  io: Io,
+): Promise<number> {
   const folder = resolve(io.cwd, options.to);
   if (existsSync(folder)) fail(`${folder} exists; name a new folder`);
   const { loaded, addresses } = await loadPerson(options, io);
