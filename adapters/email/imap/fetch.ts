@@ -27,11 +27,12 @@ import {
   list,
   listOnly,
   listWithSource,
+  type Mark,
   type ReadProgress,
   sources,
 } from "./mailbox.ts";
 import { readPartly } from "./oversized.ts";
-import type { Mark, Traces } from "./traces.ts";
+import type { Traces } from "./traces.ts";
 
 export interface FetchOptions {
   /** The methods of the channel that reading needs. */
@@ -43,7 +44,7 @@ export interface FetchOptions {
   readonly mark: Mark;
   /** The channel's own mark. */
   readonly own: string;
-  readonly traces: Pick<Traces, "handledBefore">;
+  readonly traces: Pick<Traces, "handledBefore" | "backlog">;
   readonly client: ImapFlow;
   /** `INBOX/1712345678`: followed by `/<uid>` it is the id of a message. */
   readonly prefix: string;
@@ -296,12 +297,13 @@ export class MailFetcher {
    *  daemon, has handled. */
   async #withTraces(one: FetchResult, mail: Listed | undefined): Promise<FetchResult> {
     if (one.kind !== "events" || mail === undefined) return one;
+    const { traces } = this.#options;
+    // The usual case: a new message, which no other program has flagged.
+    if (mail.uid > traces.backlog.lastUid && mail.keywords.length === 0) return one;
     const events: InboundEvent[] = [];
     for (const event of one.events) {
       const handledBefore =
-        event.kind === "message"
-          ? await this.#options.traces.handledBefore(mail, event.cited ? [event.cited] : [])
-          : null;
+        event.kind === "message" ? await traces.handledBefore(mail, event.cited ? [event.cited] : []) : null;
       events.push(handledBefore === null ? event : ({ ...event, handledBefore } as MessageEvent));
     }
     return { ...one, events };

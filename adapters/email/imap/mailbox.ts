@@ -1,10 +1,13 @@
-// The selected mailbox: requests for its messages, the position up to which it has been read, and where a new
-// connection starts to read. No command is sent while the rows of another command are read, because imapflow
+// The selected mailbox: requests for its messages, the marks on handled ones, and the position up to which it has been
+// read. No command is sent while the rows of another command are read, because imapflow
 // would deadlock.
 
-import { type Channel, type ChannelIdentity, type Cursor, cursor } from "bridgehead/contract";
+import { channel as point } from "node:diagnostics_channel";
+import { type Cursor, cursor, type Log } from "bridgehead/contract";
 import type { FetchMessageObject, ImapFlow } from "imapflow";
 import * as z from "zod";
+import type { EmailConfig } from "../config.ts";
+import { brief } from "../status.ts";
 
 /** A message as a listing shows it, before its bytes are fetched. */
 export interface Listed {
@@ -127,6 +130,66 @@ export async function arrivedSince(client: ImapFlow, since: number): Promise<num
   return found;
 }
 
+/** Diagnostics channel: `{ phase: "before" | "after", uids }` around each command that marks. */
+const points = point("bridgehead:email.mark");
+
+/** `own`: the channel's mark (`ChannelIdentity.mark`). */
+export type Mark = (client: ImapFlow, uids: readonly number[], own: string) => Promise<void>;
+
+/** Marks a whole batch with one command. The commit in the core decides what is handled, so a failed mark is logged once
+ *  and not retried. The returned promise never rejects. */
+export function marker(settings: EmailConfig["mark"], log: Log): Mark {
+  let complained = false;
+  const complain = (reason: string) => {
+    if (!complained) log.warn({ with: settings.with, reason }, "marking handled mail failed");
+    complained = true;
+  };
+  return async (client, uids, own) => {
+    if (settings.with === "none" || uids.length === 0) return;
+    if (points.hasSubscribers) points.publish({ phase: "before", uids });
+    try {
+      const done =
+        settings.with === "move" ? move(client, uids, settings) : flag(client, uids, settings, own);
+      if (!(await done)) complain("the server did not do it");
+    } catch (error) {
+      complain(brief(error));
+    }
+    if (points.hasSubscribers) points.publish({ phase: "after", uids });
+  };
+}
+
+/** Returns the keyword that names the channel which handled a message. It is set in addition to the
+ *  keyword for handled messages. */
+export const keywordOf = (keyword: string, mark: string): string => `${keyword}-${mark}`;
+
+/** Only adds flags. The channel's own keyword is set together with the visible flag, where the server
+ *  stores keywords. */
+async function flag(
+  client: ImapFlow,
+  uids: readonly number[],
+  settings: EmailConfig["mark"],
+  own: string,
+): Promise<boolean> {
+  const wanted = settings.with === "keyword" ? settings.keyword : "\\Seen";
+  const permitted = openMailbox(client).permanentFlags;
+  const keeps = (name: string) =>
+    !permitted || permitted.has(name) || (!name.startsWith("\\") && permitted.has("\\*"));
+  const flags = [wanted, keywordOf(settings.keyword, own)].filter(keeps);
+  if (!flags.includes(wanted)) return false;
+  return client.messageFlagsAdd(uidSet(uids), flags, { uid: true, silent: true });
+}
+
+/** Without MOVE or UIDPLUS a move could expunge messages that other clients deleted, so the message is
+ *  not moved. */
+async function move(
+  client: ImapFlow,
+  uids: readonly number[],
+  settings: EmailConfig["mark"],
+): Promise<boolean> {
+  if (!client.capabilities.has("MOVE") && !client.capabilities.has("UIDPLUS")) return false;
+  return Boolean(await client.messageMove(uidSet(uids), settings.folder, { uid: true }));
+}
+
 /** Returns the selected mailbox; throws without one. imapflow returns an empty result for a fetch
  *  without a selected mailbox, so every request checks this. */
 export function openMailbox(client: ImapFlow) {
@@ -190,57 +253,6 @@ function envelopeOf(row: FetchMessageObject): Envelope {
 
 function ordered<T extends Listed>(rows: T[]): T[] {
   return rows.sort((a, b) => a.uid - b.uid);
-}
-
-export interface Origin {
-  readonly position: Position;
-  /** Epoch ms: first rescan all messages that arrived since, up to `position.uid`. Null: no rescan. */
-  readonly rescanSince: number | null;
-  /** True when the mailbox was never read before. The position must then be committed first. */
-  readonly isNew: boolean;
-}
-
-/** In ms. Clocks differ and servers deliver late, so a rescan begins this long before the last message
- *  that was read. */
-const margin = 86_400_000;
-
-/** `history` in ms: how long before its first start the channel reads. Does not write. */
-export async function originOf(
-  channel: Channel,
-  identity: ChannelIdentity,
-  client: ImapFlow,
-  committed: Cursor | null,
-  history: number,
-): Promise<Origin> {
-  const mailbox = openMailbox(client);
-  const uidValidity = validityOf(client);
-  if (uidValidity === "0") channel.log.warn({}, "imap server returned no usable UIDVALIDITY");
-  const now = channel.clock.now();
-  const before = committed === null ? null : readPosition(committed);
-  const uid = await lastUid(client);
-  const watch = { mark: identity.mark, uid: uid + 1 };
-  const end = { v: 1, mailbox: mailbox.path, uidValidity, uid, at: now, watch } as const;
-  if (before === null) {
-    // The first login may come long after the channel was configured. Messages that arrived in between are
-    // new.
-    const since = identity.since.getTime() - history;
-    return { position: { ...end, since }, rescanSince: since, isNew: true };
-  }
-  if (before.mailbox !== mailbox.path) {
-    channel.log.warn({}, "mailbox changed: reading starts at its end");
-    const since = now - history;
-    return { position: { ...end, since }, rescanSince: history > 0 ? since : null, isNew: true };
-  }
-  if (before.uidValidity === uidValidity) {
-    const same = before.watch?.mark === identity.mark;
-    return { position: same ? before : { ...before, watch }, rescanSince: null, isNew: false };
-  }
-  channel.log.warn(
-    { from: before.uidValidity, to: uidValidity },
-    "mailbox UIDVALIDITY changed: reading it again",
-  );
-  const since = Math.max(before.since, before.at - margin);
-  return { position: { ...end, since: before.since }, rescanSince: since, isNew: false };
 }
 
 /** Returns UIDVALIDITY as text; `"0"` for a server that returns none or an invalid one. */

@@ -7,7 +7,7 @@ import type { Parser } from "../parse/parser.ts";
 import { brief, statusOf } from "../status.ts";
 import { type ConnectionOptions, type ImapConnection, openConnection } from "./connection.ts";
 import { type FetchOptions, MailFetcher } from "./fetch.ts";
-import { lastUid, type Origin, openMailbox, originOf, ReadProgress, validityOf } from "./mailbox.ts";
+import { lastUid, openMailbox, type Position, ReadProgress, readPosition, validityOf } from "./mailbox.ts";
 import { type Backlog, Traces, type TracesOptions } from "./traces.ts";
 
 export interface ReaderOptions
@@ -197,6 +197,58 @@ export class MailboxReader {
       signal.throwIfAborted();
     }
   }
+}
+
+/** Where a new connection starts to read. */
+interface Origin {
+  readonly position: Position;
+  /** Epoch ms: first rescan all messages that arrived since, up to `position.uid`. Null: no rescan. */
+  readonly rescanSince: number | null;
+  /** True when the mailbox was never read before. The position must then be committed first. */
+  readonly isNew: boolean;
+}
+
+/** In ms. Clocks differ and servers deliver late, so a rescan begins this long before the last message
+ *  that was read. */
+const margin = 86_400_000;
+
+/** `history` in ms: how long before its first start the channel reads. Does not write. */
+async function originOf(
+  channel: Channel,
+  identity: ChannelIdentity,
+  client: ImapFlow,
+  committed: Cursor | null,
+  history: number,
+): Promise<Origin> {
+  const mailbox = openMailbox(client);
+  const uidValidity = validityOf(client);
+  if (uidValidity === "0") channel.log.warn({}, "imap server returned no usable UIDVALIDITY");
+  const now = channel.clock.now();
+  const before = committed === null ? null : readPosition(committed);
+  const uid = await lastUid(client);
+  const watch = { mark: identity.mark, uid: uid + 1 };
+  const end = { v: 1, mailbox: mailbox.path, uidValidity, uid, at: now, watch } as const;
+  if (before === null) {
+    // The first login may come long after the channel was configured. Messages that arrived in between are
+    // new.
+    const since = identity.since.getTime() - history;
+    return { position: { ...end, since }, rescanSince: since, isNew: true };
+  }
+  if (before.mailbox !== mailbox.path) {
+    channel.log.warn({}, "mailbox changed: reading starts at its end");
+    const since = now - history;
+    return { position: { ...end, since }, rescanSince: history > 0 ? since : null, isNew: true };
+  }
+  if (before.uidValidity === uidValidity) {
+    const same = before.watch?.mark === identity.mark;
+    return { position: same ? before : { ...before, watch }, rescanSince: null, isNew: false };
+  }
+  channel.log.warn(
+    { from: before.uidValidity, to: uidValidity },
+    "mailbox UIDVALIDITY changed: reading it again",
+  );
+  const since = Math.max(before.since, before.at - margin);
+  return { position: { ...end, since: before.since }, rescanSince: since, isNew: false };
 }
 
 /** The new messages that the server announces on one connection. Listens until the signal aborts, which also wakes the

@@ -1,16 +1,12 @@
-// Marks handled messages, and finds traces of earlier work in the mailbox: marks on messages, and our responses in
-// the Sent folder. The commit in the core decides what is handled, so a failed mark is logged once and not
-// retried. A current store knows the messages with traces. Traces on messages that the store does not know show
+// Finds traces of earlier work in the mailbox: marks on messages, and our responses in the Sent folder. A current store knows the messages with traces. Traces on messages that the store does not know show
 // that the store was restored or lost, or that another daemon reads the same mailbox. The core holds such messages
 // instead of answering them again.
 
-import { channel as point } from "node:diagnostics_channel";
-import type { Channel, ChannelIdentity, HandledBefore, Log } from "bridgehead/contract";
+import type { Channel, ChannelIdentity, HandledBefore } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
-import type { EmailConfig } from "../config.ts";
 import type { Identity } from "../parties.ts";
 import { brief } from "../status.ts";
-import { type Listed, listOnly, openMailbox, uidSet, withKeyword } from "./mailbox.ts";
+import { keywordOf, type Listed, listOnly, openMailbox, withKeyword } from "./mailbox.ts";
 import type { SentFolder } from "./sent.ts";
 
 export interface TracesOptions {
@@ -45,6 +41,8 @@ const severalMoved = 3;
 
 /** The traces in one mailbox; one per connection. */
 export class Traces {
+  /** As in `TracesOptions`. */
+  readonly backlog: Backlog;
   readonly #options: TracesOptions;
   readonly #seen = new Set<string>();
   /** UIDs that carried the mark of another installation when they were read. */
@@ -53,6 +51,7 @@ export class Traces {
 
   constructor(options: TracesOptions) {
     this.#options = options;
+    this.backlog = options.backlog;
   }
 
   /** Returns why the message counts as handled although the store does not know it, or null. Never
@@ -143,37 +142,6 @@ const otherSentence = (count: number): string =>
 const copySentence =
   "another daemon on a copy of this store works on this mailbox: it has marked messages that this store does not know; stop one of the two";
 
-/** Diagnostics channel: `{ phase: "before" | "after", uids }` around each command that marks. */
-const points = point("bridgehead:email.mark");
-
-/** `own`: the channel's mark (`ChannelIdentity.mark`). */
-export type Mark = (client: ImapFlow, uids: readonly number[], own: string) => Promise<void>;
-
-/** Marks a whole batch with one command. The returned promise never rejects. */
-export function marker(settings: EmailConfig["mark"], log: Log): Mark {
-  let complained = false;
-  const complain = (reason: string) => {
-    if (!complained) log.warn({ with: settings.with, reason }, "marking handled mail failed");
-    complained = true;
-  };
-  return async (client, uids, own) => {
-    if (settings.with === "none" || uids.length === 0) return;
-    if (points.hasSubscribers) points.publish({ phase: "before", uids });
-    try {
-      const done =
-        settings.with === "move" ? move(client, uids, settings) : flag(client, uids, settings, own);
-      if (!(await done)) complain("the server did not do it");
-    } catch (error) {
-      complain(brief(error));
-    }
-    if (points.hasSubscribers) points.publish({ phase: "after", uids });
-  };
-}
-
-/** Returns the keyword that names the channel which handled a message. It is set in addition to the
- *  keyword for handled messages. */
-const keywordOf = (keyword: string, mark: string): string => `${keyword}-${mark}`;
-
 /** Returns the marks in the keywords of a message: the text after the dash, or an empty string for the
  *  keyword without a mark. */
 function marksOn(keywords: readonly string[], keyword: string): string[] {
@@ -181,32 +149,4 @@ function marksOn(keywords: readonly string[], keyword: string): string[] {
   const lower = keywords.map((one) => one.toLowerCase());
   const marks = lower.filter((one) => one.startsWith(prefix)).map((one) => one.slice(prefix.length));
   return marks.length === 0 && lower.includes(keyword.toLowerCase()) ? [""] : marks;
-}
-
-/** Only adds flags. The channel's own keyword is set together with the visible flag, where the server
- *  stores keywords. */
-async function flag(
-  client: ImapFlow,
-  uids: readonly number[],
-  settings: EmailConfig["mark"],
-  own: string,
-): Promise<boolean> {
-  const wanted = settings.with === "keyword" ? settings.keyword : "\\Seen";
-  const permitted = openMailbox(client).permanentFlags;
-  const keeps = (name: string) =>
-    !permitted || permitted.has(name) || (!name.startsWith("\\") && permitted.has("\\*"));
-  const flags = [wanted, keywordOf(settings.keyword, own)].filter(keeps);
-  if (!flags.includes(wanted)) return false;
-  return client.messageFlagsAdd(uidSet(uids), flags, { uid: true, silent: true });
-}
-
-/** Without MOVE or UIDPLUS a move could expunge messages that other clients deleted, so the message is
- *  not moved. */
-async function move(
-  client: ImapFlow,
-  uids: readonly number[],
-  settings: EmailConfig["mark"],
-): Promise<boolean> {
-  if (!client.capabilities.has("MOVE") && !client.capabilities.has("UIDPLUS")) return false;
-  return Boolean(await client.messageMove(uidSet(uids), settings.folder, { uid: true }));
 }

@@ -3,9 +3,9 @@
 import { type DeliveryEvent, Health } from "bridgehead/contract";
 import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { marker } from "../../../adapters/email/imap/mailbox.ts";
 import { MailboxReader } from "../../../adapters/email/imap/reader.ts";
 import { SentFolder } from "../../../adapters/email/imap/sent.ts";
-import { marker } from "../../../adapters/email/imap/traces.ts";
 import { identity } from "../../../adapters/email/parties.ts";
 import {
   arrived,

@@ -9,11 +9,11 @@ import {
   arrivedSince,
   list,
   listWithSource,
+  marker,
   openMailbox,
   sources,
   withKeyword,
 } from "../../../adapters/email/imap/mailbox.ts";
-import { marker } from "../../../adapters/email/imap/traces.ts";
 import { readTree } from "../../../adapters/email/parse/mime.ts";
 import { brief, statusOf } from "../../../adapters/email/status.ts";
 import { mail, type Settings, settingsFor } from "../../support/email/adapter.ts";
