@@ -6,7 +6,7 @@ import { standardTiming } from "../../src/ops/timing.ts";
 import { toRow } from "../../src/pipeline/accept/rows.ts";
 import { tracedBy, withoutTrace } from "../../src/pipeline/accept/stage.ts";
 import {
-  addTurn,
+  addRows,
   type CapUse,
   contradiction,
   countTurn,
@@ -141,8 +141,8 @@ describe("the turn", () => {
     const source = { id: () => `id${++ids}`, token: () => "token" };
     const writes = noWrites();
     const message = received({ subject: "Order", cc: [{ address: "B@example.org" }] });
-    addTurn(writes, lineOf(), message, unknown, 5, source);
-    addTurn(writes, lineOf(), message, { ...unknown, conversation: "k" }, 5, source);
+    addRows(writes, lineOf(), message, unknown, { kind: "ask", dueAt: 5 }, source);
+    addRows(writes, lineOf(), message, { ...unknown, conversation: "k" }, { kind: "ask", dueAt: 5 }, source);
     expect(writes.conversations).toMatchObject([{ id: "id1", person: "ada@example.org", firstDue: 5 }]);
     expect(writes.first).toMatchObject([{ conversation: "id1", question: "Subject: Order\n\nhello" }]);
     expect(writes.next).toMatchObject([{ conversation: "k", question: "hello" }]);

@@ -246,8 +246,25 @@ export interface Ids {
   token(): string;
 }
 
+/** Adds the rows of a decision. */
+export function addRows(
+  writes: Writes,
+  line: ChannelRuntime,
+  message: Incoming,
+  facts: Facts,
+  decision: RowDecision,
+  ids: Ids,
+): void {
+  if (decision.kind === "ask") addTurn(writes, line, message, facts, decision.dueAt, ids);
+  else if (decision.kind === "join") addExtension(writes, line, message, decision.extension);
+  else {
+    const { state, code, reason } = decision;
+    writes.settled.push({ id: message.row.id, state, code, reason });
+  }
+}
+
 /** Adds the turn that asks the message, and its conversation when it opens one. */
-export function addTurn(
+function addTurn(
   writes: Writes,
   line: ChannelRuntime,
   message: Incoming,
@@ -278,12 +295,7 @@ export function addTurn(
 }
 
 /** Adds the message to a waiting turn. */
-export function addExtension(
-  writes: Writes,
-  line: ChannelRuntime,
-  message: Incoming,
-  extension: Extension,
-): void {
+function addExtension(writes: Writes, line: ChannelRuntime, message: Incoming, extension: Extension): void {
   const { conversation, turn } = extension;
   writes.extended.push(extension);
   remember(writes, line, message, conversation);

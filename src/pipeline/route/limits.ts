@@ -1,7 +1,7 @@
 // The limits of a whole channel, part of stage route: messages wait at its cap, and a loop or a storm pauses it.
 
 import type { Cap } from "../../domain/guards.ts";
-import { failpoint } from "../../ops/failpoints.ts";
+import { failpoints } from "../../ops/failpoints.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
 import { type EventRow, isCapped, loopingSenders, postponeChannel } from "../../store/tables/events.ts";
 import { type PauseCode, pauseChannel } from "../../store/tables/pauses.ts";
@@ -72,8 +72,8 @@ async function pauseFor(q: Query, pass: Pass, code: PauseCode, what: string, { p
     reason: `the channel is paused: ${reason}${last}. Nothing is answered until: bridgehead resume ${channel}`,
     news: true,
   });
-  failpoint("pause.commit", "before", { channel });
-  pass.committed.push(() => failpoint("pause.commit", "after", { channel }));
+  failpoints["pause.commit"].publish({ phase: "before", channel });
+  pass.committed.push(() => failpoints["pause.commit"].publish({ phase: "after", channel }));
 }
 
 /** Notifies responders of a limit of the whole channel. */

@@ -13,9 +13,8 @@ import { loopCode } from "../../domain/guards.ts";
 import { routeDelay } from "../../domain/retry.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId, newToken } from "../../ops/clock.ts";
-import { failpointOfCommit } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
-import type { Query } from "../../store/driver.ts";
+import { failpointOfCommit, type Query } from "../../store/driver.ts";
 import {
   type EventRow,
   elderEvents,
@@ -33,8 +32,7 @@ import type { LiveSessions } from "../live-sessions.ts";
 import { applyReplyAsReceipt, matchReceipt } from "../reconcile/receipts.ts";
 import {
   addConversation,
-  addExtension,
-  addTurn,
+  addRows,
   type CapUse,
   countTurn,
   decideFirst,
@@ -62,7 +60,7 @@ import {
   notifyHeld,
 } from "./held-notifications.ts";
 import { pauseAtLimit, waitForRoom } from "./limits.ts";
-import { boundConversation, loadConversations, loadFacts, noWrites, type Writes, write } from "./rows.ts";
+import { boundConversation, loadConversations, loadFacts, noWrites, write } from "./rows.ts";
 
 interface RouteDeps {
   readonly lines: () => ChannelRuntimes;
@@ -284,14 +282,16 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]
   }
   const asked = group.filter((message) => !decisions.has(message));
   await loadConversations(q, line, facts, asked);
-  if (asked.length > 0) pass.uses ??= await loadUses(q, line);
+  if (asked.length > 0 && line.rules.caps.channel.length > 0) pass.uses ??= await loadUses(q, line);
   const writes = noWrites();
   for (const message of group) {
     if (!hasRoom(pass, message.row)) continue;
     const own = factsOf(message);
     const decision = decisions.get(message) ?? decideTurn(message, own, line.rules, pass.uses ?? []);
-    if (isRows(decision)) addWrites(q, pass, writes, message, own, decision);
-    else {
+    if (isRows(decision)) {
+      addRows(writes, line, message, own, decision, idsOf(pass));
+      note(q, pass, message.row, decision);
+    } else {
       await write(q, writes);
       await perform(q, pass, message, own, decision);
     }
@@ -306,29 +306,17 @@ async function loadUses(q: Query, { channel, rules }: ChannelRuntime): Promise<C
   return uses;
 }
 
-/** Adds the rows of a decision. */
-function addWrites(
-  q: Query,
-  pass: Pass,
-  writes: Writes,
-  message: Incoming,
-  facts: Facts,
-  decision: RowDecision,
-): void {
-  const { row } = message;
+/** Counts a decision for the limits of the channel, and sets the timer of a turn. */
+function note(q: Query, pass: Pass, row: EventRow, decision: RowDecision): void {
   if (decision.kind === "settle") {
-    const { state, code, reason } = decision;
-    if (code === loopCode) pass.counted.loop = row;
-    writes.settled.push({ id: row.id, state, code, reason });
+    if (decision.code === loopCode) pass.counted.loop = row;
     return;
   }
-  if (decision.kind === "join") addExtension(writes, pass.line, message, decision.extension);
-  else {
-    addTurn(writes, pass.line, message, facts, decision.dueAt, idsOf(pass));
+  if (decision.kind === "ask") {
     countTurn(pass.uses ?? [], row);
     pass.counted.turns += 1;
   }
-  // Sets a timer, so that the turn does not wait for the next sweep.
+  // The turn does not wait for the next sweep.
   const { debounce } = pass.line.rules;
   if (debounce > 0) q.waits.add(debounce);
 }
