@@ -1,10 +1,10 @@
-// Building blocks that adapters call: for their definition, the keys of their drafts, their capacity and health, time
+// Building blocks that adapters call: for their definition, their capacity and health, time
 // limits and permanent errors.
 
 import type * as z from "zod";
 import type { Channel, Clock } from "./channel.ts";
 import type { AdapterDefinition, Outbound } from "./contract.ts";
-import type { Json, SendKey } from "./ids.ts";
+import type { Json } from "./ids.ts";
 import type { ChannelStatus } from "./outcomes.ts";
 
 /** Adds the types of an adapter's definition. Returns its argument unchanged. */
@@ -12,11 +12,6 @@ export function defineAdapter<const C extends z.ZodType, D extends Json>(
   definition: AdapterDefinition<C, D>,
 ): AdapterDefinition<C, D> {
   return definition;
-}
-
-/** Returns the key of part `n` (counted from 0) of a reply. The first part has the reply's own key. */
-export function partKey(reply: SendKey, part: number): SendKey {
-  return (part === 0 ? reply : `${reply}p${part}`) as SendKey;
 }
 
 /** Returns `send` together with a `capacity` that counts its running calls. `limit` is the number of drafts

@@ -31,3 +31,7 @@ export const sendKey = (text: string): SendKey => text as SendKey;
 export const sessionId = (text: string): SessionId => text as SessionId;
 export const fileRef = (text: string): FileRef => text as FileRef;
 export const threadToken = (text: string): ThreadToken => text as ThreadToken;
+
+/** Returns the key of part `n` (counted from 0) of a reply. The first part has the reply's own key. */
+export const partKey = (reply: SendKey, part: number): SendKey =>
+  part === 0 ? reply : sendKey(`${reply}p${part}`);

@@ -187,19 +187,19 @@ export async function insertEvents(
   const results: boolean[] = [];
   for (const group of withoutRepeats(events)) {
     const blobs = group.flatMap(({ raw, attachments }) => [raw, ...attachments.map(({ blob }) => blob)]);
+    const rows = group.map((event) => [...valuesOf(event), knownMs]);
     await insertBlobs(
       q,
       blobs.filter((blob) => blob !== null),
     );
     const stored = new Map<string, number>();
-    const rows = group.map((event) => [...valuesOf(event), knownMs]);
     for (const row of await insert.all<{ id: number; external_id: string; state: string }>(q, rows))
       if (row.state === "stored") stored.set(keyOf(row.external_id), row.id);
     if (stored.size > 0) touch(q, "events", group[0]?.channel);
     const attachments = group.flatMap((event) =>
       attachmentValues(event, stored.get(keyOf(event.externalId))),
     );
-    await insertAttachments.write(q, attachments);
+    if (attachments.length > 0) await insertAttachments.write(q, attachments);
     if (attachments.some((values) => values.at(-1) === 1)) touch(q, "attachments", group[0]?.channel);
     results.push(...group.map(({ externalId }) => stored.has(keyOf(externalId))));
     for (const event of group) reportReceived(q, event, stored.get(keyOf(event.externalId)));

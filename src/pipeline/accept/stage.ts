@@ -5,10 +5,10 @@
 // Failure: the call rejects, nothing is stored, and the provider retries.
 // Crash: as for a failure.
 
-import type { Accepted, Cursor, InboundEvent } from "bridgehead/contract";
-import type { Scheduler } from "../../engine/scheduler.ts";
+import { type Accepted, type Cursor, type InboundEvent } from "bridgehead/contract";
+import { type Scheduler } from "../../engine/scheduler.ts";
 import { failpointOfCommit } from "../../ops/failpoints.ts";
-import type { CommitPace, Query } from "../../store/driver.ts";
+import { type CommitPace, type Query } from "../../store/driver.ts";
 import { holdOpenWork } from "../../store/restored.ts";
 import { isCited } from "../../store/tables/conversations.ts";
 import { insertEvents, moveCursor, type ReaderLease, toRow } from "./rows.ts";
