@@ -6,7 +6,7 @@ import type { MessageEvent, SendOutcome } from "bridgehead/contract";
 import { barred } from "../domain/guards.ts";
 import { type Address, answerTo, questionContext, questionText, writeOpening } from "../domain/turn.ts";
 import { newId, newToken } from "../ops/clock.ts";
-import { failpoint } from "../ops/failpoints.ts";
+import { failpoints } from "../ops/failpoints.ts";
 import { joinTraces, traceOf } from "../ops/hops.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { StoredSession } from "../pipeline/accept/stage.ts";
@@ -73,8 +73,8 @@ export class CallSessions implements LiveSessions {
     if (reason !== null)
       await line.escalation()?.open(q, { ...about(line, row, conversation), cause: "call", reason });
     const fields = { channel: line.channel, session: event.session, state: event.state };
-    failpoint("session.commit", "before", fields);
-    context.committed.push(() => failpoint("session.commit", "after", fields));
+    failpoints["session.commit"].publish({ phase: "before", ...fields });
+    context.committed.push(() => failpoints["session.commit"].publish({ phase: "after", ...fields }));
   }
 
   async routeMessage(

@@ -8,7 +8,7 @@ import { act } from "../escalation/act.ts";
 import type { RelayDeps } from "../escalation/actions.ts";
 import { deliveryText, type EscalationCase, loadCase, triggersAndNotes } from "../escalation/case.ts";
 import { systemClock as clock } from "../ops/clock.ts";
-import { failpoint } from "../ops/failpoints.ts";
+import { failpoints } from "../ops/failpoints.ts";
 import { standardTiming } from "../ops/timing.ts";
 import type { Database } from "../store/driver.ts";
 import {
@@ -163,11 +163,11 @@ async function execute(
     if (!row) return null;
     const request = { action, by: { name: by, target: null }, text, again };
     const done = await act(q, row, request, { kindOf, clock, log: quiet, sameText });
-    failpoint("action.commit", "before", { escalation: row.id });
+    failpoints["action.commit"].publish({ phase: "before", escalation: row.id });
     await db.wake(q);
     return done;
   });
-  failpoint("action.commit", "after", { number });
+  failpoints["action.commit"].publish({ phase: "after", number });
   if (outcome === null) return unknown(number);
   const once = outcome.repeated ? "; --again repeats it" : "";
   (outcome.done ? io.out : io.err)(`${number}: ${outcome.says}${once}`);

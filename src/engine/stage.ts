@@ -1,9 +1,9 @@
 // Stage interfaces: transactional stages (`TransactionalStage`) and stages with effects (`Stage`). The scheduler in
 // scheduler.ts runs them. The deadline of a lease, which limits the effects of a piece of work.
 
-import type { Clock } from "bridgehead/contract";
-import { type FailpointName, failpointOfCommit } from "../ops/failpoints.ts";
-import type { CommitPace, Query, Work } from "../store/driver.ts";
+import { type Clock } from "bridgehead/contract";
+import { type FailpointName } from "../ops/failpoints.ts";
+import { type CommitPace, failpointOfCommit, type Query, type Work } from "../store/driver.ts";
 
 /** The writes of one finished piece of work. Begins with the guard of its lease. */
 export type Transition = (q: Query) => Promise<void>;

@@ -1,10 +1,9 @@
 // Failpoints: the instants of durable steps as node:diagnostics_channel channels. Tests wait for them and
-// kill the process at them. In production there are no subscribers and a failpoint costs one lookup.
+// kill the process at them. In production there are no subscribers.
 
 import { channel } from "node:diagnostics_channel";
 
-/** All durable steps. "before" is published after the writes and before the commit (or the external
- *  call); "after" is published when the step is complete. */
+/** All durable steps. */
 export const failpointNames = [
   "event.commit",
   "route.commit",
@@ -35,28 +34,15 @@ export const failpointNames = [
 ] as const;
 
 export type FailpointName = (typeof failpointNames)[number];
-export type Phase = "before" | "after";
 
-const channels = new Map(failpointNames.map((name) => [name, channel(`bridgehead:${name}`)]));
-
-/** Publishes one failpoint; subscribers run synchronously. */
-export function failpoint(
-  name: FailpointName,
-  phase: Phase,
-  fields: { readonly [key: string]: unknown } = {},
-): void {
-  const found = channels.get(name);
-  if (found?.hasSubscribers) found.publish({ phase, ...fields });
+interface Failpoint {
+  readonly hasSubscribers: boolean;
+  /** "before" is published after the writes and before the commit (or the external call); "after" is published when the
+   *  step is complete. Subscribers run synchronously. */
+  publish(instant: { readonly phase: "before" | "after"; readonly [field: string]: unknown }): void;
 }
 
-/** Publishes "before" now, as the last step of a transaction, and "after" when the transaction is on disk, to those that
- *  subscribe now. */
-export function failpointOfCommit(
-  q: { onDisk(act: () => void): void },
-  name: FailpointName,
-  fields: { readonly [key: string]: unknown },
-): void {
-  if (!channels.get(name)?.hasSubscribers) return;
-  failpoint(name, "before", fields);
-  q.onDisk(() => failpoint(name, "after", fields));
-}
+/** The failpoints by name. `publish` does nothing without subscribers. */
+export const failpoints = Object.fromEntries<Failpoint>(
+  failpointNames.map((name) => [name, channel(`bridgehead:${name}`)]),
+) as { readonly [name in FailpointName]: Failpoint };

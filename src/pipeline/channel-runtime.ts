@@ -1,10 +1,8 @@
 // The channel runtime (`Line`): a configured channel with its agent, as the pipeline uses it.
 
-import type { Adapter, AgentFacts, Clock, Log, Outbound, Traits } from "bridgehead/contract";
+import type { Adapter, AgentFacts, Outbound, Traits } from "bridgehead/contract";
 import type { AgentClient, AgentSettings, ChannelSettings } from "../agent/calls.ts";
 import type { Cap, Rules } from "../domain/guards.ts";
-import { scopeUnder } from "../ops/clock.ts";
-import type { Timing } from "../ops/timing.ts";
 import type { EscalationHooks } from "./escalation.ts";
 
 export interface ChannelRules extends Rules {
@@ -116,32 +114,6 @@ export function whyNotAsk(line: ChannelRuntime): string | null {
     return startable(platform) && platform !== "voice" ? `the agent has no ${platform} skill` : null;
   if (skill.status !== "active") return `the agent's ${platform} skill is inactive`;
   return null;
-}
-
-/** Calls the adapter to render an agent's Markdown before the transaction that stores the answer.
- *  Returns JSON for `Reply.rendered`. Returns null when the adapter does not render ahead, fails, or
- *  exceeds the timeout; the reply is then composed without it. */
-export async function prepared(
-  { channel, outbound }: ChannelRuntime,
-  text: string | null,
-  signal: AbortSignal,
-  { clock, log, timing }: { readonly clock: Clock; readonly log: Log; readonly timing: Timing },
-): Promise<string | null> {
-  if (text === null || !outbound?.prepare) return null;
-  const done = scopeUnder(signal);
-  try {
-    const rendered = await Promise.race([
-      outbound.prepare(text, done.signal),
-      clock.sleep(timing.compose.prepare, done.signal).then(() => null),
-    ]);
-    return rendered === null ? null : JSON.stringify(rendered);
-  } catch (error) {
-    log.warn({ channel, err: error }, "rendering an answer failed");
-    return null;
-  } finally {
-    done.abort();
-    done.end();
-  }
 }
 
 /** The running channel runtimes by channel. A configuration reload replaces entries. */

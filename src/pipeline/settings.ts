@@ -7,7 +7,7 @@ import type { AgentClient, AgentSettings } from "../agent/calls.ts";
 import { rateWindow } from "../domain/retry.ts";
 import type { RateReserve } from "../engine/rate-reserve.ts";
 import { jitter } from "../ops/clock.ts";
-import { failpoint } from "../ops/failpoints.ts";
+import { failpoints } from "../ops/failpoints.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { Database } from "../store/driver.ts";
 import { readSettings, writeSettings } from "../store/tables/agents.ts";
@@ -66,9 +66,9 @@ export function createAgent(options: {
     if (text !== JSON.stringify(settings)) {
       await db.tx(async (q) => {
         await writeSettings(q, name, text);
-        failpoint("settings.commit", "before", { agent: name });
+        failpoints["settings.commit"].publish({ phase: "before", agent: name });
       });
-      failpoint("settings.commit", "after", { agent: name });
+      failpoints["settings.commit"].publish({ phase: "after", agent: name });
       log.info({ agent: name, status: next.status }, "agent settings changed");
     }
     settings = next;

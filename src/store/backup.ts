@@ -18,7 +18,7 @@ import {
 } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import Sqlite from "better-sqlite3";
-import { failpoint } from "../ops/failpoints.ts";
+import { failpoints } from "../ops/failpoints.ts";
 import { standardTiming } from "../ops/timing.ts";
 import { damaged } from "./sqlite/damaged.ts";
 
@@ -55,7 +55,7 @@ export function copyStore(file: string, destination: string, report: ReportShare
     throw new Error(`copying the store to ${target}: the file exists; name another one`);
   const partial = partialCopy(target);
   vacuumInto(file, partial);
-  failpoint("backup.copy", "after", { partial });
+  failpoints["backup.copy"].publish({ phase: "after", partial });
   const summary = verifyStore(partial, (part, share) => report(part, (1 + share) / 2));
   if (summary.problems.length > 0) {
     rmSync(partial, { force: true });
@@ -116,12 +116,12 @@ export function replaceStore(source: string, file: string, stamp: string): strin
     for (const suffix of ["", "-wal"]) if (existsSync(target + suffix)) keep(target + suffix, aside + suffix);
     syncFolder(target);
   }
-  failpoint("restore.swap", "before", { file: target });
+  failpoints["restore.swap"].publish({ phase: "before", file: target });
   // The WAL of the former store must never be applied to the restored one.
   for (const suffix of ["-wal", "-shm"]) rmSync(target + suffix, { force: true });
   renameSync(partial, target);
   syncFolder(target);
-  failpoint("restore.swap", "after", { file: target });
+  failpoints["restore.swap"].publish({ phase: "after", file: target });
   return aside;
 }
 

@@ -2,7 +2,7 @@
 // is marked as incomplete, and no daemon starts on it. A copy that was interrupted starts again.
 
 import { createHash } from "node:crypto";
-import { failpoint } from "../ops/failpoints.ts";
+import { failpoints } from "../ops/failpoints.ts";
 import type { Database, Query, Value } from "./driver.ts";
 import { adoptCopy } from "./installation.ts";
 
@@ -64,7 +64,7 @@ export async function copyRows(options: CopyOptions): Promise<readonly CopiedTab
   for (const table of tables) {
     const insertAll = async (rows: readonly CopiedStore[]) => {
       await target.tx((q) => insert(q, table, rows), { unhurried: true });
-      failpoint("store.copy", "after", { table: table.name });
+      failpoints["store.copy"].publish({ phase: "after", table: table.name });
       await markRead(source);
     };
     copied.push(await scan((work) => source.read(work), table, progress, insertAll));
@@ -82,7 +82,7 @@ export async function copyRows(options: CopyOptions): Promise<readonly CopiedTab
     { unhurried: true },
   );
   await adoptCopy(target, targetFile);
-  failpoint("store.copied", "before");
+  failpoints["store.copied"].publish({ phase: "before" });
   await target.tx((q) => q.run("DELETE FROM meta WHERE name = 'copy_incomplete'"));
   return copied;
 }

@@ -3,6 +3,7 @@
 // database's clock.
 
 import type { Log } from "bridgehead/contract";
+import { type FailpointName, failpoints } from "../ops/failpoints.ts";
 import type { CommitReport, Hop } from "../ops/hops.ts";
 import type { LaneLeases } from "./lanes.ts";
 
@@ -67,6 +68,19 @@ export function logOnDisk(q: Query, log: Log): Log {
     warn: (fields, message) => q.onDisk(() => log.warn(fields, message)),
     error: (fields, message) => q.onDisk(() => log.error(fields, message)),
   };
+}
+
+/** Publishes "before" now, as the last step of a transaction, and "after" when the transaction is on disk, to those that
+ *  subscribe now. */
+export function failpointOfCommit(
+  q: Query,
+  name: FailpointName,
+  fields: { readonly [key: string]: unknown },
+): void {
+  const point = failpoints[name];
+  if (!point.hasSubscribers) return;
+  point.publish({ phase: "before", ...fields });
+  q.onDisk(() => point.publish({ phase: "after", ...fields }));
 }
 
 /** Notes that work became due in this transaction, in `channel` if it is known. */

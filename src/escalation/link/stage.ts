@@ -7,7 +7,7 @@
 
 import { type ActionName, actionNames } from "../../domain/policy.ts";
 import { plain, readBody } from "../../http/channel-route.ts";
-import { failpoint } from "../../ops/failpoints.ts";
+import { failpoints } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Query } from "../../store/driver.ts";
 import { lockEscalations, readEscalation } from "../../store/tables/escalations.ts";
@@ -104,11 +104,11 @@ async function posted(
     const outcome = await execute(q, linked, form, policy, deps);
     if (outcome.done) {
       escalation = linked.details.row.id;
-      failpoint("action.commit", "before", { escalation });
+      failpoints["action.commit"].publish({ phase: "before", escalation });
     }
     return { linked, outcome };
   });
-  if (escalation !== "") failpoint("action.commit", "after", { escalation });
+  if (escalation !== "") failpoints["action.commit"].publish({ phase: "after", escalation });
   if (result === null) return invalidLink();
   const { linked, outcome } = result;
   // A reload of the page does not send the form again.

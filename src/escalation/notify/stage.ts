@@ -9,7 +9,7 @@
 import type { Policy } from "../../domain/policy.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId, newToken } from "../../ops/clock.ts";
-import { failpoint } from "../../ops/failpoints.ts";
+import { failpoints } from "../../ops/failpoints.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import { isolated, type Query } from "../../store/driver.ts";
 import { insertConversations } from "../../store/tables/conversations.ts";
@@ -83,8 +83,8 @@ export function notifyStage(deps: NotifyDeps): TransactionalStage {
       // More rows are due than fit into one commit.
       if (due.length === mostSteps) q.waits.add(1);
       if (due.length + written === 0) return [];
-      failpoint("notify.commit", "before", { count: written });
-      return [() => failpoint("notify.commit", "after", { count: written })];
+      failpoints["notify.commit"].publish({ phase: "before", count: written });
+      return [() => failpoints["notify.commit"].publish({ phase: "after", count: written })];
     },
   };
 }

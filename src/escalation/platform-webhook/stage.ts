@@ -9,7 +9,7 @@ import { createHash } from "node:crypto";
 import { type Policy } from "../../domain/policy.ts";
 import { type TransactionalStage } from "../../engine/stage.ts";
 import { plain, readBody } from "../../http/channel-route.ts";
-import { failpoint } from "../../ops/failpoints.ts";
+import { failpoints } from "../../ops/failpoints.ts";
 import { isolated, type Query } from "../../store/driver.ts";
 import { schedulePolls } from "../../store/tables/polls.ts";
 import { type EscalationCore, type EscalationParts } from "../actions.ts";
@@ -83,10 +83,10 @@ async function store(
       { agent, id, kind, body },
       own ? null : timing.platformWebhook.sameDelivery,
     );
-    failpoint("platform-webhook.commit", "before", fields);
+    failpoints["platform-webhook.commit"].publish({ phase: "before", ...fields });
     return stored;
   });
-  failpoint("platform-webhook.commit", "after", fields);
+  failpoints["platform-webhook.commit"].publish({ phase: "after", ...fields });
   log.info({ ...fields, isNew }, "platform webhook stored");
 }
 

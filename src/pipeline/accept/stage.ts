@@ -7,8 +7,7 @@
 
 import { type Accepted, type Cursor, type InboundEvent } from "bridgehead/contract";
 import { type Scheduler } from "../../engine/scheduler.ts";
-import { failpointOfCommit } from "../../ops/failpoints.ts";
-import { type CommitPace, type Query } from "../../store/driver.ts";
+import { type CommitPace, failpointOfCommit, type Query } from "../../store/driver.ts";
 import { holdOpenWork } from "../../store/restored.ts";
 import { isCited } from "../../store/tables/conversations.ts";
 import { insertEvents, moveCursor, type ReaderLease, toRow } from "./rows.ts";

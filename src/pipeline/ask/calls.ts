@@ -11,12 +11,12 @@ import {
 } from "../../agent/calls.ts";
 import { type Opening, readOpening } from "../../domain/turn.ts";
 import { TooLate } from "../../engine/stage.ts";
-import { limited } from "../../ops/clock.ts";
-import { failpoint, failpointOfCommit } from "../../ops/failpoints.ts";
-import { atCommit, type Query } from "../../store/driver.ts";
+import { limited, scopeUnder } from "../../ops/clock.ts";
+import { failpoints } from "../../ops/failpoints.ts";
+import { atCommit, failpointOfCommit, type Query } from "../../store/driver.ts";
 import { type ConversationRow, isBound } from "../../store/tables/conversations.ts";
 import { platformIds } from "../../store/tables/turns.ts";
-import { phoneOf, prepared, skillOf, startable } from "../channel-runtime.ts";
+import { type ChannelRuntime, phoneOf, skillOf, startable } from "../channel-runtime.ts";
 import { endsWithPower } from "../live-sessions.ts";
 import { readCall } from "../rate.ts";
 import {
@@ -26,6 +26,7 @@ import {
   afterFailedCall,
   afterFailedLookup,
   afterPending,
+  type FailedCall,
   handBack,
   repeatable,
 } from "./decide.ts";
@@ -66,9 +67,9 @@ function effect(name: "open.cross" | "ask.cross", asking: Asking, signal: AbortS
       if (asking.turn.state === "waiting") await record(asking, deps, name === "ask.cross");
       check();
       if (name === "ask.cross") asking.attempt.askedAt = deps.clock.monotonic();
-      failpoint(name, "before", fields);
+      failpoints[name].publish({ phase: "before", ...fields });
     },
-    crossed: () => failpoint(name, "after", fields),
+    crossed: () => failpoints[name].publish({ phase: "after", ...fields }),
   };
 }
 
@@ -179,6 +180,32 @@ export async function ask(
   return concluded(asking, result, deps, (answer: Answer) => ({ kind: "answered", answer, rendered }));
 }
 
+/** Calls the adapter to render an agent's Markdown before the transaction that stores the answer.
+ *  Returns JSON for `Reply.rendered`. Returns null when the adapter does not render ahead, fails, or
+ *  exceeds the timeout; the reply is then composed without it. */
+async function prepared(
+  { channel, outbound }: ChannelRuntime,
+  text: string | null,
+  signal: AbortSignal,
+  { clock, log, timing }: AskDeps,
+): Promise<string | null> {
+  if (text === null || !outbound?.prepare) return null;
+  const done = scopeUnder(signal);
+  try {
+    const rendered = await Promise.race([
+      outbound.prepare(text, done.signal),
+      clock.sleep(timing.compose.prepare, done.signal).then(() => null),
+    ]);
+    return rendered === null ? null : JSON.stringify(rendered);
+  } catch (error) {
+    log.warn({ channel, err: error }, "rendering an answer failed");
+    return null;
+  } finally {
+    done.abort();
+    done.end();
+  }
+}
+
 /** Calls PUT mode with the mode of the turn. */
 export async function setMode(
   asking: Asking,
@@ -227,11 +254,7 @@ export async function findOpened(asking: Asking, signal: AbortSignal, deps: AskD
 }
 
 /** A lookup failed. */
-function unreadable(
-  { line, turn }: Asking,
-  result: Exclude<CallResult<unknown>, { kind: "ok" }>,
-  deps: AskDeps,
-): AskDecision {
+function unreadable({ line, turn }: Asking, result: FailedCall, deps: AskDeps): AskDecision {
   deps.log.warn({ ...logged(turn), result: result.kind, reason: result.reason }, "platform lookup failed");
   if (result.kind === "unauthorized") line.report(result.reason);
   return afterFailedLookup(turn, result);
@@ -293,11 +316,7 @@ export async function findPosted(
 }
 
 /** HTTP 404 for the whole conversation: after the settle time, the question was deleted with it. */
-function missingOr(
-  asking: Asking,
-  result: Exclude<CallResult<unknown>, { kind: "ok" }>,
-  deps: AskDeps,
-): AskDecision {
+function missingOr(asking: Asking, result: FailedCall, deps: AskDeps): AskDecision {
   const settled = (asking.turn.over_ago ?? 0) >= settleAfterOf(asking, deps);
   if (result.kind === "missing" && settled) return { kind: "gone", reason: result.reason };
   return unreadable(asking, result, deps);

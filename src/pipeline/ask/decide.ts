@@ -117,7 +117,7 @@ const failed = (outcome: AskOutcome, reason: string, questionId: string | null =
   questionId,
 });
 
-type FailedCall = Exclude<CallResult<unknown>, { kind: "ok" }>;
+export type FailedCall = Exclude<CallResult<unknown>, { kind: "ok" }>;
 
 /** Decides after an API call with an effect that did not succeed. */
 export function afterFailedCall(

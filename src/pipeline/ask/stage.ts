@@ -13,7 +13,13 @@ import { type Clock, type Log } from "bridgehead/contract";
 import { suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
 import { type Address } from "../../domain/turn.ts";
 import { type RateReserve } from "../../engine/rate-reserve.ts";
-import { type Claimed, leaseDeadline, type Stage, withFailpoint } from "../../engine/stage.ts";
+import {
+  type Claimed,
+  type LeaseDeadline,
+  leaseDeadline,
+  type Stage,
+  withFailpoint,
+} from "../../engine/stage.ts";
 import { type Timing } from "../../ops/timing.ts";
 import { type Database, type Query } from "../../store/driver.ts";
 import { abandonLane, type Lease, releaseLane } from "../../store/lanes.ts";
@@ -82,11 +88,12 @@ export function askStage(deps: AskDeps): Stage {
         leaseMs,
         limit: room,
       })) {
+        const deadline = leaseDeadline(deps.clock, leaseMs);
         if (head === null || (await isDropped(q, line, head)) || (await isHeld(q, line, head, deps))) {
           await releaseLane(q, lease, "in");
           continue;
         }
-        const asking = claimedBy(line, lease, head, leaseMs, deps);
+        const asking = claimedBy(line, lease, deadline, head, deps);
         const requests = callsOf(asking);
         addClaimed(requests);
         q.onRollback(() => addClaimed(-requests));
@@ -106,13 +113,12 @@ export function askStage(deps: AskDeps): Stage {
 function claimedBy(
   line: ChannelRuntime,
   lease: Lease,
+  deadline: LeaseDeadline,
   { turn, conversation }: ClaimedTurn,
-  leaseMs: number,
   { clock, log, node, rate, timing }: AskDeps,
 ): Asking {
   const attempt = { recorded: false, obsolete: false, unbound: null, askedAt: null };
   const isCreated = conversation.platform_id === null && opensByCreate(line, conversation);
-  const deadline = leaseDeadline(clock, leaseMs);
   return {
     line,
     lease,

@@ -24,8 +24,7 @@ import type { ChannelSettings } from "../../agent/calls.ts";
 import type { Address, NoticeAddress } from "../../domain/turn.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId } from "../../ops/clock.ts";
-import { failpointOfCommit } from "../../ops/failpoints.ts";
-import type { Query } from "../../store/driver.ts";
+import { failpointOfCommit, type Query } from "../../store/driver.ts";
 import { refreshLane } from "../../store/lanes.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
 import {

@@ -4,9 +4,8 @@
 import type { DeliveryEvent, ExternalId, Json, Log, SendKey } from "bridgehead/contract";
 import { optedOut } from "../../domain/guards.ts";
 import { strikeLimit } from "../../domain/retry.ts";
-import { failpointOfCommit } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
-import { logOnDisk, type Query } from "../../store/driver.ts";
+import { failpointOfCommit, logOnDisk, type Query } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
 import {

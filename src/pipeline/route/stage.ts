@@ -13,9 +13,8 @@ import { loopCode } from "../../domain/guards.ts";
 import { routeDelay } from "../../domain/retry.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId, newToken } from "../../ops/clock.ts";
-import { failpointOfCommit } from "../../ops/failpoints.ts";
 import type { Timing } from "../../ops/timing.ts";
-import { type Query } from "../../store/driver.ts";
+import { failpointOfCommit, type Query } from "../../store/driver.ts";
 import {
   type EventRow,
   elderEvents,

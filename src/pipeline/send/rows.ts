@@ -21,7 +21,7 @@ import {
   writePause,
 } from "../../store/tables/pauses.ts";
 import { moves } from "../../store/transitions.ts";
-import type { ChannelRuntime } from "../channel-runtime.ts";
+import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
 import { pauseSteps } from "./decide.ts";
 
 /** The head of a lane with the facts that decide whether it may be sent. */
@@ -146,7 +146,7 @@ export class Pauses {
         if (closed.has(wholeChannel) || closed.has(sender)) return false;
         // A draft of unknown outcome is reconciled, which is no attempt.
         if (draft.state !== "queued") return true;
-        if (!(await this.#takeRoom(q, line, sender))) {
+        if (line.rules.rate && !(await this.#takeRoom(q, channel, sender, line.rules.rate))) {
           closed.add(sender);
           return false;
         }
@@ -201,9 +201,13 @@ export class Pauses {
   }
 
   /** Takes one draft from the send rate limit of the sender. */
-  async #takeRoom(q: Query, { channel, rules }: ChannelRuntime, sender: string): Promise<boolean> {
-    if (!rules.rate) return true;
-    const limit = sendRate(rules.rate.messages, rules.rate.per, this.#timing.rate);
+  async #takeRoom(
+    q: Query,
+    channel: string,
+    sender: string,
+    rate: NonNullable<ChannelRules["rate"]>,
+  ): Promise<boolean> {
+    const limit = sendRate(rate.messages, rate.per, this.#timing.rate);
     const { taken, waitMs } = await takeRate(q, `send:${channel} ${sender}`, limit, 1, 0);
     if (taken) return true;
     this.#rested.set(`${channel} ${sender}`, this.#clock.monotonic() + waitMs);

@@ -18,8 +18,8 @@ import {
   withFailpoint,
 } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
-import { failpoint, failpointOfCommit } from "../../ops/failpoints.ts";
-import { type Query } from "../../store/driver.ts";
+import { failpoints } from "../../ops/failpoints.ts";
+import { failpointOfCommit, type Query } from "../../store/driver.ts";
 import { abandonLane, guardLease, type Lease, releaseLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
 import { changeDraft, endRest, reportDraft, reportEnd } from "../../store/tables/drafts.ts";
@@ -83,6 +83,7 @@ export function sendStage(deps: SendDeps): Stage {
       const gate = await pauses.gate(q, line);
       const claim = { channel, holder: deps.node, leaseMs, limit: room, closed: gate.closed };
       for (const { lease, head } of await leaseDrafts(q, claim)) {
+        const deadline = leaseDeadline(deps.clock, leaseMs);
         const { draft, waitsForDisk } = await nextDraft(q, line, lease, head, deps);
         // A reply in a call is spoken at the commit of its claim, so the claim records the attempt. A commit of
         // PostgreSQL whose response is lost starts no work.
@@ -97,7 +98,6 @@ export function sendStage(deps: SendDeps): Stage {
         }
         const started = draft.state === "queued" ? count(waiting, channel) : () => undefined;
         q.onRollback(started);
-        const deadline = leaseDeadline(deps.clock, leaseMs);
         const { node } = deps;
         const about = { line, lease, leaseDeadline: deadline, draft, pauses, node, started };
         claimed.push(piece({ ...about, waitsForDisk, isRecorded }, deps));
@@ -210,7 +210,7 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
     if (state.ended || limit.aborted) throw new Error("crossing: the attempt has ended");
     checkLease(sending, deps.timing.send.crossing);
     state.crossed = true;
-    failpoint("send.cross", "before", fields);
+    failpoints["send.cross"].publish({ phase: "before", ...fields });
   };
   let outcome: SendOutcome;
   const began = deps.clock.monotonic();
@@ -236,7 +236,7 @@ async function send(sending: Sending, signal: AbortSignal, deps: SendDeps): Prom
   state.ended = true;
   // The adapter may have given up while the record was being committed.
   await recording?.catch(() => undefined);
-  failpoint("send.cross", "after", fields);
+  failpoints["send.cross"].publish({ phase: "after", ...fields });
   if (state.recorded === "obsolete") return (q) => handBack(q, sending);
   if (outcome.kind !== "sent") {
     const { trace } = draft;

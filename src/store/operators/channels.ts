@@ -1,7 +1,7 @@
 // Operator commands for channels: pause, resume, and the state of every channel. For the command line and the web
 // console. Each function runs inside the caller's transaction.
 
-import { failpoint } from "../../ops/failpoints.ts";
+import { failpoints } from "../../ops/failpoints.ts";
 import type { Database } from "../driver.ts";
 import {
   type ChannelPause,
@@ -59,9 +59,9 @@ export async function pause(
   await db.tx(async (q) => {
     await pauseChannel(q, { ...wanted, code: "operator", event: null });
     await db.wake(q);
-    failpoint("pause.commit", "before", { channel: wanted.channel });
+    failpoints["pause.commit"].publish({ phase: "before", channel: wanted.channel });
   });
-  failpoint("pause.commit", "after", { channel: wanted.channel });
+  failpoints["pause.commit"].publish({ phase: "after", channel: wanted.channel });
 }
 
 /** Ends the pause of the channel, or that of all channels (`everyChannel`); the pauses of single channels stay then.

@@ -2,7 +2,7 @@
 // state, code and channel. For the command line and the web console. Each item is changed alone, by the function of
 // inbox.ts or outbox.ts for one item; the transactions are small, so the daemon may run meanwhile.
 
-import { failpoint } from "../../ops/failpoints.ts";
+import { failpoints } from "../../ops/failpoints.ts";
 import type { Database, Query } from "../driver.ts";
 import { dropEvent, releaseEvent } from "./inbox.ts";
 import { dropDraft, notDropped, resendDraft, sendDraftNow } from "./outbox.ts";
@@ -126,10 +126,10 @@ export async function repair(
       for (const item of some)
         if (selection.ids !== undefined || (await isStill(q, box, action, item)))
           tried.push({ id: String(item.id), why: await tryOne(q, box, action, item.id, operator) });
-      failpoint("repair.commit", "before");
+      failpoints["repair.commit"].publish({ phase: "before" });
       return tried;
     });
-    failpoint("repair.commit", "after");
+    failpoints["repair.commit"].publish({ phase: "after" });
     for (const { id, why } of results)
       if (why === null) changed += 1;
       else skipped.push({ id, why });
