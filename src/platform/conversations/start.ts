@@ -62,7 +62,7 @@ export function dialled(number: string): string {
 }
 
 /** Returns the id of an existing or new user. Call inside a transaction. */
-export function findOrInsert(store: PlatformStore, row: PersonRow): string {
+function findOrInsert(store: PlatformStore, row: PersonRow): string {
   const known = store.people.find(row.agent_id, row);
   if (!known) {
     store.people.insert(row);
