@@ -21,6 +21,9 @@ import {
   foreignNumber,
   perEscalation,
   planReply,
+  type ReplyInput,
+  type ReplyPlan,
+  type Sender,
   whyIgnored,
 } from "./decide.ts";
 import { enqueueAnswer, loadSender, readCustomers } from "./rows.ts";
@@ -40,12 +43,12 @@ export async function routeResponderReply(
   deps: ReplyDeps,
 ): Promise<boolean> {
   if ("session" in event.thread) return false;
-  const sender = await loadSender(q, line, event, deps.timing.escalation.replyAfterEnd);
-  const [first] = sender.candidates;
-  if (!first) return false;
+  const loaded = await load(q, line, row, event, deps);
+  if (loaded === null) return false;
+  const { sender, first, input } = loaded;
   const ignored = whyIgnored(event, sender, first);
   if (ignored === null) {
-    await handleResponderReply(q, line, row, event, perEscalation(sender.candidates), first.target, deps);
+    await write(q, line, row, planReply(input), first.target, deps);
     return true;
   }
   const { code, reason, answer, stranger } = ignored;
@@ -58,27 +61,28 @@ export async function routeResponderReply(
   return true;
 }
 
-/** Applies the reply: loads what the decision needs, plans, writes. `known`: one candidate for each
- *  escalation. */
-async function handleResponderReply(
+/** Loads what the decisions need. Returns null when the sender is a customer. */
+async function load(
   q: Query,
   line: ChannelRuntime,
   row: EventRow,
   event: MessageEvent,
-  known: readonly Candidate[],
-  first: TargetRow,
   deps: ReplyDeps,
-): Promise<void> {
+): Promise<{ readonly sender: Sender; readonly first: Candidate; readonly input: ReplyInput } | null> {
+  const sender = await loadSender(q, line, event, deps.timing.escalation.replyAfterEnd);
+  const [first] = sender.candidates;
+  if (!first) return null;
   const { traits } = line;
+  const known = perEscalation(sender.candidates);
   const files = await attachedFiles(q, row.id);
   // A message with files and no text of the sender contains only our notification or a signature.
   const text = event.wordless && files.length > 0 ? "" : event.text;
-  const names = traits.platform === null ? [] : [first.name, event.from.name ?? ""];
+  const names = traits.platform === null ? [] : [first.target.name, event.from.name ?? ""];
   const words = readInstructions(text, names, known.length > 1);
   const number = foreignNumber(traits.conversations, known, words);
   const needsCustomer = words.whole !== "" || words.text !== "" || words.resume || files.length > 0;
   const conversations = known.flatMap(({ row: { conversation } }) => conversation ?? []);
-  const plan = planReply({
+  const input = {
     traits,
     event,
     released: row.code === "released",
@@ -88,9 +92,20 @@ async function handleResponderReply(
     files,
     other: number === null ? null : await escalationByNumber(q, number),
     customers: needsCustomer && conversations.length > 0 ? await readCustomers(q, conversations) : new Map(),
-    lineOf: (channel) => deps.lines().get(channel),
-  });
-  const { automatic, actions, answers } = plan;
+    lineOf: (channel: string) => deps.lines().get(channel),
+  };
+  return { sender, first, input };
+}
+
+/** Writes the plan of a reply. */
+async function write(
+  q: Query,
+  line: ChannelRuntime,
+  row: EventRow,
+  { automatic, actions, answers }: ReplyPlan,
+  first: TargetRow,
+  deps: ReplyDeps,
+): Promise<void> {
   const conversation = first.conversation === null ? {} : { conversation: first.conversation };
   if (automatic !== null) {
     const { state, code, reason, level } = automatic;
