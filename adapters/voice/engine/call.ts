@@ -8,7 +8,7 @@ import { configuredGreeting, languageOf, type Phrases, wording } from "../speech
 import { sentencesOf } from "../speech/speakable.ts";
 import { canTransfer } from "../twiml.ts";
 import { Dialogue } from "./dialogue.ts";
-import { type CallParts, type ConnectionEnd, type Farewell, leave } from "./leaving.ts";
+import { type CallParts, type ConnectionEnd, type Farewell, isCancellable, leave } from "./leaving.ts";
 import { notesOf, untaken } from "./record.ts";
 import { Speaker } from "./speaking.ts";
 import { Keypad, ReplyWait, Silence, Utterances } from "./timers.ts";
@@ -21,8 +21,6 @@ const superseded: SendOutcome = {
 };
 const lineGone: SendOutcome = { kind: "deferred", reason: "the line is gone", retryAfterMs: 500 };
 
-/** Reasons of a goodbye that the caller cancels by speaking. */
-const stayable: ReadonlySet<string | undefined> = new Set(["silent", "goodbye"]);
 /** Time in milliseconds for the provider to execute an `end` command, before we close the connection. */
 const partingMs = 10_000;
 const drainMs = 8_000;
@@ -211,8 +209,7 @@ export class Call {
     await this.#speaker.finished(AbortSignal.any([this.#parts.over, AbortSignal.timeout(drainMs)]));
   }
 
-  /** Called when the connection has ended. Flushes pending utterances as a message. Null: another connection has the
-   *  call. */
+  /** Called at the end of the connection. Sends pending utterances. Null: another connection has the call. */
   async end(ending: ConnectionEnd | null): Promise<void> {
     const { record } = this.#parts;
     this.#finished = true;
@@ -251,30 +248,35 @@ export class Call {
   }
 
   #alive(): void {
+    this.#active();
+    this.#listen();
+  }
+
+  #active(): void {
     this.#quiet.heard();
     // A caller who speaks during the goodbye may want to continue, so the goodbye is cancelled.
-    if (stayable.has(this.#leaving?.farewell.reason) && this.#leaving && !this.#closed) {
+    if (this.#leaving && isCancellable(this.#leaving.farewell) && !this.#closed) {
       this.#leaving.abort.abort("over");
       this.#leaving = null;
     }
-    this.#listen();
   }
 
   async #turn(text: string, reported: string | null): Promise<void> {
     const { config, can, failed, write } = this.#parts;
     const speaking = can.turnsEndSpeech !== true && this.#speaker.busy;
     const moment = { speaking, lastSentence: this.#speaker.inLastPiece, pending: this.#pending };
-    this.#alive();
+    this.#active();
+    this.#quiet.rest();
     if (this.#leaving) return;
     // A back-channel is not a question and does not interrupt one.
     if (!this.#utterances.pending && this.#talk.ignores(text, moment))
-      return this.#talk.closing ? this.#end() : undefined;
+      return this.#talk.closing ? this.#end() : this.#listen();
     const now = languageOf(config, reported) ?? this.#language;
     if (now !== this.#language) {
       this.#language = now;
       if (config.languages.length > 0) await write({ kind: "language", language: now });
     }
-    if (!this.#utterances.add(text)) return;
+    if (!this.#utterances.add(text)) return this.#listen();
     if (this.#debounces) return this.#awaitReply();
     await this.#speaker.close();
     this.#utterances.flush().catch(failed);

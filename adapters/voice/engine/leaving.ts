@@ -39,6 +39,9 @@ export interface Farewell {
   readonly words: readonly string[];
 }
 
+/** Returns whether the caller cancels the goodbye by speaking. */
+export const isCancellable = ({ reason }: Farewell): boolean => reason === "silent" || reason === "goodbye";
+
 /** The end of a connection. `hungUp`: the call ended with it. */
 export interface ConnectionEnd {
   readonly reason: string;

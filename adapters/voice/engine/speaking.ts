@@ -30,8 +30,8 @@ export class Speaker {
   #lastMs = 0;
   #cuts = 0;
   #left = 0;
-  /** Ends the sleep of `finished`, because the estimate has changed; null while nothing sleeps. */
-  #sleep: AbortController | null = null;
+  /** End the sleeps of `finished`, because playback ends earlier than estimated. */
+  readonly #sleeps = new Set<AbortController>();
 
   constructor(parts: SpeakerParts) {
     this.#parts = parts;
@@ -87,7 +87,6 @@ export class Speaker {
     this.#lastMs = lasts;
     this.#endsAt = Math.max(now + leadMs, this.#endsAt) + lasts;
     this.#believedUntil = Math.max(now, this.#believedUntil) + 2 * lasts + doubtMs;
-    this.#changed();
   }
 
   /** Handles a barge-in. */
@@ -95,7 +94,7 @@ export class Speaker {
     this.#cuts++;
     this.#endsAt = 0;
     this.#speaking = false;
-    this.#changed();
+    this.#shortened();
     await this.close();
   }
 
@@ -103,15 +102,22 @@ export class Speaker {
   playback(speaking: boolean): void {
     this.#speaking = speaking;
     // The stop event may cross text that was just sent. The provider gets a moment to report the start of that text.
-    if (!speaking) this.#endsAt = Math.min(this.#endsAt, this.#parts.clock.monotonic() + leadMs);
-    this.#changed();
+    if (speaking) return;
+    this.#endsAt = Math.min(this.#endsAt, this.#parts.clock.monotonic() + leadMs);
+    this.#shortened();
   }
 
   /** Resolves when all text has been played, or the signal aborts. Two may wait at once. */
   async finished(signal: AbortSignal): Promise<void> {
     for (let ms = this.#remaining; ms > 0 && !signal.aborted; ms = this.#remaining) {
-      this.#sleep ??= new AbortController();
-      await this.#parts.clock.sleep(ms, AbortSignal.any([signal, this.#sleep.signal]));
+      // Not AbortSignal.any: that costs more than all else of a turn's timers.
+      const sleep = new AbortController();
+      const wake = () => sleep.abort("over");
+      this.#sleeps.add(sleep);
+      signal.addEventListener("abort", wake, { once: true });
+      await this.#parts.clock.sleep(ms, sleep.signal);
+      signal.removeEventListener("abort", wake);
+      this.#sleeps.delete(sleep);
     }
   }
 
@@ -120,8 +126,7 @@ export class Speaker {
     return (this.#speaking && now < this.#believedUntil ? this.#believedUntil : this.#endsAt) - now;
   }
 
-  #changed(): void {
-    this.#sleep?.abort("over");
-    this.#sleep = null;
+  #shortened(): void {
+    for (const sleep of this.#sleeps) sleep.abort("over");
   }
 }
