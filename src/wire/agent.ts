@@ -102,10 +102,10 @@ export const uploadUrlRequest = z.looseObject({
 });
 
 /** The URL accepts the file's bytes by PUT, without a key, for a limited time. */
-export const uploadUrl = record("upload address", { signedUrl: z.string(), storagePath: z.string() }, {}, {});
+export const uploadUrl = record("upload address", { signedUrl: z.string(), storagePath: z.string() });
 
 /** The URL returns the file's bytes by GET, without a key, for a limited time. */
-export const downloadUrl = record("download address", { signedUrl: z.string(), fileId: z.string() }, {}, {});
+export const downloadUrl = record("download address", { signedUrl: z.string(), fileId: z.string() });
 
 /** For seconds of calls, texts, mails and tokens: the sum, and the mean per conversation. */
 export const statistic = record(
@@ -121,7 +121,6 @@ export const statistic = record(
     emailsUsed: z.number(),
     emailsPerConversation: z.number(),
   },
-  {},
 );
 
 /** Bounds are inclusive; the four ids restrict the result to one conversation user. */
@@ -154,5 +153,4 @@ export const escalation = record(
     ),
     createdAt: z.string(),
   },
-  {},
 );

@@ -48,12 +48,7 @@ export const createUserRequest = z
   });
 
 /** GET /external/users/search: returns the user and their conversations. */
-export const userSearch = record(
-  "users/search",
-  { user: user.read, conversationIds: z.array(z.string()) },
-  {},
-  {},
-);
+export const userSearch = record("users/search", { user: user.read, conversationIds: z.array(z.string()) });
 
 const status = z.enum(["active", "inactive"]).nullable();
 
@@ -154,7 +149,6 @@ export const conversationState = record(
     createdAt: z.string(),
     updatedAt: z.string(),
   },
-  {},
 );
 
 /** PUT /external/conversations/{id}/mode; the interface declares the body optional. */
@@ -217,7 +211,6 @@ export const responseOn = record(
   "response",
   { status: z.enum(["pending", "completed", "failed"]) },
   { message: message.exact.nullable(), error: z.string().nullable() },
-  {},
 );
 
 const common = {
@@ -256,4 +249,4 @@ export const startRequest = z.discriminatedUnion("channel", [
   }),
 ]);
 
-export const startResponse = record("conversation start", { conversationId: z.string().min(1) }, {}, {});
+export const startResponse = record("conversation start", { conversationId: z.string().min(1) });

@@ -9,6 +9,8 @@
 
 import * as z from "zod";
 
+/** No fields. */
+export type NoFields = { readonly [name in never]: z.ZodType };
 type Fields = { readonly [name: string]: z.ZodType };
 type Lenient<F extends Fields> = { [K in keyof F]: z.ZodCatch<z.ZodOptional<F[K]>> };
 type Optional<F extends Fields> = { [K in keyof F]: z.ZodOptional<F[K]> };
@@ -38,11 +40,11 @@ let listener: Dropped | undefined;
 
 /** Declares a record. `needs`: required fields, without which the record is unusable. `promises`:
  *  required by the interface, but a client can work without them. `may`: optional fields. */
-export function record<N extends Fields, P extends Fields, M extends Fields>(
+export function record<N extends Fields, P extends Fields = NoFields, M extends Fields = NoFields>(
   name: string,
   needs: N,
-  promises: P,
-  may: M,
+  promises = {} as P,
+  may = {} as M,
 ): RecordOf<N, P, M> {
   const tolerated = { ...promises, ...may };
   const optional = Object.fromEntries(Object.entries(may).map(([key, type]) => [key, type.optional()]));
@@ -216,24 +218,16 @@ export interface Failure {
 }
 export type FailureDetail = { readonly path: string; readonly message: string };
 
-export const forbidden: Failure = {
-  status: 403,
-  name: "FORBIDDEN_ERROR",
-  message: "INVALID_CREDENTIALS",
+const refusal = (status: number, name: string, message: string): Failure => ({
+  status,
+  name,
+  message,
   details: [],
-};
-export const notFound: Failure = {
-  status: 404,
-  name: "ENTITY_NOT_FOUND_ERROR",
-  message: "ENTITY_NOT_FOUND",
-  details: [],
-};
-export const tooManyRequests: Failure = {
-  status: 429,
-  name: "TOO_MANY_REQUESTS_ERROR",
-  message: "RATE_LIMIT_EXCEEDED",
-  details: [],
-};
+});
+
+export const forbidden = refusal(403, "FORBIDDEN_ERROR", "INVALID_CREDENTIALS");
+export const notFound = refusal(404, "ENTITY_NOT_FOUND_ERROR", "ENTITY_NOT_FOUND");
+export const tooManyRequests = refusal(429, "TOO_MANY_REQUESTS_ERROR", "RATE_LIMIT_EXCEEDED");
 /** Not documented either; bounds the size of the body. */
 export const tooLarge: Failure = { ...badRequest([{ path: "", message: "too large" }]), status: 413 };
 /** The embedded platform's response when the model is unreachable or refuses the account: the request had no effect.

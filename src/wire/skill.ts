@@ -3,7 +3,7 @@
 // The real system names of chat applications are product names; the interface uses placeholders, and so does this file.
 
 import * as z from "zod";
-import { record, textOrObject } from "./record.ts";
+import { type NoFields, record, textOrObject } from "./record.ts";
 import { webhookConfig } from "./webhook.ts";
 
 const status = z.enum(["active", "inactive"]);
@@ -14,11 +14,11 @@ const delay = z.number().min(0).max(3600).nullable();
 type SkillFields = { readonly [name: string]: z.ZodType };
 
 /** One skill: the base fields, the fields that the interface also requires, and the optional ones. */
-function skillOf<Name extends string, Promises extends SkillFields, May extends SkillFields>(
-  name: Name,
-  promises: Promises,
-  may: May,
-) {
+function skillOf<
+  Name extends string,
+  Promises extends SkillFields = NoFields,
+  May extends SkillFields = NoFields,
+>(name: Name, promises = {} as Promises, may = {} as May) {
   return record(`${name} skill`, {}, { systemName: z.literal(name), status, ...promises }, may);
 }
 
@@ -106,15 +106,15 @@ export const smsSkill = {
 
 /** The real names of the two ids contain the voice provider's name. The interface uses a placeholder,
  *  and so does this schema. Ids under another name pass through. */
-export const voiceSkill = skillOf("VOICE", { vXAssistantId: z.string(), vXPhoneNumberId: z.string() }, {});
+export const voiceSkill = skillOf("VOICE", { vXAssistantId: z.string(), vXPhoneNumberId: z.string() });
 
-export const apiSkill = skillOf("API", { apiKey: z.string() }, {});
+export const apiSkill = skillOf("API", { apiKey: z.string() });
 
-const webhookSkill = skillOf(
-  "WEBHOOK",
-  { name: z.string(), description: z.string(), webhooks: z.array(webhookConfig) },
-  {},
-);
+const webhookSkill = skillOf("WEBHOOK", {
+  name: z.string(),
+  description: z.string(),
+  webhooks: z.array(webhookConfig),
+});
 
 const mode = z.enum(["ALL_ENABLED", "CUSTOM"]);
 /** The ids apply only under CUSTOM. */
@@ -139,17 +139,13 @@ const workspace = z.looseObject({
   users: users.extend(known),
 });
 
-const teamsChatSkill = skillOf(
-  "<TEAMS_CHAT>",
-  { config: z.looseObject({ isFileUploadEnabled: z.boolean(), tenants: z.array(tenant) }) },
-  {},
-);
+const teamsChatSkill = skillOf("<TEAMS_CHAT>", {
+  config: z.looseObject({ isFileUploadEnabled: z.boolean(), tenants: z.array(tenant) }),
+});
 
-const chatWorkspaceSkill = skillOf(
-  "<CHAT_WORKSPACE>",
-  { config: z.looseObject({ isFileUploadEnabled: z.boolean(), workspaces: z.array(workspace) }) },
-  {},
-);
+const chatWorkspaceSkill = skillOf("<CHAT_WORKSPACE>", {
+  config: z.looseObject({ isFileUploadEnabled: z.boolean(), workspaces: z.array(workspace) }),
+});
 
 const date = z.string();
 
@@ -168,7 +164,7 @@ const scrapingConfig = z.looseObject({
   crawlingStatus: z.enum(["not_started", "in_progress", "completed", "failed", "canceled"]),
 });
 
-const scrapingSkill = skillOf("SCRAPING", { scrapingConfigs: z.array(scrapingConfig) }, {});
+const scrapingSkill = skillOf("SCRAPING", { scrapingConfigs: z.array(scrapingConfig) });
 
 const retriever = z.looseObject({
   name: z.string(),
@@ -187,21 +183,18 @@ const retriever = z.looseObject({
   }),
 });
 
-const retrieversSkill = skillOf("EXTERNAL_RETRIEVERS", { externalRetrievers: z.array(retriever) }, {});
+const retrieversSkill = skillOf("EXTERNAL_RETRIEVERS", { externalRetrievers: z.array(retriever) });
 
-const webSearchSkill = skillOf("WEB_SEARCH", { webSearchServiceType: z.string(), prompt: z.string() }, {});
+const webSearchSkill = skillOf("WEB_SEARCH", { webSearchServiceType: z.string(), prompt: z.string() });
 
-const memorySkill = skillOf(
-  "MEMORY",
-  { type: z.enum(["BY_USER", "BY_AGENT"]), retentionDuration: z.number() },
-  {},
-);
+const memorySkill = skillOf("MEMORY", {
+  type: z.enum(["BY_USER", "BY_AGENT"]),
+  retentionDuration: z.number(),
+});
 
-const calendarSkill = skillOf(
-  "CALENDAR",
-  { config: z.looseObject({ type: z.string(), apiKey: z.string(), prompt: z.string() }) },
-  {},
-);
+const calendarSkill = skillOf("CALENDAR", {
+  config: z.looseObject({ type: z.string(), apiKey: z.string(), prompt: z.string() }),
+});
 
 const recipient = z.looseObject({
   channel: z.enum(["sms", "email", "webhook"]),
@@ -219,39 +212,30 @@ const escalation = z.looseObject({
   recipients: z.array(recipient),
 });
 
-export const escalationSkill = skillOf("ESCALATION", { escalations: z.array(escalation) }, {});
+export const escalationSkill = skillOf("ESCALATION", { escalations: z.array(escalation) });
 
 const scoringSkill = skillOf("SCORING", {}, { scoringPrompt: z.string() });
 
-const feedbackSkill = skillOf(
-  "FEEDBACK",
-  {
-    period: z.enum(["last_30_days", "last_60_days", "last_90_days", "all_time"]),
-    autoUpload: z.boolean(),
-    generationMode: z.enum(["manual", "auto"]),
-  },
-  {},
-);
+const feedbackSkill = skillOf("FEEDBACK", {
+  period: z.enum(["last_30_days", "last_60_days", "last_90_days", "all_time"]),
+  autoUpload: z.boolean(),
+  generationMode: z.enum(["manual", "auto"]),
+});
 
-const reportSkill = skillOf(
-  "AGENT_REPORT",
-  { frequency: z.enum(["DAILY", "WEEKLY", "MONTHLY"]), emails: z.array(z.string()) },
-  {},
-);
+const reportSkill = skillOf("AGENT_REPORT", {
+  frequency: z.enum(["DAILY", "WEEKLY", "MONTHLY"]),
+  emails: z.array(z.string()),
+});
 
-export const retentionSkill = skillOf(
-  "DATA_RETENTION",
-  {
-    retentionDays: z.number(),
-    anonymizeConversations: z.boolean(),
-    anonymizeConversationUsers: z.boolean(),
-  },
-  {},
-);
+export const retentionSkill = skillOf("DATA_RETENTION", {
+  retentionDays: z.number(),
+  anonymizeConversations: z.boolean(),
+  anonymizeConversationUsers: z.boolean(),
+});
 
 /** The fields that all skills share. `status` is read as any string: every value except "active" is
  *  inactive. */
-export const skill = record("skill", { systemName: z.string(), status: z.string() }, {}, {});
+export const skill = record("skill", { systemName: z.string(), status: z.string() });
 
 /** All skills of the interface, by system name. */
 export const skills = {
@@ -259,56 +243,34 @@ export const skills = {
   SMS: smsSkill,
   EMAIL: emailSkill,
   WEBHOOK: webhookSkill,
-  FUNCTION: skillOf("FUNCTION", {}, {}),
+  FUNCTION: skillOf("FUNCTION"),
   SCORING: scoringSkill,
   API: apiSkill,
   VOICE: voiceSkill,
   MEMORY: memorySkill,
   AGENT_REPORT: reportSkill,
   SCRAPING: scrapingSkill,
-  NOTIFICATIONS: skillOf("NOTIFICATIONS", {}, {}),
+  NOTIFICATIONS: skillOf("NOTIFICATIONS"),
   EXTERNAL_RETRIEVERS: retrieversSkill,
   WEB_SEARCH: webSearchSkill,
   FEEDBACK: feedbackSkill,
   ESCALATION: escalationSkill,
   CALENDAR: calendarSkill,
-  AUDITOR: skillOf("AUDITOR", {}, {}),
-  COPILOT: skillOf("COPILOT", {}, {}),
-  MCP: skillOf("MCP", {}, {}),
-  ENHANCED_PROMPTING: skillOf("ENHANCED_PROMPTING", {}, {}),
+  AUDITOR: skillOf("AUDITOR"),
+  COPILOT: skillOf("COPILOT"),
+  MCP: skillOf("MCP"),
+  ENHANCED_PROMPTING: skillOf("ENHANCED_PROMPTING"),
   "<CHAT_WORKSPACE>": chatWorkspaceSkill,
   DATA_RETENTION: retentionSkill,
-  ORCHESTRATOR: skillOf("ORCHESTRATOR", {}, {}),
+  ORCHESTRATOR: skillOf("ORCHESTRATOR"),
   "<TEAMS_CHAT>": teamsChatSkill,
-  MESSAGE_QUOTA: skillOf("MESSAGE_QUOTA", {}, {}),
+  MESSAGE_QUOTA: skillOf("MESSAGE_QUOTA"),
 } as const;
 
+type ServedSkill = (typeof skills)[keyof typeof skills]["exact"];
+
 /** A skill as it is served: exactly one of the above. */
-export const servedSkill = z.discriminatedUnion("systemName", [
-  skills.LIVE_CHAT.exact,
-  skills.SMS.exact,
-  skills.EMAIL.exact,
-  skills.WEBHOOK.exact,
-  skills.FUNCTION.exact,
-  skills.SCORING.exact,
-  skills.API.exact,
-  skills.VOICE.exact,
-  skills.MEMORY.exact,
-  skills.AGENT_REPORT.exact,
-  skills.SCRAPING.exact,
-  skills.NOTIFICATIONS.exact,
-  skills.EXTERNAL_RETRIEVERS.exact,
-  skills.WEB_SEARCH.exact,
-  skills.FEEDBACK.exact,
-  skills.ESCALATION.exact,
-  skills.CALENDAR.exact,
-  skills.AUDITOR.exact,
-  skills.COPILOT.exact,
-  skills.MCP.exact,
-  skills.ENHANCED_PROMPTING.exact,
-  skills["<CHAT_WORKSPACE>"].exact,
-  skills.DATA_RETENTION.exact,
-  skills.ORCHESTRATOR.exact,
-  skills["<TEAMS_CHAT>"].exact,
-  skills.MESSAGE_QUOTA.exact,
-]);
+export const servedSkill = z.discriminatedUnion(
+  "systemName",
+  Object.values(skills).map(({ exact }) => exact) as unknown as readonly [ServedSkill, ...ServedSkill[]],
+);

@@ -74,11 +74,10 @@ export const delivery = record(
     nextAttemptAt: z.string().nullable(),
     createdAt: z.string(),
   },
-  {},
 );
 
 /** A delivery that was queued. */
-export const accepted = record("accepted delivery", { id: z.string() }, {}, {});
+export const accepted = record("accepted delivery", { id: z.string() });
 
 /** The body of a delivery. `messageId` and `message` name the newest turn; `messages` is the whole transcript. */
 export const webhookDelivery = record(

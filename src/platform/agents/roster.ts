@@ -9,6 +9,7 @@ import { escalationWebhooks } from "../conversations/escalations.ts";
 import { keyHash, uuidOf } from "../ids.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { WebhookRow } from "../store/webhooks.ts";
+import { definedWebhook } from "../webhooks/deliveries.ts";
 import { madeAgent } from "./administration.ts";
 import type { AgentDefinition } from "./definition.ts";
 
@@ -147,26 +148,11 @@ function define(
   );
 }
 
-// Builds webhook rows from an agent's definition.
-
-/** Ids and secrets are derived from the definition, so they are stable across restarts. */
+/** Ids are derived from the definition, so they are stable across restarts. */
 function definedWebhooks(agent: AgentDefinition, now: number): WebhookRow[] {
-  const own = agent.webhooks.map(({ title, description, url, trigger, headers, secret, status }) => {
-    const id = uuidOf("webhook", agent.id, trigger, url, title);
-    return {
-      id,
-      agent_id: agent.id,
-      title,
-      description,
-      url,
-      trigger,
-      headers: JSON.stringify(headers),
-      secret: secret ?? `whsec_${createHmac("sha256", agent.seed).update(id).digest("base64")}`,
-      status,
-      defined: 1 as const,
-      created_at: now,
-      updated_at: now,
-    };
+  const own = agent.webhooks.map(({ headers, secret, ...webhook }) => {
+    const id = uuidOf("webhook", agent.id, webhook.trigger, webhook.url, webhook.title);
+    return definedWebhook(agent, { id, ...webhook }, headers, now, secret);
   });
   return [...own, ...escalationWebhooks(agent, now)];
 }

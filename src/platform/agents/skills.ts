@@ -75,20 +75,9 @@ const scraping = checked(block("SCRAPING"), (skill, complain) => {
 
 const status = z.enum(["active", "inactive"]).default("active");
 
-export const skillBlocks = {
-  escalation,
-  scoring: block("SCORING"),
-  memory: block("MEMORY"),
-  data_retention: block("DATA_RETENTION"),
-  message_quota: z
-    .strictObject({
-      status,
-      /** Number of questions in a calendar month (UTC). */
-      limit: z.int().min(0),
-      /** The answer to questions beyond the limit. */
-      response: z.string().min(1),
-    })
-    .optional(),
+/** Skills that are stored and served here, but need a service that the embedded platform does not
+ *  provide. */
+const keptBlocks = {
   live_chat: liveChat,
   function: block("FUNCTION"),
   agent_report: block("AGENT_REPORT"),
@@ -107,26 +96,24 @@ export const skillBlocks = {
   teams_chat: block("<TEAMS_CHAT>"),
 } as const;
 
-/** Skills that are stored and served here, but need a service that the embedded platform does not
- *  provide. */
-export const onlyKept = [
-  "live_chat",
-  "function",
-  "agent_report",
-  "scraping",
-  "notifications",
-  "external_retrievers",
-  "web_search",
-  "feedback",
-  "calendar",
-  "auditor",
-  "copilot",
-  "mcp",
-  "enhanced_prompting",
-  "chat_workspace",
-  "orchestrator",
-  "teams_chat",
-] as const satisfies readonly (keyof typeof skillBlocks)[];
+export const onlyKept = Object.keys(keptBlocks) as (keyof typeof keptBlocks)[];
+
+export const skillBlocks = {
+  escalation,
+  scoring: block("SCORING"),
+  memory: block("MEMORY"),
+  data_retention: block("DATA_RETENTION"),
+  message_quota: z
+    .strictObject({
+      status,
+      /** Number of questions in a calendar month (UTC). */
+      limit: z.int().min(0),
+      /** The answer to questions beyond the limit. */
+      response: z.string().min(1),
+    })
+    .optional(),
+  ...keptBlocks,
+} as const;
 
 // Validates the custom headers of a webhook.
 

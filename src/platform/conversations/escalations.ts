@@ -2,7 +2,6 @@
 // notifications. Webhooks use the delivery queue. SMS and email recipients are only recorded, because the
 // platform sends neither.
 
-import { createHmac } from "node:crypto";
 import type { AgentDefinition, EscalationDefinition, ModelDefinition } from "../agents/definition.ts";
 import { compileRules, matches, meaningfulWords, ruleProblem } from "../brain/knowledge.ts";
 import { type ChatMessage, complete, type ModelOptions } from "../brain/model.ts";
@@ -10,7 +9,7 @@ import { newUuid, uuidOf } from "../ids.ts";
 import type { PlatformConversationRow } from "../store/conversations.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { Notified, WebhookRow } from "../store/webhooks.ts";
-import { deliverTo } from "../webhooks/deliveries.ts";
+import { definedWebhook, deliverTo } from "../webhooks/deliveries.ts";
 
 /** Records the escalation. Call inside a transaction, after the response was stored. */
 export function escalate(
@@ -55,20 +54,8 @@ export function escalationWebhooks(agent: AgentDefinition, now: number): Webhook
     escalation.recipients.flatMap(({ channel, value, headers }, at) => {
       if (channel !== "webhook") return [];
       const id = webhookId(agent, escalation, at);
-      return {
-        id,
-        agent_id: agent.id,
-        title: escalation.topic,
-        description: "",
-        url: value,
-        trigger: "escalation" as const,
-        headers: JSON.stringify(headers),
-        secret: `whsec_${createHmac("sha256", agent.seed).update(id).digest("base64")}`,
-        status: "active" as const,
-        defined: 1 as const,
-        created_at: now,
-        updated_at: now,
-      };
+      const own = { id, title: escalation.topic, description: "", url: value } as const;
+      return definedWebhook(agent, { ...own, trigger: "escalation", status: "active" }, headers, now);
     }),
   );
 }

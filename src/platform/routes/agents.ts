@@ -2,10 +2,9 @@
 
 import type { Clock } from "bridgehead/contract";
 import { type Context, Hono } from "hono";
-import * as z from "zod";
 import { type escalation, statisticQuery } from "../../wire/agent.ts";
 import { createUserRequest, type platformUser } from "../../wire/conversation.ts";
-import { pageOf, pageQuery, type Served } from "../../wire/record.ts";
+import type { Served } from "../../wire/record.ts";
 import type { AgentDefinition } from "../agents/definition.ts";
 import { addressProblems, dialled, personRow, removeConversations } from "../conversations/start.ts";
 import { statisticOf } from "../conversations/statistics.ts";
@@ -14,6 +13,8 @@ import type { PlatformStore } from "../store/store.ts";
 import type { Notified, PlatformEscalationRow } from "../store/webhooks.ts";
 import {
   found,
+  listPage,
+  listQuery,
   type RouteContext,
   type RouteEnv,
   readBody,
@@ -21,8 +22,6 @@ import {
   refuseAny,
   refused,
 } from "./exchange.ts";
-
-const listQuery = pageQuery.extend({ orderBy: z.enum(["createdAt"]).default("createdAt") });
 
 /** Routes authenticated by an agent's key. */
 export function agentRoutes(store: PlatformStore): Hono<RouteEnv> {
@@ -47,29 +46,32 @@ export function organizationRoutes(store: PlatformStore): Hono<RouteEnv> {
 const members = (store: PlatformStore, agent: AgentDefinition) => store.members.of(agent.organization.id);
 
 function people(c: RouteContext, store: PlatformStore, agent: AgentDefinition): Response {
-  const { page: number, pageSize, orderDirection } = readQuery(c, listQuery);
-  const { rows, total } = store.people.list(agent.id, orderDirection, pageSize, (number - 1) * pageSize);
-  return c.json(pageOf(rows.map(userOf), number, pageSize, total));
+  return listPage(c, readQuery(c, listQuery), (...page) => store.people.list(agent.id, ...page), userOf);
 }
 
 /** Returns one page of a list held in memory. */
 function page(c: RouteContext, items: readonly { readonly createdAt: string }[]): Response {
-  const { page: number, pageSize, orderDirection } = readQuery(c, listQuery);
-  const sign = orderDirection === "ASC" ? 1 : -1;
-  const sorted = items.toSorted((a, b) => sign * a.createdAt.localeCompare(b.createdAt));
-  const from = (number - 1) * pageSize;
-  return c.json(pageOf(sorted.slice(from, from + pageSize), number, pageSize, items.length));
+  const read = (direction: "ASC" | "DESC", limit: number, offset: number) => {
+    const sign = direction === "ASC" ? 1 : -1;
+    const sorted = items.toSorted((a, b) => sign * a.createdAt.localeCompare(b.createdAt));
+    return { rows: sorted.slice(offset, offset + limit), total: items.length };
+  };
+  return listPage(c, readQuery(c, listQuery), read, (item) => item);
 }
 
 // Routes that list escalations and the state of their notifications.
 
 export function escalationRoutes(store: PlatformStore): Hono<RouteEnv> {
+  const { escalations } = store;
   return new Hono<RouteEnv>().get("/", (c) => {
-    const { page, pageSize, orderDirection } = readQuery(c, listQuery);
-    const agentId = c.var.agent.id;
-    const rows = store.escalations.list(agentId, orderDirection, pageSize, (page - 1) * pageSize);
-    const shown = rows.map((row) => escalationOf(store, row));
-    return c.json(pageOf(shown, page, pageSize, store.escalations.count(agentId)));
+    const { id } = c.var.agent;
+    const query = readQuery(c, listQuery);
+    return listPage(
+      c,
+      query,
+      (...page) => ({ rows: escalations.list(id, ...page), total: escalations.count(id) }),
+      (row) => escalationOf(store, row),
+    );
   });
 }
 

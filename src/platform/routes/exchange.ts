@@ -4,18 +4,21 @@
 import type { HttpBindings } from "@hono/node-server";
 import type { Clock } from "bridgehead/contract";
 import type { Context, MiddlewareHandler } from "hono";
-import type * as z from "zod";
+import * as z from "zod";
 import {
   badRequest,
   type Failure,
   type FailureDetail,
   forbidden,
   notFound,
+  pageOf,
+  pageQuery,
   tooLarge,
   tooManyRequests,
 } from "../../wire/record.ts";
 import type { AgentDefinition } from "../agents/definition.ts";
 import type { Roster } from "../agents/roster.ts";
+import type { ListPage } from "../store/lists.ts";
 
 /** The authenticated caller, set by the gate: the agent of an agent's key, or all agents of an
  *  organization's key. */
@@ -72,6 +75,22 @@ export async function readBody<S extends z.ZodType>(c: RouteContext, schema: S):
 /** Returns the request's query parameters by `schema`, or throws the 400 response. */
 export const readQuery = <S extends z.ZodType>(c: RouteContext, schema: S): z.output<S> =>
   check(schema, c.req.query());
+
+/** Query parameters of lists that have one order. */
+export const listQuery = pageQuery.extend({ orderBy: z.enum(["createdAt"]).default("createdAt") });
+
+type ListRequest = Pick<z.output<typeof pageQuery>, "page" | "pageSize" | "orderDirection">;
+
+/** Answers with the page of a list that the query selects. */
+export function listPage<Row>(
+  c: RouteContext,
+  { page, pageSize, orderDirection }: ListRequest,
+  read: (direction: "ASC" | "DESC", limit: number, offset: number) => ListPage<Row>,
+  shown: (row: Row) => unknown,
+): Response {
+  const { rows, total } = read(orderDirection, pageSize, (page - 1) * pageSize);
+  return c.json(pageOf(rows.map(shown), page, pageSize, total));
+}
 
 function check<S extends z.ZodType>(schema: S, input: unknown): z.output<S> {
   const result = schema.safeParse(input);

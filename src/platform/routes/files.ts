@@ -1,17 +1,8 @@
 // HTTP routes of the agent's documents (External API 4.3; response formats from the public description).
 
 import { Hono } from "hono";
-import * as z from "zod";
 import { type agentFile, deleteFilesRequest } from "../../wire/agent.ts";
-import {
-  internalError,
-  notFound,
-  pageOf,
-  pageQuery,
-  type Served,
-  tooLarge,
-  tooManyRequests,
-} from "../../wire/record.ts";
+import { internalError, notFound, type Served, tooLarge, tooManyRequests } from "../../wire/record.ts";
 import type { Added, Library } from "../files/library.ts";
 import { fileName, savedAs } from "../files/message-files.ts";
 import type { FileRow } from "../store/files.ts";
@@ -19,6 +10,8 @@ import type { PlatformStore } from "../store/store.ts";
 import {
   bounded,
   found,
+  listPage,
+  listQuery,
   RequestRefused,
   type RouteContext,
   type RouteEnv,
@@ -29,7 +22,6 @@ import {
 
 const maxFileBytes = 20 * 1024 * 1024;
 const maxFiles = 1000;
-const listQuery = pageQuery.extend({ orderBy: z.enum(["createdAt"]).default("createdAt") });
 
 export function fileRoutes(store: PlatformStore, library: Library): Hono<RouteEnv> {
   const named = (c: RouteContext) => store.files.byId(c.var.agent.id, c.req.param("id") ?? "");
@@ -83,17 +75,13 @@ export function fileRoutes(store: PlatformStore, library: Library): Hono<RouteEn
     });
 }
 
-function list(c: RouteContext, store: PlatformStore): Response {
-  const { page, pageSize, orderDirection } = readQuery(c, listQuery);
-  const agentId = c.var.agent.id;
-  const rows = store.files.list(agentId, orderDirection, pageSize, (page - 1) * pageSize);
-  return c.json(
-    pageOf(
-      rows.map((row) => shown(c, row)),
-      page,
-      pageSize,
-      store.files.count(agentId),
-    ),
+function list(c: RouteContext, { files }: PlatformStore): Response {
+  const { id } = c.var.agent;
+  return listPage(
+    c,
+    readQuery(c, listQuery),
+    (...page) => ({ rows: files.list(id, ...page), total: files.count(id) }),
+    (row) => shown(c, row),
   );
 }
 

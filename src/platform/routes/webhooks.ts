@@ -15,6 +15,7 @@ import type { AgentWebhook, DeliveryRow } from "../store/webhooks.ts";
 import { deliverTo } from "../webhooks/deliveries.ts";
 import {
   found,
+  listPage,
   RequestRefused,
   type RouteContext,
   type RouteEnv,
@@ -41,10 +42,9 @@ export function webhookRoutes(store: PlatformStore, clock: Clock, allowPrivate: 
     })
     .get("/:id/deliveries", (c) => {
       const query = readQuery(c, pageQuery);
-      const row = found(named(c));
-      const { page, pageSize } = query;
-      const rows = store.webhooks.log(row.id, pageSize, (page - 1) * pageSize).map(logged);
-      return c.json(pageOf(rows, page, pageSize, store.webhooks.logged(row.id)));
+      const { id } = found(named(c));
+      const { log, logged } = store.webhooks;
+      return listPage(c, query, (_, ...page) => ({ rows: log(id, ...page), total: logged(id) }), entryOf);
     })
     .post("/:id/fire", async (c) => {
       const body = await readBody(c, fireRequest);
@@ -122,7 +122,7 @@ function shown(row: AgentWebhook): Served<typeof webhook> {
 }
 
 /** Formats one entry of the log. */
-function logged(row: DeliveryRow) {
+function entryOf(row: DeliveryRow) {
   return {
     id: row.id,
     conversationId: row.conversation_id,

@@ -58,20 +58,10 @@ export function preparePeople(db: Db) {
   };
 }
 
-const stored = [
-  "id",
-  "agent_id",
-  "first_name",
-  "last_name",
-  "context",
-  "source",
-  "fk_id",
-  "fk_user_id",
-  "email",
-  "phone_number",
-  "metadata",
-  "created_at",
-];
+const stored = (
+  "id, agent_id, first_name, last_name, context, source, fk_id, fk_user_id, email, phone_number, " +
+  "metadata, created_at"
+).split(", ");
 
 function prepareSearches(db: Db) {
   const person = "SELECT * FROM person WHERE agent_id = ?";
@@ -136,20 +126,6 @@ function prepareSearches(db: Db) {
 // Usage as running totals. Each row holds the sums up to its time, so the usage of any period is the
 // difference of two rows, regardless of the number of messages.
 
-/** Sums since the beginning, or within a period. */
-export interface Totals {
-  readonly conversations: number;
-  readonly calls: number;
-  readonly texts: number;
-  readonly mails: number;
-  readonly tokens: number;
-  readonly seconds: number;
-  readonly text_conversations: number;
-  readonly mail_conversations: number;
-  /** Questions that count against the quota: those answered by the agent itself. */
-  readonly questions: number;
-}
-
 const columns = [
   "conversations",
   "calls",
@@ -159,8 +135,12 @@ const columns = [
   "seconds",
   "text_conversations",
   "mail_conversations",
+  /** Questions that count against the quota: those answered by the agent itself. */
   "questions",
 ] as const;
+
+/** Sums since the beginning, or within a period. */
+export type Totals = { readonly [column in (typeof columns)[number]]: number };
 
 export function prepareUsage(db: Db) {
   const names = columns.join(", ");

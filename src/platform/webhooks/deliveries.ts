@@ -1,6 +1,7 @@
 // Enqueues and delivers webhooks: signed by Standard Webhooks, retried by its schedule, with every attempt in the log.
 // Delivery is at-least-once; a repeated delivery carries the same `webhook-id`.
 
+import { createHmac } from "node:crypto";
 import type { Clock, Log } from "bridgehead/contract";
 import PQueue from "p-queue";
 import { Webhook } from "standardwebhooks";
@@ -9,6 +10,7 @@ import { judge } from "../../ops/address.ts";
 import { limited, type SignalScope, scopeUnder } from "../../ops/clock.ts";
 import type { Served } from "../../wire/record.ts";
 import type { Occasion, Trigger, webhookDelivery } from "../../wire/webhook.ts";
+import type { AgentDefinition } from "../agents/definition.ts";
 import { newUuid } from "../ids.ts";
 import { conversationOf, transcript, userOf } from "../records.ts";
 import type { PlatformConversationRow } from "../store/conversations.ts";
@@ -209,4 +211,17 @@ function payload(
     messages,
     score: row.score,
   };
+}
+
+/** The row of a webhook in an agent's definition. Its secret is derived unless it is defined, so it is stable across
+ *  restarts. */
+export function definedWebhook(
+  agent: AgentDefinition,
+  own: Pick<WebhookRow, "id" | "title" | "description" | "url" | "trigger" | "status">,
+  headers: { readonly [name: string]: string },
+  now: number,
+  secret = `whsec_${createHmac("sha256", agent.seed).update(own.id).digest("base64")}`,
+): WebhookRow {
+  const times = { created_at: now, updated_at: now };
+  return { ...own, agent_id: agent.id, headers: JSON.stringify(headers), secret, defined: 1, ...times };
 }

@@ -22,11 +22,8 @@ import {
 } from "../conversation.ts";
 import { dateTime, listParameters, type OperationRecords, pageRecord } from "./operation.ts";
 
-const listQuery = z.object({
-  page: z.int().min(1).optional(),
-  pageSize: z.int().min(1).optional(),
+const listQuery = listParameters.extend({
   orderBy: z.enum(["createdAt", "updatedAt"]).optional(),
-  orderDirection: z.enum(["ASC", "DESC"]).optional(),
   searchKeyword: z.string().optional(),
   userId: z.string().optional(),
   startDate: dateTime.optional(),
@@ -90,13 +87,7 @@ export const conversationOperations = {
   },
   listMessages: {
     summary: "The messages of a conversation",
-    query: z.object({
-      page: z.int().min(1).optional(),
-      pageSize: z.int().min(1).optional(),
-      orderBy: z.enum(["createdAt"]).optional(),
-      orderDirection: z.enum(["ASC", "DESC"]).optional(),
-      shouldIncludeFeedbacks: z.enum(["true", "false"]).optional(),
-    }),
+    query: listParameters.extend({ shouldIncludeFeedbacks: z.enum(["true", "false"]).optional() }),
     answer: {
       status: 200,
       record: pageRecord(message.exact).extend({ messages: z.array(message.exact) }),

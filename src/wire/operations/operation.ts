@@ -32,14 +32,12 @@ export interface Operation extends OperationRecords {
 /** Date and time in a request. */
 export const dateTime = z.string().meta({ format: "date-time" });
 
-const numbers = { page: z.int().min(1).optional(), pageSize: z.int().min(1).optional() };
-const orderDirection = z.enum(["ASC", "DESC"]).optional();
-
 /** The shared list parameters (External API 4.1). */
 export const listParameters = z.object({
-  ...numbers,
+  page: z.int().min(1).optional(),
+  pageSize: z.int().min(1).optional(),
   orderBy: z.enum(["createdAt"]).optional(),
-  orderDirection,
+  orderDirection: z.enum(["ASC", "DESC"]).optional(),
 });
 
 /** A page of records (External API 2.1). */
