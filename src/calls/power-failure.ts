@@ -18,7 +18,7 @@
 import { bootNumber } from "../ops/boot.ts";
 import type { Query } from "../store/driver.ts";
 import { refreshLane } from "../store/lanes.ts";
-import { allKnown } from "../store/tables/polls.ts";
+import { allKnown } from "../store/tables/conversations.ts";
 import { moves } from "../store/transitions.ts";
 
 /** Call at every start on an SQLite store. In the first start of another boot, drops the questions of calls that may

@@ -2,7 +2,7 @@
 // capacity is the limit; channels share the order of claims fairly. Each running piece has one abort signal, for a
 // shutdown, a cancellation by key, and the deadline of its lease.
 
-import type { Log } from "bridgehead/contract";
+import type { Clock, Log } from "bridgehead/contract";
 import { every, type SignalScope, scopeUnder, systemClock } from "../ops/clock.ts";
 import type { Query } from "../store/driver.ts";
 import type { Claimed, Stage } from "./stage.ts";
@@ -188,5 +188,29 @@ export class Running {
   #checkDeadlines(): void {
     const now = systemClock.monotonic();
     for (const { scope, deadline } of this.#works) if (deadline <= now) scope.abort(overdue);
+  }
+}
+
+/** The deadline of a lease in this process. Both clocks are used: the monotonic clock stops while a machine is suspended,
+ *  and the wall clock can jump. */
+export interface LeaseDeadline {
+  /** Milliseconds that are certainly left; zero or less when another node may hold the lease. The scheduler
+   *  aborts the work then. */
+  left(): number;
+}
+
+/** Starts the deadline now: call when the lease is taken. */
+export function leaseDeadline(clock: Clock, leaseMs: number): LeaseDeadline {
+  const monotonic = clock.monotonic();
+  const wall = clock.now();
+  return {
+    left: () => leaseMs - Math.max(clock.monotonic() - monotonic, clock.now() - wall),
+  };
+}
+
+/** Thrown by a crossing when the effect does not fit into the rest of the lease. Nothing was sent. */
+export class TooLate extends Error {
+  constructor(left: number) {
+    super(`too little of the lease is left to begin (${Math.round(left)} ms)`);
   }
 }

@@ -1,7 +1,6 @@
 // Stage interfaces: transactional stages (`TransactionalStage`) and stages with effects (`Stage`). The scheduler in
-// scheduler.ts runs them. The deadline of a lease, which limits the effects of a piece of work.
+// scheduler.ts runs them.
 
-import { type Clock } from "bridgehead/contract";
 import { type FailpointName } from "../ops/failpoints.ts";
 import { type CommitPace, failpointOfCommit, type Query, type Work } from "../store/driver.ts";
 
@@ -59,28 +58,4 @@ export interface TransactionalStage {
   readonly takes: Work;
   /** `channels` are those with due work; absent for work without channels. */
   run(q: Query, channels?: ReadonlySet<string>): Promise<readonly (() => void)[]>;
-}
-
-/** The deadline of a lease in this process. Both clocks are used: the monotonic clock stops while a machine is suspended,
- *  and the wall clock can jump. */
-export interface LeaseDeadline {
-  /** Milliseconds that are certainly left; zero or less when another node may hold the lease. The scheduler
-   *  aborts the work then. */
-  left(): number;
-}
-
-/** Starts the deadline now: call when the lease is taken. */
-export function leaseDeadline(clock: Clock, leaseMs: number): LeaseDeadline {
-  const monotonic = clock.monotonic();
-  const wall = clock.now();
-  return {
-    left: () => leaseMs - Math.max(clock.monotonic() - monotonic, clock.now() - wall),
-  };
-}
-
-/** Thrown by a crossing when the effect does not fit into the rest of the lease. Nothing was sent. */
-export class TooLate extends Error {
-  constructor(left: number) {
-    super(`too little of the lease is left to begin (${Math.round(left)} ms)`);
-  }
 }

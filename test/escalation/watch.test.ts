@@ -6,7 +6,7 @@ import { pollStage } from "../../src/escalation/poll/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { holdOpenWork } from "../../src/store/restored.ts";
-import { schedulePoll } from "../../src/store/tables/polls.ts";
+import { schedulePoll } from "../../src/store/tables/conversations.ts";
 import { messageRecord } from "../support/client/client.ts";
 import { escalationsIn, policyOf, raising } from "../support/escalation/policy.ts";
 import { openHouse } from "../support/pipeline/pipeline.ts";

@@ -10,10 +10,9 @@ import { releaseEvent } from "../../src/store/operators/inbox.ts";
 import { erasePerson } from "../../src/store/person/erase.ts";
 import { findPerson } from "../../src/store/person/find.ts";
 import { forget } from "../../src/store/retention.ts";
-import { cite } from "../../src/store/tables/conversations.ts";
+import { cite, schedulePoll } from "../../src/store/tables/conversations.ts";
 import { closeEscalation, escalationByNumber, isTriggered } from "../../src/store/tables/escalations.ts";
 import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
-import { schedulePoll } from "../../src/store/tables/polls.ts";
 import { giveLinks } from "../../src/store/tables/responders.ts";
 import {
   addParticipant,

@@ -11,7 +11,7 @@ import { type TransactionalStage } from "../../engine/stage.ts";
 import { plain, readBody } from "../../http/channel-route.ts";
 import { failpoints } from "../../ops/failpoints.ts";
 import { isolated, type Query } from "../../store/driver.ts";
-import { schedulePolls } from "../../store/tables/polls.ts";
+import { schedulePolls } from "../../store/tables/conversations.ts";
 import { type EscalationCore, type EscalationParts } from "../actions.ts";
 import { openEscalations } from "../trigger/stage.ts";
 import { isSame, isSigned, isSignedBy, planDeliveries, readPayload } from "./decide.ts";

@@ -10,7 +10,7 @@ import { newId } from "../../ops/clock.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import type { EscalationHooks, EscalationTrigger } from "../../pipeline/escalation.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
-import type { ConversationRow } from "../../store/tables/conversations.ts";
+import { type ConversationRow, schedulePoll } from "../../store/tables/conversations.ts";
 import type { DraftRow } from "../../store/tables/drafts.ts";
 import {
   addTriggers,
@@ -23,7 +23,6 @@ import {
   reopenEscalation,
 } from "../../store/tables/escalations.ts";
 import type { EventRow } from "../../store/tables/events.ts";
-import { schedulePoll } from "../../store/tables/polls.ts";
 import { notifyTargets } from "../../store/tables/responders.ts";
 import type { TurnRow } from "../../store/tables/turns.ts";
 import type { EscalationCore, EscalationParts } from "../actions.ts";

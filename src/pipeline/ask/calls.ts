@@ -10,7 +10,7 @@ import {
   stopped,
 } from "../../agent/calls.ts";
 import { type Opening, readOpening } from "../../domain/turn.ts";
-import { TooLate } from "../../engine/stage.ts";
+import { TooLate } from "../../engine/claims.ts";
 import { limited, scopeUnder } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
 import { atCommit, failpointOfCommit, type Query } from "../../store/driver.ts";
@@ -31,7 +31,7 @@ import {
   repeatable,
 } from "./decide.ts";
 import { hopOf, logged, recordAttempt } from "./rows.ts";
-import type { AskDeps } from "./stage.ts";
+import { type AskDeps } from "./stage.ts";
 
 /** A decision, and the turn it is about: the same work may continue with the question after the opening. */
 export interface Decided {

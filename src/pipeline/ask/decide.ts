@@ -11,8 +11,8 @@ import {
   lookDelay,
   rateWindow,
 } from "../../domain/retry.ts";
+import { type LeaseDeadline } from "../../engine/claims.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
-import type { LeaseDeadline } from "../../engine/stage.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Lease } from "../../store/lanes.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";

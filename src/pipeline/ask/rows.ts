@@ -5,10 +5,16 @@ import { readOpening } from "../../domain/turn.ts";
 import { newId } from "../../ops/clock.ts";
 import type { Query } from "../../store/driver.ts";
 import { guardLease, releaseLane } from "../../store/lanes.ts";
-import { bindPlatform, isBound, unbindPlatform } from "../../store/tables/conversations.ts";
+import {
+  bindPlatform,
+  isBound,
+  recordMode,
+  resetPoll,
+  schedulePoll,
+  unbindPlatform,
+} from "../../store/tables/conversations.ts";
 import { insertReply } from "../../store/tables/drafts.ts";
 import { reportUnanswered, settleEventsOf } from "../../store/tables/events.ts";
-import { recordMode, resetPoll, schedulePoll } from "../../store/tables/polls.ts";
 import { namePlatformId } from "../../store/tables/takeover.ts";
 import {
   bindAsking,

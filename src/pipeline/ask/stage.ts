@@ -12,14 +12,9 @@
 import { type Clock, type Log } from "bridgehead/contract";
 import { suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
 import { type Address } from "../../domain/turn.ts";
+import { type LeaseDeadline, leaseDeadline } from "../../engine/claims.ts";
 import { type RateReserve } from "../../engine/rate-reserve.ts";
-import {
-  type Claimed,
-  type LeaseDeadline,
-  leaseDeadline,
-  type Stage,
-  withFailpoint,
-} from "../../engine/stage.ts";
+import { type Claimed, type Stage, withFailpoint } from "../../engine/stage.ts";
 import { type Timing } from "../../ops/timing.ts";
 import { type Database, type Query } from "../../store/driver.ts";
 import { abandonLane, type Lease, releaseLane } from "../../store/lanes.ts";

@@ -9,14 +9,8 @@
 
 import { type Json, type SendOutcome, sendKey } from "bridgehead/contract";
 import { paceOf, strikeLimit } from "../../domain/retry.ts";
-import {
-  type Claimed,
-  leaseDeadline,
-  type Stage,
-  TooLate,
-  type Transition,
-  withFailpoint,
-} from "../../engine/stage.ts";
+import { leaseDeadline, TooLate } from "../../engine/claims.ts";
+import { type Claimed, type Stage, type Transition, withFailpoint } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
 import { failpointOfCommit, type Query } from "../../store/driver.ts";
