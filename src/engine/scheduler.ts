@@ -2,9 +2,9 @@
 // effects claims work under leases, performs all I/O without writes, and applies one transition. Work that
 // a commit made ready is claimed in the same commit, also with the capacity that this commit frees.
 
-import { type Clock, type Log } from "bridgehead/contract";
-import { type Timing } from "../ops/timing.ts";
-import { type CommitPace, type Database, type Query } from "../store/driver.ts";
+import type { Clock, Log } from "bridgehead/contract";
+import type { Timing } from "../ops/timing.ts";
+import type { CommitPace, Database, Query } from "../store/driver.ts";
 import { findDue } from "../store/due.ts";
 import { LeaseLost } from "../store/lanes.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";

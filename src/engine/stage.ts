@@ -1,7 +1,7 @@
 // Stage interfaces: transactional stages (`TransactionalStage`) and stages with effects (`Stage`). The scheduler in
 // scheduler.ts runs them.
 
-import { type FailpointName } from "../ops/failpoints.ts";
+import type { FailpointName } from "../ops/failpoints.ts";
 import { type CommitPace, failpointOfCommit, type Query, type Work } from "../store/driver.ts";
 
 /** The writes of one finished piece of work. Begins with the guard of its lease. */

@@ -2,8 +2,8 @@
 // its open work may have been answered since. Such work is held, listed under one code and released by an
 // operator.
 
-import { type Query } from "./driver.ts";
-import { type Direction } from "./due.ts";
+import type { Query } from "./driver.ts";
+import type { Direction } from "./due.ts";
 import { refreshLane } from "./lanes.ts";
 import { revokeLease } from "./leases.ts";
 import { allKnown } from "./tables/conversations.ts";

@@ -2,7 +2,7 @@
 
 import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { type Database, type Query } from "../../src/store/driver.ts";
+import type { Database, Query } from "../../src/store/driver.ts";
 import { advanceGeneration, identifyInstallation } from "../../src/store/installation.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { besideDaemon, type Repair, repair } from "../../src/store/operators/repair.ts";

@@ -6,13 +6,13 @@
 // Failure: retried later. Crash: a request without a response is repeated; the row of a stored one is still due.
 
 import { createHash } from "node:crypto";
-import { type Policy } from "../../domain/policy.ts";
-import { type TransactionalStage } from "../../engine/stage.ts";
+import type { Policy } from "../../domain/policy.ts";
+import type { TransactionalStage } from "../../engine/stage.ts";
 import { plain, readBody } from "../../http/channel-route.ts";
 import { failpoints } from "../../ops/failpoints.ts";
 import { isolated, type Query } from "../../store/driver.ts";
 import { schedulePolls } from "../../store/tables/conversations.ts";
-import { type EscalationCore, type EscalationParts } from "../actions.ts";
+import type { EscalationCore, EscalationParts } from "../actions.ts";
 import { openEscalations } from "../trigger/stage.ts";
 import { isSame, isSigned, isSignedBy, planDeliveries, readPayload } from "./decide.ts";
 import {

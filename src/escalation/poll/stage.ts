@@ -5,19 +5,19 @@
 // Failure: retried later; messages read until then count. Crash: the lease expires, and the poll is still
 // due.
 
-import { type CallResult, type PlatformMessage, type PlatformMessages } from "../../agent/calls.ts";
+import type { CallResult, PlatformMessage, PlatformMessages } from "../../agent/calls.ts";
 import { leaseDeadline } from "../../engine/claims.ts";
 import { type Claimed, type Stage, type Transition, withFailpoint } from "../../engine/stage.ts";
 import { limited, newId } from "../../ops/clock.ts";
-import { type Timing } from "../../ops/timing.ts";
-import { type ChannelRuntime } from "../../pipeline/channel-runtime.ts";
+import type { Timing } from "../../ops/timing.ts";
+import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import { readCall } from "../../pipeline/rate.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
 import { abandonLane, guardLease, type Lease, releaseLane, tryLane } from "../../store/lanes.ts";
 import { leaseIdleLane } from "../../store/leases.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
 import { insertReply } from "../../store/tables/drafts.ts";
-import { type EscalationRow } from "../../store/tables/escalations.ts";
+import type { EscalationRow } from "../../store/tables/escalations.ts";
 import { dropWaitingAnswers } from "../../store/tables/takeover.ts";
 import { acknowledge, close, type EscalationCore, type EscalationParts } from "../actions.ts";
 import { logUnnotified, openEscalations } from "../trigger/stage.ts";

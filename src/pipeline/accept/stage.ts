@@ -5,8 +5,8 @@
 // Failure: the call rejects, nothing is stored, and the provider retries.
 // Crash: as for a failure.
 
-import { type Accepted, type Cursor, type InboundEvent } from "bridgehead/contract";
-import { type Scheduler } from "../../engine/scheduler.ts";
+import type { Accepted, Cursor, InboundEvent } from "bridgehead/contract";
+import type { Scheduler } from "../../engine/scheduler.ts";
 import { type CommitPace, failpointOfCommit, type Query } from "../../store/driver.ts";
 import { holdOpenWork } from "../../store/restored.ts";
 import { isCited } from "../../store/tables/conversations.ts";

@@ -31,7 +31,7 @@ import {
   repeatable,
 } from "./decide.ts";
 import { hopOf, logged, recordAttempt } from "./rows.ts";
-import { type AskDeps } from "./stage.ts";
+import type { AskDeps } from "./stage.ts";
 
 /** A decision, and the turn it is about: the same work may continue with the question after the opening. */
 export interface Decided {

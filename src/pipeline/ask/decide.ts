@@ -11,7 +11,7 @@ import {
   lookDelay,
   rateWindow,
 } from "../../domain/retry.ts";
-import { type LeaseDeadline } from "../../engine/claims.ts";
+import type { LeaseDeadline } from "../../engine/claims.ts";
 import type { RateReserve } from "../../engine/rate-reserve.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Lease } from "../../store/lanes.ts";

@@ -9,16 +9,16 @@
 // Crash: before the crossing the turn is `waiting` and is asked again immediately. After it the turn is
 // `asking` with an expired lease, which the next holder treats as `unknown`.
 
-import { type Clock, type Log } from "bridgehead/contract";
+import type { Clock, Log } from "bridgehead/contract";
 import { suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
-import { type Address } from "../../domain/turn.ts";
+import type { Address } from "../../domain/turn.ts";
 import { type LeaseDeadline, leaseDeadline } from "../../engine/claims.ts";
-import { type RateReserve } from "../../engine/rate-reserve.ts";
+import type { RateReserve } from "../../engine/rate-reserve.ts";
 import { type Claimed, type Stage, withFailpoint } from "../../engine/stage.ts";
-import { type Timing } from "../../ops/timing.ts";
-import { type Database, type Query } from "../../store/driver.ts";
+import type { Timing } from "../../ops/timing.ts";
+import type { Database, Query } from "../../store/driver.ts";
 import { abandonLane, type Lease, releaseLane } from "../../store/lanes.ts";
-import { type ConversationRow } from "../../store/tables/conversations.ts";
+import type { ConversationRow } from "../../store/tables/conversations.ts";
 import { reportUnanswered, settleEventsOf } from "../../store/tables/events.ts";
 import { suppression } from "../../store/tables/suppressions.ts";
 import { type ClaimedTurn, changeTurn, leaseTurns } from "../../store/tables/turns.ts";

@@ -10,8 +10,8 @@
 
 import { type Clock, type Json, type Log, sendKey, type Verdict } from "bridgehead/contract";
 import { paceOf } from "../../domain/retry.ts";
-import { type LeaseDeadline } from "../../engine/claims.ts";
-import { type Transition } from "../../engine/stage.ts";
+import type { LeaseDeadline } from "../../engine/claims.ts";
+import type { Transition } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Database, Query } from "../../store/driver.ts";

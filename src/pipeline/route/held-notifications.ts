@@ -9,8 +9,8 @@ import { newId, newToken } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
 import { insertConversation } from "../../store/tables/conversations.ts";
-import { hasNotice, insertNotice } from "../../store/tables/drafts.ts";
-import { countHeld, type EventRow, settleEvent } from "../../store/tables/events.ts";
+import { countNotices, hasNotice, insertNotice } from "../../store/tables/drafts.ts";
+import { countHeld, type EventRow, hasKeywordSince, settleEvent } from "../../store/tables/events.ts";
 import type { AttachmentRow } from "../../store/tables/files.ts";
 import { lift, suppress } from "../../store/tables/suppressions.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
@@ -18,12 +18,13 @@ import {
   type ConsentMessage,
   confirmationTo,
   consentCodes,
+  contradiction,
   type Facts,
   type HumansMessage,
   type Incoming,
   isLoop,
+  personOf,
 } from "./decide.ts";
-import { loadConsent } from "./rows.ts";
 
 /** Notifies a customer that their messages are held: once per window of the cap, and at most once in
  *  `timing.route.heldNotice`. Recognized machines get no such message. A suppression drops it like any other draft. Called by
@@ -194,6 +195,24 @@ export async function escalateHeld(
   const about = { channel, agent, conversation: null, topic: null };
   const key = `event:${row.id}`;
   await line.escalation()?.open(q, { ...about, key, source: "ours", cause: "cap", reason });
+}
+
+/** Loads whether a later keyword has replaced this one, and the number of the conversation's notices in the
+ *  window of each sender cap. */
+async function loadConsent(
+  q: Query,
+  line: ChannelRuntime,
+  message: ConsentMessage,
+  conversation: string | null,
+  timing: Timing["route"],
+): Promise<{ readonly outdated: boolean; readonly notices: readonly number[] }> {
+  const other = contradiction(message, timing);
+  const outdated =
+    other !== null && (await hasKeywordSince(q, line.channel, personOf(message), other.code, other.since));
+  const notices: number[] = [];
+  if (conversation !== null)
+    for (const cap of line.rules.caps.sender) notices.push(await countNotices(q, conversation, cap.per));
+  return { outdated, notices };
 }
 
 /** Applies an opt-out or opt-in to the address immediately and queues the channel's own confirmation. The

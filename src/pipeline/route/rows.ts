@@ -2,7 +2,6 @@
 // messages at once.
 
 import type { Cap } from "../../domain/guards.ts";
-import type { Timing } from "../../ops/timing.ts";
 import type { Query, Value } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
 import {
@@ -15,20 +14,11 @@ import {
   noteOwnAddress,
   takesPart,
 } from "../../store/tables/conversations.ts";
-import { countNotices } from "../../store/tables/drafts.ts";
-import { type EventOutcome, hasKeywordSince, settleEvents } from "../../store/tables/events.ts";
+import { type EventOutcome, settleEvents } from "../../store/tables/events.ts";
 import { erasureKey, hashPrefix, restoreSuppression } from "../../store/tables/suppressions.ts";
 import { appendTurn, insertTurns, type NewTurn } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
-import {
-  type ConsentMessage,
-  contradiction,
-  type Facts,
-  type Incoming,
-  isSaid,
-  personOf,
-  replyTo,
-} from "./decide.ts";
+import { type Facts, type Incoming, isSaid, personOf, replyTo } from "./decide.ts";
 
 /** A loaded fact: `kind` names the part of the statement, `key` the address or id it is about. */
 interface Fact {
@@ -42,10 +32,15 @@ interface Fact {
 
 const [noText, noNumber] = ["CAST(NULL AS TEXT)", "CAST(NULL AS BIGINT)"];
 
+/** Statements by the kinds and parameters of their parts. */
+const statements = new Map<string, string>();
+const mostStatements = 100;
+
 /** Builds one statement out of parts. A part runs for each key of a list, one JSON parameter; without keys it is left out. */
 class Parts {
-  readonly #parts: string[] = [];
+  readonly #parts: (() => string)[] = [];
   readonly #values: Value[];
+  #shape = "";
 
   /** `$1` of every part is the channel. */
   constructor(channel: string) {
@@ -57,21 +52,31 @@ class Parts {
     return `$${this.#values.length}`;
   }
 
-  /** `select`: the columns after `kind`. `rest`: what follows FROM; \`given.value\` is the key. */
-  add(kind: string, keys: readonly (string | number)[], select: string, rest: string): void {
+  /** `part` returns the columns after `kind`, and what follows FROM; \`given.value\` is the key. It depends on
+   *  the kind and on earlier parameters only. */
+  add(kind: string, keys: readonly (string | number)[], part: () => readonly [string, string?]): void {
     if (keys.length === 0) return;
     // NUL and lone surrogates are invalid in the JSON of PostgreSQL.
-    const list = [...new Set(keys.map(keyOf))];
-    const param = this.param(JSON.stringify(list));
-    this.#parts.push(`SELECT '${kind}' AS kind, ${select}
+    const param = this.param(JSON.stringify([...new Set(keys.map(keyOf))]));
+    this.#shape += kind + param;
+    this.#parts.push(() => {
+      const [select, rest = ""] = part();
+      return `SELECT '${kind}' AS kind, ${select}
       FROM json_each(${param}) AS given -- only: sqlite
       FROM json_array_elements_text(CAST(${param} AS json)) AS given (value) -- only: postgres
-      ${rest}`);
+      ${rest}`;
+    });
   }
 
   async load(q: Query): Promise<readonly Fact[]> {
     if (this.#parts.length === 0) return [];
-    return q.all<Fact>(this.#parts.join("\n UNION ALL "), ...this.#values);
+    let text = statements.get(this.#shape);
+    if (text === undefined) {
+      text = this.#parts.map((part) => part()).join("\n UNION ALL ");
+      if (statements.size === mostStatements) statements.clear();
+      statements.set(this.#shape, text);
+    }
+    return q.all<Fact>(text, ...this.#values);
   }
 }
 
@@ -83,14 +88,25 @@ const keyOf = (key: string | number): string => String(key).replaceAll("\0", "")
 /** The turns of a scope. The CAST keeps SQLite, which has no statistics in a new store, from reading all recent turns
  *  of the channel instead of those of the conversation. */
 const scopes = {
-  person: "turns.channel = $1 AND turns.person = given.value",
+  sender: "turns.channel = $1 AND turns.person = given.value",
   conversation: "turns.conversation = given.value AND CAST(turns.channel AS TEXT) = $1",
 };
 
-/** Turns of the last `window` milliseconds in a scope, for the rate caps. */
-const turnsIn = (scope: keyof typeof scopes, window: string): string =>
-  `(SELECT COUNT(*) FROM turns WHERE ${scopes[scope]}
+/** Adds the counts of turns for the rate caps. */
+function addCounts(
+  parts: Parts,
+  name: "sender" | "conversation",
+  keys: readonly string[],
+  caps: readonly Cap[],
+): void {
+  if (keys.length === 0) return;
+  for (const [at, { per }] of caps.entries()) {
+    const window = parts.param(per);
+    const counted = () => `(SELECT COUNT(*) FROM turns WHERE ${scopes[name]}
       AND made_at > now_ms() - ${window} AND turns.kind = 'question')`;
+    parts.add(name, keys, () => [columns("given.value", noText, noText, counted(), `${at}`)]);
+  }
+}
 
 /** Loads the facts about messages that do not depend on each other, in one statement. Also records our own
  *  addresses, at most once in `ownAddressMs`. */
@@ -103,59 +119,52 @@ export async function loadFacts(
   const parts = new Parts(line.channel);
   const senders = messages.filter((message) => !isSaid(message)).map(personOf);
   const perPerson = line.traits.conversations === "person";
-  parts.add(
-    "suppressed",
-    messages.map(replyTo),
+  parts.add("suppressed", messages.map(replyTo), () => [
     columns("given.value", "suppressions.reason"),
     "CROSS JOIN suppressions WHERE suppressions.channel = $1 AND suppressions.address = given.value AND active = 1",
-  );
-  parts.add(
-    "hashed",
-    [erasureKey],
+  ]);
+  parts.add("hashed", [erasureKey], () => [
     columns("suppressions.address", "(SELECT value FROM secrets WHERE name = given.value)"),
     `CROSS JOIN suppressions WHERE suppressions.channel = $1
        AND suppressions.address >= '${hashPrefix}' AND suppressions.address < '${hashPrefix}g' -- only: sqlite
        AND suppressions.address LIKE '${hashPrefix}%' -- only: postgres`,
-  );
-  parts.add(
-    "responder",
-    messages.map(personOf),
+  ]);
+  parts.add("responder", messages.map(personOf), () => [
     columns("given.value"),
     "WHERE EXISTS (SELECT 1 FROM notification_targets WHERE notification_targets.channel = $1 AND notification_targets.address = given.value)",
-  );
+  ]);
   parts.add(
     "attachment",
     messages.map(({ row }) => row.id),
-    columns("CAST(event AS TEXT)", "name", "media_type", "size", "position"),
-    "CROSS JOIN attachments WHERE attachments.event = CAST(given.value AS BIGINT) AND named = 1",
+    () => [
+      columns("CAST(event AS TEXT)", "name", "media_type", "size", "position"),
+      "CROSS JOIN attachments WHERE attachments.event = CAST(given.value AS BIGINT) AND named = 1",
+    ],
   );
-  for (const [at, { per }] of line.rules.caps.sender.entries())
-    parts.add(
-      "sender",
-      senders,
-      columns("given.value", noText, noText, turnsIn("person", parts.param(per)), `${at}`),
-      "",
-    );
+  addCounts(parts, "sender", senders, line.rules.caps.sender);
   if (perPerson) {
-    parts.add(
-      "conversation",
-      senders,
+    parts.add("conversation", senders, () => [
       columns("given.value", "MAX(conversations.id)", "COALESCE(via, '')"),
       "CROSS JOIN conversations WHERE conversations.channel = $1 AND person = given.value GROUP BY given.value, COALESCE(via, '')",
-    );
+    ]);
+    const recent = parts.param(ownAddressMs);
     parts.add(
       "own",
       messages.flatMap(({ event }) => event.to[0]?.address ?? []),
-      columns("given.value"),
-      `WHERE NOT EXISTS (SELECT 1 FROM own_addresses WHERE address = given.value AND own_addresses.channel = $1
-         AND received_at > now_ms() - ${parts.param(ownAddressMs)})`,
+      () => [
+        columns("given.value"),
+        `WHERE NOT EXISTS (SELECT 1 FROM own_addresses WHERE address = given.value AND own_addresses.channel = $1
+         AND received_at > now_ms() - ${recent})`,
+      ],
     );
   }
   parts.add(
     "session",
     messages.flatMap(({ event }) => ("session" in event.thread ? [event.thread.session] : [])),
-    columns("given.value", "sessions.conversation"),
-    "CROSS JOIN sessions WHERE sessions.channel = $1 AND sessions.id = given.value",
+    () => [
+      columns("given.value", "sessions.conversation"),
+      "CROSS JOIN sessions WHERE sessions.channel = $1 AND sessions.id = given.value",
+    ],
   );
   for (const message of messages) addReferences(parts, message, perPerson);
   const loaded = await parts.load(q);
@@ -192,15 +201,14 @@ function addReferences(parts: Parts, { event, cites }: Incoming, perPerson: bool
   const { answers, tokens } = cites;
   if (perPerson || answers.length + tokens.length === 0) return;
   const sender = parts.param(event.from.address.toLowerCase());
-  const newest = `(SELECT citations.conversation FROM citations WHERE citations.channel = $1 AND external_id = given.value
+  const newest =
+    () => `(SELECT citations.conversation FROM citations WHERE citations.channel = $1 AND external_id = given.value
      AND ${takesPart("citations.conversation", sender)} ORDER BY citations.conversation DESC LIMIT 1)`;
-  parts.add("cited", answers, columns("given.value", newest), "");
-  parts.add(
-    "token",
-    tokens,
+  parts.add("cited", answers, () => [columns("given.value", newest())]);
+  parts.add("token", tokens, () => [
     columns("given.value", "conversations.id"),
     `CROSS JOIN conversations WHERE conversations.channel = $1 AND token = given.value AND ${takesPart("conversations.id", sender)}`,
-  );
+  ]);
 }
 
 function factsOf(
@@ -265,10 +273,7 @@ export async function loadConversations(
     if (own && conversation !== null) known.push([message, { ...own, conversation }, conversation]);
   }
   const ids = known.map(([, , id]) => id);
-  for (const [at, { per }] of caps.conversation.entries()) {
-    const counted = turnsIn("conversation", parts.param(per));
-    parts.add("conversation", ids, columns("given.value", noText, noText, counted, `${at}`), "");
-  }
+  addCounts(parts, "conversation", ids, caps.conversation);
   const counted = await parts.load(q);
   for (const [message, own, id] of known) {
     const counts = countsOf(
@@ -340,24 +345,6 @@ export async function extendTurn(q: Query, change: Extension): Promise<void> {
     change.trace,
   );
   await refreshLane(q, change.conversation, "in");
-}
-
-/** Loads whether a later keyword has replaced this one, and the number of the conversation's notices in the
- *  window of each sender cap. */
-export async function loadConsent(
-  q: Query,
-  line: ChannelRuntime,
-  message: ConsentMessage,
-  conversation: string | null,
-  timing: Timing["route"],
-): Promise<{ readonly outdated: boolean; readonly notices: readonly number[] }> {
-  const other = contradiction(message, timing);
-  const outdated =
-    other !== null && (await hasKeywordSince(q, line.channel, personOf(message), other.code, other.since));
-  const notices: number[] = [];
-  if (conversation !== null)
-    for (const cap of line.rules.caps.sender) notices.push(await countNotices(q, conversation, cap.per));
-  return { outdated, notices };
 }
 
 /** The writes of several decisions. Each table gets its rows in as few statements as possible. */

@@ -20,7 +20,7 @@ import { changeDraft, endRest, reportDraft, reportEnd } from "../../store/tables
 import { readFile } from "../../store/tables/files.ts";
 import { strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
-import { type ChannelRuntime, type ChannelRuntimes } from "../channel-runtime.ts";
+import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import { heldTrigger } from "../escalation.ts";
 import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, type ReconcileDeps, reconcile } from "../reconcile/stage.ts";

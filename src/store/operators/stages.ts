@@ -1,6 +1,6 @@
 // The stages that one inbound message has passed, with their times. For the playground of the demo.
 
-import { type Query } from "../driver.ts";
+import type { Query } from "../driver.ts";
 import { type AttemptRow, attemptsOn } from "./outbox.ts";
 
 export interface PassedStage {

@@ -4,7 +4,7 @@ import { traceOf } from "../../ops/hops.ts";
 import { ManyRows, type Query, type Value } from "../driver.ts";
 import { appendToLane, type Claim, type Held, LaneHeads, lockLane, nextSeq, refreshLane } from "../lanes.ts";
 import { moves, movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
-import { type ConversationRow } from "./conversations.ts";
+import type { ConversationRow } from "./conversations.ts";
 import { isPaused, pauseEnd } from "./pauses.ts";
 
 export interface TurnRow {

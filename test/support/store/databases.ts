@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFailed, onTestFinished } from "vitest";
 import { insertEvents, type NewEvent } from "../../../src/pipeline/accept/rows.ts";
 import { recordSending } from "../../../src/pipeline/send/rows.ts";
-import { type Database, type Query, type Work } from "../../../src/store/driver.ts";
+import type { Database, Query, Work } from "../../../src/store/driver.ts";
 import { type Direction, dueWork } from "../../../src/store/due.ts";
 import { type ClosedLanes, LaneHeads, type Lease } from "../../../src/store/lanes.ts";
 import { migrate } from "../../../src/store/migrate.ts";
@@ -44,7 +44,7 @@ import {
   type TurnChange,
   type TurnRow,
 } from "../../../src/store/tables/turns.ts";
-import { type Table } from "../../../src/store/transitions.ts";
+import type { Table } from "../../../src/store/transitions.ts";
 import { describeReal } from "../machine/debian.ts";
 import { needPostgres, type Postgres, type SharedPostgres, sharedPostgres } from "./postgres.ts";
 
