@@ -5,8 +5,9 @@
 import { lookup } from "node:dns";
 import { type IncomingMessage, request as plain } from "node:http";
 import { request as encrypted } from "node:https";
-import { BlockList, isIP, type LookupFunction } from "node:net";
+import { isIP, type LookupFunction } from "node:net";
 import { finalError } from "bridgehead/contract";
+import ipaddr from "ipaddr.js";
 
 export interface Download {
   readonly url: URL;
@@ -98,52 +99,14 @@ function guarded(local: boolean): LookupFunction {
 /** Returns true for addresses of the public internet, or for loopback addresses when `local` is set.
  *  Mapped IPv4 addresses count as IPv4. */
 function isAllowed(address: string, local: boolean): boolean {
-  const family = isIP(address) === 6 ? "ipv6" : "ipv4";
-  if (local) return loopback.check(address, family);
-  return !notRouted.check(address, family);
+  if (!ipaddr.isValid(address)) return false;
+  const parsed = ipaddr.process(address);
+  if (local) return parsed.range() === "loopback";
+  // Only this IPv6 range is allocated for global unicast (RFC 4291). Others embed IPv4 or are internal.
+  return parsed.range() === "unicast" && (parsed.kind() === "ipv4" || parsed.match(globalUnicast));
 }
 
-const loopback = new BlockList();
-loopback.addSubnet("127.0.0.0", 8);
-loopback.addAddress("::1", "ipv6");
-
-/** Networks of IANA's special-purpose registries: they are not part of the public internet. */
-const notRouted = new BlockList();
-for (const [net, bits] of [
-  ["0.0.0.0", 8],
-  ["10.0.0.0", 8],
-  ["100.64.0.0", 10],
-  ["127.0.0.0", 8],
-  ["169.254.0.0", 16],
-  ["172.16.0.0", 12],
-  ["192.0.0.0", 24],
-  ["192.0.2.0", 24],
-  ["192.88.99.0", 24],
-  ["192.168.0.0", 16],
-  ["198.18.0.0", 15],
-  ["198.51.100.0", 24],
-  ["203.0.113.0", 24],
-  ["224.0.0.0", 3],
-] as const) {
-  notRouted.addSubnet(net, bits);
-}
-for (const [net, bits] of [
-  ["::", 96],
-  ["64:ff9b::", 96],
-  ["64:ff9b:1::", 48],
-  ["100::", 64],
-  ["2001::", 23],
-  ["2001:db8::", 32],
-  ["2002::", 16],
-  ["3fff::", 20],
-  ["5f00::", 16],
-  ["fc00::", 7],
-  ["fe80::", 10],
-  ["fec0::", 10],
-  ["ff00::", 8],
-] as const) {
-  notRouted.addSubnet(net, bits, "ipv6");
-}
+const globalUnicast = ipaddr.parseCIDR("2000::/3");
 
 async function* checked(
   response: IncomingMessage,

@@ -71,7 +71,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   "libphonenumber-js": ["adapters/sms/", "adapters/voice/"],
   "html-to-text": ["adapters/email/", "src/platform/files/"],
   standardwebhooks: ["src/platform/webhooks/"],
-  "ipaddr.js": ["src/ops/"],
+  "ipaddr.js": ["src/ops/", "adapters/sms/"],
   ajv: ["src/platform/brain/"],
   unpdf: ["src/platform/files/"],
   mammoth: ["src/platform/files/"],

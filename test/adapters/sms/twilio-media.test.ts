@@ -233,6 +233,10 @@ describe("a redirect", () => {
     "https://[fe80::1]/x",
     "https://[fc00::1]/x",
     "https://[2002:7f00:1::]/x",
+    "https://[::808:808]/x",
+    "https://[3fff::1]/x",
+    "https://[5f00::1]/x",
+    "https://192.0.2.1/x",
     "https://user:pass@example.com/x",
     "http://example.com/x",
   ])("to %s is never followed from the open internet", async (url) => {
