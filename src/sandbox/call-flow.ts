@@ -161,34 +161,7 @@ async function connect(line: PhoneCall, { attributes, children }: TwimlVerb): Pr
     return null;
   }
   const sessionId = newSid("VX");
-  const { AccountSid: accountSid, CallSid: callSid, From: from, To: to, Direction: direction } = line.form;
-  const relay = new Relay({
-    verb,
-    token: line.options.authToken,
-    via: line.options.via,
-    sessionId,
-    setup: {
-      accountSid,
-      parentCallSid: null,
-      callSid,
-      from,
-      to,
-      forwardedFrom: null,
-      callerName: null,
-      callType: "PSTN",
-      direction,
-      callStatus: "IN-PROGRESS",
-    },
-    ...(line.dialing.first === undefined ? {} : { first: line.dialing.first }),
-    spoken: line.spoken,
-    frames: line.frames,
-    complain: (what) => line.complain(what),
-    changed: () => line.changed(),
-    opened() {
-      line.connections += 1;
-      line.state = "talking";
-    },
-  });
+  const relay = new Relay(line, verb, sessionId);
   line.relay = relay;
   const started = performance.now();
   const end = await relay.ended;

@@ -3,6 +3,7 @@
 
 import { WebSocket } from "ws";
 import type { TwimlVerb } from "./call-flow.ts";
+import type { PhoneCall } from "./phone.ts";
 import { reached, signature } from "./twilio-webhooks.ts";
 
 /** One talk cycle of the agent, or a greeting or sentence that Twilio speaks itself. Times are
@@ -31,47 +32,31 @@ export type RelayEnd =
   | { readonly how: "completed" }
   | { readonly how: "failed"; readonly code: 64102 | 64105; readonly reason: string };
 
-export interface RelayOptions {
-  readonly verb: TwimlVerb;
-  readonly token: string;
-  readonly via: string | undefined;
-  readonly sessionId: string;
-  /** Fields of the setup message: accountSid, callSid, from, to, direction ... */
-  readonly setup: Readonly<Record<string, unknown>>;
-  /** Sent instead of a valid `setup` message, to test the handling of the first message. */
-  readonly first?: unknown;
-  readonly spoken: Spoken[];
-  readonly frames: RelayFrame[];
-  /** Records an invalid frame as Twilio would (error 64107). */
-  complain(what: string): void;
-  /** Called when the websocket is open. */
-  opened(): void;
-  changed(): void;
-}
-
 /** One websocket of a call. */
 export class Relay {
   readonly ended: Promise<RelayEnd>;
-  readonly #options: RelayOptions;
+  readonly #line: PhoneCall;
   readonly #socket: WebSocket;
   readonly #end: (how: RelayEnd) => void;
   #current: Spoken | null = null;
 
-  constructor(options: RelayOptions) {
-    const { url = "", welcomeGreeting } = options.verb.attributes;
+  constructor(line: PhoneCall, verb: TwimlVerb, sessionId: string) {
+    const { url = "", welcomeGreeting } = verb.attributes;
+    const { authToken, via } = line.options;
     const { promise, resolve } = Promise.withResolvers<RelayEnd>();
     this.ended = promise;
     this.#end = resolve;
-    this.#options = options;
-    this.#socket = new WebSocket(reached(url, options.via), {
-      headers: { "x-twilio-signature": signature(options.token, url), "user-agent": "TwilioProxy/1.1" },
+    this.#line = line;
+    this.#socket = new WebSocket(reached(url, via), {
+      headers: { "x-twilio-signature": signature(authToken, url), "user-agent": "TwilioProxy/1.1" },
       perMessageDeflate: false,
     });
     this.#socket.once("open", () => {
-      this.#socket.send(JSON.stringify(options.first ?? setupFrame(options)));
-      options.opened();
-      if (welcomeGreeting) options.spoken.push(sentence("greeting", welcomeGreeting));
-      options.changed();
+      this.#socket.send(JSON.stringify(line.dialing.first ?? setupFrame(line, verb, sessionId)));
+      line.connections += 1;
+      line.state = "talking";
+      if (welcomeGreeting) line.spoken.push(sentence("greeting", welcomeGreeting));
+      line.changed();
     });
     this.#socket.on("message", (data: Buffer) => this.#received(data.toString("utf8")));
     this.#socket.once("error", ({ message: reason }) => resolve({ how: "failed", code: 64102, reason }));
@@ -88,7 +73,7 @@ export class Relay {
 
   /** Marks the current talk cycle as interrupted and returns it. */
   interrupted(): Spoken | null {
-    const cut = this.#current ?? this.#options.spoken.at(-1) ?? null;
+    const cut = this.#current ?? this.#line.spoken.at(-1) ?? null;
     if (cut) cut.interruptedAt = performance.now();
     return cut;
   }
@@ -107,15 +92,15 @@ export class Relay {
   #received(text: string): void {
     const frame = read(text);
     const wrong = frame === null ? "no JSON object" : wrongIn(frame);
-    if (frame !== null) this.#options.frames.push({ at: performance.now(), frame });
-    if (wrong !== null) this.#options.complain(wrong);
+    if (frame !== null) this.#line.frames.push({ at: performance.now(), frame });
+    if (wrong !== null) this.#line.complain(wrong);
     else if (frame?.["type"] === "text") this.#speak(frame);
     else if (frame?.["type"] === "end") {
       const data = frame["handoffData"];
       this.#end({ how: "ended", ...(typeof data === "string" ? { handoffData: data } : {}) });
       this.#socket.close(1000);
     }
-    this.#options.changed();
+    this.#line.changed();
   }
 
   #speak(frame: RelayFrame["frame"]): void {
@@ -125,7 +110,7 @@ export class Relay {
       // An empty last token only closes a cycle that no longer exists.
       if (text === "" && frame["last"] === true) return;
       this.#current = { by: "relay", text: "", tokens: [], at, done: false, interruptedAt: null };
-      this.#options.spoken.push(this.#current);
+      this.#line.spoken.push(this.#current);
     }
     this.#current.text += text;
     this.#current.tokens.push({ text, at });
@@ -144,12 +129,22 @@ export const sentence = (by: "greeting" | "say", text: string): Spoken => ({
   interruptedAt: null,
 });
 
-function setupFrame({ verb, sessionId, setup }: RelayOptions): object {
+function setupFrame({ form }: PhoneCall, verb: TwimlVerb, sessionId: string): object {
+  const { AccountSid: accountSid, CallSid: callSid, From: from, To: to, Direction: direction } = form;
   const parameters = verb.children.filter(({ name }) => name === "Parameter");
   return {
     type: "setup",
     sessionId,
-    ...setup,
+    accountSid,
+    parentCallSid: null,
+    callSid,
+    from,
+    to,
+    forwardedFrom: null,
+    callerName: null,
+    callType: "PSTN",
+    direction,
+    callStatus: "IN-PROGRESS",
     customParameters: Object.fromEntries(
       parameters.map(({ attributes }) => [attributes["name"], attributes["value"]]),
     ),
