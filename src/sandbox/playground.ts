@@ -50,7 +50,8 @@ export interface AddressFault {
 /** Limit of kept messages. */
 const mostMessages = 500;
 
-type RecordedMessage = Omit<PlaygroundMessage, "id" | "at">;
+/** Default: the customer has received it, without a subject. */
+type RecordedMessage = Pick<PlaygroundMessage, "kind" | "address" | "text"> & Partial<PlaygroundMessage>;
 
 export class Playground {
   readonly mailServer: MailServer;
@@ -164,22 +165,14 @@ export class Playground {
     const sending = this.smsApi.receive({ from, body });
     const sid = this.smsApi.inbound[before]?.sid ?? "";
     const written = { channel: "support-sms", pattern: sid, index: 0 };
-    this.#record({
-      kind: "text",
-      party: "customer",
-      address: from,
-      written,
-      subject: null,
-      text: body,
-      messageId: null,
-    });
+    this.#record({ kind: "text", address: from, written, text: body });
     await sending;
   }
 
   /** Calls the agent's number. Resolves when the greeting was spoken. Returns false when there is a call. */
   async dial(from: string = numbers.customer): Promise<boolean> {
     if (this.#call) return false;
-    this.#inCall(from, `calls ${numbers.support}`, null);
+    this.#record({ kind: "call", address: from, written: inCall, text: `calls ${numbers.support}` });
     const call = await this.#phone.dial({
       url: `${this.#daemon}/channels/support-voice/call`,
       from,
@@ -197,7 +190,8 @@ export class Playground {
     if (!call) return false;
     const before = call.spoken.length;
     const said = this.#messages.filter(({ written }) => written?.pattern === `${call.sid}/%`).length;
-    this.#inCall(call.from, text, { channel: "support-voice", pattern: `${call.sid}/%`, index: said });
+    const written = { ...inCall, pattern: `${call.sid}/%`, index: said };
+    this.#record({ kind: "call", address: call.from, written, text });
     call.say(text);
     await call.until(({ spoken, state }) => state === "over" || finished(spoken[before]), forEver);
     // The last sentence is being recorded.
@@ -209,7 +203,7 @@ export class Playground {
   async hangUp(): Promise<boolean> {
     const call = this.#call;
     if (!call) return false;
-    this.#inCall(call.from, "hangs up", null);
+    this.#record({ kind: "call", address: call.from, written: inCall, text: "hangs up" });
     await call.hangUp();
     return true;
   }
@@ -222,23 +216,11 @@ export class Playground {
 
   #record(message: RecordedMessage): void {
     this.#count += 1;
-    const recorded = { ...message, id: this.#count, at: systemClock.now() };
+    const received = { party: "customer", written: null, subject: null, messageId: null } as const;
+    const recorded = { ...received, ...message, id: this.#count, at: systemClock.now() };
     this.#messages.push(recorded);
     if (this.#messages.length > mostMessages) this.#messages.shift();
     this.#onMessage(recorded);
-  }
-
-  #inCall(address: string, text: string, written: WrittenMessage | null, heard = false): void {
-    const place = heard ? null : (written ?? { channel: "support-voice", pattern: "", index: 0 });
-    this.#record({
-      kind: "call",
-      party: "customer",
-      address,
-      written: place,
-      subject: null,
-      text,
-      messageId: null,
-    });
   }
 
   #newestMail(address: string): PlaygroundMessage | undefined {
@@ -251,7 +233,7 @@ export class Playground {
     const { subject, text, messageId } = await readReply(raw);
     for (const address of to) {
       const party = address === responder ? "responder" : "customer";
-      this.#record({ kind: "mail", party, address, written: null, subject, text, messageId });
+      this.#record({ kind: "mail", party, address, subject, text, messageId });
     }
   }
 
@@ -260,31 +242,26 @@ export class Playground {
     const { signal } = this.#closed;
     for (let next = 0; !signal.aborted; next += 1) {
       const sent = await this.smsApi.until((api) => signal.aborted || api.sent[next], forEver);
-      if (sent !== true)
-        this.#record({
-          kind: "text",
-          party: "customer",
-          address: sent.to,
-          written: null,
-          subject: null,
-          text: sent.body,
-          messageId: null,
-        });
+      if (sent !== true) this.#record({ kind: "text", address: sent.to, text: sent.body });
     }
   }
 
   /** Records what the agent says, until the call is over. */
   async #listen(call: PhoneCall): Promise<void> {
     const over = () => call.state === "over" && "over";
+    const heard = (text: string) => this.#record({ kind: "call", address: call.from, text });
     for (let next = 0; ; next += 1) {
       const piece = await call.until(() => piecesOf(call)[next] ?? over(), forEver);
       if (piece === "over" && piecesOf(call).length <= next) break;
-      this.#inCall(call.from, String(piece).trim(), null, true);
+      heard(String(piece).trim());
     }
-    this.#inCall(call.from, `The call is over: ${await call.over}.`, null, true);
+    heard(`The call is over: ${await call.over}.`);
     if (this.#call === call) this.#call = null;
   }
 }
+
+/** What the customer does in a call without saying anything. */
+const inCall: WrittenMessage = { channel: "support-voice", pattern: "", index: 0 };
 
 /** Longest wait of a timer. */
 const forEver = 2 ** 31 - 1;
