@@ -13,7 +13,8 @@ const received = (changes: Partial<Received> = {}): Received => ({
 describe("an inbound request", () => {
   it("has what was received", async () => {
     const request = inboundRequest(received());
-    expect(request).toBeInstanceOf(Request);
+    // Hono exchanges the global class when it is loaded.
+    expect(Object.prototype.toString.call(request)).toBe("[object Request]");
     expect([request.url, request.method]).toEqual([received().url, "POST"]);
     expect(request.headers.get("x-twice")).toBe("a, b");
     expect(await request.text()).toBe("From=%2B1&Body=caf%C3%A9");
