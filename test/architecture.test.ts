@@ -14,6 +14,7 @@ const files: readonly SourceFile[] = globSync("{src,adapters,test}/**/*.ts", { c
 
 const timingOf = (found: string): string =>
   `src/${found.startsWith("now") ? "store/" : ""}a.ts: ${found}: durations of the daemon are in src/ops/timing.ts`;
+const short = (ms: string): string => `test/a.test.ts: timeout ${ms}: waits at least 60_000 ms`;
 const lines = (count: number): string => "x\n".repeat(count);
 const say = (...words: string[]): string => words.join("");
 
@@ -185,6 +186,20 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
   ["durations", "src/a.ts", "const hours = Math.round(age / 3_600_000);", null],
   ["durations", "src/a.ts", "let waitMs = 0; // at most 60_000\nconst longest = 20_000;", null],
   ["durations", "src/ops/timing.ts", "sweep: 60_000,", null],
+  ["patience", "test/a.test.ts", say("poll(f, { time", "out: 20_000 }).toBe(1)"), short("20_000")],
+  ["patience", "test/a.test.ts", say('it.concurrent("a", { time', "out: 30_000 }, f)"), short("30_000")],
+  [
+    "patience",
+    "test/a.test.ts",
+    "poll(f, { timeout: 90_000 }).toBe(1); it('a', { timeout: 600_000 }, f)",
+    null,
+  ],
+  [
+    "behaviour",
+    "test/a.test.ts",
+    say('it("works (review', ' 3)", f)'),
+    "test/a.test.ts: named after review 3: a test is named after the behaviour",
+  ],
 ];
 
 describe("the gate can close:", () => {

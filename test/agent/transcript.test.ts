@@ -52,7 +52,7 @@ async function reading(fault: Fault, more: ReadCall["more"] = async () => true) 
 const ids = (messages: readonly { readonly id: string }[]) => messages.map(({ id }) => id);
 const all = (count: number) => Array.from({ length: count }, (_, n) => `m-${n}`);
 
-describe("a conversation of several pages (review 4)", () => {
+describe("a conversation of several pages", () => {
   test.each([
     ["as large as we want", 100],
     ["smaller than we want", 50],

@@ -129,7 +129,7 @@ it.concurrent("an out-of-office is neither an answer nor an acknowledgement", as
   await untouched(desk);
 });
 
-it.concurrent("an automatic reply without headers neither acknowledges nor reaches the customer (review 10)", async ({
+it.concurrent("an automatic reply without headers neither acknowledges nor reaches the customer", async ({
   onTestFinished,
 }) => {
   const { desk, notice } = await told(onTestFinished);
@@ -166,9 +166,7 @@ it.concurrent("an automatic reply without headers neither acknowledges nor reach
   expect(await desk.textTo(anna, 1)).toBe("I am on vacation, Bob calls you.");
 });
 
-it.concurrent("a held answer goes out when an operator releases it (review 10)", async ({
-  onTestFinished,
-}) => {
+it.concurrent("a held answer goes out when an operator releases it", async ({ onTestFinished }) => {
   const { desk, notice } = await told(onTestFinished);
   const text = "I am out of office but please tell her yes";
   await desk.write({ from: dora.email, answers: notice, subject: `Re: ${notice.subject}`, text });
@@ -179,7 +177,7 @@ it.concurrent("a held answer goes out when an operator releases it (review 10)",
   expect(await desk.textTo(anna, 1)).toBe(text);
 });
 
-it.concurrent("a phone that answers while driving is not heard (review 10)", async ({ onTestFinished }) => {
+it.concurrent("a phone that answers while driving is not heard", async ({ onTestFinished }) => {
   const { desk } = await told(onTestFinished);
   await desk.text("I’m driving right now, I’ll get back to you later.", { from: dora.sms });
   expect(await desk.textTo(dora.sms, 1)).toContain("looks like an automatic reply");
@@ -188,7 +186,7 @@ it.concurrent("a phone that answers while driving is not heard (review 10)", asy
   expect(desk.textsTo(anna)).toEqual([colleague]);
 });
 
-it.concurrent("a decorated #note blocks the relay, and the responder learns it (review 10)", async ({
+it.concurrent("a decorated #note blocks the relay, and the responder learns it", async ({
   onTestFinished,
 }) => {
   const { desk, notice } = await told(onTestFinished);

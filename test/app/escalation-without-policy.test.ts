@@ -33,7 +33,7 @@ const look = (world: LinesWorld): Promise<void> =>
 
 const warnings = (world: LinesWorld) => world.log.filter(({ message }) => message === detected);
 
-describe("without an escalation policy (review 21)", () => {
+describe("without an escalation policy", () => {
   it.concurrent("a call is transferred after the agent's escalating answer", async ({ onTestFinished }) => {
     const rung: string[] = [];
     const world = await openWorld(onTestFinished, {

@@ -26,43 +26,40 @@ it.each([
   ["- ", 6000],
   ["> > >", 12_000],
   ["\n", 60_000],
-])(
-  "hostile text of %j escalates, notifies, and is relayed without blocking (review 2)",
-  async (piece, length) => {
-    const hostile = `refund\n${piece.repeat(length / piece.length)}`;
-    const cleanups: (() => unknown)[] = [];
-    const desk = await openDesk((run) => cleanups.push(run));
-    let eventLoop: ReturnType<typeof watchEventLoop> | undefined;
-    try {
-      await desk.write({ subject: "My lamp", text: "Hello" });
-      await desk.mailTo(customer);
-      await desk.quiet();
-      eventLoop = watchEventLoop();
-      await desk.write({
-        subject: "Re: My lamp",
-        text: `I want a refund\n${hostile}\nend`,
-        answers: await desk.mailTo(customer),
-      });
-      const notices = await Promise.all([
-        desk.mailTo(dora.email),
-        desk.mailTo(emil.email),
-        desk.textTo(dora.sms),
-      ]);
-      expect(notices[0].text).toContain("I want a refund");
-      await desk.quiet();
-      await desk.write({
-        from: dora.email,
-        answers: notices[0],
-        text: `It is on its way.\n${hostile}\nBye for now.`,
-      });
-      await eventually(() => expect(desk.mailsTo(customer).at(-1)?.text).toContain("It is on its way."));
-      await desk.quiet();
-      eventLoop.stop();
-      expect((await desk.escalations()).map(({ state }) => state)).toEqual(["acknowledged"]);
-      expect(eventLoop.most()).toBeLessThan(mostWorkMs);
-    } finally {
-      eventLoop?.stop();
-      for (const run of cleanups.reverse()) await run();
-    }
-  },
-);
+])("hostile text of %j escalates, notifies, and is relayed without blocking", async (piece, length) => {
+  const hostile = `refund\n${piece.repeat(length / piece.length)}`;
+  const cleanups: (() => unknown)[] = [];
+  const desk = await openDesk((run) => cleanups.push(run));
+  let eventLoop: ReturnType<typeof watchEventLoop> | undefined;
+  try {
+    await desk.write({ subject: "My lamp", text: "Hello" });
+    await desk.mailTo(customer);
+    await desk.quiet();
+    eventLoop = watchEventLoop();
+    await desk.write({
+      subject: "Re: My lamp",
+      text: `I want a refund\n${hostile}\nend`,
+      answers: await desk.mailTo(customer),
+    });
+    const notices = await Promise.all([
+      desk.mailTo(dora.email),
+      desk.mailTo(emil.email),
+      desk.textTo(dora.sms),
+    ]);
+    expect(notices[0].text).toContain("I want a refund");
+    await desk.quiet();
+    await desk.write({
+      from: dora.email,
+      answers: notices[0],
+      text: `It is on its way.\n${hostile}\nBye for now.`,
+    });
+    await eventually(() => expect(desk.mailsTo(customer).at(-1)?.text).toContain("It is on its way."));
+    await desk.quiet();
+    eventLoop.stop();
+    expect((await desk.escalations()).map(({ state }) => state)).toEqual(["acknowledged"]);
+    expect(eventLoop.most()).toBeLessThan(mostWorkMs);
+  } finally {
+    eventLoop?.stop();
+    for (const run of cleanups.reverse()) await run();
+  }
+});

@@ -104,7 +104,7 @@ describeReal("on PostgreSQL", missing, () => {
     await world.settled(letters);
   });
 
-  it.concurrent("two nodes: the one on standby is ready, for it asks, sends and serves (review 26)", async ({
+  it.concurrent("two nodes: the one on standby is ready, for it asks, sends and serves", async ({
     onTestFinished,
   }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "standby", store: store("standby") });

@@ -120,7 +120,7 @@ describeReal("replies that are not simply taken", missing, () => {
     await world.settled([first, second]);
   });
 
-  it.concurrent("delivers what waits as soon as the server can be reached again (review 19)", async ({
+  it.concurrent("delivers what waits as soon as the server can be reached again", async ({
     onTestFinished,
   }) => {
     const clock = movableClock();

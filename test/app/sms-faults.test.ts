@@ -90,7 +90,7 @@ describe("what stops the channel", () => {
   });
 });
 
-describe("how long others wait (review 19)", () => {
+describe("how long others wait", () => {
   const bert = "+12025550124";
   const annaOnWhatsapp = `whatsapp:${anna}`;
   /** Moves the clock in small steps until so many texts were taken; the seconds that it took. */

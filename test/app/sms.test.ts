@@ -119,7 +119,7 @@ it.concurrent("keeps prefixes of other services as part of the address", async (
   expect(world.api.sent).toMatchObject([{ from: `whatsapp:${ourNumber}`, to: `whatsapp:${anna}` }]);
 });
 
-it.concurrent("answers from the address that was written to, and finds what was missed there (review 23)", async ({
+it.concurrent("answers from the address that was written to, and finds what was missed there", async ({
   onTestFinished,
 }) => {
   const world = await openLines(onTestFinished);
@@ -142,7 +142,7 @@ it.concurrent("answers from the address that was written to, and finds what was 
   );
 });
 
-it.concurrent("answers more than ten texts in ten minutes, with the defaults of SMS (review 23)", async ({
+it.concurrent("answers more than ten texts in ten minutes, with the defaults of SMS", async ({
   onTestFinished,
 }) => {
   const world = await openLines(onTestFinished, { sms: { caps: undefined } });

@@ -82,7 +82,7 @@ async function openChat(finished: Finished) {
   return { world, says, heard };
 }
 
-describe("a third-party adapter (review 18)", () => {
+describe("a third-party adapter", () => {
   it("serves a channel of its own kind, from the first message to the last part of the answer", async ({
     onTestFinished,
   }) => {

@@ -86,7 +86,7 @@ describeReal("threads, and what is read in them", missing, () => {
     expect((await world.replies())[0]).toMatchObject({ inReplyTo: "", references: [], subject: "Re: No id" });
   });
 
-  it.concurrent("asks the text of what is too large, and tells the agent what it carries (review 17)", async ({
+  it.concurrent("asks the text of what is too large, and tells the agent what it carries", async ({
     onTestFinished,
   }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "large", channel: { max_size: "20KB" } });
@@ -117,7 +117,7 @@ describeReal("threads, and what is read in them", missing, () => {
     expect(world.questions()).toEqual([]);
   });
 
-  it.concurrent("answers one message once that arrives through the alias and a list (review 9)", async ({
+  it.concurrent("answers one message once that arrives through the alias and a list", async ({
     onTestFinished,
   }) => {
     const channel = { aliases: ["alias@twice.example"], accept_lists: ["talk@lists.example"] };
@@ -156,7 +156,7 @@ describeReal("threads, and what is read in them", missing, () => {
     ]);
   });
 
-  it.concurrent("answers From when a forged mail in the thread names another Reply-To (review 6)", async ({
+  it.concurrent("answers From when a forged mail in the thread names another Reply-To", async ({
     onTestFinished,
   }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "forged", channel: { reply: "all" } });

@@ -15,7 +15,7 @@ const listed = async (desk: Desk) => {
   return events.map(({ code, reason, subject }) => ({ code, reason, subject }));
 };
 
-it.concurrent("is held, listed and escalated; the responder's answer reaches the customer (review 11)", async ({
+it.concurrent("is held, listed and escalated; the responder's answer reaches the customer", async ({
   onTestFinished,
 }) => {
   const desk = await openDesk(onTestFinished);
@@ -42,7 +42,7 @@ it.concurrent("is held, listed and escalated; the responder's answer reaches the
   expect(mail.from).toBe(customer);
 });
 
-it.concurrent("is released by the operator like any held message (review 11)", async ({ onTestFinished }) => {
+it.concurrent("is released by the operator like any held message", async ({ onTestFinished }) => {
   const desk = await openDesk(onTestFinished);
   const mail = await desk.write({ subject: "Offer", text: "AAAA", headers: smime });
   await eventually(async () => expect(await listed(desk)).toMatchObject([{ code: "smime-encrypted" }]));
@@ -52,9 +52,7 @@ it.concurrent("is released by the operator like any held message (review 11)", a
   expect(await desk.mailTo(customer)).toMatchObject({ inReplyTo: mail.messageId });
 });
 
-it.concurrent("is told to the channel's notify, without a policy, too (review 11)", async ({
-  onTestFinished,
-}) => {
+it.concurrent("is told to the channel's notify, without a policy, too", async ({ onTestFinished }) => {
   const notify = { channel: "mail", to: ["team@people.example"] };
   const desk = await openDesk(onTestFinished, { mail: { notify } });
   await desk.write({ subject: "Contract", text: armored });
@@ -65,7 +63,7 @@ it.concurrent("is told to the channel's notify, without a policy, too (review 11
   expect(await listed(desk)).toMatchObject([{ code: "pgp-encrypted" }]);
 });
 
-it.concurrent("is not taken for a responder's words (review 11)", async ({ onTestFinished }) => {
+it.concurrent("is not taken for a responder's words", async ({ onTestFinished }) => {
   const desk = await openDesk(onTestFinished);
   await desk.write({ text: "A refund, please" });
   const notice = await desk.mailTo(emil.email);
@@ -79,14 +77,14 @@ it.concurrent("is not taken for a responder's words (review 11)", async ({ onTes
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
-describeReal("many messages that only a human can read (review 11)", missing, () => {
+describeReal("many messages that only a human can read", missing, () => {
   let dovecot: Dovecot;
   beforeAll(async () => {
     dovecot = await startDovecot({ users: ["support"] });
   });
   afterAll(() => dovecot?.dispose());
 
-  it("neither floods the responders nor names a denied sender (review 11)", async ({ onTestFinished }) => {
+  it("neither floods the responders nor names a denied sender", async ({ onTestFinished }) => {
     const desk = await openDesk(onTestFinished, { dovecot, mail: { deny: ["spam@customer.example"] } });
     await desk.write({ from: "spam@customer.example", text: armored });
     for (let n = 0; n < 30; n++) await desk.write({ from: `c${n}@customer.example`, text: armored });

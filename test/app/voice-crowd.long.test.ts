@@ -46,9 +46,7 @@ it("answers 500 callers at the same time", { timeout: 600_000 }, async ({ onTest
   );
 });
 
-it("answers a call while texts occupy every connection of their own (review 22)", async ({
-  onTestFinished,
-}) => {
+it("answers a call while texts occupy every connection of their own", async ({ onTestFinished }) => {
   const texts = 140; // more than the client's own default
   const world = await openLines(onTestFinished, {
     sms: { concurrency: texts },
@@ -69,7 +67,7 @@ it("answers a call while texts occupy every connection of their own (review 22)"
   await world.idle();
 });
 
-it("gives calls more connections when a reload allows more calls (review 22)", async ({ onTestFinished }) => {
+it("gives calls more connections when a reload allows more calls", async ({ onTestFinished }) => {
   const voice: { [key: string]: unknown } = {
     collect: "50ms",
     concurrency: 1,

@@ -69,7 +69,7 @@ describe("a call", () => {
     expect(conversations[2]).not.toBe(conversations[0]);
   });
 
-  it.concurrent("needs no VOICE skill: the conversation is created, and the platform places no call (review 21)", async ({
+  it.concurrent("needs no VOICE skill: the conversation is created, and the platform places no call", async ({
     onTestFinished,
   }) => {
     // A call that is not asked ends in an apology after the default 25 s.

@@ -212,6 +212,35 @@ const durations: Rule = (files) =>
         .map((match) => `${path}: ${match}: durations of the daemon are in src/ops/timing.ts`);
     });
 
+/** The patience of a poll, a test and a hook. */
+const patiencePatterns = [
+  /\btimeout: ([\d_]+)[^{}]*\},?\s*\)\s*\.(?:not\.)?to[A-Z]/g,
+  /\b(?:it|test|describe)(?:\.\w+)*\([^\n]*\{ timeout: ([\d_]+)/g,
+  /\b(?:testTimeout|hookTimeout): ([\d_]+)/g,
+];
+
+/** A machine under load stands still for seconds, so a short timeout fails tests of a daemon that works. */
+const patience: Rule = (files) =>
+  files
+    .filter(({ path }) => path.startsWith("test/"))
+    .flatMap(({ path, text }) =>
+      patiencePatterns.flatMap((pattern) =>
+        [...text.matchAll(pattern)]
+          .filter(([, ms = ""]) => Number(ms.replaceAll("_", "")) < 60_000)
+          .map(([, ms]) => `${path}: timeout ${ms}: waits at least 60_000 ms`),
+      ),
+    );
+
+/** The name of a test says what happens, not where the wish came from. */
+const behaviour: Rule = (files) =>
+  files
+    .filter(({ path }) => path.startsWith("test/"))
+    .flatMap(({ path, text }) =>
+      [...text.matchAll(/\b(?:it|test|describe\w*)(?:\.\w+)*\(\s*["'`].*\b((?:review|issue) #?\d+)/g)].map(
+        ([, origin]) => `${path}: named after ${origin}: a test is named after the behaviour`,
+      ),
+    );
+
 const mostFiles = 15;
 
 /** Returns the folders of src and adapters with more files than a reader can survey. */
@@ -238,6 +267,8 @@ export const rules = {
   honestTests,
   stateWrites,
   durations,
+  patience,
+  behaviour,
 } as const;
 
 /** Type names that two source files declare. */

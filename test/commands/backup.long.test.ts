@@ -83,7 +83,7 @@ function killed(point: string, ...args: string[]): Promise<NodeJS.Signals | null
   return new Promise((resolve) => child.once("exit", (_code, signal) => resolve(signal)));
 }
 
-describe("backup and restore (review 8)", () => {
+describe("backup and restore", () => {
   it("copies a store that is being written, readable by its user alone", async () => {
     const unlock = lockStore(store);
     onTestFinished(unlock);
@@ -183,7 +183,7 @@ describe("backup and restore (review 8)", () => {
   });
 });
 
-describe("a damaged store (review 8)", () => {
+describe("a damaged store", () => {
   const damage: readonly (readonly [string, () => void])[] = [
     [
       "no database",
@@ -229,7 +229,7 @@ describe("a damaged store (review 8)", () => {
   });
 });
 
-describe("a migration (review 8)", () => {
+describe("a migration", () => {
   it("copies the store first, and keeps three copies", async () => {
     mkdirSync(join(home, "elsewhere"));
     let steps = [...migrations];

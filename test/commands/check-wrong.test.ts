@@ -177,7 +177,7 @@ const warnings: readonly [string, string, string][] = [
   ],
 ];
 
-describe("check (review 28)", () => {
+describe("check", () => {
   it.each(errors)("refuses %s", async (_what, text, expected) => {
     const { code, out } = await check(text);
     expect(out.join("\n")).toContain(expected);

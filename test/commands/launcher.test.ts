@@ -116,7 +116,7 @@ describe("the launcher", () => {
         });
   });
 
-  it("says in one line that there is no Node.js to run under (review 25)", async () => {
+  it("says in one line that there is no Node.js to run under", async () => {
     const { code, out, err } = await start(oldNode, [packageWith("alone", { built: tell }), "run"]).ended;
     expect([code, out]).toEqual([exitCodes.oldNode, ""]);
     expect(err.trimEnd().split("\n")).toHaveLength(1);
@@ -141,7 +141,7 @@ describe("the launcher", () => {
     expect(await ended).toMatchObject({ code: null, signal: "SIGTERM" });
   });
 
-  it("ends well when SIGTERM comes before the daemon is loaded (review 25)", async () => {
+  it("ends well when SIGTERM comes before the daemon is loaded", async () => {
     // A program that takes for ever to load, and has no handler of its own.
     const built = "console.log('loading'); await new Promise(() => setInterval(() => {}, 1000));";
     const file = packageWith("loading", { built, node: true });

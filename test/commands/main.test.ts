@@ -67,7 +67,7 @@ describe("the command line", () => {
     expect([code, out]).toEqual([exitCodes.usage, ""]);
   });
 
-  it("ends with its own code when the store was written by a newer version (review 25)", async () => {
+  it("ends with its own code when the store was written by a newer version", async () => {
     const folder = mkdtempSync(join(tmpdir(), "bridgehead-newer-"));
     const db = openSqlite(join(folder, "store.db"), () => systemClock.now());
     await migrate(db);

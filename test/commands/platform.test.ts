@@ -52,7 +52,7 @@ async function serve(config: string, database: string, ...more: string[]) {
   let log = "";
   const ended = new Promise<number | null>((resolve) => child.on("exit", (code) => resolve(code)));
   child.stderr?.on("data", (text) => (log += String(text)));
-  await expect.poll(() => log, { timeout: 20_000 }).toContain("platform listening");
+  await expect.poll(() => log).toContain("platform listening");
   const url = /http:\/\/127\.0\.0\.1:\d+/.exec(log)?.[0] ?? "";
   const ask = async (key: string) => {
     const headers = { "Agent-Secret-Key": key };

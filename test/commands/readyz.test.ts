@@ -67,7 +67,7 @@ async function ask(url: string): Promise<{ status: number; body: Record<string, 
 const publicOf = ({ lines }: Daemon): string =>
   String(lines.find(({ message }) => message === "listening for http")?.["url"]);
 
-describe("/readyz (review 26)", () => {
+describe("/readyz", () => {
   it("is 503 while the platform rejects the agent's key", async () => {
     const started = await daemon(await platform(401), "bridgehead-key-");
     await expect

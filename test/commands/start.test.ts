@@ -145,7 +145,7 @@ it("leaves a history that find and conversation show print, while the daemon run
   expect(await read()).toBe(running);
 });
 
-it("sends one text when it is run twice at the same time, and once more only with --again (review 13)", async () => {
+it("sends one text when it is run twice at the same time, and once more only with --again", async () => {
   const place = await setUp();
   const daemon = await place.learns();
   await daemon.stop();
@@ -160,7 +160,7 @@ it("sends one text when it is run twice at the same time, and once more only wit
       /^not sent again: the same words were left for \+15550111 [\d.]+ \w+ ago \(conversation \w+: .+\); --again sends them once more\n$/,
     );
   await place.daemon();
-  await expect.poll(() => place.texts.length, { timeout: 30_000 }).toBe(1);
+  await expect.poll(() => place.texts.length).toBe(1);
   // The agent's own words, written out.
   expect((await place.start("--introduction", "Hello from Acme.")).code).toBe(exitCodes.failed);
   const other = await bridgehead([
@@ -174,7 +174,7 @@ it("sends one text when it is run twice at the same time, and once more only wit
   ]);
   expect(other.code).toBe(exitCodes.ok);
   expect((await place.start("--again", "--wait", "30s")).code).toBe(exitCodes.ok);
-  await expect.poll(() => place.texts.length, { timeout: 30_000 }).toBe(3);
+  await expect.poll(() => place.texts.length).toBe(3);
   expect(place.texts.filter(({ to }) => to === "+15550111")).toHaveLength(2);
 });
 
@@ -189,7 +189,7 @@ it("opens once though the daemon is killed in the middle of the start call", {
   expect((await killed.ended).signal).toBe("SIGKILL");
   expect(place.texts).toEqual([]);
   await place.daemon();
-  await expect.poll(() => place.texts.length, { timeout: 30_000 }).toBe(1);
+  await expect.poll(() => place.texts.length).toBe(1);
   const platform = openSqlite(join(place.file, "../platform.db"), Date.now);
   const opened = await platform.read((q) => q.all("SELECT id FROM conversation"));
   await platform.close();

@@ -450,7 +450,7 @@ describe("the part of the file that a policy needs", () => {
   });
 });
 
-describe("escalation with sender_auth: off (review 6)", () => {
+describe("escalation with sender_auth: off", () => {
   const escalation =
     "  responders: { anna: { email: anna@example.com, webhook: { url: https://pager.example.com/a } } }\n  fallback: { notify: [anna] }\n";
   const server = "host: m.example.com, tls: implicit";

@@ -64,7 +64,7 @@ ${more}`;
 const voice = (id: string, dialect: string, number: string): string =>
   `  ${id}: { adapter: voice, agent: a, dialect: ${dialect}, auth_tokens: ["\${env:PASSWORD}"], number: "${number}" }\n`;
 
-describe("two channels on one mailbox or number (review 7)", () => {
+describe("two channels on one mailbox or number", () => {
   it("are named with file, line, key and remedy", async () => {
     expect(await problems(mail("first") + mail("second"))).toEqual([
       "15:56 channels.second.imap.user: is used by channel first already: the folder INBOX of help@example.com on imap.example.com; both would answer (give channel second its own, or remove or disable one of the two channels)",
@@ -148,7 +148,7 @@ export default {
     writeFileSync(path, head + twice);
     daemon.send("SIGHUP");
     await expect
-      .poll(() => daemon.complaints.join("\n"), { timeout: 20_000 })
+      .poll(() => daemon.complaints.join("\n"))
       .toContain("channels.second.imap.user: is used by channel first already");
     await daemon.stop();
   });

@@ -108,7 +108,7 @@ describe("told of one", () => {
   );
 });
 
-describe("a note never reaches the customer (review 10)", () => {
+describe("a note never reaches the customer", () => {
   const secret = "she is a known fraud";
 
   it.each([

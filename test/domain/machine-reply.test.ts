@@ -7,7 +7,7 @@ import { machineReply } from "../../src/domain/machine-reply.ts";
 const subject = "[Escalation 417] refund (Anna Example, mail)";
 const plain = (text: string) => machineReply(`Re: ${subject}`, text);
 
-describe("subjects of automatic replies (review 10)", () => {
+describe("subjects of automatic replies", () => {
   it.each([
     `[Out of office] Re: ${subject}`,
     `Out of Office: ${subject}`,
@@ -87,7 +87,7 @@ describe("subjects of automatic replies (review 10)", () => {
   it("no subject is a person's", () => expect(machineReply(undefined, "It is on its way")).toBeNull());
 });
 
-describe("texts of automatic replies (review 10)", () => {
+describe("texts of automatic replies", () => {
   it.each([
     "I am out of the office until Monday, 5 January, with limited access to email.",
     "Hello,\nthank you for your message. I'm currently out of the office.\nFor urgent matters please contact my colleague.",

@@ -83,7 +83,7 @@ describe("guards", () => {
     });
   });
 
-  it("never lets others use a channel's cap up at one blow, and never exceeds it (review 5)", () => {
+  it("never lets others use a channel's cap up at one blow, and never exceeds it", () => {
     const cap = { max: 60, per: 15 * 60_000 };
     const made: { at: number; other: boolean }[] = [];
     const use = (now: number) => {

@@ -69,7 +69,7 @@ describe("who is let in", () => {
     expect(await door.rows("SELECT id FROM platform_webhooks")).toHaveLength(1);
   });
 
-  it("only deliveries with a valid signature when signing secrets are configured (review 14)", async () => {
+  it("only deliveries with a valid signature when signing secrets are configured", async () => {
     const door = await openFrontDoor(signing);
     const body = '{"conversationId":"p"}';
     const other = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;

@@ -82,7 +82,7 @@ function paged(asked: Asked): object {
   };
 }
 
-describe("a look at a large conversation (review 4)", () => {
+describe("a look at a large conversation", () => {
   it("keeps the mode that was read when the messages cannot be", async () => {
     const { platform, look, db, logged } = await watched();
     platform.mode = "manual";

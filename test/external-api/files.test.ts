@@ -52,7 +52,7 @@ describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
   test("nobody has to wait until it is read", async () => {
     const { id } = (await call("files.upload", { file })).body;
     expect(await call("files.addToVectorStoreAsync", { id })).toMatchObject({ status: 200 });
-    await expect.poll(async () => (await find(id)).vectorStoreUploadStatus, { timeout: 30_000 }).toBe("done");
+    await expect.poll(async () => (await find(id)).vectorStoreUploadStatus).toBe("done");
   });
 
   test("several are removed at once", async () => {

@@ -133,7 +133,7 @@ describe("a channel's webhook", () => {
 });
 
 describe("health", () => {
-  it("serves reasons and metrics on the admin listener, and on the public one only whether it works (review 26)", async () => {
+  it("serves reasons and metrics on the admin listener, and on the public one only whether it works", async () => {
     const adminListen = { host: "127.0.0.1", port: 0 };
     const ready = async () => ({ ready: false, reason: "imap: login rejected" });
     const url = await start([], { adminListen, ready });

@@ -114,7 +114,7 @@ it("finds a wildcard's one further segment, which stays out of the log", async (
   expect(door.lines).toContainEqual(expect.objectContaining({ path: "/channels/voice/llm/*", status: 101 }));
 });
 
-it("answers 503 with Retry-After while no channel runs yet (review 24)", async () => {
+it("answers 503 with Retry-After while no channel runs yet", async () => {
   let serving = false;
   const door = await open([relay(echo)], { serving: () => serving });
   for (const path of ["/channels/voice/relay", "/channels/another/relay", "/channels/voice/llm/a/b"]) {
@@ -131,7 +131,7 @@ it("answers 503 with Retry-After while no channel runs yet (review 24)", async (
   expect(await door.refusal("/channels/another/relay")).toBe(404);
 });
 
-it("finds each segment that a route leaves open (review 24)", async () => {
+it("finds each segment that a route leaves open", async () => {
   const door = await open([
     relay(async (socket) => socket.close(4001, "two"), { path: "/llm/*/*" }),
     relay(async (socket) => socket.close(4002, "one"), { path: "/llm/*" }),

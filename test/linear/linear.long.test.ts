@@ -9,7 +9,7 @@ import { cases } from "./registry.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 
-describe("functions that process untrusted text are linear (review 2)", () => {
+describe("functions that process untrusted text are linear", () => {
   it.each(Object.entries(cases))("%s", async (path, calls) => {
     const module = (await import(root + path)) as Record<string, (...given: readonly unknown[]) => unknown>;
     const slow: string[] = [];

@@ -83,7 +83,7 @@ const anchorsIn = (text: string): string[] =>
       .replaceAll(" ", "-"),
   );
 
-describe("the package (review 29)", () => {
+describe("the package", () => {
   it("contains the code, the guide for adapters and its examples, and no tests or sources beside them", () => {
     for (const file of [
       "bin/bridgehead.cjs",
@@ -137,7 +137,7 @@ describe("the package (review 29)", () => {
       }
     }
     expect(walked).toBeGreaterThan(8);
-    // A section that is there twice has one anchor (review 30).
+    // A section that is there twice has one anchor.
     const anchors = anchorsIn(readFileSync(join(clean, "README.md"), "utf8").replace(/```[^]*?```/g, ""));
     expect(anchors).toEqual([...new Set(anchors)]);
   });
@@ -203,7 +203,7 @@ describeReal("a checkout", missing, () => {
   });
 });
 
-describeReal("the installed package (review 29)", missing, () => {
+describeReal("the installed package", missing, () => {
   const home = join(scratch, "empty");
   const inside = (command: string, args: readonly string[], more: Record<string, string> = {}) =>
     run(command, args, { cwd: home, env: { ...env, ...more }, timeout: 120_000 });

@@ -228,7 +228,7 @@ it("lets a STOP that came while we were away count before a reply that was due",
   expect([await house.drafts(), house.texts]).toEqual([["dropped"], []]);
 });
 
-describe("somebody to whom nothing may be sent (review 13)", () => {
+describe("somebody to whom nothing may be sent", () => {
   it("is not asked about: the message is kept with its reason, and the platform is not called", async () => {
     const house = await openTexts();
     await house.say(word("stop"));
@@ -279,7 +279,7 @@ describe("somebody to whom nothing may be sent (review 13)", () => {
   });
 });
 
-describe("a word that is also a business term (review 13)", () => {
+describe("a word that is also a business term", () => {
   const term = (consent: "stop" | "start") => ({
     text: "alta",
     consent: { word: consent, ambiguous: true, answer: "Confirmed." } as const,

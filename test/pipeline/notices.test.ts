@@ -135,7 +135,7 @@ it("is a reply like any other where it cannot be sent: listed nowhere, logged", 
   expect(house.heard).toContain("composing a reply failed");
 });
 
-describe("a throw in compose makes nothing undeliverable (review 1)", () => {
+describe("a throw in compose makes nothing undeliverable", () => {
   /** Composes plain texts alone, or none but a certain one. */
   const picky = (accepts: (reply: Reply) => boolean): TextOptions => ({
     channels: ["c", "m"],
@@ -180,7 +180,7 @@ describe("a throw in compose makes nothing undeliverable (review 1)", () => {
   });
 });
 
-describe("an answer is rendered before the transaction that stores it (review 1)", () => {
+describe("an answer is rendered before the transaction that stores it", () => {
   const rendering = (prepare: NonNullable<Outbound["prepare"]>): TextOptions => ({
     line: (line): ChannelRuntime => ({ ...line, outbound: line.outbound && { ...line.outbound, prepare } }),
   });

@@ -22,7 +22,7 @@ const written = (from: string, to: string, text = "hi"): Partial<MessageEvent> =
 const routes = (replies: readonly Reply[]) =>
   replies.map(({ from, to, text }) => `${from ?? "default"} > ${to[0]?.address}: ${text}`);
 
-describe("answers from the address that was written to (review 23)", () => {
+describe("answers from the address that was written to", () => {
   it("keeps a conversation for each of our addresses", async () => {
     const house = await openTexts();
     await house.say(written(ann, "+15550100", "one"));
@@ -79,7 +79,7 @@ describe("answers from the address that was written to (review 23)", () => {
   });
 });
 
-describe("a sender that may not send (review 19)", () => {
+describe("a sender that may not send", () => {
   const notFound: SendOutcome = {
     kind: "deferred",
     reason: "63007: no such channel",
@@ -124,7 +124,7 @@ describe("a sender that may not send (review 19)", () => {
   });
 });
 
-describe("a person at a cap (review 23)", () => {
+describe("a person at a cap", () => {
   const told = "They are saved.";
   const hour = 3_600_000;
   const openCapped = (over: Partial<TextOptions> = {}): Promise<Texts> =>

@@ -49,7 +49,7 @@ async function secondsUntil(house: Texts, count: number, atMost = 1000): Promise
   return (house.clock.monotonic() - began) / 1000;
 }
 
-describe("backoff of a phone number (review 19)", () => {
+describe("backoff of a phone number", () => {
   it("delays the others by about a second after one 429, and by about three after two", async () => {
     const state = { says: tooMany as SendOutcome | null };
     const house = await openDesk(state);
@@ -210,7 +210,7 @@ describe("backoff of a phone number (review 19)", () => {
   });
 });
 
-describe("a configured send rate (review 19)", () => {
+describe("a configured send rate", () => {
   it("spreads the texts of one sender and loses none", async () => {
     const house = await openDesk({ says: null }, { rules: { rate: { messages: 1, per: 1000 } } });
     await everybodyWrites(house);
@@ -244,7 +244,7 @@ describe("a configured send rate (review 19)", () => {
   });
 });
 
-it("waits at most a minute after a 429 of the platform without Retry-After (review 19)", async () => {
+it("waits at most a minute after a 429 of the platform without Retry-After", async () => {
   const house = await openTexts({ clock: testClock(true) });
   let limited = true;
   house.platform.faults.ask = (asked) =>

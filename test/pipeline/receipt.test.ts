@@ -221,7 +221,7 @@ it("believes that a phone has what it was reported to have, whatever is reported
   }
 });
 
-describe("a bounce suppresses recipients of the reply that it cites, and no other address (review 17)", () => {
+describe("a bounce suppresses recipients of the reply that it cites, and no other address", () => {
   const suppressed = async (db: Database) =>
     (
       await db.read((q) => q.all<{ address: string }>("SELECT address FROM suppressions WHERE active = 1"))

@@ -119,7 +119,7 @@ const forged = (count: number, name: string) =>
 const customer = (name: string, over: Partial<MessageEvent> = {}) =>
   mail({ text: name, from: { address: `${name}@customer.example` }, sender: "verified", ...over });
 
-describe("a channel that is flooded from forged addresses (review 5)", () => {
+describe("a channel that is flooded from forged addresses", () => {
   const answered = (house: House, text: string) =>
     house.sent.filter((one) => one === `answer to ${text}`).length;
   const flooded = (house: House) => house.sent.filter((text) => text.includes("flood")).length;
@@ -219,7 +219,7 @@ describe("a channel that is flooded from forged addresses (review 5)", () => {
   });
 });
 
-describeReal("a flooded channel on two nodes (review 5)", await needPostgres(), () => {
+describeReal("a flooded channel on two nodes", await needPostgres(), () => {
   let server: SharedPostgres;
   beforeAll(async () => {
     server = await sharedPostgres();

@@ -34,7 +34,7 @@ async function occupied(house: House): Promise<() => Promise<unknown>> {
   return release;
 }
 
-describe("a question that has not been sent (review 22)", () => {
+describe("a question that has not been sent", () => {
   it("counts as not asked after a crash, and is asked at once without a look-up", async () => {
     const options = { settleAfter: 600_000, rules: { absent_after: 600_000 } };
     const house = await openTexts(options);

@@ -148,7 +148,7 @@ describe("a file", () => {
   });
 });
 
-describe("a document that uses too much (review 3)", () => {
+describe("a document that uses too much", () => {
   test.each([
     ["bomb.pdf", () => pdfBomb(45_000_000), /memory|processor time/],
     ["bomb.docx", () => docxBomb(5_000_000), /unpacks to more than 100 MB/],

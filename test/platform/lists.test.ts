@@ -166,7 +166,7 @@ test.each([
   expect(() => readAgents(text, "a.yaml")).toThrow(problem);
 });
 
-test("a conversation's messages are paged when a page is asked for, else whole (review 4)", async () => {
+test("a conversation's messages are paged when a page is asked for, else whole", async () => {
   const rig = await startRig();
   const id = await rig.open();
   for (let n = 0; n < 5; n++)

@@ -106,7 +106,7 @@ it("the very same words go out again when they are wanted again, or when the fir
   expect(desk.textsTo(anna)).toHaveLength(3);
 });
 
-it("escalation reply refuses a text that looks like a note (review 10)", async ({ onTestFinished }) => {
+it("escalation reply refuses a text that looks like a note", async ({ onTestFinished }) => {
   const desk = await openDesk(onTestFinished);
   const { annas } = await openBoth(desk);
   for (const text of ["#note she is a fraud", "It is on its way.\n(#note she is a fraud)"])

@@ -29,7 +29,7 @@ const all = (db: Database) =>
   }));
 
 onEachDatabase((place) => {
-  describe("a store that is behind (review 8)", () => {
+  describe("a store that is behind", () => {
     it("is new once, and the same at every later start", async () => {
       const here = await place();
       const db = await here.open();
@@ -93,7 +93,7 @@ onEachDatabase((place) => {
 /** What the file beside an SQLite store tells. */
 describe("sqlite only", () => {
   const place = sqlitePlace;
-  describe("the file beside the store (review 8)", () => {
+  describe("the file beside the store", () => {
     async function started(): Promise<{ file: string; open: () => Promise<Database> }> {
       const here = await place();
       const file = here.file ?? "";

@@ -210,7 +210,7 @@ onEachDatabase((place) => {
       expect(await holds(db, 2)).toBe(false);
     });
 
-    it("counts an attempt that was not sent, and records one only for the turn as it was claimed (review 22)", async () => {
+    it("counts an attempt that was not sent, and records one only for the turn as it was claimed", async () => {
       const db = await fresh(place);
       await db.tx(async (q) => {
         await conversation(q, "k");

@@ -47,7 +47,7 @@ async function withDrafts(place: NewPlace, ids: readonly string[]): Promise<Data
 
 onEachDatabase((place) => {
   describe("operators", () => {
-    it("counts what is held on a channel, up to a limit and within a time (review 11)", async () => {
+    it("counts what is held on a channel, up to a limit and within a time", async () => {
       const db = await fresh(place);
       await db.tx(async (q) => {
         for (let n = 0; n < 5; n++) {

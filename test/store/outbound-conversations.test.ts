@@ -320,7 +320,7 @@ onEachDatabase((place) => {
       expect(row).toMatchObject({ person: "ann@example.org", person_name: "Ann", platform_id: null });
     });
 
-    it("is begun once by two processes at the same time, and again only when asked for (review 13)", async () => {
+    it("is begun once by two processes at the same time, and again only when asked for", async () => {
       const where = await place();
       const db = await fresh(() => Promise.resolve(where));
       const other = await where.open();

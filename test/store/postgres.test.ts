@@ -24,7 +24,7 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
   afterAll(() => server?.stop());
   const place = () => postgresPlace(server);
 
-  it("recognizes a store that pg_restore has created, and holds its open work (review 8)", async () => {
+  it("recognizes a store that pg_restore has created, and holds its open work", async () => {
     const store = await place();
     const before = await openPostgres(server.url, { schema: store.schema ?? "" });
     await migrate(before);

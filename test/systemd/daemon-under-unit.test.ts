@@ -95,7 +95,7 @@ const firstConfiguration = (): string => {
   return /```yaml\n([^]*?)```/.exec(section)?.[1] ?? "";
 };
 
-it("starts the README's first configuration under the unit, and fails a reload that is rejected (review 25)", async () => {
+it("starts the README's first configuration under the unit, and fails a reload that is rejected", async () => {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-unit-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const { moved, load, argsOf, told } = prepare(folder);
@@ -165,7 +165,7 @@ it("starts the README's first configuration under the unit, and fails a reload t
   expect(await reload()).toMatchObject({ code: exitCodes.failed });
 });
 
-it("gives fatal errors the journal's priority err (review 25)", async () => {
+it("gives fatal errors the journal's priority err", async () => {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-fatal-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const crash = "data:text/javascript,process.nextTick(()=>{throw new Error('boom')})";

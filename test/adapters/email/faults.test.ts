@@ -133,7 +133,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
     );
     const rejected = await wrong.adapter.probe?.(AbortSignal.timeout(60_000));
     expect(rejected).toMatchObject({ state: "unauthorized", reason: expect.stringMatching(/^imap: /) });
-    // Both sides at once, the server's own words, and what to do about it (review 28).
+    // Both sides at once, the server's own words, and what to do about it.
     expect(rejected?.parts).toMatchObject([
       {
         part: "imap",

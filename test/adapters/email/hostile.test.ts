@@ -86,7 +86,7 @@ describeReal("hostile mail", missing, () => {
   });
   const one = "support0";
 
-  it("is downloaded in part when it is too large (review 17)", async () => {
+  it("is downloaded in part when it is too large", async () => {
     boxes.fresh();
     const { channel, box } = boxes.open({ max_size: "400KB" });
     await ready(channel);

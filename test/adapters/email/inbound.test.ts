@@ -61,7 +61,7 @@ describeReal("reading a mailbox", missing, () => {
     expect(channel.statuses.map((status) => status.state)).toEqual(["connecting", "ready"]);
   });
 
-  it("removes an unmarked quote only from answers to our own mails (review 16)", async () => {
+  it("removes an unmarked quote only from answers to our own mails", async () => {
     const { channel, box } = open();
     await ready(channel);
     const quote = (more = "") =>

@@ -26,7 +26,7 @@ const file = (path: string) =>
     dependencies: Record<string, string>;
   };
 
-describe("postal-mime (review 27)", () => {
+describe("postal-mime", () => {
   it("is pinned to the version whose parser is used from inside", () => {
     const wanted = file("package.json").dependencies["postal-mime"];
     expect(wanted).toMatch(/^\d+\.\d+\.\d+$/);
@@ -65,7 +65,7 @@ describe("postal-mime (review 27)", () => {
 });
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
-describeReal("imapflow on a real server (review 27)", missing, () => {
+describeReal("imapflow on a real server", missing, () => {
   let dovecot: Dovecot;
   const open: ImapConnection[] = [];
   beforeAll(async () => {

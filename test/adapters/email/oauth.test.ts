@@ -83,7 +83,7 @@ describe("access tokens", () => {
   });
 });
 
-describe("rotated refresh tokens (review 27)", () => {
+describe("rotated refresh tokens", () => {
   const { log } = recordingChannel();
   /** A new process on the store that an earlier one has used. */
   const process = (secrets: Map<string, string>, more: Partial<OAuth2Config> = {}) => {
@@ -147,7 +147,7 @@ describe("rotated refresh tokens (review 27)", () => {
   });
 });
 
-describe("tokens of an application (review 27)", () => {
+describe("tokens of an application", () => {
   const app = (): OAuth2Config => ({
     token_url: issuer.tokenUrl,
     client_id: "bridge",

@@ -22,7 +22,7 @@ const file = (name: string, type: string, content: string) =>
 const alternative =
   'Content-Type: multipart/alternative; boundary="in"\n\n--in\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: quoted-printable\n\nWo ist mein Gr=C3=BC=C3=9Fe-Paket?\n--in\nContent-Type: text/html; charset=utf-8\nContent-Transfer-Encoding: quoted-printable\n\n<p>Wo ist mein <b>Gr=C3=BC=C3=9Fe</b>-Paket?</p>\n--in--\n';
 
-describeReal("messages larger than max_size (review 17)", missing, () => {
+describeReal("messages larger than max_size", missing, () => {
   let boxes: Mailboxes;
   let dovecot: Dovecot;
   beforeAll(async () => {

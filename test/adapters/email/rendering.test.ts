@@ -46,7 +46,7 @@ const bodyOf = (more: Partial<Reply>) => {
 const never = new AbortController().signal;
 const module = (code: string) => new URL(`data:text/javascript,${encodeURIComponent(code)}`);
 
-describe("customer text is rendered as plain text (review 1)", () => {
+describe("customer text is rendered as plain text", () => {
   it("keeps every character of a plain reply, and interprets none", () => {
     const text =
       "# 1\n* a _b_ **c** `d`\n<b>x</b> [l](https://e.example/x)\n---\n    code\n> said & done\nyes";
@@ -90,7 +90,7 @@ describe("customer text is rendered as plain text (review 1)", () => {
   );
 });
 
-describe("long Markdown is rendered in a worker (review 1)", () => {
+describe("long Markdown is rendered in a worker", () => {
   const long = `**Bold** and [a link](https://e.example/).\n\n${"word ".repeat(2000)}`;
 
   it("and composed as rendered there; without that it is sent as plain text", async () => {

@@ -259,7 +259,7 @@ async function wiretap(target: number) {
   };
 }
 
-describe("international addresses (review 17)", () => {
+describe("international addresses", () => {
   const mailTo = async (to: string, own: string, withoutUtf8: boolean, rounds = 1) => {
     const server = await startSmtpPeer({ withoutUtf8 });
     const wire = await wiretap(server.port);

@@ -76,7 +76,7 @@ describeReal("traces in a mailbox", missing, () => {
     await client.logout();
   };
 
-  describe("on the very first start (review 27)", () => {
+  describe("on the very first start", () => {
     it("mail that arrived before the first login is new, and what was there before is not", async () => {
       const box = boxes.fresh();
       const since = new Date(Date.now() - hour);
@@ -126,7 +126,7 @@ describeReal("traces in a mailbox", missing, () => {
     });
   });
 
-  describe("of a store that is behind (review 8)", () => {
+  describe("of a store that is behind", () => {
     /** A channel whose store first ran an hour ago and has since lost everything. */
     const behind = (more: Parameters<typeof recordingChannel>[0] = {}) =>
       recordingChannel({ since: new Date(Date.now() - hour), mark: "current000", ...more });
@@ -193,7 +193,7 @@ describeReal("traces in a mailbox", missing, () => {
     });
   });
 
-  describe("of another daemon on the mailbox (review 7)", () => {
+  describe("of another daemon on the mailbox", () => {
     it("are reported on both sides", async () => {
       const box = boxes.fresh();
       const often = { poll: "1s" } as Partial<Settings["imap"]>;

@@ -115,7 +115,7 @@ describe("a message like any other", () => {
   });
 });
 
-describe("a word that is also a business term (review 13)", () => {
+describe("a word that is also a business term", () => {
   const numbers = {
     US: "+12025550100",
     DE: "+4930901820",

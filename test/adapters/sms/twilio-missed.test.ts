@@ -101,7 +101,7 @@ it("takes what came while we were away, oldest first, once", async () => {
   expect(api.inbound.map(({ sid }) => sid)).toContain(event?.id);
 });
 
-it("marks what a lost state of the store has answered already (review 8)", async () => {
+it("marks what a lost state of the store has answered already", async () => {
   // All of it happens before the adapter starts; the list's times are whole seconds.
   const clock = { ahead: -2000 };
   const history = await startApi({ clock: { ...wallClock(), now: () => wallClock(clock.ahead).now() } });
@@ -274,7 +274,7 @@ it("takes a word of consent at once, and looks again soon for what its webhook m
   expect(texts(here.channel)).toEqual(["STOP", "hello?"]);
 });
 
-describe("texts at further addresses of ours (review 23)", () => {
+describe("texts at further addresses of ours", () => {
   const further = ["+15550300", "whatsapp:+15550100", "rcs:brand_agent", "messenger:1029384756"];
 
   it("are found where the configuration names them, and at no other number of the account", async () => {

@@ -87,7 +87,7 @@ describe("a text that is taken", () => {
     ["whatsapp:+15550300", "whatsapp:+15550177"],
     ["rcs:brand_agent", "rcs:+15550177"],
     ["messenger:1029384756", "messenger:5647382910"],
-  ])("goes out from %s when the person wrote there (review 23)", async (from, to) => {
+  ])("goes out from %s when the person wrote there", async (from, to) => {
     const { adapter } = desk(api.url, { messaging_service: "MG1", country: "US" });
     const [draft] = adapter.outbound?.compose(replyTo(to, "Hello.", { from })) ?? [];
     const outcome = draft === undefined ? null : await adapter.outbound?.send(draft, attempt());

@@ -73,12 +73,9 @@ describe("a text", () => {
     ],
     ["a service's number", {}, { number: undefined, messaging_service: "MG1" }, ours],
     ["what nobody can write from", { To: "Brand" }, {}, undefined],
-  ])(
-    "names %s as where the person wrote to, unless that is the default (review 23)",
-    async (_, form, more, via) => {
-      expect((await heard(textForm("SM1", "Hello", form), more)).via).toBe(via);
-    },
-  );
+  ])("names %s as where the person wrote to, unless that is the default", async (_, form, more, via) => {
+    expect((await heard(textForm("SM1", "Hello", form), more)).via).toBe(via);
+  });
 
   it("is answered by an empty document, and by nothing else, on both paths", async () => {
     const { post } = desk(api);
@@ -368,7 +365,7 @@ describe("a status", () => {
   });
 });
 
-describe("a business term that ends texts where it does (review 13)", () => {
+describe("a business term that ends texts where it does", () => {
   it.each<[string, Fields, Settings, object | undefined]>([
     [
       "kündigen",

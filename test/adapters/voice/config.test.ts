@@ -37,7 +37,7 @@ describe("the block", () => {
   });
 
   it.each(["telnyx", "retell", "jambonz", "gather"])(
-    "refuses what only ConversationRelay has, for %s (review 20, review 24)",
+    "refuses what only ConversationRelay has, for %s",
     (dialect) => {
       const given = {
         dialect,
@@ -64,11 +64,11 @@ describe("the block", () => {
     [{ language: "multi" }, "language"],
     [{ transcription_language: "multi", transcription_provider: "Google" }, "transcription_provider"],
     [{ transcription_language: "multi", tts_provider: "Google" }, "languages"],
-  ])("refuses %j (review 20, review 24)", (block, path) => {
+  ])("refuses %j", (block, path) => {
     expect(problems({ ...tokens, ...block }).join()).toContain(`${path}: `);
   });
 
-  it("takes multi with Deepgram, and with languages for any voice (review 24)", () => {
+  it("takes multi with Deepgram, and with languages for any voice", () => {
     const multi = { ...tokens, transcription_language: "multi" };
     expect(problems(multi)).toEqual([]);
     expect(problems({ ...multi, transcription_provider: "deepgram", tts_provider: "ElevenLabs" })).toEqual(
@@ -107,7 +107,7 @@ describe("words", () => {
     expect(languageOf(settings, "")).toBeNull();
   });
 
-  it("are in any language with words of our own, where the caller's is detected (review 24)", () => {
+  it("are in any language with words of our own, where the caller's is detected", () => {
     const any = config.parse({ ...tokens, transcription_language: "multi" });
     expect(languageOf(any, "de")).toBe("de");
     expect(languageOf(any, "fr-CA")).toBe("fr-CA");

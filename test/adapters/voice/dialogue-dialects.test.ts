@@ -98,7 +98,7 @@ async function retell(): Promise<Caller> {
   };
 }
 
-describe.each(["jambonz", "retell"] as const)("behind %s (review 20)", (dialect) => {
+describe.each(["jambonz", "retell"] as const)("behind %s", (dialect) => {
   it("the rest of an answer follows a yes, and is dropped for another question", async () => {
     const { board, speaks, heard } = await callBehind(dialect);
     await speaks("Tell me.");
@@ -139,7 +139,7 @@ describe.each(["jambonz", "retell"] as const)("behind %s (review 20)", (dialect)
   });
 });
 
-describe("behind gather (review 20)", () => {
+describe("behind gather", () => {
   const gather = async () => {
     const rig = await openRig({
       config: { dialect: "gather", max_sentences: 2 },
@@ -224,7 +224,7 @@ describe("behind gather (review 20)", () => {
     await answers("Because.");
   });
 
-  it("an agent that is not asked now is not waited for (review 21)", async () => {
+  it("an agent that is not asked now is not waited for", async () => {
     const rig = await openRig({ active: false, config: { dialect: "gather" }, phone: { pace: 1 } });
     const call = await rig.dial();
     expect(await call.over).toBe("hangup");

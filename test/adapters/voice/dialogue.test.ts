@@ -34,7 +34,7 @@ async function mutters(rig: Rig, call: PhoneCall, text: string): Promise<void> {
   await rig.clock.passes(1000);
 }
 
-describe("sentences beyond max_sentences (review 20)", () => {
+describe("sentences beyond max_sentences", () => {
   it("are kept and spoken, portion by portion, when the caller says yes", async () => {
     const { rig, call } = await answered(long, { passes: 8000 });
     expect(texts(call).at(-1)).toBe(`One is first. Two is second. ${offer}`);
@@ -80,7 +80,7 @@ describe("sentences beyond max_sentences (review 20)", () => {
   });
 });
 
-describe("the end of a call (review 20)", () => {
+describe("the end of a call", () => {
   const goodbye = "You are welcome. Thank you for calling, goodbye!";
 
   it("follows the agent's goodbye when the caller said one: spoken to its end, then hung up", async () => {
@@ -131,7 +131,7 @@ describe("the end of a call (review 20)", () => {
   });
 });
 
-describe("back-channels (review 20)", () => {
+describe("back-channels", () => {
   it.each(["Uh-huh.", "mhm", "Okay", "ja", "Mm-hmm, yeah"])(
     "ask nothing while we speak: %s",
     async (text) => {
@@ -181,7 +181,7 @@ describe("back-channels (review 20)", () => {
   });
 });
 
-describe("what the caller heard (review 20)", () => {
+describe("what the caller heard", () => {
   it("is told with the next question, in one line", async () => {
     const { rig, call } = await answered("It is in Hamburg. It comes\non Monday.");
     call.interrupt('It is in "Hamburg".\nIt comes');
@@ -216,7 +216,7 @@ describe("what the caller heard (review 20)", () => {
   });
 });
 
-describe("an agent that is not asked now (review 21)", () => {
+describe("an agent that is not asked now", () => {
   it("costs no fillers: an apology at once, then the end, and people know of the call", async () => {
     const rig = await openRig({ active: false });
     const call = await rig.dial();
@@ -269,7 +269,7 @@ describe("a paused channel", () => {
   });
 });
 
-describe("short utterances, in every language we speak (review 20)", () => {
+describe("short utterances, in every language we speak", () => {
   it.each(["uh-huh", "Mhm.", "mm hmm", "Aha!", "Hm, hm", "äh", "Ach so."])("%s is a back-channel", (text) => {
     expect(isBackchannel(text)).toBe(true);
   });

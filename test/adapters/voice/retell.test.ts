@@ -48,7 +48,7 @@ const spoken = ({ frames }: Line, id: number) =>
     .map((frame) => String(frame["content"]))
     .join("");
 
-describe("the URL that Retell builds (review 24)", () => {
+describe("the URL that Retell builds", () => {
   const urls = [
     ["secret in the path, call appended", (given: string) => `/llm/${given}/call_1`],
     ["secret in the query, call appended to it", (given: string) => `/llm?secret=${given}/call_1`],

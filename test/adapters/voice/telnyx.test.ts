@@ -296,14 +296,14 @@ describe("a webhook that Telnyx did not sign", () => {
     ["hexadecimal", Buffer.alloc(32, 7).toString("hex")],
     ["of another kind", rsaKey.export({ format: "der", type: "spki" }).toString("base64")],
     ["empty", ""],
-  ])("is not even set up with a key that is %s (review 24)", (_, key) => {
+  ])("is not even set up with a key that is %s", (_, key) => {
     for (const given of [key, [raw, key]]) {
       const { error } = voice.config.safeParse({ ...block, telnyx: { ...block.telnyx, public_key: given } });
       expect(error?.issues[0]?.path.slice(0, 2), JSON.stringify(given)).toEqual(["telnyx", "public_key"]);
     }
   });
 
-  it("is let in with any key of a list, while one is replaced (review 24)", async () => {
+  it("is let in with any key of a list, while one is replaced", async () => {
     const next = generateKeyPairSync("ed25519");
     const nextRaw = next.publicKey.export({ format: "der", type: "spki" }).subarray(-32).toString("base64");
     const board = await switchboard({ ...block, telnyx: { ...block.telnyx, public_key: [raw, nextRaw] } });

@@ -95,19 +95,19 @@ test("no change of a token is taken for one", () => {
   expect(taken).toBe(0);
 });
 
-test("interruptions and back-channels as they are configured (review 20)", async () => {
+test("interruptions and back-channels as they are configured", async () => {
   const text = await started({ config: { interrupt_sensitivity: "low", ignore_backchannel: true } });
   expect(text).toContain('interruptSensitivity="low"');
   expect(text).toContain('ignoreBackchannel="true"');
 });
 
-test("the caller's language is detected, and spoken by a voice that speaks all of them (review 24)", async () => {
+test("the caller's language is detected, and spoken by a voice that speaks all of them", async () => {
   const text = await started({ config: { transcription_language: "multi" } });
   expect(text).toContain('ttsLanguage="multi" transcriptionLanguage="multi" ttsProvider="ElevenLabs"');
   expect(text).not.toContain(" language=");
 });
 
-test("the caller's language is detected, and answered in one of the languages (review 24)", async () => {
+test("the caller's language is detected, and answered in one of the languages", async () => {
   const languages = [{ code: "es-US" }, { code: "de-DE" }];
   const config = { transcription_language: "multi", languages, tts_provider: "Google" };
   expect(await started({ config })).toContain('ttsLanguage="en-US" transcriptionLanguage="multi"');
@@ -124,7 +124,7 @@ test("the caller's language is detected, and answered in one of the languages (r
   expect(frames.filter(({ type }) => type === "text").at(-1)).toMatchObject({ lang: "es-US" });
 });
 
-test("a language of its own for hearing (review 24)", async () => {
+test("a language of its own for hearing", async () => {
   const text = await started({ config: { transcription_language: "en-GB" } });
   expect(text).toContain('ttsLanguage="en-US" transcriptionLanguage="en-GB"');
 });

@@ -162,7 +162,7 @@ const texts: readonly [string, Uint8Array][] = [
   ],
 ];
 
-describe("bounces without a machine-readable part (review 17)", () => {
+describe("bounces without a machine-readable part", () => {
   it.each(texts)("of %s name the reply and the address", async (_, raw) => {
     const found = await finding(raw);
     expect(found).toMatchObject({ kind: "bounce", permanent: true, guessed: true });

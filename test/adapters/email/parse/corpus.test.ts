@@ -114,7 +114,7 @@ async function run(cases: readonly Case[]): Promise<Result[]> {
 describe.each([
   ["tuned", 80],
   ["held-out", 40],
-])("mails of many programs, set %s (review 16)", (set, least) => {
+])("mails of many programs, set %s", (set, least) => {
   const cases = casesOf(set);
   let results: readonly Result[];
   beforeAll(async () => {

@@ -57,7 +57,7 @@ const hidden: readonly string[] = [
   '<div style="display:none"><p><b>E<i>VIL EVIL</i></b></p></div>',
 ];
 
-/** Text in the colour of the background, hidden by a style sheet, or of no size (review 17). */
+/** Text in the colour of the background, hidden by a style sheet, or of no size. */
 const camouflaged: readonly string[] = [
   '<span style="color:#ffffff">EVIL</span>',
   '<span style="color:white">EVIL</span>',
@@ -127,15 +127,12 @@ const visible: readonly string[] = [
 ];
 
 describe("hidden text", () => {
-  it.each(camouflaged)(
-    "of the background's colour, by a style sheet or without size (review 17): %s",
-    async (piece) => {
-      const { fullText } = await read(html(`<html><body><p>Hello</p>${piece}<p>World</p></body></html>`));
-      expect(fullText).toContain("Hello");
-      expect(fullText).not.toContain("EVIL");
-    },
-  );
-  it.each(visible)("but not what only looks similar (review 17): %s", async (piece) => {
+  it.each(camouflaged)("of the background's colour, by a style sheet or without size: %s", async (piece) => {
+    const { fullText } = await read(html(`<html><body><p>Hello</p>${piece}<p>World</p></body></html>`));
+    expect(fullText).toContain("Hello");
+    expect(fullText).not.toContain("EVIL");
+  });
+  it.each(visible)("but not what only looks similar: %s", async (piece) => {
     expect((await read(html(`<html>${piece}</html>`))).fullText).toBe("GOOD");
   });
   it.each(hidden)("%s", async (piece) => {
@@ -299,7 +296,7 @@ describe("quotes in HTML", () => {
   });
 });
 
-describe("tables and other arrangements (review 15)", () => {
+describe("tables and other arrangements", () => {
   const textOf = async (body: string) => (await read(html(body))).text;
   it.each([
     [

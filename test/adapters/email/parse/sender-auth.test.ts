@@ -284,7 +284,7 @@ const stacked = (...lines: string[]) =>
   Buffer.concat([Buffer.from(`${lines.join("\r\n")}\r\n`), Buffer.from(mail({ Received: null }))]);
 const verdicts = (values: string) => `Authentication-Results: ${values}`;
 
-describe("Microsoft 365, which writes no authserv-id (review 12)", () => {
+describe("Microsoft 365, which writes no authserv-id", () => {
   const inside =
     "Received: from AM0PR05.eurprd05.prod.outlook.com (2603::1) by DB9PR05.eurprd05.prod.outlook.com with HTTPS; Fri, 3 May 2024 10:00:01 +0000";
   const boundary =
@@ -336,7 +336,7 @@ describe("Microsoft 365, which writes no authserv-id (review 12)", () => {
   });
 });
 
-describe("iCloud, which writes one header for each check (review 12)", () => {
+describe("iCloud, which writes one header for each check", () => {
   const received =
     "Received: from mx.example.org (192.0.2.1) by st43p00im-qukt05021701.me.com (Postfix) with ESMTPS id X; Fri, 3 May 2024 10:00:00 +0000";
   const dmarc = (result: string, from = "example.org") =>
