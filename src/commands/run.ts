@@ -8,7 +8,7 @@ import { defineGauges } from "../channels/gauges.ts";
 import { loadAdapter } from "../channels/loader.ts";
 import { reportChannels } from "../channels/readiness.ts";
 import { type Config, loadConfig, secretValues } from "../config/index.ts";
-import type { ConsoleContext } from "../console/context.ts";
+import type { ConsoleContext } from "../console/page.ts";
 import type { WebConsole } from "../console/server.ts";
 import { defineAlarmGauges } from "../escalation/alarm/stage.ts";
 import { kindOf } from "../escalation/reply/decide.ts";

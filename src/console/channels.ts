@@ -8,8 +8,7 @@ import { workOf } from "../store/operators/channels.ts";
 import type { ChannelOverview } from "../store/operators/overview.ts";
 import { type ChannelPause, everyChannel } from "../store/tables/pauses.ts";
 import type { ActivityReport } from "./chart.ts";
-import type { ConsoleContext, ConsoleEnv } from "./context.ts";
-import { count, form, type Markup, when } from "./page.ts";
+import { type ConsoleContext, type ConsoleEnv, count, form, type Markup, when } from "./page.ts";
 
 type RowLevel = "bad" | "warn" | "off" | "good";
 

@@ -3,8 +3,7 @@
 
 import { html } from "hono/html";
 import { countHour, type HourCounts, lastQuestions } from "../store/operators/hours.ts";
-import type { ConsoleContext } from "./context.ts";
-import { count, type Markup, when } from "./page.ts";
+import { type ConsoleContext, count, type Markup, when } from "./page.ts";
 
 export interface Hour extends HourCounts {
   /** Begin of the hour, epoch milliseconds. */

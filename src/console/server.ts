@@ -10,8 +10,18 @@ import { type SSEStreamingApi, streamSSE } from "hono/streaming";
 import { isLoopback } from "../config/schema/values.ts";
 import { bound, type ListenAddress, limitedServer, urlOf } from "../http/listener.ts";
 import { assets } from "./assets/assets.ts";
-import type { ConsoleContext, ConsoleEnv, ConsolePage } from "./context.ts";
-import { done, here, localPath, mainHash, notFound, partHeader, shell } from "./page.ts";
+import {
+  type ConsoleContext,
+  type ConsoleEnv,
+  type ConsolePage,
+  done,
+  here,
+  localPath,
+  mainHash,
+  notFound,
+  partHeader,
+  shell,
+} from "./page.ts";
 import { conversationsPage } from "./pages/conversations.ts";
 import { escalationsPage } from "./pages/escalations.ts";
 import { messagePage } from "./pages/message.ts";

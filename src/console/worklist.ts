@@ -9,8 +9,16 @@ import {
   type ListFilter,
   mostCounted,
 } from "../store/operators/worklists.ts";
-import type { ConsoleContext } from "./context.ts";
-import { count, form, here, type Markup, type PageRequest, when, withQuery } from "./page.ts";
+import {
+  type ConsoleContext,
+  count,
+  form,
+  here,
+  type Markup,
+  type PageRequest,
+  when,
+  withQuery,
+} from "./page.ts";
 
 const rowsOfPage = 50;
 

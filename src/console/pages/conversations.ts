@@ -11,9 +11,17 @@ import {
 } from "../../store/operators/find.ts";
 import { conversationHistory, type History } from "../../store/operators/history.ts";
 import { type EventSummary, readEvents, readRaw } from "../../store/operators/inbox.ts";
-import type { ConsoleContext, ConsoleEnv } from "../context.ts";
 import { frameDocument, frameHeaders, mailHtml } from "../mail/html.ts";
-import { factList, type Markup, notFound, page, when, withQuery } from "../page.ts";
+import {
+  type ConsoleContext,
+  type ConsoleEnv,
+  factList,
+  type Markup,
+  notFound,
+  page,
+  when,
+  withQuery,
+} from "../page.ts";
 import { levelOf, timeline } from "../timeline.ts";
 
 const rowsOfPage = 50;

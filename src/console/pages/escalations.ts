@@ -20,8 +20,9 @@ import {
   lockEscalations,
 } from "../../store/tables/escalations.ts";
 import type { NotificationStateRow } from "../../store/tables/responders.ts";
-import type { ConsoleContext, ConsoleEnv } from "../context.ts";
 import {
+  type ConsoleContext,
+  type ConsoleEnv,
   done,
   factList,
   form,

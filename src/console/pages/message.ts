@@ -4,8 +4,9 @@ import { Hono } from "hono";
 import { html } from "hono/html";
 import { type EventHistory, eventHistory } from "../../store/operators/history.ts";
 import { type Fate, messageFate } from "../../store/operators/inbox.ts";
-import type { ConsoleContext, ConsoleEnv } from "../context.ts";
 import {
+  type ConsoleContext,
+  type ConsoleEnv,
   done,
   factList,
   form,

@@ -11,8 +11,19 @@ import { type UnclosedEscalations, unclosedEscalations } from "../../store/table
 import { type ChannelPause, channelPauses, everyChannel } from "../../store/tables/pauses.ts";
 import { type ChannelRow, channelTable, pauseOfAll, rowsOf } from "../channels.ts";
 import { Activity, type ActivityReport, activityChart, total } from "../chart.ts";
-import type { ConsoleContext, ConsoleEnv, StoreState } from "../context.ts";
-import { count, done, type Markup, mostPath, mostReason, page, textField, when } from "../page.ts";
+import {
+  type ConsoleContext,
+  type ConsoleEnv,
+  count,
+  done,
+  type Markup,
+  mostPath,
+  mostReason,
+  page,
+  type StoreState,
+  textField,
+  when,
+} from "../page.ts";
 
 /** Most escalations that the page lists. */
 const mostEscalations = 10;

@@ -5,8 +5,18 @@ import { Hono } from "hono";
 import { html } from "hono/html";
 import type { Playground, PlaygroundMessage } from "../../sandbox/playground.ts";
 import { type MessageStages, type PassedStage, stagesOf } from "../../store/operators/stages.ts";
-import type { ConsoleContext, ConsoleEnv, ConsolePage } from "../context.ts";
-import { done, form, type Markup, type PageRequest, page, textField, when } from "../page.ts";
+import {
+  type ConsoleContext,
+  type ConsoleEnv,
+  type ConsolePage,
+  done,
+  form,
+  type Markup,
+  type PageRequest,
+  page,
+  textField,
+  when,
+} from "../page.ts";
 
 type PlaygroundMode = "mail" | "text" | "call" | "responder";
 

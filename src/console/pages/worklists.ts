@@ -20,8 +20,18 @@ import {
   type ReplyState,
   type WaitingKind,
 } from "../../store/operators/worklists.ts";
-import type { ConsoleContext, ConsoleEnv } from "../context.ts";
-import { checkedIds, count, done, mostPath, mostReason, type PageRequest, page, textField } from "../page.ts";
+import {
+  type ConsoleContext,
+  type ConsoleEnv,
+  checkedIds,
+  count,
+  done,
+  mostPath,
+  mostReason,
+  type PageRequest,
+  page,
+  textField,
+} from "../page.ts";
 import {
   codeList,
   explained,

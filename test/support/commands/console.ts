@@ -2,7 +2,7 @@
 
 import { onTestFinished } from "vitest";
 import type { ChannelReport } from "../../../src/channels/readiness.ts";
-import type { ConsoleContext, StoreState } from "../../../src/console/context.ts";
+import type { ConsoleContext, StoreState } from "../../../src/console/page.ts";
 import { startConsole, type WebConsole } from "../../../src/console/server.ts";
 import { createLoginLink } from "../../../src/console/session.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
