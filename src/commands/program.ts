@@ -3,7 +3,7 @@
 import { Command as Program } from "commander";
 import { deferOptimization } from "../ops/memory.ts";
 import { defineCommands } from "./command-line.ts";
-import { type Command, exitCodeHelp, type Io, runCommand } from "./io.ts";
+import { type Command, exitCodeHelp, exitCodes, type Io, runCommand } from "./io.ts";
 import { definitionOf, type Shell } from "./reference/definition.ts";
 
 /** Loads the code of each command. */
@@ -14,9 +14,9 @@ const code: Readonly<Record<string, () => Promise<Command<never>>>> = {
   },
   reload: async () => (await import("./reload.ts")).reloadDaemon,
   service: async () => (await import("./running/systemd.ts")).service,
-  console: async () => (await import("./console.ts")).printLoginLink,
+  console: async () => (await import("./http.ts")).printLoginLink,
   "log-level": async () => (await import("./running/log-level.ts")).logLevel,
-  health: async () => (await import("./reference/health.ts")).health,
+  health: async () => (await import("./http.ts")).health,
   check: async () => (await import("./doctor/check.ts")).checkConfig,
   doctor: async () => (await import("./doctor/run.ts")).doctor,
   "support-bundle": async () => (await import("./doctor/bundle.ts")).supportBundle,
@@ -48,8 +48,13 @@ const code: Readonly<Record<string, () => Promise<Command<never>>>> = {
  *  Throws commander's CommanderError for an invalid command line and for --help. */
 export async function runProgram(argv: readonly string[], io: Io, version: string): Promise<number> {
   if (argv[0] === "--version" || argv[0] === "-V") {
-    const { printVersions } = await import("./reference/version.ts");
-    return printVersions({ version, json: argv.includes("--json") }, io);
+    const { migrations } = await import("../store/migrate.ts");
+    const { sqliteVersion } = await import("../store/sqlite.ts");
+    const { node } = process.versions;
+    const versions = { bridgehead: version, node, sqlite: sqliteVersion(), schema: migrations.length };
+    if (argv.includes("--json")) io.out(JSON.stringify(versions));
+    else for (const [name, value] of Object.entries(versions)) io.out(`${name} ${value}`);
+    return exitCodes.ok;
   }
   let code = 0;
   const program = createProgram(io, version, (ended) => {

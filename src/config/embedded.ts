@@ -9,7 +9,7 @@ import { findingAt, type SchemaFinding } from "./explain.ts";
 import type { Config, StoreConfig } from "./index.ts";
 import { type Block, block } from "./rules.ts";
 import type { File } from "./schema/file.ts";
-import { answerMargin } from "./schema/model.ts";
+import { answerMargin } from "./schema/file.ts";
 
 /** Writes out the short form `platform: embedded`. Any other value is returned unchanged. */
 export function longForm(root: unknown): unknown {

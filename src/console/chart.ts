@@ -2,7 +2,7 @@
 // forbids style attributes. Counts of past hours are kept for a while, because they rarely change: an answer, or an operator.
 
 import { html } from "hono/html";
-import { countHour, type HourCounts, lastQuestions } from "../store/operators/hours.ts";
+import { countHour, type HourCounts, lastQuestions } from "../store/operators/overview.ts";
 import { type ConsoleContext, count, type Markup, when } from "./page.ts";
 
 export interface Hour extends HourCounts {

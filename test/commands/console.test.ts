@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { printLoginLink } from "../../src/commands/console.ts";
+import { printLoginLink } from "../../src/commands/http.ts";
 import { exitCodes, runCommand } from "../../src/commands/io.ts";
 import { loadConsole } from "../../src/config/index.ts";
 import type { Database } from "../../src/store/driver.ts";

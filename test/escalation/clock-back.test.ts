@@ -2,8 +2,7 @@
 
 import { expect, it } from "vitest";
 import { notifyStage } from "../../src/escalation/notify/stage.ts";
-import { healthStage } from "../../src/escalation/trigger/health.ts";
-import { openEscalations } from "../../src/escalation/trigger/stage.ts";
+import { healthStage, openEscalations } from "../../src/escalation/trigger/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { EscalationTrigger } from "../../src/pipeline/escalation.ts";
 import type { Query } from "../../src/store/driver.ts";

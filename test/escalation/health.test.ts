@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import type { ChannelHealth } from "../../src/escalation/trigger/decide.ts";
-import { healthStage } from "../../src/escalation/trigger/health.ts";
+import { healthStage } from "../../src/escalation/trigger/stage.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { closeEscalation } from "../../src/store/tables/escalations.ts";
 import { escalationsIn, noticesIn, policyOf, told } from "../support/escalation/policy.ts";

@@ -1,7 +1,7 @@
 // The lists and counts of the console.
 
 import { describe, expect, it } from "vitest";
-import { countHour, lastQuestions } from "../../src/store/operators/hours.ts";
+import { countHour, lastQuestions } from "../../src/store/operators/overview.ts";
 import {
   countWaiting,
   groupMessages,

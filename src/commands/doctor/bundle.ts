@@ -10,7 +10,7 @@ import { type Config, loadConfig, maskSecrets, secretValues } from "../../config
 import { systemClock } from "../../ops/clock.ts";
 import type { Query } from "../../store/driver.ts";
 import { migrations } from "../../store/migrate.ts";
-import { get } from "../http-get.ts";
+import { get } from "../http.ts";
 import { exitCodes, fail, type Io, packageVersion } from "../io.ts";
 import { adminUrl } from "./daemon.ts";
 import { type DoctorOptions, diagnose } from "./run.ts";

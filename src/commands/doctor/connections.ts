@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { connect as connectTls, type PeerCertificate } from "node:tls";
 import type { TlsServer } from "bridgehead/contract";
 import { standardTiming } from "../../ops/timing.ts";
-import { get } from "../http-get.ts";
+import { get } from "../http.ts";
 import { type Diagnosis, diagnosis } from "./catalogue.ts";
 
 const { certificateSoon, clockSkew, clockSkewWorst, probe } = standardTiming.commands;

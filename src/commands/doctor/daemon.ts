@@ -3,7 +3,7 @@
 import type { ChannelReport } from "../../channels/readiness.ts";
 import type { Config } from "../../config/index.ts";
 import type { ChannelOverview } from "../../store/operators/overview.ts";
-import { get, localUrl } from "../http-get.ts";
+import { get, localUrl } from "../http.ts";
 import { type Diagnosis, diagnosis } from "./catalogue.ts";
 
 /** The parts of /readyz that are judged. */

@@ -10,7 +10,7 @@ import { systemClock } from "../../ops/clock.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import { startable } from "../../pipeline/channel-runtime.ts";
 import { readSecret, writeSecret } from "../../store/secrets.ts";
-import { get, hostPort } from "../http-get.ts";
+import { get, hostPort } from "../http.ts";
 import { adapterDiagnosis, type Diagnosis, diagnosis } from "./catalogue.ts";
 import { certificateProblems, clockProblems, publicUrlProblems } from "./connections.ts";
 import { useStored } from "./stored.ts";

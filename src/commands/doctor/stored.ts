@@ -12,7 +12,7 @@ import { isUnreachable } from "../../store/postgres/unreachable.ts";
 import { isDamagedStore } from "../../store/sqlite/damaged.ts";
 import { channelPauses, everyChannel } from "../../store/tables/pauses.ts";
 import type { ProgressBar } from "../store/progress.ts";
-import { inThread } from "../store/thread.ts";
+import { inThread } from "../store/progress.ts";
 import { type Diagnosis, diagnosis } from "./catalogue.ts";
 
 /** Runs `work` on the store when it exists and has this version's schema; else returns null. Rejects when it cannot be

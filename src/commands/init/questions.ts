@@ -3,12 +3,10 @@
 
 import { resolve } from "node:path";
 import type { Answers, MailLogin } from "./answers.ts";
-import { type BrowserDialogue, signInByBrowser } from "./browser-flow.ts";
-import { signIn } from "./device-flow.ts";
-import { discover, type MailServers, readServer } from "./discovery.ts";
+import { discover, type MailProvider, type MailServers, providerOfServer, readServer } from "./discovery.ts";
 import { InitFailure, Stopped } from "./prompter.ts";
-import { type MailProvider, providerOfServer } from "./providers.ts";
 import type { InitDialogue } from "./run.ts";
+import { type BrowserDialogue, signIn, signInByBrowser } from "./sign-in.ts";
 import {
   isPlatform,
   type Rejection,

@@ -23,11 +23,11 @@ import {
   writeConfiguration,
   writeSecrets,
 } from "./answers.ts";
-import { type SignInEndpoints, signInEndpoints } from "./device-flow.ts";
 import { type Lookup, systemLookup } from "./discovery.ts";
 import { createPrompter, InitFailure, type Prompter, Stopped } from "./prompter.ts";
 import { askAnswerer, askMailbox, askResponder } from "./questions.ts";
 import { roundTrip } from "./round-trip.ts";
+import { type SignInEndpoints, signInEndpoints } from "./sign-in.ts";
 
 export interface InitOptions {
   readonly config?: string;

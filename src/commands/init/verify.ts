@@ -7,7 +7,7 @@ import { isLoopback } from "../../config/schema/values.ts";
 import { systemClock } from "../../ops/clock.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import type { Answerer, Answers, MailLogin } from "./answers.ts";
-import { type MailServerAddress, providerOfServer } from "./providers.ts";
+import { type MailServerAddress, providerOfServer } from "./discovery.ts";
 
 /** A failed verification. `remedy` is what the operator does next. `wants` names the answer that is wrong. */
 export interface Rejection {

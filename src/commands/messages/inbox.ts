@@ -10,8 +10,8 @@ import { answeredBefore } from "../../store/restored.ts";
 import { exitCodes, fail, type Io } from "../io.ts";
 import { withStore } from "../store/open.ts";
 import { details, jsonText, type ListColumn, printList, stamp, timeColumns } from "../text.ts";
+import { timelineText } from "./conversation.ts";
 import { type MessageOptions, runRepair } from "./repair.ts";
-import { timelineText } from "./timeline.ts";
 
 type InboxOptions = MessageOptions<"list" | "show" | "answer" | Repair, ListedState>;
 

@@ -17,7 +17,7 @@ import {
 type OfferedWord = readonly [word: string, description: string];
 
 /** What the incomplete word at the end of a command line can become. */
-interface Place {
+interface CompletedWord {
   readonly command: CommandDefinition;
   /** The option whose value is completed; undefined for another word. */
   readonly option: OptionDefinition | undefined;
@@ -28,7 +28,7 @@ interface Place {
 }
 
 /** `words`: those before the incomplete one. Bash splits `--config=FILE` into three. */
-function placeIn(program: CommandDefinition, words: readonly string[]): Place {
+function placeIn(program: CommandDefinition, words: readonly string[]): CompletedWord {
   let [command, position] = [program, 0];
   let option: OptionDefinition | undefined;
   let config: string | undefined;

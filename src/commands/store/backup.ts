@@ -16,8 +16,7 @@ import { lockStore } from "../../store/sqlite/lock.ts";
 import { type CommandOptions, exitCodes, fail, type Io } from "../io.ts";
 import { when } from "../text.ts";
 import { load } from "./open.ts";
-import { withProgress } from "./progress.ts";
-import { inThread, writtenShare } from "./thread.ts";
+import { inThread, withProgress, writtenShare } from "./progress.ts";
 
 type BackupOptions = CommandOptions & { readonly file: string };
 

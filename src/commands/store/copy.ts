@@ -17,9 +17,9 @@ import { type ListColumn, listing } from "../text.ts";
 import { load } from "./open.ts";
 import { ProgressBar } from "./progress.ts";
 
-type CopyOptions = CommandOptions & { readonly to: string };
+type StoreCopyOptions = CommandOptions & { readonly to: string };
 
-export async function copyToOther(options: CopyOptions, io: Io): Promise<number> {
+export async function copyToOther(options: StoreCopyOptions, io: Io): Promise<number> {
   const { store } = await load(loadStore, options, io);
   const target = parseStore(options.to, io.cwd, io.env);
   if ("problem" in target) return fail(`--to ${target.problem}`, exitCodes.usage);
@@ -57,7 +57,7 @@ const columns: readonly ListColumn<CopiedTable>[] = [
   { head: "CHECKSUM", cell: ({ checksum }) => checksum },
 ];
 
-async function copy(from: StoreConfig, to: StoreConfig, options: CopyOptions, io: Io): Promise<number> {
+async function copy(from: StoreConfig, to: StoreConfig, options: StoreCopyOptions, io: Io): Promise<number> {
   const opened: Database[] = [];
   const open = async (store: StoreConfig) => {
     const db = await openDatabase({ store }, systemClock);

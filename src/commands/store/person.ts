@@ -18,8 +18,7 @@ import { openSqlite } from "../../store/sqlite.ts";
 import { addressesOf } from "../doctor/stored.ts";
 import { CommandFailure, type CommandOptions, exitCodes, fail, type Io } from "../io.ts";
 import { load, useStore } from "./open.ts";
-import { type ProgressBar, withProgress } from "./progress.ts";
-import { inThread } from "./thread.ts";
+import { inThread, type ProgressBar, withProgress } from "./progress.ts";
 
 interface PersonOptions extends CommandOptions {
   /** Addresses and numbers of one person. */

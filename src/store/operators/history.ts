@@ -203,7 +203,11 @@ async function withAttachments(
   const byEvent = Map.groupBy(rows, ({ event }) => event);
   return events.map((one) => ({
     ...one,
-    attachments: (byEvent.get(one.id) ?? []).map(({ event: _, ...attachment }) => attachment),
+    attachments: (byEvent.get(one.id) ?? []).map(({ name, media_type, size }) => ({
+      name,
+      media_type,
+      size,
+    })),
   }));
 }
 

@@ -3,9 +3,9 @@
 
 import { createHash } from "node:crypto";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
-import { type BrowserDialogue, signInByBrowser } from "../../../src/commands/init/browser-flow.ts";
+import { type BrowserDialogue, signInByBrowser } from "../../../src/commands/init/sign-in.ts";
 import { listen } from "../../support/machine/network.ts";
 
 /** An issuer that grants every code, or answers `/authorize` with an error. It checks PKCE as Google does. */

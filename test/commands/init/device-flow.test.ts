@@ -1,9 +1,9 @@
 // The sign-in by device code against an authorization server on loopback.
 
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
-import { signIn } from "../../../src/commands/init/device-flow.ts";
+import { signIn } from "../../../src/commands/init/sign-in.ts";
 import { listen } from "../../support/machine/network.ts";
 
 type Answer = { readonly status: number; readonly body: object };
