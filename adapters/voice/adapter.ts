@@ -13,8 +13,7 @@ import type { Dialect, SocketSide } from "./dialects/dialect.ts";
 import { VoiceChannel } from "./engine/record.ts";
 import { RequestCalls } from "./engine/requests.ts";
 import { LiveCalls, serve } from "./engine/socket.ts";
-import { outbound, type VoiceDraft } from "./outbound.ts";
-import { callable, placedCalls } from "./placing.ts";
+import { callable, outbound, placedCalls, type VoiceDraft } from "./outbound.ts";
 
 export { type CallFlow, callRoutes } from "./call-routes.ts";
 export type { VoiceConfig } from "./config.ts";

@@ -1,17 +1,31 @@
-// Sends drafts: speech into a call connected to this process, or an outbound call.
+// Sends drafts: speech into a call connected to this process, or an outbound call (twilio.com/docs/voice/api/call-resource).
+// Creating a call is not idempotent. An attempt without a response is looked up in the list of calls and never retried
+// blindly.
 
 import {
   type Attempt,
   type Channel,
+  type ChannelFinding,
+  type ChannelStatus,
+  type ExchangeAnswer,
+  type ExchangeRequest,
   type ExternalId,
+  externalId,
+  HttpConnections,
   type Json,
   type Outbound,
+  type PastAttempt,
   type Reply,
+  retryAfterOf,
+  type SendKey,
   type SendOutcome,
   sessionId,
+  type Verdict,
 } from "bridgehead/contract";
+import type { VoiceConfig } from "./config.ts";
 import type { Call } from "./engine/call.ts";
-import type { PlacedCalls } from "./placing.ts";
+import { wording } from "./speech/phrases.ts";
+import { beginningOf } from "./speech/speakable.ts";
 
 const lookAgainMs = 500;
 
@@ -86,9 +100,232 @@ function compose(reply: Reply): readonly VoiceDraft[] {
 }
 
 export type SpeechDraft = VoiceDraft & { readonly kind: "speech" };
-export type Placing = VoiceDraft & { readonly kind: "call" };
+type Placing = VoiceDraft & { readonly kind: "call" };
 
 /** Reads a draft from its stored JSON. */
-function readDraft(stored: Json): VoiceDraft {
-  return stored as unknown as VoiceDraft;
+const readDraft = (stored: Json): VoiceDraft => stored as unknown as VoiceDraft;
+
+// Outbound calls.
+
+/** The fields of a Call resource that this adapter reads. */
+interface CallResource {
+  readonly sid?: string;
+  readonly direction?: string;
+  readonly date_created?: string;
+  readonly start_time?: string;
 }
+
+const refused: ChannelStatus = {
+  state: "unauthorized",
+  code: "login",
+  reason: "the interface rejects the credentials",
+};
+const e164 = /^\+[1-9]\d{4,14}$/;
+
+/** `AdapterDefinition.address`: returns a number in customary notation as E.164. Returns null for an address that
+ *  cannot be called. */
+export function callable(text: string): string | null {
+  const number = text.trim().replace(/[\s()./-]/g, "");
+  return e164.test(number) ? number : null;
+}
+/** `skewMs`: difference allowed between our clock and the provider's. `settledMs`: how long the provider may still
+ *  process a request after its timeout. */
+const skewMs = 5000;
+const settledMs = 60_000;
+const greetingLength = 800;
+const remembered = 1000;
+
+const timeoutMs = 30_000;
+const mostConnections = 32;
+
+/** Returns null when the configuration has no account and number for outbound calls. */
+export function placedCalls(channel: Channel, config: VoiceConfig): PlacedCalls | null {
+  const { account_sid: account, number, api_key: key, api_url: url } = config;
+  const [token] = config.auth_tokens ?? [];
+  if (account === undefined || number === undefined || (key ?? token) === undefined) return null;
+  const base = `${url.replace(/\/$/, "")}/2010-04-01/Accounts/${account}`;
+  const login = key ? `${key.sid}:${key.secret}` : `${account}:${token}`;
+  return new PlacedCalls(channel, config, { base, number, login });
+}
+
+/** The outbound calls of one channel. */
+class PlacedCalls {
+  readonly #channel: Channel;
+  readonly #config: VoiceConfig;
+  readonly #base: string;
+  readonly #number: string;
+  readonly #authorization: string;
+  readonly #connections = new HttpConnections({ connections: mostConnections, once: true });
+  /** Maps call SIDs to send keys, to exclude the calls of other drafts. The map is empty after a restart; an unknown
+   *  call counts as this draft's. */
+  readonly #keys = new Map<string, SendKey>();
+
+  constructor(
+    channel: Channel,
+    config: VoiceConfig,
+    account: { readonly base: string; readonly number: string; readonly login: string },
+  ) {
+    this.#channel = channel;
+    this.#config = config;
+    this.#base = account.base;
+    this.#number = account.number;
+    this.#authorization = `Basic ${Buffer.from(account.login).toString("base64")}`;
+  }
+
+  async place({ to, text }: Placing, attempt: Attempt): Promise<SendOutcome> {
+    if (!e164.test(to)) return refusal("no-number", "that is no number to call", "recipient");
+    const call = { to, from: this.#number, text, key: attempt.key };
+    const answer = await this.#ask("POST", "/Calls.json", attempt.signal, {
+      body: creation(this.#channel, this.#config, call).toString(),
+      crossing: () => attempt.crossing(),
+    });
+    const outcome = outcomeOf(answer);
+    if (answer.status === 401 || answer.status === 403) this.#channel.report(refused);
+    if (outcome.kind === "sent") {
+      this.#channel.report({ state: "ready" });
+      this.#keys.set(outcome.id, attempt.key);
+      if (this.#keys.size > remembered) this.#keys.delete(this.#keys.keys().next().value ?? "");
+    }
+    return outcome;
+  }
+
+  async find({ to }: Placing, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict> {
+    const since = attempt.startedAt.getTime() - skewMs;
+    const query = new URLSearchParams({
+      To: to,
+      From: this.#number,
+      "StartTime>": new Date(since).toISOString().slice(0, 10),
+      PageSize: "200",
+    });
+    const answer = await this.#ask("GET", `/Calls.json?${query.toString()}`, signal);
+    if (answer.status !== 200) return { kind: "unsure", lookAgainAfterMs: 30_000 };
+    const { calls = [] } = Object(answer.json) as { calls?: readonly CallResource[] };
+    const ours = calls.find(
+      ({ sid = "", direction, date_created, start_time }) =>
+        direction?.startsWith("outbound") &&
+        Date.parse(date_created ?? start_time ?? "") >= since &&
+        (this.#keys.get(sid) ?? attempt.key) === attempt.key,
+    );
+    if (ours?.sid !== undefined) return { kind: "sent", id: externalId(ours.sid) };
+    const early = this.#channel.clock.now() - attempt.startedAt.getTime() < settledMs;
+    return early ? { kind: "unsure", lookAgainAfterMs: settledMs / 2 } : { kind: "not-sent" };
+  }
+
+  async probe(signal: AbortSignal): Promise<ChannelStatus> {
+    const { status } = await this.#ask("GET", ".json", signal);
+    if (status === 401 || status === 403) return refused;
+    if (status === 200) return { state: "ready" };
+    return { state: "degraded", code: "api", reason: `the interface answered ${status}` };
+  }
+
+  /** Compares the webhook that is set for our number with our URL. Rejects when the API does not answer. */
+  async examine(signal: AbortSignal): Promise<readonly ChannelFinding[]> {
+    const query = new URLSearchParams({ PhoneNumber: this.#number });
+    const { status, json } = await this.#ask("GET", `/IncomingPhoneNumbers.json?${query.toString()}`, signal);
+    const { incoming_phone_numbers: found } = Object(json) as { incoming_phone_numbers?: NumberResource[] };
+    if (status !== 200 || found === undefined) throw new Error(`the interface answered ${status}`);
+    return webhookFindings(this.#number, found[0], this.#channel.url("/call"));
+  }
+
+  #ask(
+    method: "GET" | "POST",
+    path: string,
+    signal: AbortSignal,
+    more: Pick<ExchangeRequest, "body" | "crossing"> = {},
+  ): Promise<ExchangeAnswer> {
+    const form = more.body === undefined ? {} : { "content-type": "application/x-www-form-urlencoded" };
+    return this.#connections.exchange({
+      method,
+      url: new URL(this.#base + path),
+      headers: { authorization: this.#authorization, accept: "application/json", ...form },
+      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+      ...more,
+    });
+  }
+}
+
+interface NumberResource {
+  readonly voice_url?: string | null;
+  /** A TwiML application, or a SIP trunk, which receives the calls instead. */
+  readonly voice_application_sid?: string | null;
+  readonly trunk_sid?: string | null;
+}
+
+function webhookFindings(number: string, found: NumberResource | undefined, webhook: URL): ChannelFinding[] {
+  if (found === undefined) {
+    const message = `the account has no number ${number}: it can neither place nor receive calls`;
+    return [{ id: "number-missing", severity: "error", message, fix: "correct number and account_sid" }];
+  }
+  const { voice_url: text, voice_application_sid: application, trunk_sid: trunk } = found;
+  // Twilio's connection overrides are the fragment of the URL.
+  if (text?.split("#", 1)[0] === webhook.href && !application && !trunk) return [];
+  const other = application ? "an application" : trunk ? "a SIP trunk" : null;
+  // Without its query, which may contain a key.
+  const url = text
+    ? text
+        .slice(0, 300)
+        .replace(/[?#].*$/, "")
+        .replace(/[^\x21-\x7e]+/g, " ")
+    : "none";
+  const message = `Twilio posts calls of ${number} to ${other ?? `another webhook: ${url}`}`;
+  const fix = `set the webhook for voice calls of ${number} to ${webhook.href} (POST)${other ? `, and remove ${other}` : ""}`;
+  return [{ id: "webhook-mismatch", severity: "error", message, fix }];
+}
+
+/** Builds the form of the create request. The text is a parameter of the signed URL that the provider requests on
+ *  answer. The process that handles that request need not be the one that placed the call. */
+function creation(
+  channel: Channel,
+  config: VoiceConfig,
+  call: { readonly to: string; readonly from: string; readonly text: string; readonly key: SendKey },
+): URLSearchParams {
+  const { language, max_sentences } = config;
+  const words = beginningOf(call.text, language, max_sentences, wording(config, language)).join(" ");
+  const url = channel.url("/call");
+  url.search = `say=${Buffer.from(words.slice(0, greetingLength)).toString("base64url")}`;
+  const status = channel.url("/status");
+  status.search = `key=${call.key}`;
+  const form = new URLSearchParams({
+    To: call.to,
+    From: call.from,
+    Url: url.href,
+    Method: "POST",
+    FallbackUrl: channel.url("/fallback").href,
+    StatusCallback: status.href,
+    StatusCallbackMethod: "POST",
+  });
+  for (const event of ["initiated", "answered", "completed"]) form.append("StatusCallbackEvent", event);
+  return form;
+}
+
+/** Error codes for a recipient that cannot be reached: invalid, not dialable, blocked. */
+const unreachable = new Set([13223, 13224, 13225, 13226, 13227, 21211, 21214, 21216, 21217]);
+
+function outcomeOf(answer: ExchangeAnswer): SendOutcome {
+  const { status } = answer;
+  const { sid, code } = Object(answer.json) as { sid?: unknown; code?: unknown };
+  const named = `${status}${typeof code === "number" ? `/${code}` : ""}`;
+  const reason = `the interface answered ${named}`;
+  if (status >= 200 && status < 300) {
+    return typeof sid === "string"
+      ? { kind: "sent", id: externalId(sid), detail: `${status}` }
+      : { kind: "unknown", reason };
+  }
+  if (status === 429) {
+    const retryAfterMs = retryAfterOf(answer);
+    const later = retryAfterMs === null ? {} : { retryAfterMs };
+    return { kind: "deferred", reason, ...later, scope: "channel", cause: "rate" };
+  }
+  if (status === 401 || status === 403) return { kind: "deferred", reason, scope: "channel", cause: "login" };
+  if (status >= 400 && status < 500) {
+    return refusal(named, reason, unreachable.has(Number(code)) ? "recipient" : "draft");
+  }
+  return { kind: "unknown", reason };
+}
+
+const refusal = (code: string, reason: string, scope: "draft" | "recipient"): SendOutcome => ({
+  kind: "refused",
+  code,
+  reason,
+  scope,
+});

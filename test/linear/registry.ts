@@ -398,14 +398,12 @@ export const cases: Cases = {
       ].map((one) => line.read(JSON.stringify(one)));
     },
   },
-  "adapters/voice/placing.ts": {
-    callable: one,
-  },
   "adapters/voice/proof.ts": {
     sameText: (f, text) => f("secret", text),
     readToken: (f, text) => f(["secret"], text, text, 0),
   },
   "adapters/voice/outbound.ts": {
+    callable: one,
     outbound: (f, text) => {
       const sending = f({}, () => undefined, null) as Outbound;
       return sending.compose(replyWith(text));

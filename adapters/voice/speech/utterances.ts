@@ -83,16 +83,34 @@ const folded = (text: string): string =>
     .replace(/[^\p{L}\p{N}]+/gu, " ")
     .trim();
 
-const phrasesIn = (...lists: readonly string[]): ReadonlySet<string> =>
-  new Set(lists.flatMap((list) => list.split(/[,\n]/).map(folded)).filter((phrase) => phrase !== ""));
+/** Phrases in all languages. */
+class PhraseSet {
+  readonly #phrases: ReadonlySet<string>;
+  readonly #firstWords: ReadonlySet<string>;
+
+  constructor(...lists: readonly string[]) {
+    const all = lists.flatMap((list) => list.split(/[,\n]/).map(folded)).filter((phrase) => phrase !== "");
+    this.#phrases = new Set(all);
+    this.#firstWords = new Set(all.map((phrase) => phrase.split(" ", 1)[0] ?? ""));
+  }
+
+  has(phrase: string): boolean {
+    return this.#phrases.has(phrase);
+  }
+
+  /** Most utterances are told apart by their first word. */
+  begin(word: string | undefined): boolean {
+    return word !== undefined && this.#firstWords.has(word);
+  }
+}
 
 const sets = {
-  backchannel: phrasesIn(backchannels),
-  more: phrasesIn(acknowledgements, continuations, backchannels),
-  courtesy: phrasesIn(courtesies, acknowledgements, backchannels),
-  farewell: phrasesIn(farewells),
-  closing: phrasesIn(farewells, wishes),
-  nothingLeft: phrasesIn(farewells, conclusions),
+  backchannel: new PhraseSet(backchannels),
+  more: new PhraseSet(acknowledgements, continuations, backchannels),
+  courtesy: new PhraseSet(courtesies, acknowledgements, backchannels),
+  farewell: new PhraseSet(farewells),
+  closing: new PhraseSet(farewells, wishes),
+  nothingLeft: new PhraseSet(farewells, conclusions),
 } as const;
 
 /** The longest phrase contains at most this many tokens. */
@@ -102,18 +120,15 @@ const mostWords = 20;
 
 /** Returns whether the tokens consist of phrases of `wanted` and `also`, with at least one of `wanted`. The longest
  *  phrase matches first. */
-function consistsOf(
-  words: readonly string[],
-  wanted: ReadonlySet<string>,
-  also: ReadonlySet<string> = new Set(),
-): boolean {
+function consistsOf(words: readonly string[], wanted: PhraseSet, also: PhraseSet | null = null): boolean {
   let found = false;
   for (let at = 0; at < words.length; ) {
+    if (!wanted.begin(words[at]) && !also?.begin(words[at])) return false;
     let taken = 0;
     for (let count = Math.min(longestPhrase, words.length - at); count > 0 && taken === 0; count--) {
       const phrase = words.slice(at, at + count).join(" ");
       if (wanted.has(phrase)) found = true;
-      else if (!also.has(phrase)) continue;
+      else if (!also?.has(phrase)) continue;
       taken = count;
     }
     if (taken === 0) return false;
@@ -148,7 +163,7 @@ export function isClosing(text: string): boolean {
   return words.some((_, at) => {
     const tail = words.slice(at);
     return (
-      tail.length > 1 && !sets.farewell.has(tail.join(" ")) && consistsOf(tail, sets.farewell, sets.courtesy)
+      tail.length > 1 && consistsOf(tail, sets.farewell, sets.courtesy) && !sets.farewell.has(tail.join(" "))
     );
   });
 }
@@ -180,7 +195,7 @@ const clausesOf = (text: string): readonly string[] =>
 const lastWords = (text: string, most: number): readonly string[] => folded(text).split(" ").slice(-most);
 
 /** Returns whether the clause, or its part after the last "and", consists of such phrases. */
-function endsIn(clause: string, phrases: ReadonlySet<string>): boolean {
+function endsIn(clause: string, phrases: PhraseSet): boolean {
   const words = lastWords(clause, mostWords);
   if (words.length < mostWords && consistsOf(words, phrases, sets.courtesy)) return true;
   const at = words.findLastIndex((word) => conjunctions.has(word));
