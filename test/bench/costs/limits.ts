@@ -73,8 +73,9 @@ export function limitsOf(run: Run): Table {
     columns: ["measure", "goal", "measured", "best possible", "reachable", "computed from"],
     rows,
     notes: [
+      "A burst's value assumes that the processor time of the subject bounds both rates. A baseline that waits for its peers has a lower rate, so the daemon could come closer to it than stated.",
       "CPU times are microseconds per message. Durability is SQLite with the statements that the daemon executes, its checkpoints and the fdatasync calls.",
-      "The best possible value adds durability to the baseline, as if own code, its packages and their garbage cost nothing. A goal that it misses cannot be reached on this machine.",
+      "The best possible value adds durability to the baseline, as if own code, its packages and their garbage cost nothing. A goal that it misses needs fewer statements or syncs, and not only faster code.",
     ],
   };
 }
