@@ -4,15 +4,15 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";
 import { openWorld } from "../support/daemon/mail-daemon.ts";
 import { echoed } from "../support/daemon/platform.ts";
-import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { type MailStore, sharedDovecot } from "../support/email/dovecot.ts";
 import type { Letter } from "../support/email/mails.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 describeReal("a person writes, the agent answers", missing, () => {
-  let dovecot: Dovecot;
+  let dovecot: MailStore;
   beforeAll(async () => {
-    dovecot = await startDovecot({ users: ["new", "twenty", "burst", "create"] });
+    dovecot = await sharedDovecot(["new", "twenty", "burst", "create"]);
   });
   afterAll(() => dovecot?.dispose());
 

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually, movableClock } from "../support/clock.ts";
 import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
-import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { type MailStore, sharedDovecot } from "../support/email/dovecot.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
@@ -22,9 +22,9 @@ async function delays(world: World): Promise<number[]> {
 }
 
 describeReal("the response delay", missing, () => {
-  let dovecot: Dovecot;
+  let dovecot: MailStore;
   beforeAll(async () => {
-    dovecot = await startDovecot({ users: ["delay", "restart", "newer", "null"] });
+    dovecot = await sharedDovecot(["delay", "restart", "newer", "null"]);
   });
   afterAll(() => dovecot?.dispose());
 

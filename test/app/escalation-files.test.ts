@@ -15,7 +15,7 @@ import {
 } from "../support/daemon/escalation-daemon.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
-import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { type MailStore, sharedDovecot } from "../support/email/dovecot.ts";
 import { type Enclosed, type Reply, withFiles } from "../support/email/mails.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
@@ -112,9 +112,9 @@ async function carriesFiles(desk: Desk, notice: Reply): Promise<void> {
 }
 
 describeReal("over a real mailbox", missing, () => {
-  let dovecot: Dovecot;
+  let dovecot: MailStore;
   beforeAll(async () => {
-    dovecot = await startDovecot({ users: ["support"] });
+    dovecot = await sharedDovecot(["support"]);
   });
   afterAll(() => dovecot?.dispose());
 

@@ -6,7 +6,7 @@ import { eventually, movableClock } from "../support/clock.ts";
 import { colleague, customer, type Desk, dora, emil, openDesk } from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
 import { echoed } from "../support/daemon/platform.ts";
-import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { type MailStore, sharedDovecot } from "../support/email/dovecot.ts";
 import type { Letter, Reply } from "../support/email/mails.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
@@ -97,9 +97,9 @@ async function threeRounds(desk: Desk): Promise<void> {
 }
 
 describeReal("over a real mailbox", missing, () => {
-  let dovecot: Dovecot;
+  let dovecot: MailStore;
   beforeAll(async () => {
-    dovecot = await startDovecot({ users: ["support"] });
+    dovecot = await sharedDovecot(["support"]);
   });
   afterAll(() => dovecot?.dispose());
 

@@ -3,16 +3,16 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";
 import { openWorld } from "../support/daemon/mail-daemon.ts";
-import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { type MailStore, sharedDovecot } from "../support/email/dovecot.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
 const users = ["inflight", "drain", "sending", "manual", "password", "reload", "again", "silent"];
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
 describeReal("the daemon's life", missing, () => {
-  let dovecot: Dovecot;
+  let dovecot: MailStore;
   beforeAll(async () => {
-    dovecot = await startDovecot({ users });
+    dovecot = await sharedDovecot(users);
   });
   afterAll(() => dovecot?.dispose());
 
@@ -147,7 +147,7 @@ describeReal("the daemon's life", missing, () => {
     const added = {
       ...block,
       id: `${block.id}-again` as typeof block.id,
-      settings: { ...settings, address, imap: { ...settings.imap, user: "again" } },
+      settings: { ...settings, address, imap: { ...settings.imap, user: dovecot.login("again") } },
     };
     const { since } = world.report();
     await world.app().reload({ ...config, channels: [block, added] });

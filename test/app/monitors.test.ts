@@ -8,7 +8,7 @@ import { systemClock as clock } from "../../src/ops/clock.ts";
 import { Statistics } from "../../src/ops/statistics.ts";
 import { eventually } from "../support/clock.ts";
 import { type Finished, openWorld } from "../support/daemon/mail-daemon.ts";
-import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { type MailStore, sharedDovecot } from "../support/email/dovecot.ts";
 import { messages, startDaemon } from "../support/machine/command.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
@@ -52,9 +52,9 @@ const reportLoading = `data:text/javascript,${encodeURIComponent(`
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 describeReal("what the daemon reports to others", missing, () => {
-  let dovecot: Dovecot;
+  let dovecot: MailStore;
   beforeAll(async () => {
-    dovecot = await startDovecot({ users: ["spans", "plain"] });
+    dovecot = await sharedDovecot(["spans", "plain"]);
   });
   afterAll(() => dovecot?.dispose());
 

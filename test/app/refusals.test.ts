@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { listEvents, releaseEvent } from "../../src/store/operators/inbox.ts";
 import { eventually, movableClock } from "../support/clock.ts";
 import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
-import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { type MailStore, sharedDovecot } from "../support/email/dovecot.ts";
 import { bounceOf, letter } from "../support/email/mails.ts";
 import type { ReceivedMail } from "../support/email/smtp-server.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
@@ -33,9 +33,9 @@ const coded = (world: World, expected: unknown[], withinMs?: number) =>
   eventually(async () => expect(await codes(world)).toEqual(expected), withinMs);
 
 describeReal("what is not answered", missing, () => {
-  let dovecot: Dovecot;
+  let dovecot: MailStore;
   beforeAll(async () => {
-    dovecot = await startDovecot({ users });
+    dovecot = await sharedDovecot(users);
   });
   afterAll(() => dovecot?.dispose());
 

@@ -5,7 +5,7 @@ import { listDrafts, resendDraft } from "../../src/store/operators/outbox.ts";
 import { overview } from "../../src/store/operators/overview.ts";
 import { eventually, movableClock } from "../support/clock.ts";
 import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
-import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { type MailStore, sharedDovecot } from "../support/email/dovecot.ts";
 import { bounceOf, readReply } from "../support/email/mails.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { startTcpProxy } from "../support/machine/network.ts";
@@ -36,9 +36,9 @@ const drafted = (world: World, expected: object) =>
 const failed = (world: World) => world.app().db.read((q) => listDrafts(q, { state: "failed", limit: 10 }));
 
 describeReal("replies that are not simply taken", missing, () => {
-  let dovecot: Dovecot;
+  let dovecot: MailStore;
   beforeAll(async () => {
-    dovecot = await startDovecot({ users });
+    dovecot = await sharedDovecot(users);
   });
   afterAll(() => dovecot?.dispose());
 

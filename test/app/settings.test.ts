@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";
 import { openWorld, type World } from "../support/daemon/mail-daemon.ts";
 import { type AgentRecord, echoed } from "../support/daemon/platform.ts";
-import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { type MailStore, sharedDovecot } from "../support/email/dovecot.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
@@ -22,9 +22,9 @@ async function change(world: World, fields: object, agent: Partial<AgentRecord> 
 }
 
 describeReal("the agent's settings", missing, () => {
-  let dovecot: Dovecot;
+  let dovecot: MailStore;
   beforeAll(async () => {
-    dovecot = await startDovecot({ users: ["live", "skill", "agent", "noskill", "away"] });
+    dovecot = await sharedDovecot(["live", "skill", "agent", "noskill", "away"]);
   });
   afterAll(() => dovecot?.dispose());
 

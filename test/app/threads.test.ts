@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";
 import { openWorld } from "../support/daemon/mail-daemon.ts";
 import { lastLine } from "../support/daemon/platform.ts";
-import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { type MailStore, sharedDovecot } from "../support/email/dovecot.ts";
 import { letter, mailOf, withFiles } from "../support/email/mails.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
@@ -15,9 +15,9 @@ const users =
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
 describeReal("threads, and what is read in them", missing, () => {
-  let dovecot: Dovecot;
+  let dovecot: MailStore;
   beforeAll(async () => {
-    dovecot = await startDovecot({ users });
+    dovecot = await sharedDovecot(users);
   });
   afterAll(() => dovecot?.dispose());
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { listEvents, releaseEvent } from "../../src/store/operators/inbox.ts";
 import { eventually } from "../support/clock.ts";
 import { customer, type Desk, dora, emil, openDesk } from "../support/daemon/escalation-daemon.ts";
-import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
+import { type MailStore, sharedDovecot } from "../support/email/dovecot.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
 const armored = "-----BEGIN PGP MESSAGE-----\n\nhQEMA\n-----END PGP MESSAGE-----";
@@ -78,9 +78,9 @@ it.concurrent("is not taken for a responder's words", async ({ onTestFinished })
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
 describeReal("many messages that only a human can read", missing, () => {
-  let dovecot: Dovecot;
+  let dovecot: MailStore;
   beforeAll(async () => {
-    dovecot = await startDovecot({ users: ["support"] });
+    dovecot = await sharedDovecot(["support"]);
   });
   afterAll(() => dovecot?.dispose());
 

@@ -5,10 +5,25 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startSharedPostgres, serversVariable as variable } from "./store/postgres.ts";
+import { startDovecot } from "./email/dovecot.ts";
+import { serversVariable as variable } from "./machine/debian.ts";
+import { startSharedPostgres } from "./store/postgres.ts";
 
 /** Servers live in Vitest's own process, and start when the first test asks for them. */
-const starts = { postgres: startSharedPostgres };
+const starts: { readonly [name: string]: () => Promise<Started> } = {
+  postgres: startSharedPostgres,
+  async dovecot() {
+    const server = await startDovecot({});
+    const { port, dir } = server;
+    return { url: JSON.stringify({ port, dir }), stop: () => server.dispose() };
+  },
+};
+
+interface Started {
+  /** What tests need to reach it. */
+  readonly url: string;
+  stop(): Promise<void>;
+}
 
 /** One for all projects. The returned function stops and removes everything. */
 export default async function setup(): Promise<(() => Promise<void>) | undefined> {
@@ -17,10 +32,10 @@ export default async function setup(): Promise<(() => Promise<void>) | undefined
   process.env["NODE_COMPILE_CACHE"] ??= join(tmpdir(), "bridgehead-compile-cache");
   const memory = inMemory();
   if (memory !== null) process.env["TMPDIR"] = memory;
-  const started = new Map<string, ReturnType<typeof startSharedPostgres>>();
+  const started = new Map<string, Promise<Started>>();
   const server = createServer((request, response) => {
-    const name = (request.url ?? "").slice(1) as keyof typeof starts;
-    const one = started.get(name) ?? starts[name]();
+    const name = (request.url ?? "").slice(1);
+    const one = started.get(name) ?? starts[name]?.() ?? Promise.reject(new Error("there is no such server"));
     started.set(name, one);
     one.then(
       ({ url }) => response.end(url),

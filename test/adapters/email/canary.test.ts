@@ -3,6 +3,7 @@
 import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { type Mailboxes, ready, startMailboxes } from "../../support/email/adapter.ts";
+import { sharedDovecot } from "../../support/email/dovecot.ts";
 import { type SmtpPeer, startSmtpPeer } from "../../support/email/smtp-server.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 
@@ -11,7 +12,7 @@ describeReal("the canary", missing, () => {
   let boxes: Mailboxes;
   let smtp: SmtpPeer;
   beforeAll(async () => {
-    boxes = await startMailboxes(8);
+    boxes = await startMailboxes(8, sharedDovecot);
     smtp = await startSmtpPeer();
   });
   afterEach(() => boxes.stopAll());

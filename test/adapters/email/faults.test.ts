@@ -12,17 +12,17 @@ import {
   startMailboxes,
   subjects,
 } from "../../support/email/adapter.ts";
-import type { Dovecot } from "../../support/email/dovecot.ts";
+import { type Dovecot, startDovecot } from "../../support/email/dovecot.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 import { startTcpProxy } from "../../support/machine/network.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
 describeReal("a mailbox that is hard to reach", missing, () => {
-  let boxes: Mailboxes;
+  let boxes: Mailboxes<Dovecot>;
   let dovecot: Dovecot;
   beforeAll(async () => {
-    boxes = await startMailboxes(40, { ssl: true });
+    boxes = await startMailboxes(40, (users) => startDovecot({ users, ssl: true }));
     dovecot = boxes.dovecot;
   });
   afterEach(() => boxes.stopAll());

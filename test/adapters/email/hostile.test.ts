@@ -19,7 +19,7 @@ import {
   subjects,
   supervise,
 } from "../../support/email/adapter.ts";
-import type { Dovecot } from "../../support/email/dovecot.ts";
+import { type MailStore, sharedDovecot } from "../../support/email/dovecot.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 import { freePort } from "../../support/machine/network.ts";
 
@@ -61,9 +61,9 @@ To: ann@example.net
 
 describeReal("hostile mail", missing, () => {
   let boxes: Mailboxes;
-  let dovecot: Dovecot;
+  let dovecot: MailStore;
   beforeAll(async () => {
-    boxes = await startMailboxes(20);
+    boxes = await startMailboxes(20, sharedDovecot);
     dovecot = boxes.dovecot;
   });
   afterEach(() => boxes.stopAll());
@@ -252,7 +252,7 @@ describeReal("hostile mail", missing, () => {
   it("becomes an event when the parser gives it up", async () => {
     const box = boxes.fresh();
     const channel = recordingChannel();
-    const settings = settingsFor(dovecot.port, 1, { imap: { user: box } as Settings["imap"] });
+    const settings = settingsFor(dovecot.port, 1, { imap: { user: dovecot.login(box) } as Settings["imap"] });
     const connection = { imap: settings.imap, maxSource: settings.max_size, tokens: null };
     const reader = new MailboxReader({
       channel,

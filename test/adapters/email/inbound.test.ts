@@ -12,16 +12,16 @@ import {
   startMailboxes,
   subjects,
 } from "../../support/email/adapter.ts";
-import type { Dovecot } from "../../support/email/dovecot.ts";
+import { type MailStore, sharedDovecot } from "../../support/email/dovecot.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
 describeReal("reading a mailbox", missing, () => {
   let boxes: Mailboxes;
-  let dovecot: Dovecot;
+  let dovecot: MailStore;
   beforeAll(async () => {
-    boxes = await startMailboxes(40);
+    boxes = await startMailboxes(40, sharedDovecot);
     dovecot = boxes.dovecot;
   });
   afterEach(() => boxes.stopAll());

@@ -2,7 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { arrived, type Mailboxes, mail, ready, startMailboxes } from "../../support/email/adapter.ts";
-import type { Dovecot } from "../../support/email/dovecot.ts";
+import { type MailStore, sharedDovecot } from "../../support/email/dovecot.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
@@ -24,9 +24,9 @@ const alternative =
 
 describeReal("messages larger than max_size", missing, () => {
   let boxes: Mailboxes;
-  let dovecot: Dovecot;
+  let dovecot: MailStore;
   beforeAll(async () => {
-    boxes = await startMailboxes(12);
+    boxes = await startMailboxes(12, sharedDovecot);
     dovecot = boxes.dovecot;
   });
   afterEach(() => boxes.stopAll());

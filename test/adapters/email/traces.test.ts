@@ -15,7 +15,7 @@ import {
   subjects,
   supervise,
 } from "../../support/email/adapter.ts";
-import type { Dovecot } from "../../support/email/dovecot.ts";
+import { type MailStore, sharedDovecot } from "../../support/email/dovecot.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
@@ -55,9 +55,9 @@ async function startSilentSent(target: number) {
 
 describeReal("traces in a mailbox", missing, () => {
   let boxes: Mailboxes;
-  let dovecot: Dovecot;
+  let dovecot: MailStore;
   beforeAll(async () => {
-    boxes = await startMailboxes(20);
+    boxes = await startMailboxes(20, sharedDovecot);
     dovecot = boxes.dovecot;
   });
   afterEach(() => boxes.stopAll());
@@ -96,7 +96,7 @@ describeReal("traces in a mailbox", missing, () => {
       const box = boxes.fresh();
       const channel = recordingChannel({ since: new Date(Date.now() - 2000) });
       const settings = settingsFor(dovecot.port, 1, {
-        imap: { user: box, password: "wrong" } as Settings["imap"],
+        imap: { user: dovecot.login(box), password: "wrong" } as Settings["imap"],
       });
       const first = adapterFor(settings, channel).adapter;
       const refused = supervise(first.inbound as never, channel);

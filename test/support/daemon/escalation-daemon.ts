@@ -7,7 +7,7 @@ import type { App } from "../../../src/app.ts";
 import { startMailServer } from "../../../src/sandbox/mail-server.ts";
 import { touch } from "../../../src/store/driver.ts";
 import { eventually, type MovableClock, sleepersOn } from "../clock.ts";
-import type { Dovecot } from "../email/dovecot.ts";
+import type { MailStore } from "../email/dovecot.ts";
 import { type Letter, type LetterOptions, letter, type Reply, readReply } from "../email/mails.ts";
 import { startSmtpPeer } from "../email/smtp-server.ts";
 import type { Finished } from "./mail-daemon.ts";
@@ -21,7 +21,7 @@ export interface DeskOptions extends Omit<LinesOptions, "channels" | "env" | "sk
   /** Over the mail channel's block. */
   readonly mail?: Block;
   /** Where our mailbox is: a user of it that nobody else uses. Default: a small server of its own. */
-  readonly dovecot?: Dovecot;
+  readonly dovecot?: MailStore;
 }
 
 export interface Desk extends LinesWorld {
@@ -110,7 +110,7 @@ interface Mailbox {
 /** `others`: called with what is mailed to people outside. */
 async function openMailbox(
   finished: Finished,
-  dovecot: Dovecot | undefined,
+  dovecot: MailStore | undefined,
   others: (to: readonly string[], raw: string) => void,
 ): Promise<Mailbox> {
   if (dovecot === undefined) {
@@ -123,7 +123,12 @@ async function openMailbox(
   const peer = await startSmtpPeer({ deliver: ({ to, raw }) => others(to, raw) });
   finished(() => peer.close());
   const user = "support";
-  return { user, imap: dovecot.port, smtp: peer.port, deliver: (raw) => dovecot.deliver(user, raw) };
+  return {
+    user: dovecot.login(user),
+    imap: dovecot.port,
+    smtp: peer.port,
+    deliver: (raw) => dovecot.deliver(user, raw),
+  };
 }
 
 const idleSql = `SELECT CAST(id AS TEXT) AS id FROM events WHERE state = 'stored' UNION ALL SELECT id FROM turns WHERE open = 1

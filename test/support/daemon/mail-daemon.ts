@@ -13,7 +13,7 @@ import { type Config, loadConfig } from "../../../src/config/index.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { type Platform, readAgents, startPlatform } from "../../../src/platform/index.ts";
 import { eventually } from "../clock.ts";
-import type { Dovecot } from "../email/dovecot.ts";
+import type { MailStore } from "../email/dovecot.ts";
 import { type Letter, type LetterOptions, letter, type Reply, readReply } from "../email/mails.ts";
 import {
   type ReceivedMail,
@@ -34,7 +34,7 @@ import {
 type Block = { readonly [key: string]: unknown };
 
 export interface WorldOptions {
-  readonly dovecot: Dovecot;
+  readonly dovecot: MailStore;
   /** A user of `dovecot` nobody else uses. */
   readonly user: string;
   /** Keys of the channel block, over the defaults; `imap` and `smtp` are merged. */
@@ -170,7 +170,7 @@ export async function openWorld(finished: Finished, options: WorldOptions): Prom
           imap: {
             ...server,
             port: dovecot.port,
-            user,
+            user: dovecot.login(user),
             password: "${env:MAIL_PASSWORD}",
             poll: "10s",
             ...imap,

@@ -13,7 +13,7 @@ import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/con
 import type * as z from "zod";
 import { type EmailConfig, config as schema } from "../../../adapters/email/config.ts";
 import email from "../../../adapters/email/index.ts";
-import { type Dovecot, type DovecotOptions, startDovecot } from "./dovecot.ts";
+import type { MailStore } from "./dovecot.ts";
 
 export type Settings = z.input<typeof schema>;
 
@@ -150,8 +150,8 @@ export interface Opened {
   readonly box: string;
 }
 
-export interface Mailboxes {
-  readonly dovecot: Dovecot;
+export interface Mailboxes<Server extends MailStore = MailStore> {
+  readonly dovecot: Server;
   /** The user of a mailbox that nobody has read yet. */
   fresh(): string;
   /** Reads a mailbox (default: a fresh one) on a channel (default: a fresh one). */
@@ -167,12 +167,12 @@ export interface Mailboxes {
 }
 
 /** `count` mailboxes at most. */
-export async function startMailboxes(
+export async function startMailboxes<Server extends MailStore>(
   count: number,
-  options: Partial<DovecotOptions> = {},
-): Promise<Mailboxes> {
+  start: (users: readonly string[]) => Promise<Server>,
+): Promise<Mailboxes<Server>> {
   const users = Array.from({ length: count }, (_, n) => `support${n}`);
-  const dovecot = await startDovecot({ ...options, users });
+  const dovecot = await start(users);
   const running: Supervised[] = [];
   let next = 0;
   const fresh = () => {
@@ -184,7 +184,7 @@ export async function startMailboxes(
     dovecot,
     fresh,
     open(more = {}, imap = {}, channel = recordingChannel({ since: nextSecond() }), box = fresh()) {
-      const server = { user: box, ...imap } as Settings["imap"];
+      const server = { user: dovecot.login(box), ...imap } as Settings["imap"];
       const { adapter } = adapterFor(settingsFor(dovecot.port, 1, { ...more, imap: server }), channel);
       if (!adapter.inbound) throw new Error("no inbound");
       const supervised = supervise(adapter.inbound, channel);

@@ -1,19 +1,22 @@
-// A real Dovecot on private ports and directories: started, stopped, restarted and looked into by tests.
+// A real Dovecot: the one of the run, in which each test has users of its own, and private ones that tests start, stop and
+// configure.
 
 import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { rename, utimes, writeFile } from "node:fs/promises";
 import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { ImapFlow } from "imapflow";
+import { serverOfRun } from "../machine/debian.ts";
 import { type Certificate, certificate, freePort, listening } from "../machine/network.ts";
 
 const run = promisify(execFile);
 
 export interface DovecotOptions {
-  /** Mailbox users; all with the password `secret`. */
-  readonly users: readonly string[];
+  /** Mailbox users; all with the password `secret`. Default: whoever logs in with it. */
+  readonly users?: readonly string[];
   /** STARTTLS on the plain port and IMAPS on `tlsPort`, under a self-made certificate. */
   readonly ssl?: boolean | Certificate;
   /** Lets tokens in that this RFC 7662 endpoint calls active: `http://127.0.0.1:…/introspect`. */
@@ -28,15 +31,12 @@ export interface StoredMail {
   readonly raw: string;
 }
 
-export interface Dovecot {
+/** Users and their mailboxes. */
+export interface MailStore {
   readonly port: number;
-  readonly tlsPort: number;
-  /** PEM of the CA when `ssl`. */
-  readonly ca: string | null;
   readonly password: string;
-  start(): Promise<void>;
-  stop(): Promise<void>;
-  restart(): Promise<void>;
+  /** The name under which that user logs in. */
+  login(user: string): string;
   /** Puts a mail where a delivery agent would (rename into the maildir's `new`). LF becomes CRLF for the readers.
    *  `arrived` becomes its INTERNALDATE. */
   deliver(user: string, raw: string | Uint8Array, mailbox?: string, arrived?: Date): Promise<void>;
@@ -48,39 +48,53 @@ export interface Dovecot {
   remove(user: string, uid: number, mailbox?: string): Promise<void>;
   /** A connected client, for what is not covered here. Log it out yourself. */
   connect(user: string): Promise<ImapFlow>;
+  /** Removes what belongs to this store. */
+  dispose(): Promise<void>;
+}
+
+/** A server of the test's own. */
+export interface Dovecot extends MailStore {
+  readonly dir: string;
+  readonly tlsPort: number;
+  /** PEM of the CA when `ssl`. */
+  readonly ca: string | null;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  restart(): Promise<void>;
   /** What it logged so far. */
   log(): string;
-  /** Stops it and removes its directories. */
-  dispose(): Promise<void>;
+}
+
+/** Users of the server of the run, whom no other test has. It starts with its first use (run.ts). */
+export async function sharedDovecot(users: readonly string[]): Promise<MailStore> {
+  const { port, dir } = JSON.parse(await serverOfRun("dovecot")) as { port: number; dir: string };
+  const suffix = randomBytes(4).toString("hex");
+  const store = mailStore(dir, port, users, (user) => `${user}-${suffix}`);
+  return {
+    ...store,
+    async dispose() {
+      for (const user of users)
+        rmSync(join(dir, "mail", store.login(user)), { recursive: true, force: true });
+    },
+  };
 }
 
 /** Starts one and resolves when its port answers. Needs the Debian package `dovecot-imapd`. */
 export async function startDovecot(options: DovecotOptions): Promise<Dovecot> {
   const dir = mkdtempSync(join(tmpdir(), "bridgehead-dovecot-"));
   chmodSync(dir, 0o755);
-  const owner = mailOwner();
   const [port, tlsPort] = [await freePort(), await freePort()];
   const ssl = options.ssl === true ? certificate() : options.ssl || null;
-  const configFile = join(dir, "dovecot.conf");
-  writeFileSync(configFile, dovecotConfig({ dir, port, tlsPort, owner, ...options, ssl }));
-  for (const user of options.users) for (const box of ["INBOX", "Sent"]) makeMaildir(user, box);
+  writeFileSync(
+    join(dir, "dovecot.conf"),
+    dovecotConfig({ dir, port, tlsPort, owner: mailOwner(), ...options, ssl }),
+  );
   let child: ChildProcess | null = null;
-  let sequence = 0;
-  process.once("exit", () => child !== null && signalGroup(child, "SIGKILL"));
-
-  function maildir(user: string, mailbox: string): string {
-    const root = join(dir, "mail", user);
-    return mailbox === "INBOX" ? root : join(root, `.${mailbox}`);
-  }
-  function makeMaildir(user: string, mailbox: string): void {
-    const made = maildir(user, mailbox);
-    for (const sub of ["cur", "new", "tmp"]) mkdirSync(join(made, sub), { recursive: true });
-    for (const path of [join(dir, "mail"), made, ...["cur", "new", "tmp"].map((sub) => join(made, sub))])
-      if (process.getuid?.() === 0) chownSync(path, owner.uid, owner.gid);
-  }
+  const killed = () => child !== null && signalGroup(child, "SIGKILL");
+  process.once("exit", killed);
 
   async function start(): Promise<void> {
-    const started = spawn("/usr/sbin/dovecot", ["-F", "-c", configFile], {
+    const started = spawn("/usr/sbin/dovecot", ["-F", "-c", join(dir, "dovecot.conf")], {
       stdio: ["ignore", "ignore", "pipe"],
       detached: true,
     });
@@ -103,13 +117,62 @@ export async function startDovecot(options: DovecotOptions): Promise<Dovecot> {
     clearTimeout(impatient);
     signalGroup(running, "SIGKILL");
   }
+  const log = (): string => {
+    try {
+      return readFileSync(join(dir, "dovecot.log"), "utf8");
+    } catch {
+      return "";
+    }
+  };
+
+  const store = mailStore(dir, port, options.users ?? []);
+  await start();
+  return {
+    ...store,
+    dir,
+    tlsPort,
+    ca: ssl?.cert ?? null,
+    start,
+    stop,
+    log,
+    restart: async () => {
+      await stop();
+      await start();
+    },
+    dispose: async () => {
+      await stop();
+      process.removeListener("exit", killed);
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The mailboxes below `dir`, which the server at `port` serves. */
+function mailStore(
+  dir: string,
+  port: number,
+  users: readonly string[],
+  login: MailStore["login"] = (user) => user,
+): Omit<MailStore, "dispose"> {
+  const owner = mailOwner();
+  let sequence = 0;
+  const maildir = (user: string, mailbox: string): string =>
+    join(dir, "mail", login(user), mailbox === "INBOX" ? "" : `.${mailbox}`);
+  function makeMaildir(user: string, mailbox: string): void {
+    const made = maildir(user, mailbox);
+    for (const sub of ["cur", "new", "tmp"]) mkdirSync(join(made, sub), { recursive: true });
+    for (const path of [join(dir, "mail"), made, ...["cur", "new", "tmp"].map((sub) => join(made, sub))])
+      if (process.getuid?.() === 0) chownSync(path, owner.uid, owner.gid);
+  }
+  for (const user of users) for (const box of ["INBOX", "Sent"]) makeMaildir(user, box);
+
   async function connect(user: string): Promise<ImapFlow> {
     const client = new ImapFlow({
       host: "127.0.0.1",
       port,
       secure: false,
       doSTARTTLS: false,
-      auth: { user, pass: "secret" },
+      auth: { user: login(user), pass: "secret" },
       logger: false,
     });
     client.on("error", () => {});
@@ -125,28 +188,11 @@ export async function startDovecot(options: DovecotOptions): Promise<Dovecot> {
       await client.logout().catch(() => client.close());
     }
   }
-  const log = (): string => {
-    try {
-      return readFileSync(join(dir, "dovecot.log"), "utf8");
-    } catch {
-      return "";
-    }
-  };
-
-  await start();
   return {
     port,
-    tlsPort,
-    ca: ssl?.cert ?? null,
     password: "secret",
-    start,
-    stop,
+    login,
     connect,
-    log,
-    restart: async () => {
-      await stop();
-      await start();
-    },
     deliver: async (user, raw, mailbox = "INBOX", arrived) => {
       const name = `${Date.now()}.${process.pid}_${String(sequence++).padStart(6, "0")}.test`;
       const box = maildir(user, mailbox);
@@ -164,24 +210,11 @@ export async function startDovecot(options: DovecotOptions): Promise<Dovecot> {
       }),
     changeUidValidity: async (user, mailbox = "INBOX") => {
       const value = String(Math.floor(Date.now() / 1000) + 1000 + sequence++);
-      await run("doveadm", [
-        "-c",
-        configFile,
-        "mailbox",
-        "update",
-        "--uid-validity",
-        value,
-        "-u",
-        user,
-        mailbox,
-      ]);
+      const update = ["mailbox", "update", "--uid-validity", value, "-u", login(user), mailbox];
+      await run("doveadm", ["-c", join(dir, "dovecot.conf"), ...update]);
     },
     remove: (user, uid, mailbox = "INBOX") =>
       within(user, mailbox, async (client) => void (await client.messageDelete(String(uid), { uid: true }))),
-    dispose: async () => {
-      await stop();
-      rmSync(dir, { recursive: true, force: true });
-    },
   };
 }
 
@@ -206,7 +239,7 @@ interface Instance {
   readonly port: number;
   readonly tlsPort: number;
   readonly owner: { readonly uid: number; readonly gid: number; readonly name: string };
-  readonly users: readonly string[];
+  readonly users?: readonly string[];
   readonly ssl: Certificate | null;
   readonly introspectionUrl?: string;
   readonly extra?: string;
@@ -216,7 +249,9 @@ interface Instance {
 function dovecotConfig(instance: Instance): string {
   const { dir, owner } = instance;
   mkdirSync(join(dir, "mail"), { recursive: true });
-  writeFileSync(join(dir, "users"), instance.users.map((user) => `${user}:{PLAIN}secret\n`).join(""));
+  const { users } = instance;
+  if (users !== undefined)
+    writeFileSync(join(dir, "users"), users.map((user) => `${user}:{PLAIN}secret\n`).join(""));
   const asUser = process.getuid?.() !== 0;
   return `
 base_dir = ${dir}/run
@@ -263,8 +298,7 @@ namespace inbox {
 }
 ${oauth2(instance)}
 passdb {
-  driver = passwd-file
-  args = ${dir}/users
+  ${users === undefined ? "driver = static\n  args = password=secret" : `driver = passwd-file\n  args = ${dir}/users`}
 }
 userdb {
   driver = static

@@ -64,3 +64,14 @@ async function lock(): Promise<() => void> {
     }
   }
 }
+
+/** The environment variable with the address at which the run starts its servers (`test/support/run.ts`). */
+export const serversVariable = "BRIDGEHEAD_TEST_SERVERS";
+
+/** How to reach that server of the run, which starts with its first use. Rejects when it cannot be started. */
+export async function serverOfRun(name: "postgres" | "dovecot"): Promise<string> {
+  const response = await fetch(`${process.env[serversVariable]}/${name}`);
+  const text = await response.text();
+  if (!response.ok) throw new Error(`starting ${name} for this run: ${text}`);
+  return text;
+}

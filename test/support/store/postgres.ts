@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import { Client } from "pg";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
-import { need } from "../machine/debian.ts";
+import { need, serverOfRun } from "../machine/debian.ts";
 import { freePort } from "../machine/network.ts";
 
 const run = promisify(execFile);
@@ -174,22 +174,11 @@ export interface SharedPostgres extends Pick<Postgres, "url" | "schema" | "dropS
   dropCopy(url: string): Promise<void>;
 }
 
-/** The environment variable with the address at which the run starts its servers (`test/support/run.ts`). */
-export const serversVariable = "BRIDGEHEAD_TEST_SERVERS";
-
-/** The URL of the run's PostgreSQL. Rejects when it could not be started. */
-async function serverOfRun(): Promise<string> {
-  const response = await fetch(`${process.env[serversVariable]}/postgres`);
-  const text = await response.text();
-  if (!response.ok) throw new Error(`starting PostgreSQL for this run: ${text}`);
-  return text;
-}
-
 let shared: Promise<SharedPostgres> | undefined;
 
 /** The server of the run, which starts with its first use (run.ts). */
 export function sharedPostgres(): Promise<SharedPostgres> {
-  shared ??= serverOfRun().then(async (url) => {
+  shared ??= serverOfRun("postgres").then(async (url) => {
     const admin = await connectTo(url);
     const prefix = `copy_${randomBytes(4).toString("hex")}`;
     let copies = 0;
