@@ -31,7 +31,7 @@ export interface ActionOutcome {
 }
 
 /** What the decision needs, besides the escalation. */
-export interface ActionFacts {
+interface ActionFacts {
   /** Null when the escalation is about a channel. */
   readonly customer: Customer | null;
   /** The kind of the customer's channel; null when it cannot send. */
@@ -47,7 +47,7 @@ export interface ActionFacts {
 }
 
 /** The writes of an action. */
-export interface ActionPlan {
+interface ActionPlan {
   readonly outcome: ActionOutcome;
   readonly note: string | null;
   readonly relay: boolean;
@@ -55,13 +55,15 @@ export interface ActionPlan {
   readonly end: "resume" | "close" | null;
 }
 
-/** Executes the action. Call with the escalation locked. `sameText`: milliseconds within which an identical text
- *  counts as a repetition. */
+/** `sameText`: milliseconds within which an identical text counts as a repetition. */
+type ActDeps = RelayDeps & { readonly sameText: number };
+
+/** Executes the action. Call with the escalation locked. */
 export async function act(
   q: Query,
   row: EscalationRow,
   request: ActionRequest,
-  deps: RelayDeps & { readonly sameText: number },
+  deps: ActDeps,
 ): Promise<ActionOutcome> {
   const facts = await loadFacts(q, row, request, deps);
   const { outcome, ...plan } = decideAction(row, request, facts);
@@ -82,7 +84,7 @@ async function loadFacts(
   q: Query,
   row: EscalationRow,
   { action, text, by, again }: ActionRequest,
-  { kindOf, sameText }: RelayDeps & { readonly sameText: number },
+  { kindOf, sameText }: ActDeps,
 ): Promise<ActionFacts> {
   const { conversation } = row;
   const inConversation = conversation !== null;
@@ -110,20 +112,19 @@ const noteOf = (by: Actor, text: string): string => `${by.name}: ${text}`;
 
 const nothing = { note: null, relay: false, acknowledge: false, end: null } as const;
 const refused = (says: string): ActionPlan => ({ ...nothing, outcome: { done: false, says } });
+const done = (says: string, plan: Partial<ActionPlan> = {}): ActionPlan => ({
+  ...nothing,
+  outcome: { done: true, says },
+  ...plan,
+});
 
 /** Decides what an action does. */
 function decideAction(row: EscalationRow, request: ActionRequest, facts: ActionFacts): ActionPlan {
   const { action, by, text } = request;
-  const done = (says: string, plan: Partial<ActionPlan>): ActionPlan => ({
-    ...nothing,
-    ...plan,
-    outcome: { done: true, says },
-  });
   if ((action === "note" || action === "reply") && text.trim() === "") return refused("the text is missing");
   if (action === "note") {
-    if (facts.isNoted)
-      return { ...nothing, outcome: { done: true, says: "this note was kept before", repeated: true } };
-    return done("the note was kept", { note: noteOf(by, text) });
+    const outcome = { done: true, says: "this note was kept before", repeated: true } as const;
+    return facts.isNoted ? { ...nothing, outcome } : done("the note was kept", { note: noteOf(by, text) });
   }
   // A closed escalation may have left the agent silent; the agent can then get the conversation back.
   const isLeftSilent =
@@ -136,9 +137,8 @@ function decideAction(row: EscalationRow, request: ActionRequest, facts: ActionF
       row.state === "acknowledged" &&
       row.acknowledged_by === by.name &&
       (row.acknowledged_target ?? "") === (by.target ?? "");
-    return isOwn
-      ? done(`acknowledged by ${by.name} before`, {})
-      : done(`acknowledged by ${by.name}`, { acknowledge: true });
+    if (isOwn) return done(`acknowledged by ${by.name} before`);
+    return done(`acknowledged by ${by.name}`, { acknowledge: true });
   }
   if (facts.said !== null) return repeatedReply(facts.said);
   const slip = text.split("\n").find(looksLikeCommand);
@@ -149,8 +149,7 @@ function decideAction(row: EscalationRow, request: ActionRequest, facts: ActionF
   if (quotesNotification(text)) return refused("not sent: the text contains our own notification");
   const trouble = whyNotRelayed(facts.customer, facts.kind);
   if (trouble !== null) return refused(`not sent: ${trouble}`);
-  // An escalation that is already acknowledged stays with its responder, who gets the customer's next
-  // messages.
+  // An acknowledged escalation stays with its responder, who gets the customer's next messages.
   const isOpen = row.state === "open";
   return done(`will be sent to the customer${isOpen ? `; acknowledged by ${by.name}` : ""}`, {
     relay: true,
@@ -173,8 +172,6 @@ function afterClose(
 ): ActionPlan {
   const closed = `it was closed by ${closed_by ?? "an unknown actor"}`;
   if (closed_by !== by.name) return refused(closed);
-  if (action === "close") return { ...nothing, outcome: { done: true, says: closed } };
-  return action === "resume" && facts.isReturned
-    ? { ...nothing, outcome: { done: true, says: "it was returned to the agent" } }
-    : refused(closed);
+  if (action === "close") return done(closed);
+  return action === "resume" && facts.isReturned ? done("it was returned to the agent") : refused(closed);
 }

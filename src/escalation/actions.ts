@@ -114,19 +114,13 @@ const turnOf = (
 
 export type RelayDeps = ActorDeps & Pick<EscalationParts, "kindOf">;
 
-/** Content for the customer. Files without a text are sent with their names as the text. */
-export interface Content {
-  readonly text: string;
-  /** Set only where the channel supports attachments. */
-  readonly files?: readonly ReadyFile[];
-}
-
-/** Enqueues the text for the customer, and for the platform except in a call. Call only when
- *  `whyNotRelayed` returns null. */
+/** Enqueues the text for the customer, and for the platform except in a call. Files without a text are sent with their
+ *  names as the text; they are set only where the channel supports attachments. Call only when `whyNotRelayed` returns
+ *  null. */
 export async function enqueueRelay(
   q: Query,
   customer: Customer,
-  content: Content & { readonly inCall: boolean },
+  content: { readonly text: string; readonly files?: readonly ReadyFile[]; readonly inCall: boolean },
   { clock, log }: ActorDeps,
 ): Promise<void> {
   const { id: conversation, channel } = customer;

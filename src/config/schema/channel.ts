@@ -9,10 +9,7 @@ const cap = z.strictObject({
   per: span.describe("In which interval?"),
 });
 
-const limit = z.strictObject({
-  max: z.int().min(1).describe("How many at most?"),
-  per: span.describe("In which interval?"),
-});
+const limit = cap.extend({ max: z.int().min(1).describe("How many at most?") });
 
 const notify = z.strictObject({
   channel: name.describe("Which channel carries the notifications? Not a voice channel."),

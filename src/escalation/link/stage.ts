@@ -72,11 +72,7 @@ async function load(q: Query, link: string, deps: LinkDeps, lock = false): Promi
   const customer =
     conversation === null ? null : ((await readCustomers(q, [conversation])).get(conversation) ?? null);
   const kind = customer && kindOf(deps.lines().get(customer.channel));
-  return {
-    target,
-    ...(await loadCase(q, row)),
-    whyNotReplied: whyNotRelayed(customer, kind),
-  };
+  return { target, ...(await loadCase(q, row)), whyNotReplied: whyNotRelayed(customer, kind) };
 }
 
 interface Form {
@@ -150,15 +146,13 @@ function readForm(body: Uint8Array): Form {
   const field = (name: string) => (form.get(name) ?? "").replaceAll("\0", "");
   return {
     action: actionNames.find((one) => one === form.get("action")) ?? null,
-    text: field("text").replaceAll("\r\n", "\n").slice(0, longestText).toWellFormed().trim(),
-    name: field("by")
-      .replaceAll(/\p{Cc}/gu, " ")
-      .slice(0, longestName)
-      .toWellFormed()
-      .trim(),
+    text: fieldText(field("text").replaceAll("\r\n", "\n"), longestText),
+    name: fieldText(field("by").replaceAll(/\p{Cc}/gu, " "), longestName),
     again: form.has("again"),
   };
 }
+
+const fieldText = (text: string, longest: number): string => text.slice(0, longest).toWellFormed().trim();
 
 const results: Readonly<Record<ActionName, string>> = {
   ack: "acknowledged; the other responders are notified of it",
@@ -171,7 +165,5 @@ const results: Readonly<Record<ActionName, string>> = {
 /** Returns the result of the action that redirected here. */
 function resultOf(done: string | null): LinkResult | null {
   const action = actionNames.find((name) => name === done);
-  return action === undefined
-    ? null
-    : { says: results[action], action: null, text: "", name: "", repeated: false };
+  return action ? { says: results[action], action: null, text: "", name: "", repeated: false } : null;
 }
