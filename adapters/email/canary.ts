@@ -6,7 +6,7 @@
 import { randomBytes } from "node:crypto";
 import type { Channel, Clock, SendOutcome } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
-import type { Identity } from "./parties.ts";
+import type { Identity } from "./parse/headers.ts";
 import type { EmailDraft } from "./smtp/compose.ts";
 
 interface State {

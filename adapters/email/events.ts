@@ -1,9 +1,11 @@
 // Converts a received message into events: one message event, or one delivery event for each recipient of a
-// bounce. Selects the attachments that are stored, that the event lists, and that the author meant to send. Runs in the
-// parser's worker thread, where `bridgehead/contract` can be imported for its types only.
+// bounce. Determines the author and the addresses that may receive the response. Runs in the parser's worker thread, where
+// `bridgehead/contract` can be imported for its types only.
+//
+// Reply-To and Cc are text that any sender can write. A response continues a conversation of the From address, so it
+// goes to another address only when From is authenticated or the other address belongs to the same organization.
 
 import type {
-  Attachment,
   ExternalId,
   InboundEvent,
   MessageEvent,
@@ -11,14 +13,15 @@ import type {
   Refusal,
   ThreadToken,
 } from "bridgehead/contract";
+import { attachmentsOf, notesOnFiles, type Omitted } from "./attachments.ts";
 import type { EmailConfig } from "./config.ts";
 import type { Listed } from "./imap/mailbox.ts";
-import { surrogateId } from "./parse/headers.ts";
+import { type Identity, identity, isListed, mailboxesOf, surrogateId } from "./parse/headers.ts";
 import { deliveries } from "./parse/machine/bounce.ts";
 import { classify, type MachineFinding } from "./parse/machine/classify.ts";
-import type { Mail, MailAttachment, Mailbox, SenderAuth } from "./parse/mail.ts";
+import type { Mail, Mailbox, SenderAuth } from "./parse/mail.ts";
 import { sealedInFiles } from "./parse/mime.ts";
-import { type Author, authorOf, type Identity, identity } from "./parties.ts";
+import { isSameOrganization } from "./providers.ts";
 
 /** The keys of the configuration that decide about a message. */
 export type EventConfig = Pick<
@@ -132,7 +135,7 @@ function messageOf(
   refusal: Refusal | null,
 ): MessageEvent {
   const from = author ?? mail.from[0] ?? { address: "unknown@invalid", name: "" };
-  const attachments = attachmentsOf(config, mail, omitted);
+  const attachments = hasFiles(mail, omitted) ? attachmentsOf(config, mail, omitted) : [];
   const hops = hopsOf(mail);
   const sender = verified ? ("verified" as const) : ("unverified" as const);
   // The refusal code is part of the fingerprint. Otherwise a copy refused for its route (a list, Bcc) would
@@ -200,108 +203,129 @@ function notesOf(
 ) {
   const notes: Record<string, string> = {};
   if (config.sender_auth.mode !== "off") notes["sender"] = sender;
-  if (config.attachments.name_to_agent) {
-    // Stored attachments are listed with the message; the others are listed only here.
-    const kept = keptOf(config, mail);
-    const lost = mail.attachments.filter((file) => !file.inline && !kept.includes(file));
-    if (lost.length > 0)
-      notes["attachments_not_kept"] = listed(lost.map((file) => ({ ...file, size: file.bytes.length })));
-    if (omitted.length > 0) notes["attachments_too_large"] = listed(omitted);
-  }
+  if (config.attachments.name_to_agent && hasFiles(mail, omitted))
+    Object.assign(notes, notesOnFiles(config, mail, omitted));
   if (truncated)
     notes["text_truncated"] = "the message is too large, and only the beginning of its text was read";
   if (mail.forwarded?.from) notes["forwarded_from"] = mail.forwarded.from.address;
   return Object.keys(notes).length > 0 ? { notes } : {};
 }
 
-/** `big.pdf (application/pdf, 20000 bytes), ...`; at most 30 files. */
-const listed = (files: readonly Omitted[]): string =>
-  files
-    .slice(0, 30)
-    .map((file) => `${file.name} (${file.mediaType}, ${file.size} bytes)`)
-    .join(", ");
+const hasFiles = (mail: Mail, omitted: readonly Omitted[]): boolean =>
+  mail.attachments.length + omitted.length > 0;
 
 function partyOf(mailbox: Mailbox): Party {
   return mailbox.name ? { address: mailbox.address, name: mailbox.name } : { address: mailbox.address };
 }
 
-/** At most this many attachments that are not stored are listed. */
-const mostListed = 30;
-
-/** Media types of parts that mail clients and gateways add on their own. */
-const addedTypes =
-  /^(?:text\/(?:calendar|vcard|x-vcard|directory|rfc822-headers)|application\/(?:ics|pgp-(?:signature|keys)|(?:x-)?pkcs7-signature))$/i;
-const addedNames = /\.(?:ics|vcf|p7s)$/i;
-/** Containers that may hold all text and attachments and that we cannot open: encrypted, or packed by
- *  Outlook. */
-const sealedTypes = /^application\/(?:ms-tnef|pgp-encrypted|(?:x-)?pkcs7-mime)$/i;
-const sealedNames = /^winmail\.dat$|\.p7m$/i;
-
-/** An attachment of an oversized message that was not downloaded. `size` is in bytes, as the IMAP server reports it. */
-export interface Omitted {
-  readonly name: string;
-  readonly mediaType: string;
-  readonly size: number;
+interface Author {
+  /** `form`: From is a contact form, `author` its Reply-To. `list`: From is an accepted list that
+   *  replaced the author. */
+  readonly via: "direct" | "form" | "list";
+  /** The customer; null when an accepted list does not name the author. */
+  readonly author: Mailbox | null;
+  /** Where the response goes when that is not the author's address. */
+  readonly replyTo: Mailbox | null;
+  /** The other recipients that may receive the response and take part in the conversation. */
+  readonly others: readonly Mailbox[];
+  /** True when the From address is authenticated and is the author's own. */
+  readonly verified: boolean;
 }
 
-/** Returns the attachments whose bytes are stored, within the limits of the configuration. */
-function keptOf({ attachments: limits }: EventConfig, mail: Mail): readonly MailAttachment[] {
-  return mail.attachments.filter((file) => file.bytes.length <= limits.max_bytes).slice(0, limits.max_count);
+/** With more recipients a message is a circular, or an attempt to make us write to all of them: only its
+ *  author is answered. */
+const othersLimit = 50;
+
+/** Applies `contact_forms` and `accept_lists` of the configuration. `auth` is null when `sender_auth` is off. */
+function authorOf(config: EventConfig, self: Identity, mail: Mail, auth: SenderAuth | null): Author {
+  const from = mail.from.length === 1 && mail.fromFields === 1 ? mail.from[0] : undefined;
+  const first = mail.from[0] ?? mail.sender ?? { address: "unknown@invalid", name: "" };
+  const alone = { replyTo: null, others: [], verified: false };
+  if (from === undefined) return { via: "direct", author: first, ...alone };
+  const authenticated = auth?.verdict === "pass";
+  const isExternal = (one: Mailbox) =>
+    !self.isOwn(one.address) && !isListed(one.address, config.accept_lists);
+  if (isListed(from.address, config.accept_lists)) {
+    const author = originalAuthor(mail, isExternal);
+    // Without list headers the From address is itself the author.
+    if (author !== null || isFromList(mail)) return { via: "list", author, ...alone };
+  }
+  const customer = formCustomer(config, self, mail, from, authenticated);
+  if (customer !== null) return { via: "form", author: customer, ...alone };
+  const isTrusted = (one: Mailbox) => authenticated || isSameOrganization(one.address, from.address);
+  const replyTo = replyToOf(mail, from, isExternal, isTrusted);
+  const others = [...mail.to, ...mail.cc].filter(
+    (one) =>
+      isExternal(one) && isTrusted(one) && one.address !== from.address && one.address !== replyTo?.address,
+  );
+  const all = unique(others);
+  return {
+    via: "direct",
+    author: from,
+    replyTo,
+    others: all.length > othersLimit ? [] : all,
+    verified: authenticated,
+  };
 }
 
-/** Returns the attachments of the event. Attachments that are not stored or cannot be opened are listed
- *  when the author meant to send them. */
-function attachmentsOf(
+/** Returns the Reply-To of a contact form, or null when the message does not come from one. Forms write
+ *  From in our own domain. Anyone can forge that, so From must be listed in `contact_forms` or
+ *  authenticated. The customer's address is typed into the form and is therefore never verified. */
+function formCustomer(
   config: EventConfig,
+  self: Identity,
   mail: Mail,
-  omitted: readonly Omitted[] = [],
-): readonly Attachment[] {
-  const kept = keptOf(config, mail);
-  // A part next to `application/pgp-encrypted` is the encrypted message.
-  const encrypted = mail.attachments.some(({ mediaType }) => /^application\/pgp-encrypted$/i.test(mediaType));
-  const isMeant = (file: MailAttachment) =>
-    !file.inline && !encrypted && !is(file, addedTypes, addedNames) && !isSealed(file);
-  const named = ({ inline }: MailAttachment) => config.attachments.name_to_agent && !inline;
-  const lost = mail.attachments.filter((file) => isMeant(file) && !kept.includes(file));
-  return [
-    ...kept.map((file) => {
-      const { name, mediaType, bytes } = file;
-      return { name, mediaType, bytes, named: named(file), meant: isMeant(file) };
-    }),
-    ...lost.slice(0, mostListed).map((file) => unsent(file, reasonOf(config, file.bytes.length))),
-    ...mail.attachments
-      .filter(isSealed)
-      .slice(0, 1)
-      .map((file) => unsent(file, "what is in it cannot be read")),
-    ...omitted.slice(0, mostListed).map(({ name, mediaType, size }) => ({
-      name,
-      mediaType,
-      size,
-      named: false,
-      meant: true,
-      missing: "the message is too large to be downloaded as a whole",
-    })),
-  ];
+  from: Mailbox,
+  authenticated: boolean,
+): Mailbox | null {
+  const [customer, ...more] = unique(mail.replyTo);
+  if (customer === undefined || more.length > 0) return null;
+  if (self.isOwn(customer.address) || customer.address === from.address) return null;
+  if (isListed(from.address, config.contact_forms)) return customer;
+  const isOurs = self.addresses.some((own) => isSameOrganization(own, from.address));
+  const isForm = authenticated && isOurs && !isSameOrganization(customer.address, from.address);
+  return isForm ? customer : null;
 }
 
-const unsent = ({ name, mediaType, bytes }: MailAttachment, missing: string): Attachment => ({
-  name,
-  mediaType,
-  size: bytes.length,
-  named: false,
-  meant: true,
-  missing,
-});
+/** Returns null when the response goes to From: Reply-To is absent, names From, our own address or a
+ *  list, or is not trusted. */
+function replyToOf(
+  mail: Mail,
+  from: Mailbox,
+  isExternal: (one: Mailbox) => boolean,
+  isTrusted: (one: Mailbox) => boolean,
+): Mailbox | null {
+  const named = unique(mail.replyTo);
+  if (named.some((one) => one.address === from.address)) return null;
+  const lists = new Set(
+    mailboxesOf(mail.headers, "list-post").map(({ address }) => address.replace(/^mailto:/, "")),
+  );
+  const wanted = named.filter((one) => isExternal(one) && !lists.has(one.address));
+  return wanted.every(isTrusted) ? (wanted[0] ?? null) : null;
+}
 
-const isSealed = (file: MailAttachment): boolean => is(file, sealedTypes, sealedNames);
+const isFromList = (mail: Mail): boolean =>
+  mail.headers.some(({ name }) =>
+    /^(?:list-(?:id|post|unsubscribe)|mailing-list|x-original-sender)$/.test(name),
+  );
 
-/** Compares the media type; compares the name when the type is generic. */
-const is = ({ mediaType, name }: MailAttachment, types: RegExp, names: RegExp): boolean =>
-  types.test(mediaType) || (mediaType.toLowerCase() === "application/octet-stream" && names.test(name));
+/** Returns the author behind a list. Lists that rewrite From for DMARC name the author in the
+ *  X-Original-From, Reply-To or X-Original-Sender header. */
+function originalAuthor(mail: Mail, isExternal: (one: Mailbox) => boolean): Mailbox | null {
+  const sources = [
+    mailboxesOf(mail.headers, "x-original-from"),
+    mail.replyTo,
+    mailboxesOf(mail.headers, "x-original-sender"),
+  ];
+  for (const source of sources) {
+    const [author, ...more] = unique(source.filter(isExternal));
+    if (author !== undefined && more.length === 0) return author;
+  }
+  return null;
+}
 
-function reasonOf({ attachments: { max_bytes, max_count } }: EventConfig, size: number): string {
-  if (size > max_bytes) return `it is larger than ${Math.round(max_bytes / 1000)} kB`;
-  return `a mail may have ${max_count} files`;
+function unique(mailboxes: readonly Mailbox[]): Mailbox[] {
+  return [...new Map(mailboxes.map((one) => [one.address, one])).values()];
 }
 
 /** What is known of a message apart from its text. */

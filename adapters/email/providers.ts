@@ -1,8 +1,12 @@
-// Facts about large providers, by the host name of their servers, and the canonical names of addresses and mailboxes.
+// Facts about large providers, by the host name of their servers; the canonical names of addresses and mailboxes; and
+// whether two addresses belong to the same organization, which is never true for the addresses of public providers.
 
+import { createRequire } from "node:module";
 import type { ExclusiveResource } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
 import { asciiAddress } from "./parse/headers.ts";
+
+const require = createRequire(import.meta.url);
 
 export interface EmailProvider {
   /** True when the provider files every message we send in the Sent folder. */
@@ -118,3 +122,58 @@ export function mailboxOf(
     key: ["imap", "user"],
   };
 }
+
+/** True for two addresses in one organizational domain (Public Suffix List, with its private section).
+ *  For domains that give addresses to the public, only the same address counts as the same organization. */
+export function isSameOrganization(left: string, right: string): boolean {
+  if (left === right) return true;
+  const [one, other] = [organizationOf(left), organizationOf(right)];
+  return one === other && one !== "" && !publicProviders.has(one);
+}
+
+function organizationOf(address: string): string {
+  const host = address.slice(address.lastIndexOf("@") + 1);
+  // Loaded on demand to save memory: few messages name a second address.
+  const { parse } = require("tldts") as typeof import("tldts");
+  const { domain, domainWithoutSuffix, isIcann, isPrivate } = parse(host, { allowPrivateDomains: true });
+  if (publicBrands.has(domainWithoutSuffix ?? "")) return "";
+  // A host that is a public suffix has no owner. A host that is not in the list (an intranet's) is its own
+  // domain.
+  return domain ?? (isIcann === true || isPrivate === true ? "" : host);
+}
+
+/** Providers with a domain in many countries: yahoo.com.au, hotmail.se, outlook.com.br. */
+const publicBrands: ReadonlySet<string> = new Set(
+  "yahoo hotmail outlook live msn gmx yandex aol ymail googlemail proton protonmail tutanota zoho".split(" "),
+);
+
+/** Mailbox providers at which anyone can open an address, and shared tenant domains. */
+const publicProviders: ReadonlySet<string> = new Set(
+  [
+    "gmail.com googlemail.com outlook.com hotmail.com live.com msn.com passport.com onmicrosoft.com hotmail.co.uk hotmail.fr",
+    "hotmail.de hotmail.it hotmail.es live.co.uk live.fr live.de live.it live.nl outlook.de outlook.fr outlook.es outlook.it",
+    "yahoo.com ymail.com rocketmail.com myyahoo.com yahoo.co.uk yahoo.fr yahoo.de yahoo.it yahoo.es yahoo.co.jp yahoo.co.in",
+    "yahoo.com.br yahoo.ca yahoo.in aol.com aim.com aol.de icloud.com me.com mac.com privaterelay.appleid.com appleid.com",
+    "proton.me protonmail.com protonmail.ch pm.me tutanota.com tutanota.de tuta.com tuta.io tutamail.com keemail.me",
+    "gmx.de gmx.net gmx.at gmx.ch gmx.com gmx.fr gmx.us web.de email.de freenet.de t-online.de magenta.de arcor.de mail.de",
+    "posteo.de posteo.net mailbox.org mail.com email.com usa.com zoho.com zohomail.com zohomail.eu zoho.eu fastmail.com",
+    "fastmail.fm hushmail.com hey.com duck.com mozmail.com simplelogin.com anonaddy.com mailinator.com yopmail.com",
+    "mail.ru bk.ru inbox.ru list.ru internet.ru xmail.ru yandex.ru yandex.com ya.ru rambler.ru lenta.ru ukr.net i.ua",
+    "qq.com foxmail.com 163.com 126.com yeah.net sina.com sina.cn sohu.com 139.com 189.cn aliyun.com naver.com daum.net",
+    "hanmail.net kakao.com nate.com docomo.ne.jp ezweb.ne.jp softbank.ne.jp rediffmail.com orange.fr wanadoo.fr free.fr",
+    "laposte.net sfr.fr neuf.fr bbox.fr libero.it virgilio.it alice.it tim.it tin.it tiscali.it wp.pl o2.pl onet.pl op.pl",
+    "interia.pl gazeta.pl seznam.cz email.cz centrum.cz atlas.cz azet.sk freemail.hu citromail.hu abv.bg mail.bg ziggo.nl",
+    "kpnmail.nl planet.nl hetnet.nl xs4all.nl home.nl telenet.be skynet.be proximus.be bluewin.ch hispeed.ch sunrise.ch",
+    "chello.at aon.at a1.net telia.com bredband.net comhem.se online.no sapo.pt terra.com.br uol.com.br bol.com.br ig.com.br",
+    "globo.com btinternet.com sky.com virginmedia.com ntlworld.com talktalk.net blueyonder.co.uk comcast.net verizon.net",
+    "att.net sbcglobal.net bellsouth.net cox.net charter.net earthlink.net optonline.net rogers.com shaw.ca sympatico.ca",
+    "frontier.com frontiernet.net windstream.net centurylink.net centurytel.net embarqmail.com q.com rr.com twc.com",
+    "roadrunner.com mindspring.com juno.com netzero.net tds.net suddenlink.net videotron.ca bell.net eastlink.ca cogeco.ca",
+    "iinet.net.au tpg.com.au westnet.com.au dodo.com.au plus.com plus.net talk21.com btopenworld.com virgin.net tesco.net",
+    "vodafone.de vodafonemail.de kabelmail.de o2online.de osnanet.de netcologne.de ewe.net bluemail.ch netplus.ch utanet.at",
+    "club-internet.fr numericable.fr cegetel.net aliceadsl.fr inwind.it iol.it fastwebnet.it telefonica.net terra.es ono.com",
+    "netcabo.pt otenet.gr tlen.pl vp.pl poczta.fm volny.cz post.cz zoznam.sk centrum.sk t-online.hu mweb.co.za telkomsa.net",
+    "biglobe.ne.jp nifty.com ocn.ne.jp so-net.ne.jp singnet.com.sg netvigator.com hinet.net indiatimes.com sify.com",
+    "telus.net bigpond.com bigpond.net.au optusnet.com.au xtra.co.nz walla.co.il walla.com inbox.lv inbox.lt",
+  ].flatMap((line) => line.split(" ")),
+);

@@ -5,7 +5,7 @@ import type { Reply } from "bridgehead/contract";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { config as schema } from "../../adapters/email/config.ts";
-import { identity } from "../../adapters/email/parties.ts";
+import { identity } from "../../adapters/email/parse/headers.ts";
 import { compose, messageBytes } from "../../adapters/email/smtp/compose.ts";
 import {
   type Details,

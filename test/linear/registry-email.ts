@@ -3,8 +3,8 @@
 import { externalId } from "bridgehead/contract";
 import { config as emailConfig } from "../../adapters/email/config.ts";
 import type { Traces } from "../../adapters/email/imap/traces.ts";
+import { identity } from "../../adapters/email/parse/headers.ts";
 import { plainLook } from "../../adapters/email/parse/html/elements.ts";
-import { identity } from "../../adapters/email/parties.ts";
 import { compose } from "../../adapters/email/smtp/compose.ts";
 import {
   bytes,
@@ -51,7 +51,8 @@ export const emailCases: Cases = {
     understand: (f, text) => {
       const omitted = [{ name: text, mediaType: text, size: 1 }];
       const read = { auth: null, raw: Buffer.from(text), omitted, truncated: true };
-      return [withFiles(text), personal(text)].map((mail) =>
+      const listed = { ...personal(text), headers: [{ name: "list-post", value: text }] };
+      return [withFiles(text), personal(text), listed].map((mail) =>
         f({ config: email, self }, arrival, { ...read, mail }),
       );
     },
@@ -194,14 +195,8 @@ export const emailCases: Cases = {
     renderPlain: one,
     escapeHtml: one,
   },
-  "adapters/email/parties.ts": {
-    authorOf: (f, text) =>
-      [mailWith(text), { ...mailWith(text), from: [{ address: "c@d.e", name: "" }] }].map((mail) =>
-        f(email, self, { ...mail, headers: [{ name: "list-post", value: text }] }, null),
-      ),
-    isSameOrganization: (f, text) => [f(text, "a@b.c"), f(`a@${text}`, text)],
-  },
   "adapters/email/providers.ts": {
+    isSameOrganization: (f, text) => [f(text, "a@b.c"), f(`a@${text}`, text)],
     mailbox: one,
   },
   "adapters/email/status.ts": {

@@ -15,9 +15,9 @@ import {
 import type { ImapFlow } from "imapflow";
 import type { EmailConfig } from "../config.ts";
 import type { Arrival, EventRequest } from "../events.ts";
+import type { Identity } from "../parse/headers.ts";
 import type { ParseContext, SenderAuth } from "../parse/mail.ts";
 import type { Parser } from "../parse/parser.ts";
-import type { Identity } from "../parties.ts";
 import {
   arrivedSince,
   type Envelope,

@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import type { FetchMessageObject, ImapFlow, MessageStructureObject } from "imapflow";
 import { decodeWords } from "postal-mime";
-import type { Omitted } from "../events.ts";
+import type { Omitted } from "../attachments.ts";
 import { cleanFileName } from "../parse/headers.ts";
 import { rowsOf } from "./mailbox.ts";
 

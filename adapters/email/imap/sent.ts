@@ -5,7 +5,7 @@
 import { channel as point } from "node:diagnostics_channel";
 import { type Clock, externalId, type Log, type PastAttempt, type Verdict } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
-import type { Identity } from "../parties.ts";
+import type { Identity } from "../parse/headers.ts";
 import type { EmailDraft } from "../smtp/compose.ts";
 import { brief } from "../status.ts";
 import { type ConnectionOptions, type ImapConnection, openConnection } from "./connection.ts";

@@ -4,7 +4,7 @@
 
 import type { Channel, ChannelIdentity, HandledBefore } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
-import type { Identity } from "../parties.ts";
+import type { Identity } from "../parse/headers.ts";
 import { brief } from "../status.ts";
 import { keywordOf, type Listed, listOnly, openMailbox, withKeyword } from "./mailbox.ts";
 import type { SentFolder } from "./sent.ts";

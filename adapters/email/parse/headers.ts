@@ -3,7 +3,7 @@
 
 import { isAscii, isUtf8 } from "node:buffer";
 import { domainToASCII } from "node:url";
-import type { ExternalId } from "bridgehead/contract";
+import type { ExternalId, SendKey, ThreadToken } from "bridgehead/contract";
 import { addressParser, decodeWords } from "postal-mime";
 import type { Mailbox } from "./mail.ts";
 import type { HeaderField } from "./mime.ts";
@@ -349,4 +349,46 @@ const daemons = new Set(["mailerdaemon", "maildaemon", "maildeliverysubsystem", 
 export function isDaemon(address: string): boolean {
   if (/^microsoftexchange[0-9a-f]{20,40}@/i.test(address)) return true;
   return daemons.has(lettersOf(localOf(address).split("+", 1)[0] ?? ""));
+}
+
+/** The channel's own addresses, and the Message-IDs and tokens by which responses to its messages are recognized. */
+export interface Identity {
+  /** Lower case, its domain as A-labels; the From address of responses. */
+  readonly address: string;
+  /** `address` and the aliases. */
+  readonly addresses: readonly string[];
+  /** Returns the Message-ID of a draft, with angle brackets. */
+  messageId(key: SendKey): ExternalId;
+  /** Returns the send key in a Message-ID that we created (with or without brackets), or null. */
+  keyOf(messageId: string): SendKey | null;
+  /** `support+<token>@example.com` */
+  tokenAddress(token: ThreadToken): string;
+  /** Returns the token when this is one of our addresses with a token, else null. */
+  tokenOf(address: string): ThreadToken | null;
+  /** Also true for our addresses with any text after a plus sign. */
+  isOwn(address: string): boolean;
+}
+
+/** Pure. `aliases` may be in other domains. */
+export function identity(address: string, aliases: readonly string[]): Identity {
+  const main = asciiAddress(address.toLowerCase());
+  const addresses = [...new Set([main, ...aliases.map((alias) => asciiAddress(alias.toLowerCase()))])];
+  const domains = new Set(addresses.map(domainOf));
+  const own = new Set(addresses);
+  const domain = domainOf(main);
+  return {
+    address: main,
+    addresses,
+    messageId: (key) => `<${key}.bridgehead@${domain}>` as ExternalId,
+    keyOf: (messageId) => keyIn(messageId, domains) as SendKey | null,
+    tokenAddress: (token) => main.replace(/(\+[^@]*)?@/, `+${token}@`),
+    tokenOf(candidate) {
+      const [bare, plus] = withoutPlus(asciiAddress(candidate.toLowerCase()));
+      return plus !== null && own.has(bare) && /^[a-z0-9]{10,64}$/.test(plus) ? (plus as ThreadToken) : null;
+    },
+    isOwn(candidate) {
+      const plain = asciiAddress(candidate.toLowerCase());
+      return own.has(plain) || own.has(withoutPlus(plain)[0]);
+    },
+  };
 }

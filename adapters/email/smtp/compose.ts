@@ -9,8 +9,7 @@ import type MimeNode from "nodemailer/lib/mime-node";
 import { encode as quotedPrintable, wrap as wrapQuotedPrintable } from "nodemailer/lib/qp";
 import * as z from "zod";
 import type { EmailConfig } from "../config.ts";
-import { asciiAddress, cleanFileName, surrogateEnd } from "../parse/headers.ts";
-import type { Identity } from "../parties.ts";
+import { asciiAddress, cleanFileName, type Identity, surrogateEnd } from "../parse/headers.ts";
 import { escapeHtml, type Rendered, readRendered, renderMarkdown, renderPlain } from "./markdown.ts";
 
 /** Maximum number of ids in References. The first id identifies the start of the thread; mail clients

@@ -3,8 +3,9 @@
 import { externalId, type MessageEvent } from "bridgehead/contract";
 import { afterAll, describe, expect, it } from "vitest";
 import { understand } from "../../../adapters/email/events.ts";
+import { identity } from "../../../adapters/email/parse/headers.ts";
 import type { SenderAuth } from "../../../adapters/email/parse/mail.ts";
-import { identity, isSameOrganization } from "../../../adapters/email/parties.ts";
+import { isSameOrganization } from "../../../adapters/email/providers.ts";
 import { type Settings, settingsFor } from "../../support/email/adapter.ts";
 import { type Fields, mail, multipart, reader } from "../../support/email/mails.ts";
 

@@ -6,7 +6,7 @@ import PostalMime from "postal-mime";
 import { describe, expect, it } from "vitest";
 import type * as z from "zod";
 import { config as schema } from "../../../adapters/email/config.ts";
-import { identity } from "../../../adapters/email/parties.ts";
+import { identity } from "../../../adapters/email/parse/headers.ts";
 import { compose, messageBytes, referencesOf } from "../../../adapters/email/smtp/compose.ts";
 import { renderMarkdown } from "../../../adapters/email/smtp/markdown.ts";
 

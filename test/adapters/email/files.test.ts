@@ -5,7 +5,7 @@ import * as fc from "fast-check";
 import PostalMime from "postal-mime";
 import { expect, it } from "vitest";
 import { config as schema } from "../../../adapters/email/config.ts";
-import { identity } from "../../../adapters/email/parties.ts";
+import { identity } from "../../../adapters/email/parse/headers.ts";
 import { compose, type EmailDraft, messageBytes, readDraft } from "../../../adapters/email/smtp/compose.ts";
 import { replyTo } from "../../support/email/adapter.ts";
 

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { marker } from "../../../adapters/email/imap/mailbox.ts";
 import { MailboxReader } from "../../../adapters/email/imap/reader.ts";
 import { SentFolder } from "../../../adapters/email/imap/sent.ts";
-import { identity } from "../../../adapters/email/parties.ts";
+import { identity } from "../../../adapters/email/parse/headers.ts";
 import {
   arrived,
   before,

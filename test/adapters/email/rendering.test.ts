@@ -4,7 +4,7 @@
 import { externalId, type Reply, sendKey, threadToken } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { config as schema } from "../../../adapters/email/config.ts";
-import { identity } from "../../../adapters/email/parties.ts";
+import { identity } from "../../../adapters/email/parse/headers.ts";
 import { compose } from "../../../adapters/email/smtp/compose.ts";
 import {
   markdownLimit,

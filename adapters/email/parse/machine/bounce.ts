@@ -3,8 +3,7 @@
 
 import type { DeliveryEvent, ExternalId, SendKey } from "bridgehead/contract";
 import type { Arrival } from "../../events.ts";
-import type { Identity } from "../../parties.ts";
-import { cleanAddress, isDaemon, messageIdsOf } from "../headers.ts";
+import { cleanAddress, type Identity, isDaemon, messageIdsOf } from "../headers.ts";
 import type { Mail } from "../mail.ts";
 import { idsOfReturned } from "../mime.ts";
 

@@ -2,9 +2,9 @@
 
 import { externalId } from "bridgehead/contract";
 import { afterAll, describe, expect, it } from "vitest";
+import { identity } from "../../../../adapters/email/parse/headers.ts";
 import { deliveries } from "../../../../adapters/email/parse/machine/bounce.ts";
 import { classify, type OwnIdentity } from "../../../../adapters/email/parse/machine/classify.ts";
-import { identity } from "../../../../adapters/email/parties.ts";
 import { bounce, mail, multipart, reader } from "../../../support/email/mails.ts";
 
 const own: OwnIdentity = {
