@@ -47,6 +47,10 @@ const own = {
 const [draft] = compose(email, self, replyWith("a@b.c"));
 
 export const emailCases: Cases = {
+  "adapters/email/attachments.ts": {
+    attachmentsOf: (f, text) => f(email, withFiles(text), [{ name: text, mediaType: text, size: 1 }]),
+    notesOnFiles: (f, text) => f(email, withFiles(text), [{ name: text, mediaType: text, size: 1 }]),
+  },
   "adapters/email/events.ts": {
     understand: (f, text) => {
       const omitted = [{ name: text, mediaType: text, size: 1 }];
@@ -210,6 +214,7 @@ export const emailCases: Cases = {
       f(Object.assign(new Error(text), { responseCode: 550, response: text, command: "DATA" }), true),
   },
   "adapters/email/imap/mailbox.ts": {
+    keywordOf: (f, text) => f(text, text),
     headerFields: (f, text) => {
       const mailbox = { path: "INBOX", uidValidity: 1n, exists: 1 };
       const rows = [{ uid: 1, headers: Buffer.from(`Subject: ${text}\r\n${text}`) }];
