@@ -23,6 +23,7 @@ export interface PathCounts {
 export interface ProbeReport {
   /** Executions per SQL text, without transaction control. */
   readonly statements: readonly (readonly [sql: string, count: number])[];
+  /** Those that changed a row: a commit without changes writes nothing. */
   readonly commits: number;
   /** Of the main thread, and of all workers; 0 when the code is not instrumented. */
   readonly paths: readonly PathCounts[];
@@ -35,9 +36,14 @@ export interface ProbeReport {
 if (isMainThread && process.send) {
   const statements = new Map<string, number>();
   let commits = 0;
-  observeStatements((sql, execute) => {
-    if (/^COMMIT/i.test(sql)) commits += 1;
-    else if (!/^(?:BEGIN|ROLLBACK|SAVEPOINT|RELEASE)/i.test(sql))
+  let changed = 0;
+  observeStatements((sql, execute, changes) => {
+    if (/^COMMIT/i.test(sql)) {
+      // Daemons write with one connection.
+      const before = changed;
+      changed = changes();
+      if (changed > before) commits += 1;
+    } else if (!/^(?:BEGIN|ROLLBACK|SAVEPOINT|RELEASE)/i.test(sql))
       statements.set(sql, (statements.get(sql) ?? 0) + 1);
     return execute();
   });

@@ -94,7 +94,7 @@ const measures: Readonly<Record<string, Measure>> = {
   statements: {
     about: "SQL statements and commits per email",
     run: async ({ mail, built, quick }) =>
-      statements(await mail(), built.main, quick ? 5 : 20, quick ? 500 : 2000),
+      statements(await mail(), built.main, quick ? 10 : 20, quick ? 500 : 2000),
   },
   path: {
     about: "source files that an email, an escalated email, an SMS and a turn of a call pass",

@@ -1,6 +1,6 @@
 // SQL statements and commits per email: single emails, and a burst; the first email of each conversation, and a later one.
 // The statements that the daemon runs without work are measured first and subtracted. BEGIN, COMMIT and savepoints are no
-// statements.
+// statements, and a transaction that changes nothing is no commit.
 
 import { clock, sleep, sum, type Tally } from "../clock.ts";
 import type { ProbeReport } from "../probe.ts";
