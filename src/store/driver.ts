@@ -2,10 +2,10 @@
 // ends in `-- only: sqlite` or `-- only: postgres` exists for that database only; now_ms() is the
 // database's clock.
 
-import type { Log } from "bridgehead/contract";
+import { type Log } from "bridgehead/contract";
 import { type FailpointName, failpoints } from "../ops/failpoints.ts";
-import type { CommitReport, Hop } from "../ops/hops.ts";
-import type { LaneLeases } from "./lanes.ts";
+import { type CommitReport, type Hop } from "../ops/hops.ts";
+import { type LaneLeases } from "./lanes.ts";
 
 export type Value = string | number | null | Uint8Array;
 export type Row = Record<string, unknown>;
@@ -98,6 +98,12 @@ export function touch(q: Query, work: Work, channel?: string): void {
  *  - `joining`: waits for a transaction whose commit it joins, for up to `Timing.sqlite.commitJoin`, and is synced like
  *    `shared`: for an outcome that no other work waits for. */
 export type CommitPace = "hurried" | "shared" | "joining";
+
+/** Notes that work becomes due in `wait` milliseconds, or is due. */
+export function noteDue(q: Query, work: Work, channel: string, wait: number): void {
+  if (wait <= 0) touch(q, work, channel);
+  else q.waits.add(wait);
+}
 
 export interface TxOptions {
   /** Without timeouts, for migrations. */

@@ -3,7 +3,7 @@
 // taken over cannot write. On PostgreSQL leases are columns of `lanes`; on SQLite they are in memory
 // (`Query.leases`), because one process owns the store.
 
-import { type Query, touch } from "./driver.ts";
+import { noteDue, type Query } from "./driver.ts";
 import { allLanes, type Direction, exemptLanes, itemTable } from "./due.ts";
 
 export interface Lease {
@@ -82,7 +82,7 @@ export async function appendToLane(
   if (!row) throw new Error(`taking a number in lane ${lane}: there is no such lane`);
   await insert(row.seq);
   if (row.wait === null) await refreshLane(q, conversation, direction);
-  else noteDue(q, direction, row.channel, row.wait);
+  else noteDue(q, itemTable[direction], row.channel, row.wait);
 }
 
 /** Locks the lane's row and waits for a concurrent writer. Call before changing an item without a lease
@@ -110,14 +110,7 @@ export async function refreshLane(q: Query, conversation: string, direction: Dir
     conversation,
     laneId(conversation, direction),
   );
-  if (lane) noteDue(q, direction, lane.channel, lane.wait);
-}
-
-/** Announces that the lane is due in `wait` milliseconds; null: it is not due. */
-export function noteDue(q: Query, direction: Direction, channel: string, wait: number | null): void {
-  if (wait === null) return;
-  if (wait <= 0) touch(q, itemTable[direction], channel);
-  else q.waits.add(wait);
+  if (lane && lane.wait !== null) noteDue(q, itemTable[direction], lane.channel, lane.wait);
 }
 
 /** Which lanes are leased: at most `limit` due ones of the channel, for `holder`. */
@@ -268,7 +261,7 @@ export async function releaseLane(q: Query, lease: Lease, direction: Direction):
     lease.token,
   );
   if (!lane) throw new LeaseLost(lease.lane);
-  noteDue(q, direction, lease.channel, lane.wait);
+  if (lane.wait !== null) noteDue(q, itemTable[direction], lease.channel, lane.wait);
 }
 
 /** A lease in memory. */

@@ -44,15 +44,19 @@ function cachedStatements(db: Sqlite.Database, now: () => number): Prepare {
   return (sql) => {
     let prepared = statements.get(sql);
     if (!prepared) {
-      const order: ((values: readonly Value[]) => Value)[] = [];
+      /** The place of each placeholder's value in the caller's list; null for now_ms(). */
+      const places: (number | null)[] = [];
       const text = dialect(sql, "sqlite").replace(/\$(\d+)|now_ms\(\)/g, (_, number?: string) => {
-        const index = Number(number) - 1;
-        order.push(number === undefined ? () => Math.floor(now()) : (values) => values[index] ?? null);
+        places.push(number === undefined ? null : Number(number) - 1);
         return "+?";
       });
       const statement = db.prepare(text);
       const writes = statement.readonly ? "never" : changesRows.test(text) ? "rows" : "always";
-      prepared = { statement, writes, inOrder: (values) => order.map((take) => take(values)) };
+      const inOrder = (values: readonly Value[]): Value[] => {
+        const time = Math.floor(now());
+        return places.map((place) => (place === null ? time : (values[place] ?? null)));
+      };
+      prepared = { statement, writes, inOrder };
       statements.set(sql, prepared);
     }
     return prepared;

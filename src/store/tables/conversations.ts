@@ -1,9 +1,8 @@
 // Conversations, their participants, the message ids that belong to them, the outcomes of outbound conversations for
 // the command that started them, and the schedule of polls.
 
-import { ManyRows, type Query, touch } from "../driver.ts";
-import type { Direction } from "../due.ts";
-import { noteDue } from "../lanes.ts";
+import { ManyRows, noteDue, type Query } from "../driver.ts";
+import { type Direction, itemTable } from "../due.ts";
 
 export interface ConversationRow {
   readonly id: string;
@@ -56,7 +55,8 @@ export async function insertConversations(q: Query, rows: readonly NewConversati
     ];
   });
   const opened = await laneRows.all<{ direction: Direction; channel: string; wait: number | null }>(q, lanes);
-  for (const { direction, channel, wait } of opened) noteDue(q, direction, channel, wait);
+  for (const { direction, channel, wait } of opened)
+    if (wait !== null) noteDue(q, itemTable[direction], channel, wait);
 }
 
 /** Opens a conversation with its two lanes. */
@@ -326,8 +326,7 @@ export async function schedulePolls(
     q,
     sorted.map((one) => ({ ...one, ms: Math.ceil(ms) })),
   );
-  if (ms <= 0) touch(q, "polls");
-  else q.waits.add(ms);
+  for (const { channel } of sorted) noteDue(q, "polls", channel, ms);
 }
 
 /** Schedules a poll in `ms`, or keeps an earlier one. */
