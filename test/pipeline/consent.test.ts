@@ -75,7 +75,7 @@ it("is heard whatever allow, deny, caps and age say", async () => {
     rules: {
       allow: ["+49*"],
       deny: [ann],
-      max_age: 1,
+      max_age: 60_000,
       caps: { sender: [], conversation: cap, channel: cap },
     },
   });
