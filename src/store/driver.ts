@@ -2,10 +2,10 @@
 // ends in `-- only: sqlite` or `-- only: postgres` exists for that database only; now_ms() is the
 // database's clock.
 
-import { type Log } from "bridgehead/contract";
+import type { Log } from "bridgehead/contract";
 import { type FailpointName, failpoints } from "../ops/failpoints.ts";
-import { type CommitReport, type Hop } from "../ops/hops.ts";
-import { type LaneLeases } from "./lanes.ts";
+import type { CommitReport, Hop } from "../ops/hops.ts";
+import type { LaneLeases } from "./lanes.ts";
 
 export type Value = string | number | null | Uint8Array;
 export type Row = Record<string, unknown>;

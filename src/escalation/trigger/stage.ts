@@ -4,15 +4,15 @@
 // Output: an escalation with its triggers, and notifications for the responders who know of it; a due poll.
 // Failure: fails with the transaction that detected it. Crash: likewise, so a trigger is neither lost nor counted twice.
 
-import { type Log, type MessageEvent } from "bridgehead/contract";
-import { type Answer } from "../../agent/calls.ts";
-import { type TransactionalStage } from "../../engine/stage.ts";
+import type { Log, MessageEvent } from "bridgehead/contract";
+import type { Answer } from "../../agent/calls.ts";
+import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId } from "../../ops/clock.ts";
-import { type ChannelRuntime } from "../../pipeline/channel-runtime.ts";
-import { type EscalationHooks, type EscalationTrigger } from "../../pipeline/escalation.ts";
+import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
+import type { EscalationHooks, EscalationTrigger } from "../../pipeline/escalation.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
 import { type ConversationRow, schedulePoll } from "../../store/tables/conversations.ts";
-import { type DraftRow } from "../../store/tables/drafts.ts";
+import type { DraftRow } from "../../store/tables/drafts.ts";
 import {
   addTriggers,
   type EscalationRow,
@@ -23,9 +23,9 @@ import {
   lockEscalations,
   reopenEscalation,
 } from "../../store/tables/escalations.ts";
-import { type EventRow } from "../../store/tables/events.ts";
+import type { EventRow } from "../../store/tables/events.ts";
 import { notifyTargets } from "../../store/tables/responders.ts";
-import { type TurnRow } from "../../store/tables/turns.ts";
+import type { TurnRow } from "../../store/tables/turns.ts";
 import { close, type EscalationCore, type EscalationParts } from "../actions.ts";
 import { customerText } from "../notify/text.ts";
 import { routeResponderReply } from "../reply/stage.ts";

@@ -3,7 +3,7 @@
 
 import { createHash } from "node:crypto";
 import { createServer } from "node:http";
-import { type AddressInfo } from "node:net";
+import type { AddressInfo } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
 import { type BrowserDialogue, signInByBrowser } from "../../../src/commands/init/sign-in.ts";
 import { listen } from "../../support/machine/network.ts";

@@ -1,7 +1,7 @@
 // The sign-in by device code against an authorization server on loopback.
 
 import { createServer } from "node:http";
-import { type AddressInfo } from "node:net";
+import type { AddressInfo } from "node:net";
 import { expect, it, onTestFinished } from "vitest";
 import { signIn } from "../../../src/commands/init/sign-in.ts";
 import { listen } from "../../support/machine/network.ts";
