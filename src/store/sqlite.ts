@@ -35,6 +35,9 @@ type Prepare = (sql: string) => CachedStatement;
 /** A statement that changes nothing unless it changes a row. */
 const changesRows = /^\s*(?:INSERT|UPDATE|DELETE|WITH)\b/;
 
+/** Bounds the memory for prepared statements. Lists of placeholders make texts without limit. */
+const mostPrepared = 1000;
+
 /** Prepares and caches statements. now_ms() is bound as a value, once per statement; a function would be
  *  called for every row that is read. The plus changes no value. A bare placeholder compared with an
  *  indexed column may decide which partial index applies. SQLite would then prepare the statement again
@@ -57,6 +60,8 @@ function cachedStatements(db: Sqlite.Database, now: () => number): Prepare {
         return places.map((place) => (place === null ? time : (values[place] ?? null)));
       };
       prepared = { statement, writes, inOrder };
+      if (statements.size >= mostPrepared)
+        for (const oldest of statements.keys().take(1)) statements.delete(oldest);
       statements.set(sql, prepared);
     }
     return prepared;

@@ -113,3 +113,12 @@ it("orders its writes, checks references and can return free pages, and is reope
     ]);
   }
 });
+
+it("runs more different statements than it keeps prepared", async () => {
+  const db = await fresh(sqlitePlace);
+  const add = (q: Query, n: number) => q.one<{ sum: number }>(`SELECT $1 + ${n} AS sum`, 1);
+  await db.read(async (q) => {
+    for (let n = 0; n < 2500; n += 1) expect(await add(q, n)).toEqual({ sum: n + 1 });
+    expect(await add(q, 0)).toEqual({ sum: 1 });
+  });
+});
