@@ -47,6 +47,15 @@ function e(text: string): void {}`;
     expect([...found].filter((name) => !isKnown(name))).toEqual([]);
   });
 
+  it("registers only what its file exports", () => {
+    const missing = registered.filter((entry) => {
+      const [path = "", name = ""] = entry.split("#");
+      const exported = new RegExp(`^export (?:async )?(?:function\\*?|const|class) ${name}\\b`, "m");
+      return !exported.test(readFileSync(root + path, "utf8"));
+    });
+    expect(missing).toEqual([]);
+  });
+
   it("exempts nothing that does not exist, or is tested", () => {
     const all = new Set([...found, ...paths]);
     expect(

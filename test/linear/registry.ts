@@ -291,8 +291,12 @@ export const cases: Cases = {
   },
   "adapters/sms/outcomes.ts": {
     withoutNumbers: one,
-    wordsOf: (f, text) => [f(new Error(text)), f(text), f({ code: text })],
-    unreachable: (f, text) => f(Object.assign(new Error(text), { code: text })),
+    unreachable: (f, text) => [
+      f(Object.assign(new Error(text), { code: text })),
+      f(new Error(text)),
+      f(text),
+      f({ code: text }),
+    ],
   },
   "adapters/sms/events.ts": {
     meaningOf: (f, text) => [f(sms, text, "+12025550100"), f(sms, text, text)],
