@@ -147,10 +147,10 @@ describe("what is kept", () => {
   it("a quote alone", () => same("> all\n> quoted"));
   it("a header block alone", () => same("From: a@example.org\nSent: Friday\nTo: b\nSubject: c\n\nOld text"));
   it("nothing", () => same(""));
-  it("a forward", () =>
-    expect(trimReply("See below\n\n-----Original Message-----\nx", { relation: "forward" }).text).toContain(
-      "x",
-    ));
+  it("a forward", () => {
+    const text = "See below\n\n-----Original Message-----\nx";
+    expect(trimReply(text, { relation: "forward" }).text).toBe(text);
+  });
   it("a forwarded mail without the hint", () =>
     expect(trimReply("Can you help?\n\n---------- Forwarded message ---------\nHello")).toEqual({
       text: "Can you help?\n\n---------- Forwarded message ---------\nHello",
