@@ -48,7 +48,7 @@ const limits: readonly (readonly [name: RegExp, limit: Limit])[] = [
   [/^commits per email, single/, singleCommits],
   [/^commits per email, burst/, burstCommits],
   [/^1 node, .*agent 0 ms$/, postgresRate],
-  [/^(?:files executed|transitions between files|immediate returns).* per email$/, ownStructure],
+  [/^email: (?:files executed|transitions between files|immediate returns)/, ownStructure],
 ];
 
 const us = (value: number): string => `${value.toFixed(0)} us`;
