@@ -121,7 +121,7 @@ function print(summary: StoreSummary, file: string, did: string, options: Backup
   const { schema, size, newest, counts, problems } = summary;
   const last = newest === null ? "no events" : `newest event ${when(newest)} UTC`;
   io.out(`${did} ${file}: schema ${schema}, ${size} bytes, ${last}`);
-  const rows = Object.entries(counts).map(([name, count]) => `${count} ${name}`);
+  const rows = Object.entries(counts).map(([name, count]) => `${name}: ${count}`);
   if (rows.length > 0) io.out(rows.join(", "));
   for (const problem of problems) io.out(`problem: ${problem}`);
   if (problems.length === 0 && did === "verified") io.out("no problems found");
