@@ -10,11 +10,9 @@ export default defineConfig({
     // Two lanes: `npm test`, and `npm run test:crash` for what kills many processes, cuts the power, needs a browser or
     // takes minutes.
     projects: [
-      // A worker of the short lane keeps its modules from file to file: loading them again takes a fifth of the CPU time. So a
-      // test leaves nothing behind in a module or in `process`.
       {
         extends: true,
-        test: { name: "short", include: ["test/**/*.test.ts"], exclude: [long], isolate: false },
+        test: { name: "short", include: ["test/**/*.test.ts"], exclude: [long] },
       },
       { extends: true, test: { name: "long", include: [long] } },
     ],
