@@ -18,7 +18,7 @@ import { type AlarmDeps, logAlarm, readAlarm } from "../escalation/alarm/stage.t
 import { askHealth } from "../http/health.ts";
 import { systemClock as clock } from "../ops/clock.ts";
 import type { RunningLog } from "../ops/log.ts";
-import { allowOptimization, tidyAfterStart } from "../ops/memory.ts";
+import { allowOptimization, optimizeWhenBusy, tidyAfterStart } from "../ops/memory.ts";
 import type { Statistics } from "../ops/statistics.ts";
 import { type Notifier, runWatchdog } from "../ops/systemd.ts";
 import { TaskGroup } from "../ops/tasks.ts";
@@ -94,6 +94,10 @@ export class Daemon {
     const { notifier, log, timing, statistics } = this.#service;
     const app = this.#app;
     tasks.start("memory", (signal) => tidyAfterStart(clock, timing.startup.quiet, signal), {
+      restart: "never",
+    });
+    const { busy: busyMs, busyCheck: checkMs } = timing.startup;
+    tasks.start("optimization", (signal) => optimizeWhenBusy(clock, { busyMs, checkMs }, signal), {
       restart: "never",
     });
     tasks.start("alarm", (signal) => logAlarm({ ...alarmed(app), clock, log, timing }, signal));

@@ -331,6 +331,9 @@ const table = {
     firstConnectionsCheck: 20,
     /** The event loop has been quiet for this long before memory is released. */
     quiet: 2 * second,
+    /** CPU time of the process after which V8 may use its slowest compiler, and how often it is asked for. */
+    busy: 30 * second,
+    busyCheck: 5 * second,
   },
   shutdown: {
     /** Time for running work, including `http.talk`; below TimeoutStopSec= of the unit. */

@@ -3,7 +3,12 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
-import { allowOptimization, deferOptimization, tidyAfterStart } from "../../src/ops/memory.ts";
+import {
+  allowOptimization,
+  deferOptimization,
+  optimizeWhenBusy,
+  tidyAfterStart,
+} from "../../src/ops/memory.ts";
 
 /** A clock whose first `busy` sleeps block the event loop for their time. */
 function clockWith(busy: number) {
@@ -32,19 +37,36 @@ describe("the collection after startup", () => {
 });
 
 describe("the optimizing compilers", () => {
-  it("optimize code again when the daemon is ready", () => {
+  /** Of V8's `%GetOptimizationStatus`. */
+  const bits = { maglev: 32, turbofan: 64 };
+
+  /** Runs a function until one of these has compiled it, or until it has run too often to be left alone. */
+  function compilers() {
     setFlagsFromString("--allow-natives-syntax");
-    // The function's status has this bit while it runs optimized code.
-    const isOptimized = runInNewContext(`(() => {
+    const run = runInNewContext(`(() => {
       const sum = (n) => { let all = 0; for (let i = 0; i < n; i += 1) all += i; return all; };
-      return () => {
-        for (let round = 0; round < 3000; round += 1) sum(1000);
-        return (%GetOptimizationStatus(sum) & 16) !== 0;
+      const compiled = (wanted, last) => {
+        for (let round = 0; round < 200 && (%GetOptimizationStatus(sum) & last) === 0; round += 1) many();
+        return %GetOptimizationStatus(sum) & wanted;
       };
-    })()`) as () => boolean;
+      const many = () => { for (let round = 0; round < 1000; round += 1) sum(1000); };
+      for (const whole of [compiled, many]) %NeverOptimizeFunction(whole); // it would contain the function itself
+      return compiled;
+    })()`) as (wanted: number, last: number) => number;
+    const found = run(bits.maglev | bits.turbofan, bits.turbofan);
+    return { maglev: (found & bits.maglev) !== 0, turbofan: (found & bits.turbofan) !== 0 };
+  }
+
+  it("start one after the other: the fast one when the daemon is ready, the slow one when it has worked for long", async () => {
     deferOptimization();
-    expect(isOptimized()).toBe(false);
+    expect(compilers()).toEqual({ maglev: false, turbofan: false });
     allowOptimization();
-    expect(isOptimized()).toBe(true);
+    const { clock } = clockWith(Number.POSITIVE_INFINITY);
+    await optimizeWhenBusy(clock, { busyMs: Number.POSITIVE_INFINITY, checkMs: 10 }, AbortSignal.abort());
+    expect(compilers()).toEqual({ maglev: true, turbofan: false });
+    const { user, system } = process.cpuUsage();
+    const limits = { busyMs: (user + system) / 1000 + 200, checkMs: 10 };
+    await optimizeWhenBusy(clock, limits, new AbortController().signal);
+    expect(compilers().turbofan).toBe(true);
   });
 });
