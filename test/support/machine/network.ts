@@ -164,9 +164,12 @@ export function certificate(days = 2): Certificate {
 // Ports for servers that cannot bind to port 0 themselves or that go away and come back, and waiting until somebody listens there.
 
 // Below those that the system deals out by itself to whoever asks for any, or connects: a server of these tests that
-// goes away for a while finds its port free again. Workers that run at the same time have ranges of their own.
+// goes away for a while finds its port free again. Workers that run at the same time have ranges of their own, and so have
+// those of a run that a test starts: `run.ts` names its range.
+export const portsVariable = "BRIDGEHEAD_TEST_PORTS";
 const [lowest, each, ranges] = [10_000, 2000, 11];
-const mine = lowest + (Number(process.env["VITEST_POOL_ID"] ?? 0) % ranges) * each;
+const range = Number(process.env[portsVariable] ?? process.env["VITEST_POOL_ID"] ?? 0);
+const mine = lowest + (range % ranges) * each;
 let dealt = randomInt(each);
 
 /** A port of 127.0.0.1 that nobody listens at, and that nobody else will get. */
