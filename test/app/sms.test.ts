@@ -46,10 +46,15 @@ it.concurrent("keeps one conversation with each person", async ({ onTestFinished
 });
 
 it.concurrent("joins texts in quick succession into one question", async ({ onTestFinished }) => {
-  const world = await openLines(onTestFinished, { sms: { debounce: "400ms" } });
+  const clock = movableClock();
+  const world = await openLines(onTestFinished, { clock, sms: { debounce: "1m" } });
   await world.text("I have");
   await world.text("a question");
   await world.text("about lamps");
+  await eventually(async () =>
+    expect(await world.rows("SELECT id FROM events WHERE state = 'stored'")).toEqual([]),
+  );
+  clock.forward(60_000);
   await world.api.until(({ sent }) => sent.length > 0);
   await world.idle();
   expect(world.questions().map(({ text }) => text)).toEqual(["I have\na question\nabout lamps"]);

@@ -138,7 +138,6 @@ export const callHarness: Harness = {
     "hang-after": "callers acknowledge nothing",
   },
   quietMs: 100,
-  patienceMs: 2000,
   async start() {
     const always: TestSocket[] = [];
     return {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { createLog, type LogOptions, type RunningLog } from "../../src/ops/log.ts";
+import { workedMs } from "../support/clock.ts";
 
 const clock = { now: () => Date.UTC(2030, 0, 2, 3, 4, 5) };
 
@@ -138,8 +139,8 @@ describe("addresses above debug", () => {
 
   it("are masked in linear time", () => {
     const long = ["a".repeat(200_000), "@".repeat(200_000), "a@".repeat(100_000), "+1".repeat(100_000)];
-    const began = performance.now();
+    const began = workedMs();
     for (const reason of long) logged("info", reason);
-    expect(performance.now() - began).toBeLessThan(2000);
+    expect(workedMs() - began).toBeLessThan(2000);
   });
 });

@@ -63,10 +63,11 @@ describe("the optimizing compilers", () => {
     allowOptimization();
     const { clock } = clockWith(Number.POSITIVE_INFINITY);
     await optimizeWhenBusy(clock, { busyMs: Number.POSITIVE_INFINITY, checkMs: 10 }, AbortSignal.abort());
-    expect(compilers()).toEqual({ maglev: true, turbofan: false });
+    // A thread of its own compiles the function.
+    await expect.poll(compilers).toEqual({ maglev: true, turbofan: false });
     const { user, system } = process.cpuUsage();
     const limits = { busyMs: (user + system) / 1000 + 200, checkMs: 10 };
     await optimizeWhenBusy(clock, limits, new AbortController().signal);
-    expect(compilers().turbofan).toBe(true);
+    await expect.poll(() => compilers().turbofan).toBe(true);
   });
 });

@@ -39,6 +39,15 @@ const parsersOf = (pid: number) =>
     }
   });
 
+/** The most memory that a process has used so far, in megabytes; 0 when it has just ended. */
+function peakOf(pid: number): number {
+  try {
+    return Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1024;
+  } catch {
+    return 0;
+  }
+}
+
 async function scratch(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "bridgehead-reading-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -65,8 +74,7 @@ describe("parsing a document", () => {
     let peak = 0;
     const watch = setInterval(() => {
       for (const pid of parsersOf(process.pid)) {
-        const kilobytes = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? "0";
-        peak = Math.max(peak, Number(kilobytes) / 1024);
+        peak = Math.max(peak, peakOf(pid));
       }
     }, 5);
     expect((await reading).kind).toBe("failed");

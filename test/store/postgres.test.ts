@@ -11,6 +11,7 @@ import { openPostgres } from "../../src/store/postgres.ts";
 import { countHeld } from "../../src/store/restored.ts";
 import { readSettings, writeSettings } from "../../src/store/tables/agents.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
+import { eventually } from "../support/clock.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { startTcpProxy } from "../support/machine/network.ts";
 import { fresh, postgresPlace, storeEvent } from "../support/store/databases.ts";
@@ -342,10 +343,10 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     await migrate(await store.open());
     const hasty = await openPostgres(server.url, {
       schema: store.schema ?? "",
-      timing: { lock: 50, statement: 200, response: 300 },
+      timing: { lock: 250, statement: 1000, response: 2000 },
     });
     onTestFinished(() => hasty.close());
-    const slow = { name: "slow", sql: "SELECT pg_sleep(0.6)" };
+    const slow = { name: "slow", sql: "SELECT pg_sleep(2)" };
     await expect(hasty.tx((q) => q.all(slow.sql))).rejects.toThrow("statement timeout");
     // Both want the lock; the second one waits longer than any other statement may.
     const applied = await Promise.all([1, 2].map(() => migrate(hasty, [...migrations, slow])));
@@ -361,7 +362,7 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     const db = await openPostgres(url.href, {
       schema: store.schema ?? "",
       connections: 1,
-      timing: { response: 200, idleTransaction: 500, connect: 300 },
+      timing: { response: 1000, idleTransaction: 1500, connect: 1000 },
     });
     onTestFinished(async () => {
       proxy.cut();
@@ -379,7 +380,7 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     ).rejects.toThrow("timeout");
     await expect(db.read((q) => readSettings(q, "one"))).rejects.toThrow("timeout");
     proxy.resume();
-    await db.tx((q) => writeSettings(q, "one", "new"));
+    await eventually(() => db.tx((q) => writeSettings(q, "one", "new")));
     expect((await db.read((q) => readSettings(q, "one")))?.settings).toBe("new");
     expect(await db.read((q) => readSettings(q, "two"))).toBeNull();
     // The wake-ups' line is silent too. It ends, as its keep-alive would find out, and comes back by itself.

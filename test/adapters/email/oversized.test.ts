@@ -163,7 +163,7 @@ describeReal("messages larger than max_size", missing, () => {
     });
     await dovecot.deliver(box, large(`--out\n${alternative}\n--out\n${film}--out--\n`, results("temperror")));
     await dovecot.deliver(box, mail("after", results("pass")));
-    await arrived(channel, 2, 20_000);
+    await arrived(channel, 2);
     expect(channel.messages.map(({ subject, refusal }) => [subject, refusal?.code])).toEqual([
       ["Mail after", undefined],
       ["Mail large", "unauthenticated-temporary"],

@@ -174,7 +174,7 @@ describeReal("traces in a mailbox", missing, () => {
       try {
         const server = { port: silent.port, poll: "1s" } as Settings["imap"];
         const { channel } = boxes.open({ mark: { with: "none" } }, server, behind(), box);
-        await arrived(channel, 2, 15_000);
+        await arrived(channel, 2);
         await ready(channel);
         expect(silent.asked()).toBe(1);
         expect(channel.messages.every(({ handledBefore }) => handledBefore === undefined)).toBe(true);
@@ -203,7 +203,7 @@ describeReal("traces in a mailbox", missing, () => {
       expect([one.warnings.has(other), two.warnings.has(other)]).toEqual([false, false]);
       for (let n = 0; n < 4; n++) await dovecot.deliver(box, mail(n));
       await Promise.all([arrived(one, 4), arrived(two, 4)]);
-      for (const channel of [one, two]) await channel.until("told", (c) => c.warnings.has(other), 30_000);
+      for (const channel of [one, two]) await channel.until("told", (c) => c.warnings.has(other));
       expect(one.warnings.get(other)).toMatch(/another daemon with its own store works on this mailbox/);
     });
 
@@ -258,7 +258,7 @@ describeReal("traces in a mailbox", missing, () => {
       await ready(former);
       for (let n = 0; n < 4; n++) await dovecot.deliver(box, mail(n));
       await Promise.all([arrived(restored, 4), arrived(former, 4)]);
-      await restored.until("told", (c) => c.warnings.has(other), 30_000);
+      await restored.until("told", (c) => c.warnings.has(other));
     });
   });
 });

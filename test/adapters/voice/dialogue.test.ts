@@ -8,6 +8,7 @@ import {
   isGoodbye,
 } from "../../../adapters/voice/speech/utterances.ts";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
+import { workedMs } from "../../support/clock.ts";
 import { openRig, type Rig } from "../../support/voice/adapter.ts";
 
 const offer = "There is more to say about it. Shall I go on?";
@@ -379,10 +380,10 @@ describe("short utterances, in every language we speak", () => {
       const hostile = ["bye and ", "thank you ", "bye, ", "… ", "ß’", "y y "].map((part) =>
         part.repeat(length / part.length),
       );
-      const began = performance.now();
+      const began = workedMs();
       for (const text of hostile)
         for (const test of [isBackchannel, isAcknowledgement, isClosing, isGoodbye]) test(text);
-      return performance.now() - began;
+      return workedMs() - began;
     };
     timed(10_000);
     expect(timed(200_000)).toBeLessThan(Math.max(1000, timed(20_000) * 40));

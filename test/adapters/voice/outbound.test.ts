@@ -31,7 +31,7 @@ async function openPlacing(over: Record<string, unknown> = {}): Promise<Placing>
       const attempt: Attempt = {
         key: sendKey(key),
         number: 1,
-        signal: AbortSignal.timeout(2000),
+        signal: AbortSignal.timeout(60_000),
         crossing: () => Promise.resolve(),
         read: noFiles,
       };
@@ -92,7 +92,7 @@ test("an uncertain call is found in the list, or missing there after a minute", 
     rig.adapter.outbound?.reconcile?.(
       rig.draft(to, "Hello."),
       { key: sendKey("k9"), number: 1, startedAt },
-      AbortSignal.timeout(5000),
+      AbortSignal.timeout(60_000),
     );
   const taken = "+19990000301";
   await rig.place(taken, "Hello.", "k9");
@@ -125,7 +125,7 @@ test("nobody is called for an answer without a call, nor without an account", as
   const attempt = {
     key: sendKey("k1"),
     number: 1,
-    signal: AbortSignal.timeout(1000),
+    signal: AbortSignal.timeout(60_000),
     crossing: () => Promise.resolve(),
     read: noFiles,
   };

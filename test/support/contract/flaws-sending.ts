@@ -16,11 +16,10 @@ import line from "../../contract/line-adapter.ts";
 import { lineHarness } from "../../contract/line-peer.ts";
 import { altered, type Flaw, required, sending } from "./flaws.ts";
 
-const harness = { ...lineHarness, patienceMs: 2000 };
 const flaw = (what: string, definition: Flaw["definition"], caught: Flaw["caught"]): Flaw => ({
   what,
   definition,
-  harness,
+  harness: lineHarness,
   caught,
 });
 

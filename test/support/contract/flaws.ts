@@ -95,7 +95,6 @@ export function required<T>(part: T | undefined): T {
 
 // Flaws in making an adapter and in reading.
 
-const harness = { ...lineHarness, patienceMs: 2000 };
 const open = z.object({ host: z.string(), port: z.number() });
 const strict = z.strictObject({ host: z.string(), port: z.number() });
 const renamed = (events: readonly InboundEvent[], id: () => string) =>
@@ -137,7 +136,7 @@ export const makingFlaws: readonly Flaw[] = [
       net.connect(port, "127.0.0.1").on("error", () => undefined);
       return create(channel, config);
     }),
-    harness,
+    harness: lineHarness,
     caught: { [still]: /TCPWRAP/ },
   },
   {
@@ -146,7 +145,7 @@ export const makingFlaws: readonly Flaw[] = [
       void Promise.resolve().then(() => setTimeout(() => undefined, 10).unref());
       return create(channel, config);
     }),
-    harness,
+    harness: lineHarness,
     caught: { [still]: /Timeout/ },
   },
   {
@@ -155,7 +154,7 @@ export const makingFlaws: readonly Flaw[] = [
       readFileSync(import.meta.filename);
       return create(channel, config);
     }),
-    harness,
+    harness: lineHarness,
     caught: { [still]: /readFileSync\(.*flaws\.ts\)/ },
   },
   {
@@ -166,31 +165,31 @@ export const makingFlaws: readonly Flaw[] = [
       shared.set(key, adapter);
       return adapter;
     }),
-    harness,
+    harness: lineHarness,
     caught: { "create: gives every channel an adapter of its own": /two channels one adapter/ },
   },
   {
     what: "the configuration takes any key",
     definition: { ...line, config: z.object({ server: strict, token: z.string() }) },
-    harness,
+    harness: lineHarness,
     caught: { [strictly]: /unknown key at the top/ },
   },
   {
     what: "an inner object of the configuration takes any key",
     definition: { ...line, config: z.strictObject({ server: open, token: z.string() }) },
-    harness,
+    harness: lineHarness,
     caught: { [strictly]: /unknown key in "server"/ },
   },
   {
     what: "an ability is declared lacking that is there",
     definition: line,
-    harness: { ...harness, lacks: { ...harness.lacks, reconcile: "we did not feel like it" } },
+    harness: { ...lineHarness, lacks: { ...lineHarness.lacks, reconcile: "we did not feel like it" } },
     caught: { "parts: are those the harness declares": /has reconcile, declared lacking/ },
   },
   {
     what: "an ability is lacking that is not declared",
     definition: altered(line, ({ inbound }) => ({ inbound: required(inbound), probe: undefined as never })),
-    harness,
+    harness: lineHarness,
     caught: {
       "parts: are those the harness declares": /lacks probe, undeclared/,
       "probe: ready when all is well, and changes nothing": /declare "probe" lacking/,
@@ -212,7 +211,7 @@ export const readingFlaws: readonly Flaw[] = [
   {
     what: "ready is reported without connecting",
     definition: reporting((status) => (status.state === "connecting" ? [] : [status])),
-    harness,
+    harness: lineHarness,
     caught: { [states]: /first state reported was ready/ },
   },
   {
@@ -230,7 +229,7 @@ export const readingFlaws: readonly Flaw[] = [
       };
       return { ...rest, inbound: { run } };
     }),
-    harness,
+    harness: lineHarness,
     caught: { [states]: /nobody aborted it/, [acknowledges]: /in vain for: the acknowledgement/ },
   },
   {
@@ -238,7 +237,7 @@ export const readingFlaws: readonly Flaw[] = [
     definition: reporting((status) => [
       status.state === "unauthorized" ? { ...status, state: "degraded" } : status,
     ]),
-    harness,
+    harness: lineHarness,
     caught: { [login]: /in vain for: a report of unauthorized/ },
   },
   {
@@ -246,13 +245,13 @@ export const readingFlaws: readonly Flaw[] = [
     definition: reporting((status) =>
       status.state === "connecting" ? [status, { state: "ready" }] : [status],
     ),
-    harness,
+    harness: lineHarness,
     caught: { [login]: /ready was reported without a login/, [endsSilent]: /ready at a silent peer/ },
   },
   {
     what: "run does not hear the abort",
     definition: running((run, from) => run(from, new AbortController().signal)),
-    harness,
+    harness: lineHarness,
     caught: { [ends]: /had not ended 1000 ms after/, [endsSilent]: /had not ended 1000 ms after/ },
   },
   {
@@ -272,7 +271,7 @@ export const readingFlaws: readonly Flaw[] = [
       };
       return { ...rest, inbound: { run } };
     }),
-    harness,
+    harness: lineHarness,
     caught: { [endsSilent]: /had not ended 1000 ms after/ },
   },
   {
@@ -280,7 +279,7 @@ export const readingFlaws: readonly Flaw[] = [
     definition: misled(line, (channel) => ({
       accept: (...given) => Promise.race([channel.accept(...given), pass(20, [])]),
     })),
-    harness,
+    harness: lineHarness,
     caught: { [acknowledges]: /while accept was pending/ },
   },
   {
@@ -288,7 +287,7 @@ export const readingFlaws: readonly Flaw[] = [
     definition: misled(line, (channel) => ({
       accept: (...given) => channel.accept(...given).catch(() => []),
     })),
-    harness,
+    harness: lineHarness,
     caught: { [stays]: /although accept rejected/, [sameId]: /in vain for: the rejected message once more/ },
   },
   {
@@ -299,7 +298,7 @@ export const readingFlaws: readonly Flaw[] = [
         return channel.accept(events);
       },
     })),
-    harness,
+    harness: lineHarness,
     caught: {
       [acknowledges]: /in vain for: a call of accept/,
       [stays]: /in vain for: "rejected \w+", whose accept had been rejected/,
@@ -315,7 +314,7 @@ export const readingFlaws: readonly Flaw[] = [
           position,
         ),
     })),
-    harness,
+    harness: lineHarness,
     caught: { [sameId]: /one message came under the ids/ },
   },
   {
@@ -327,7 +326,7 @@ export const readingFlaws: readonly Flaw[] = [
           position,
         ),
     })),
-    harness,
+    harness: lineHarness,
     caught: { [sameId]: /two messages came under the id one/, [stays]: /in vain/, [resumes]: /in vain/ },
   },
   {
@@ -335,7 +334,7 @@ export const readingFlaws: readonly Flaw[] = [
     definition: running((run, from, signal) =>
       run(from === null ? null : cursor(String(Number(from) + 1)), signal),
     ),
-    harness,
+    harness: lineHarness,
     caught: { [resumes]: /in vain for: "meanwhile \w+", sent while run was down/ },
   },
   {
@@ -345,7 +344,7 @@ export const readingFlaws: readonly Flaw[] = [
         () => new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve())),
       ),
     ),
-    harness,
+    harness: lineHarness,
     caught: { [comesBack]: /in vain for: "back \w+"/, [stays]: /in vain/, [sameId]: /in vain/ },
   },
 ];
