@@ -78,12 +78,13 @@ export function channelsIn(
    SELECT channel FROM found WHERE channel IS NOT NULL ${due === undefined ? "" : `AND ${due}`}`;
 }
 
-const dueRows = (table: "events" | "attachments" | "polls", open: string): string =>
-  channelsIn(
-    table,
-    open,
-    `EXISTS (SELECT 1 FROM ${table} WHERE ${open} AND ${table}.channel = found.channel AND due_at <= now_ms())`,
+const dueRows = (table: "events" | "attachments" | "polls", open: string, due: readonly string[]): string => {
+  const some = due.map(
+    (when) =>
+      `EXISTS (SELECT 1 FROM ${table} WHERE ${open} AND ${table}.channel = found.channel AND ${when})`,
   );
+  return channelsIn(table, open, `(${some.join(" OR ")})`);
+};
 
 /** Lanes that are not leased, and not pinned to another node than $1. */
 const dueLanes = (direction: Direction): string => {
@@ -97,12 +98,15 @@ const dueLanes = (direction: Direction): string => {
 };
 
 const searches: Partial<Record<Work, string>> = {
-  events: dueRows("events", "state = 'stored'"),
+  events: dueRows("events", "state = 'stored'", [
+    "postponed = 0 AND due_at <= now_ms()",
+    "postponed = 1 AND due_at <= now_ms()",
+  ]),
   turns: dueLanes("in"),
   replies: channelsIn("replies", "state = 'ready'"),
   drafts: dueLanes("out"),
-  attachments: dueRows("attachments", "due_at IS NOT NULL"),
-  polls: dueRows("polls", "due_at IS NOT NULL"),
+  attachments: dueRows("attachments", "due_at IS NOT NULL", ["due_at <= now_ms()"]),
+  polls: dueRows("polls", "due_at IS NOT NULL", ["due_at <= now_ms()"]),
 };
 const search = Object.entries(searches)
   .map(([work, channels]) => `SELECT '${work}' AS work, channel FROM (${channels}) AS due_${work}`)

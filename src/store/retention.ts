@@ -22,8 +22,8 @@ export interface Forgotten {
   readonly blobs: number;
   readonly events: number;
   readonly turns: number;
+  /** With their drafts. */
   readonly replies: number;
-  readonly drafts: number;
   readonly escalations: number;
   /** Deliveries of the platform's webhooks. */
   readonly platformWebhooks: number;
@@ -75,11 +75,8 @@ export async function forget(
     events: await inEach(q, "events", "body <> '{}'", text, eraseEvents),
     turns: await inEach(q, "turns", "question <> ''", text, forgetTurns),
     replies:
-      (await inEach(q, "replies", "text <> ''", text, forgetReplies)) +
+      (await inEach(q, "replies", "kept = 1", text, forgetReplies)) +
       (await forgetReplies(q, null, strictest.eventsMs, batch)),
-    drafts:
-      (await inEach(q, "drafts", "body <> ''", text, forgetDrafts)) +
-      (await forgetDrafts(q, null, strictest.eventsMs, batch)),
     escalations: await inEach(q, "escalations", "closed_by IS NOT NULL", text, forgetEscalations),
     platformWebhooks: await inEach(
       q,
@@ -194,35 +191,31 @@ async function forgetTurns(q: Query, channel: string, ageMs: number, limit: numb
   return forgetAttempts(q, rows);
 }
 
-/** `channel` null: those to responders, on all channels. */
+/** Erases replies with their drafts, as soon as none of the drafts is open, held by an operator, or younger than that age.
+ *  `channel` null: those to responders, on all channels. */
 async function forgetReplies(
   q: Query,
   channel: string | null,
   ageMs: number,
   limit: number,
 ): Promise<number> {
-  return q.run(
-    `UPDATE replies SET text = '', address = NULL WHERE id IN (
-       SELECT id FROM replies WHERE ${channel === null ? "internal = 1 AND $1 = ''" : "channel = $1"} AND text <> ''
-         AND created_at < now_ms() - $2 AND state <> 'ready' ORDER BY created_at LIMIT $3)`,
+  const replies = await q.all<{ id: string }>(
+    `UPDATE replies SET text = '', address = NULL, kept = 0 WHERE id IN (
+       SELECT id FROM replies WHERE ${channel === null ? "internal = 1 AND $1 = ''" : "channel = $1"} AND kept = 1
+         AND created_at < now_ms() - $2 AND state <> 'ready' AND NOT EXISTS (
+           SELECT 1 FROM drafts WHERE drafts.reply = replies.id AND (open = 1 OR updated_at >= now_ms() - $2
+             OR drafts.state NOT IN ('sent', 'delivered', 'failed', 'dropped')))
+       ORDER BY created_at LIMIT $3) RETURNING id`,
     channel ?? "",
     ageMs,
     limit,
   );
-}
-
-/** A held draft has no age limit; it waits for an operator. `channel` null: drafts to responders, on all channels. */
-async function forgetDrafts(q: Query, channel: string | null, ageMs: number, limit: number): Promise<number> {
-  const rows = await q.all<{ id: string }>(
-    `UPDATE drafts SET body = '', heard = NULL WHERE id IN (
-       SELECT id FROM drafts WHERE ${channel === null ? "internal = 1 AND $1 = ''" : "channel = $1"} AND body <> ''
-         AND updated_at < now_ms() - $2 AND open = 0
-         AND state IN ('sent', 'delivered', 'failed', 'dropped') ORDER BY updated_at LIMIT $3) RETURNING id`,
-    channel ?? "",
-    ageMs,
-    limit,
-  );
-  return forgetAttempts(q, rows);
+  for (const { id } of replies)
+    await forgetAttempts(
+      q,
+      await q.all("UPDATE drafts SET body = '', heard = NULL WHERE reply = $1 RETURNING id", id),
+    );
+  return replies.length;
 }
 
 /** Deletes attempts, because the providers' responses may contain names. */

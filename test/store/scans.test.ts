@@ -290,13 +290,13 @@ onEachDatabase((place) => {
       );
       // Each in the order of its index, with LIMIT 1.
       expect([...new Set(read)].toSorted()).toEqual([
-        "SEARCH events USING INDEX events_stored (channel=?)",
+        "SEARCH events USING INDEX events_stored (channel=? AND postponed=?)",
         "SEARCH turns USING INDEX turns_now (channel=? AND state=?)",
       ]);
       for (const kind of lists.waitingKinds) {
         const listed = await plans(db, (q) => lists.listWaiting(q, kind, { limit: 50 }));
         expect(listed).not.toContain("USE TEMP B-TREE FOR ORDER BY");
-        expect(listed.join()).toMatch(/USING INDEX (events_due|turns_now|drafts_now) \(channel=\?/);
+        expect(listed.join()).toMatch(/USING INDEX (events_stored|turns_now|drafts_now) \(channel=\?/);
       }
     });
 
@@ -480,7 +480,7 @@ onEachDatabase((place) => {
     it("are none when a backlog waits: channels are found without reading it", async () => {
       const db = await withHistory(place);
       await db.tx(async (q) => {
-        await q.run("UPDATE events SET state = 'stored', due_at = now_ms() + 60000");
+        await q.run("UPDATE events SET state = 'stored', postponed = 1, due_at = now_ms() + 60000");
         await q.run("UPDATE replies SET state = 'ready'");
         await storeEvent(q, "now", { channel: "d" });
       });

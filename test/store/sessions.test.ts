@@ -251,6 +251,7 @@ onEachDatabase((place) => {
         await recordHeard(q, row, "tex", null);
         await q.run("UPDATE turns SET state = 'dropped', open = 0, received_at = received_at - 61000");
         await q.run("UPDATE drafts SET updated_at = updated_at - 61000");
+        await q.run("UPDATE replies SET state = 'composed', created_at = created_at - 61000");
       });
       expect(await db.read((q) => q.one("SELECT heard FROM drafts"))).toEqual({ heard: "tex" });
       await db.tx((q) => forget(q, { rawMs: minute, eventsMs: minute }));

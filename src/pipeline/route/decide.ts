@@ -327,17 +327,19 @@ export function addConversation(
   return id;
 }
 
-/** Adds the participants, and every id under which a later message may cite this one or its ancestors. The
- *  sender takes part already: a conversation is opened for the sender, or was found because of that. */
+/** Adds the participants, and every id under which a later message may cite this one or its ancestors; where a person has
+ *  one conversation, citations find none. The sender takes part already: a conversation is opened for the sender, or was
+ *  found because of that. */
 export function remember(
   { participants, citations }: Writes,
-  { channel }: ChannelRuntime,
+  { channel, traits }: ChannelRuntime,
   message: Incoming,
   conversation: string,
 ): void {
   const sender = personOf(message);
   for (const address of partiesOf(message))
     if (address !== sender) participants.push({ conversation, address });
+  if (traits.conversations === "person") return;
   for (const externalId of citableIds(message))
     citations.push({ channel, externalId, conversation, draft: null });
 }

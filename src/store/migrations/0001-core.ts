@@ -113,7 +113,7 @@ CREATE TABLE conversations (
 ); -- only: postgres
 CREATE INDEX conversations_kept ON conversations (channel, seen_at) WHERE person <> '';
 CREATE INDEX conversations_person ON conversations (channel, person);
-CREATE INDEX conversations_platform ON conversations (platform_id);
+CREATE INDEX conversations_platform ON conversations (platform_id) WHERE platform_id IS NOT NULL;
 
 CREATE TABLE participants (
   conversation TEXT NOT NULL REFERENCES conversations (id),
@@ -142,6 +142,7 @@ CREATE TABLE events (
   conversation TEXT REFERENCES conversations (id),
   turn TEXT,
   attempts BIGINT NOT NULL DEFAULT 0,
+  postponed BIGINT NOT NULL DEFAULT 0,
   due_at BIGINT NOT NULL,
   sent_at BIGINT,
   received_at BIGINT NOT NULL,
@@ -149,10 +150,10 @@ CREATE TABLE events (
 );
 CREATE UNIQUE INDEX events_fingerprint ON events (channel, fingerprint) WHERE fingerprint IS NOT NULL;
 CREATE INDEX events_turn ON events (turn) WHERE turn IS NOT NULL;
-CREATE INDEX events_stored ON events (channel, id) WHERE state = 'stored';
-CREATE INDEX events_sender ON events (channel, sender, id) WHERE state = 'stored';
+CREATE INDEX events_stored ON events (channel, postponed, id) WHERE state = 'stored';
+CREATE INDEX events_sender ON events (channel, sender, id) WHERE state = 'stored' AND postponed = 1;
 CREATE INDEX events_capped ON events (channel, preferred) WHERE state = 'stored' AND code = 'cap-channel';
-CREATE INDEX events_due ON events (channel, due_at) WHERE state = 'stored';
+CREATE INDEX events_due ON events (channel, due_at) WHERE state = 'stored' AND postponed = 1;
 CREATE INDEX events_stuck ON events (channel, state) WHERE state IN ('held', 'failed');
 CREATE INDEX events_consent ON events (channel, sender) WHERE code IN ('opt-out', 'opt-in');
 CREATE INDEX events_blob ON events (raw) WHERE raw IS NOT NULL;
@@ -261,10 +262,9 @@ CREATE TABLE turns (
 CREATE INDEX turns_open ON turns (conversation, seq) WHERE open = 1;
 CREATE INDEX turns_now ON turns (channel, state, received_at) WHERE open = 1;
 CREATE INDEX turns_exempt ON turns (channel, open) WHERE open = 1 AND (kind <> 'question' OR session IS NOT NULL);
-CREATE INDEX turns_event ON turns (event);
 CREATE INDEX turns_channel ON turns (channel, made_at);
 CREATE INDEX turns_person ON turns (channel, person, made_at);
-CREATE INDEX turns_kept ON turns (channel, received_at, kind, state) WHERE question <> '';
+CREATE INDEX turns_kept ON turns (channel, received_at) WHERE question <> '';
 
 CREATE TABLE replies (
   id TEXT PRIMARY KEY,
@@ -280,14 +280,15 @@ CREATE TABLE replies (
   rendered TEXT,
   platform_id TEXT,
   reason TEXT,
+  kept BIGINT NOT NULL DEFAULT 1,
   created_at BIGINT NOT NULL
 );
 CREATE INDEX replies_turn ON replies (turn);
 CREATE INDEX replies_ready ON replies (channel, id) WHERE state = 'ready';
 CREATE INDEX replies_failed ON replies (channel) WHERE state = 'failed';
 CREATE INDEX replies_platform ON replies (conversation, platform_id);
-CREATE INDEX replies_kept ON replies (channel, created_at) WHERE text <> '';
-CREATE INDEX replies_internal ON replies (created_at) WHERE internal = 1 AND text <> '';
+CREATE INDEX replies_kept ON replies (channel, created_at) WHERE kept = 1;
+CREATE INDEX replies_internal ON replies (created_at) WHERE internal = 1 AND kept = 1;
 
 -- Files sent with a human's answer.
 CREATE TABLE files (
@@ -338,9 +339,7 @@ CREATE INDEX drafts_exempt ON drafts (channel, open) WHERE open = 1 AND (interna
 CREATE INDEX drafts_held ON drafts (channel) WHERE state = 'held';
 CREATE INDEX drafts_reply ON drafts (reply);
 CREATE INDEX drafts_recipient ON drafts (channel, recipient);
-CREATE INDEX drafts_state ON drafts (state, updated_at);
-CREATE INDEX drafts_kept ON drafts (channel, updated_at) WHERE body <> '';
-CREATE INDEX drafts_internal ON drafts (updated_at) WHERE internal = 1 AND body <> '';
+CREATE INDEX drafts_listed ON drafts (state, updated_at) WHERE state IN ('unknown', 'held', 'failed', 'dropped');
 
 CREATE TABLE attempts (
   subject TEXT NOT NULL,

@@ -4,6 +4,7 @@
 
 import { setImmediate } from "node:timers/promises";
 import { fromListed, listOf, type Query, type Value } from "../driver.ts";
+import { stoppedDrafts } from "../tables/drafts.ts";
 
 export interface Found {
   /** Null for a message that belongs to no conversation, such as a refused one. */
@@ -377,9 +378,9 @@ const recent = `
 
 const attention = `
   SELECT conversation, channel, received_at AS at FROM events WHERE state IN ('held', 'failed')
-  UNION ALL SELECT conversation, channel, updated_at FROM drafts WHERE state = 'held'
+  UNION ALL SELECT conversation, channel, updated_at FROM drafts WHERE ${stoppedDrafts} AND state = 'held'
   UNION ALL SELECT conversation, channel, updated_at FROM (
-    SELECT conversation, channel, updated_at FROM drafts WHERE state = 'failed' ORDER BY updated_at DESC LIMIT $3) AS failed
+    SELECT conversation, channel, updated_at FROM drafts WHERE ${stoppedDrafts} AND state = 'failed' ORDER BY updated_at DESC LIMIT $3) AS failed
   UNION ALL SELECT conversation, channel, opened_at FROM escalations WHERE state = 'open'
   UNION ALL SELECT conversation, channel, opened_at FROM escalations WHERE state = 'acknowledged'`;
 

@@ -3,7 +3,7 @@
 import type { Query } from "../driver.ts";
 import { lockLane, refreshLane } from "../lanes.ts";
 import { recordAction, someOperator } from "../tables/actions.ts";
-import { moveDrafts, resent, resumeRest } from "../tables/drafts.ts";
+import { listedDrafts, moveDrafts, resent, resumeRest } from "../tables/drafts.ts";
 import { isPaused, probeNow } from "../tables/pauses.ts";
 import { moves } from "../transitions.ts";
 
@@ -37,7 +37,7 @@ export interface AttemptRow {
 export const draftColumns =
   "id, channel, conversation, recipient, state, attempts, code, reason, external_id, due_at, created_at, updated_at";
 
-/** Newest first. */
+/** Newest first: the last changed ones of a state, the last created ones of all, or of those sent. */
 export async function listDrafts(
   q: Query,
   wanted: {
@@ -49,12 +49,13 @@ export async function listDrafts(
     readonly limit: number;
   },
 ): Promise<DraftSummary[]> {
-  const order = wanted.state === undefined ? "id DESC" : "updated_at DESC, id DESC";
+  const { state } = wanted;
+  const listed = state === undefined ? null : listedDrafts(state);
   return q.all<DraftSummary>(
-    `SELECT ${draftColumns} FROM drafts WHERE ${wanted.state === undefined ? "state <> $1" : "state = $1"}
+    `SELECT ${draftColumns} FROM drafts WHERE ${listed ?? "state <> ''"} AND ${state === undefined ? "state <> $1" : "state = $1"}
        AND (channel = $2 OR $2 = '') AND created_at >= $3 AND (code = $4 OR $4 = '')
-     ORDER BY ${order} LIMIT $5`,
-    wanted.state ?? "",
+     ORDER BY ${listed === null ? "id DESC" : "updated_at DESC, id DESC"} LIMIT $5`,
+    state ?? "",
     wanted.channel ?? "",
     wanted.since ?? 0,
     wanted.code ?? "",

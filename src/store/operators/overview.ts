@@ -2,6 +2,7 @@
 // reads open rows only. Every statement has a partial index, so the cost does not grow with the history.
 
 import type { Query } from "../driver.ts";
+import { stoppedDrafts } from "../tables/drafts.ts";
 import { cappedEvents } from "../tables/events.ts";
 import { wholeChannel } from "../tables/pauses.ts";
 
@@ -81,8 +82,12 @@ const firstDraft = firstOf(
 );
 /** Numbers of messages increase with their arrival, so the first one is the oldest. */
 const firstWaiting = [
-  `SELECT id AS channel, (SELECT received_at FROM events WHERE channel = channels.id AND state = 'stored'
-       AND kind = 'message' ORDER BY id LIMIT 1) AS at FROM channels`,
+  ...[0, 1].map(
+    (
+      postponed,
+    ) => `SELECT id AS channel, (SELECT received_at FROM events WHERE channel = channels.id AND state = 'stored'
+       AND postponed = ${postponed} AND kind = 'message' ORDER BY id LIMIT 1) AS at FROM channels`,
+  ),
   firstOf(
     askedStates,
     (rows) =>
@@ -204,7 +209,7 @@ export async function countHour(q: Query, from: number, until: number): Promise<
     until,
   );
   const drafts = await q.one<{ count: number }>(
-    "SELECT COUNT(*) AS count FROM drafts WHERE state = 'held' AND updated_at >= $1 AND updated_at < $2",
+    `SELECT COUNT(*) AS count FROM drafts WHERE ${stoppedDrafts} AND state = 'held' AND updated_at >= $1 AND updated_at < $2`,
     from,
     until,
   );

@@ -4,6 +4,7 @@
 
 import { failpoints } from "../../ops/failpoints.ts";
 import type { Database, Query } from "../driver.ts";
+import { listedDrafts } from "../tables/drafts.ts";
 import { dropEvent, releaseEvent } from "./inbox.ts";
 import { dropDraft, notDropped, resendDraft, sendDraftNow } from "./outbox.ts";
 
@@ -185,13 +186,14 @@ async function matching(q: Query, box: Box, action: Repair, selection: Selection
     found.push(item ?? { id, channel: "", state: "missing", code: null });
   }
   if (ids !== undefined) return found;
-  // The condition of the partial index; without it the databases would scan all events.
-  const listed = box === "inbox" ? "state IN ('ignored', 'held', 'failed') AND kind = 'message' AND" : "";
+  // The condition of a partial index; without it the databases would scan the whole table.
+  const listed = (state: string) =>
+    box === "inbox" ? "state IN ('ignored', 'held', 'failed') AND kind = 'message'" : listedDrafts(state);
   // The first part of a reply takes the later parts with it.
   const order = box === "inbox" ? "id" : "conversation, seq";
   for (const state of startStates[box][action].filter((one) => states?.includes(one) ?? true)) {
     const rows = await q.all<Item>(
-      `SELECT id, channel, state, code FROM ${tables[box]} WHERE ${listed} state = $1 ${states === undefined ? `AND ${notDropped}` : ""}
+      `SELECT id, channel, state, code FROM ${tables[box]} WHERE ${listed(state)} AND state = $1 ${states === undefined ? `AND ${notDropped}` : ""}
          AND (COALESCE(code, state) = $2 OR $2 = '') AND (channel = $3 OR $3 = '') ORDER BY ${order} LIMIT $4`,
       state,
       code,

@@ -2,6 +2,7 @@
 // first, and every statement reads a bounded number of rows, whatever the history.
 
 import type { Query } from "../driver.ts";
+import { stoppedDrafts } from "../tables/drafts.ts";
 
 /** Most rows that a filter looks through. */
 const mostScanned = 20_000;
@@ -122,7 +123,7 @@ export async function listReplies(
   const [, time = String(Number.MAX_SAFE_INTEGER), id = ""] = /^(\d+)\.(\w+)$/.exec(after ?? "") ?? [];
   const rows = await q.all<ItemRow>(
     `SELECT ${draftItem} FROM (SELECT ${draftColumns} FROM drafts
-       WHERE state = $1 AND updated_at <= $2 ORDER BY updated_at DESC, id DESC LIMIT ${mostScanned}) AS newest
+       WHERE ${stoppedDrafts} AND state = $1 AND updated_at <= $2 ORDER BY updated_at DESC, id DESC LIMIT ${mostScanned}) AS newest
      WHERE (updated_at < $2 OR id < $3) AND (channel = $4 OR $4 = '') AND (COALESCE(code, state) = $5 OR $6 = 1)
        AND ($7 = '' OR LOWER(recipient) LIKE $7 ESCAPE '!' OR LOWER(subject) LIKE $7 ESCAPE '!') LIMIT $8`,
     state,
@@ -141,7 +142,7 @@ export async function listReplies(
 export async function groupReplies(q: Query, state: ReplyState): Promise<ListedGroup[]> {
   return q.all<ListedGroup>(
     `SELECT channel, COALESCE(code, state) AS "group", MIN(reason) AS reason, COUNT(*) AS count
-     FROM (SELECT channel, state, code, reason FROM drafts WHERE state = $1 ORDER BY updated_at DESC LIMIT ${mostCounted}) AS newest
+     FROM (SELECT channel, state, code, reason FROM drafts WHERE ${stoppedDrafts} AND state = $1 ORDER BY updated_at DESC LIMIT ${mostCounted}) AS newest
      GROUP BY channel, COALESCE(code, state) ORDER BY count DESC`,
     state,
   );
@@ -150,26 +151,44 @@ export async function groupReplies(q: Query, state: ReplyState): Promise<ListedG
 export const waitingKinds = ["messages", "questions", "replies"] as const;
 export type WaitingKind = (typeof waitingKinds)[number];
 
-/** How each kind is read: by channel and state, in the order of an index. */
+/** Rows in one state that an index has in the order of `time`. */
+interface Waiting {
+  readonly rows: string;
+  readonly time: "due_at" | "received_at" | "id";
+}
+const inStates = (time: Waiting["time"], ...states: readonly string[]): readonly Waiting[] =>
+  states.map((state) => ({ rows: `state = '${state}'`, time }));
+
+/** How each kind is read: by channel and state, in the order of an index. A message that was never postponed is due at
+ *  its arrival. */
 const waiting: Readonly<
   Record<
     WaitingKind,
-    { from: string; columns: string; item: string; states: readonly string[]; sort: "due" | "at" }
+    { from: string; columns: string; item: string; states: readonly Waiting[]; sort: "due" | "at" }
   >
 > = {
-  messages: { from: "events WHERE", columns: eventColumns, item: eventItem, states: ["stored"], sort: "due" },
+  messages: {
+    from: "events WHERE",
+    columns: eventColumns,
+    item: eventItem,
+    states: [
+      { rows: "state = 'stored' AND postponed = 0", time: "id" },
+      { rows: "state = 'stored' AND postponed = 1", time: "due_at" },
+    ],
+    sort: "due",
+  },
   questions: {
     from: "turns WHERE open = 1 AND",
     columns: `id, channel, state, NULL AS code, reason, conversation, attempts, received_at, due_at, person AS sender, ${subjectOf("turns")}`,
     item: eventItem,
-    states: ["waiting", "asking", "unknown", "failed"],
+    states: inStates("received_at", "waiting", "asking", "unknown", "failed"),
     sort: "at",
   },
   replies: {
     from: "drafts WHERE open = 1 AND",
     columns: draftColumns,
     item: draftItem,
-    states: ["queued", "sending", "unknown", "failed"],
+    states: inStates("due_at", "queued", "sending", "unknown", "failed"),
     sort: "due",
   },
 };
@@ -187,11 +206,11 @@ export async function listWaiting(
     channel === undefined ? await q.all<{ id: string }>("SELECT id FROM channels") : [{ id: channel }];
   const found: ItemRow[] = [];
   for (const one of channels)
-    for (const state of states)
+    for (const { rows, time: order } of states)
       found.push(
         ...(await q.all<ItemRow>(
-          `SELECT ${item} FROM (SELECT ${columns} FROM ${from} channel = $1 AND state = '${state}'
-             AND ${column} >= $2 AND (${column} > $2 OR id > $3) ORDER BY ${column}, id LIMIT $4) AS rows`,
+          `SELECT ${item} FROM (SELECT ${columns} FROM ${from} channel = $1 AND ${rows}
+             AND ${column} >= $2 AND (${column} > $2 OR id > $3) ORDER BY ${order === "id" ? "id" : `${order}, id`} LIMIT $4) AS rows`,
           one.id,
           Number(time),
           kind === "messages" ? Number(id) || 0 : id,
@@ -210,7 +229,7 @@ export async function listWaiting(
 export async function countWaiting(q: Query, kind: WaitingKind, channel = ""): Promise<number> {
   const { from, states } = waiting[kind];
   const row = await q.one<{ count: number }>(
-    `SELECT COUNT(*) AS count FROM (SELECT 1 FROM ${from} (${states.map((one) => `state = '${one}'`).join(" OR ")})
+    `SELECT COUNT(*) AS count FROM (SELECT 1 FROM ${from} (${states.map(({ rows }) => rows).join(" OR ")})
        AND (channel = $1 OR $1 = '') LIMIT ${mostCounted}) AS counted`,
     channel,
   );

@@ -138,7 +138,7 @@ async function eraseTexts(q: Query, where: string, value: string): Promise<numbe
     value,
   );
   return q.run(
-    `UPDATE replies SET text = '', rendered = NULL, address = NULL, reason = NULL WHERE ${where}`,
+    `UPDATE replies SET text = '', kept = 0, rendered = NULL, address = NULL, reason = NULL WHERE ${where}`,
     value,
   );
 }

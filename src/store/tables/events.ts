@@ -92,18 +92,25 @@ export async function lockChannel(q: Query, channel: string): Promise<boolean> {
   return row !== undefined;
 }
 
-/** Returns the oldest stored events of a channel, in order of arrival. */
-export async function storedEvents(q: Query, channel: string, limit: number): Promise<EventRow[]> {
-  return q.all<EventRow>(
-    `SELECT ${eventColumns} FROM events
-     WHERE channel = $1 AND state = 'stored' AND due_at <= now_ms() ORDER BY id LIMIT $2`,
-    channel,
-    limit,
-  );
-}
-
 /** The columns of an `EventRow`. */
 const eventColumns = "id, channel, kind, state, code, reason, body, attempts, received_at, preferred, queue";
+
+/** Builds a query over the stored events of a channel in two parts, each with an index of its own: those that were never
+ *  postponed, which are routed in the transaction that stores them, and the others. */
+const storedParts = (part: (where: string) => string): string =>
+  [0, 1]
+    .map((postponed) => part(`channel = $1 AND state = 'stored' AND postponed = ${postponed}`))
+    .map((rows) => `SELECT * FROM (${rows}) AS part`)
+    .join(" UNION ALL ");
+
+const oldestStored = storedParts(
+  (where) => `SELECT ${eventColumns} FROM events WHERE ${where} AND due_at <= now_ms() ORDER BY id LIMIT $2`,
+);
+
+/** Returns the oldest stored events of a channel, in order of arrival. */
+export async function storedEvents(q: Query, channel: string, limit: number): Promise<EventRow[]> {
+  return q.all<EventRow>(`${oldestStored} ORDER BY id LIMIT $2`, channel, limit);
+}
 
 /** The outcome of an event. */
 export interface EventOutcome {
@@ -205,7 +212,7 @@ export async function awaitDraft(
   withinMs: number,
 ): Promise<boolean> {
   const changed = await q.run(
-    "UPDATE events SET due_at = now_ms() + $2 WHERE id = $1 AND received_at > now_ms() - $3",
+    "UPDATE events SET due_at = now_ms() + $2, postponed = 1 WHERE id = $1 AND received_at > now_ms() - $3",
     event,
     delayMs,
     withinMs,
@@ -280,7 +287,7 @@ export async function postponeEvent(
   reason: string,
 ): Promise<void> {
   await q.write(
-    `UPDATE events SET attempts = attempts + 1, due_at = now_ms() + $2, reason = $4,
+    `UPDATE events SET attempts = attempts + 1, due_at = now_ms() + $2, postponed = 1, reason = $4,
        ${stateWhere("events", "failed", "attempts + 1 >= $3")},
        code = CASE WHEN attempts + 1 >= $3 AND code = '${exempt}' OR code = '${cappedCode}' THEN NULL ELSE code END
      WHERE id = $1`,
@@ -337,15 +344,14 @@ export async function elderEvents(
   id: number,
   conversation: string,
 ): Promise<EventRow[]> {
-  return q.all<EventRow>(
-    `SELECT ${eventColumns} FROM events WHERE channel = $1 AND state = 'stored' AND id < $2 AND ${underCap} AND ${dueOrCapped}
-       AND sender IN (
-         SELECT person FROM conversations WHERE id = $3 UNION ALL SELECT address FROM participants WHERE conversation = $3) ORDER BY id LIMIT 32`,
-    channel,
-    id,
-    conversation,
-  );
+  return q.all<EventRow>(`${elders} ORDER BY id LIMIT 32`, channel, id, conversation);
 }
+const elders = storedParts(
+  (
+    where,
+  ) => `SELECT ${eventColumns} FROM events WHERE ${where} AND id < $2 AND ${underCap} AND ${dueOrCapped} AND sender IN (
+       SELECT person FROM conversations WHERE id = $3 UNION ALL SELECT address FROM participants WHERE conversation = $3) ORDER BY id LIMIT 32`,
+);
 
 /** Counts the messages that wait for capacity under the cap of their channel. */
 export async function cappedEvents(
@@ -357,6 +363,8 @@ export async function cappedEvents(
   );
 }
 
+const dueStored = storedParts((where) => `SELECT id FROM events WHERE ${where} AND due_at <= now_ms()`);
+
 /** Postpones the due messages of a channel at its cap by `delayMs`. Exempt messages and messages
  *  released by an operator are not postponed. With `preferred` false only those of other senders are
  *  postponed. */
@@ -367,8 +375,8 @@ export async function postponeChannel(
   preferred: boolean,
 ): Promise<void> {
   await q.write(
-    `UPDATE events SET due_at = now_ms() + $2, code = '${cappedCode}', reason = 'the channel is at its cap'
-     WHERE channel = $1 AND state = 'stored' AND preferred <= $3 AND ${underCap} AND due_at <= now_ms()`,
+    `UPDATE events SET due_at = now_ms() + $2, postponed = 1, code = '${cappedCode}', reason = 'the channel is at its cap'
+     WHERE id IN (${dueStored}) AND preferred <= $3 AND ${underCap}`,
     channel,
     Math.ceil(delayMs),
     preferred ? 1 : 0,
