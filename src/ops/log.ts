@@ -64,6 +64,24 @@ export function createLog(options: LogOptions): RunningLog {
   };
 }
 
+/** Returns an output that writes the lines of one turn of the event loop together: a message logs several lines at once,
+ *  and a system call for each costs more than the line. Lines that wait when the process exits are written first. */
+export function inTurns(out: LogOptions["out"]): LogOptions["out"] {
+  let waiting = "";
+  const write = () => {
+    if (waiting !== "") out.write(waiting);
+    waiting = "";
+  };
+  process.on("exit", write);
+  return {
+    isTTY: out.isTTY === true,
+    write(lines) {
+      if (waiting === "") process.nextTick(write);
+      waiting += lines;
+    },
+  };
+}
+
 /** Every email address and international number has one of these characters; few lines have one. */
 const mayNameAddress = /[@+]/;
 

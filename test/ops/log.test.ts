@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createLog, type LogOptions, type RunningLog } from "../../src/ops/log.ts";
+import { createLog, inTurns, type LogOptions, type RunningLog } from "../../src/ops/log.ts";
 import { workedMs } from "../support/clock.ts";
 
 const clock = { now: () => Date.UTC(2030, 0, 2, 3, 4, 5) };
@@ -34,6 +34,28 @@ describe("the log", () => {
         "a  reason",
       ),
     );
+  });
+
+  it("writes the lines of one turn of the event loop together, and waiting ones when the process exits", async () => {
+    const writes: string[] = [];
+    const before = process.listeners("exit");
+    const log = createLog({
+      level: "info",
+      format: "text",
+      clock,
+      out: inTurns({ write: (text) => writes.push(text) }),
+    });
+    log.info({}, "one");
+    await Promise.resolve();
+    log.info({}, "two");
+    expect(writes).toEqual([]);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(writes).toEqual(["03:04:05 info  one\n03:04:05 info  two\n"]);
+    log.info({}, "three");
+    const [atExit] = process.listeners("exit").filter((listener) => !before.includes(listener));
+    atExit?.(0);
+    expect(writes[1]).toBe("03:04:05 info  three\n");
+    process.removeListener("exit", atExit ?? (() => undefined));
   });
 
   it("leaves out of an error what a database adds to it: rows may hold addresses", () => {
