@@ -5,10 +5,10 @@
 import type { Clock, Log } from "bridgehead/contract";
 import { createAgentClient } from "../agent/index.ts";
 import type { Config } from "../config/index.ts";
-import type { RateReserve } from "../engine/rate-reserve.ts";
 import type { Timing } from "../ops/timing.ts";
 import { createAgent, type RunningAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
+import type { RateReserve } from "../store/rates.ts";
 
 /** Polls of conversations per channel (stage watch) that run in parallel to its questions. */
 const looksPerChannel = 4;

@@ -8,7 +8,7 @@ import type { CommitPace, Database, Query } from "../store/driver.ts";
 import { findDue } from "../store/due.ts";
 import { LeaseLost } from "../store/lanes.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
-import { type ClaimedWork, Claims, Running } from "./claims.ts";
+import { Running, SweepTimer } from "./running.ts";
 import { type Claimed, type Stage, type TransactionalStage, type Transition, whenever } from "./stage.ts";
 
 export interface SchedulerOptions {
@@ -25,11 +25,7 @@ export interface SchedulerOptions {
 }
 
 export class Scheduler {
-  readonly #db: Database;
-  readonly #node: string;
-  readonly #clock: Clock;
-  readonly #log: Log;
-  readonly #transactional: readonly TransactionalStage[];
+  readonly #options: SchedulerOptions;
   readonly #claims: Claims;
   readonly #running: Running;
   readonly #timing: Timing["scheduler"];
@@ -45,13 +41,10 @@ export class Scheduler {
   /** Work claimed in a commit that failed, or whose response was lost. */
   #doubtful: Claimed[] = [];
 
-  constructor({ db, node, clock, log, transactional, stages, timing, ...options }: SchedulerOptions) {
-    this.#db = db;
-    this.#node = node;
-    this.#clock = clock;
-    this.#log = log;
-    this.#transactional = transactional;
-    this.#claims = new Claims(stages, (stage, channel) => options.capacity(stage, channel), log);
+  constructor(options: SchedulerOptions) {
+    const { clock, timing } = options;
+    this.#options = options;
+    this.#claims = new Claims(options);
     this.#timing = timing.scheduler;
     this.#running = new Running(this.#timing.deadlineCheck);
     this.#timer = new SweepTimer(clock, this.#timing);
@@ -66,7 +59,7 @@ export class Scheduler {
   /** Runs until the signal aborts. Sweeps periodically for due work and for work that other nodes
    *  abandoned. */
   async run(signal: AbortSignal): Promise<void> {
-    this.#db.onWake(() => this.wake());
+    this.#options.db.onWake(() => this.wake());
     while (!signal.aborted) {
       this.#timer.begin();
       const succeeded = await this.sweep();
@@ -88,12 +81,13 @@ export class Scheduler {
       }, false);
       this.#abandoned = this.#abandoned.filter((one) => !released.has(one));
       this.#doubtful = this.#doubtful.filter((one) => !released.has(one));
-      if (this.#isFailing) this.#log.info({}, "store available again");
+      if (this.#isFailing) this.#options.log.info({}, "store available again");
       this.#isFailing = false;
       return true;
     } catch (error) {
       // Repeated every second while the store is down.
-      if (!this.#isFailing) this.#log.error({ err: error }, "store unavailable: scheduler sweep failed");
+      if (!this.#isFailing)
+        this.#options.log.error({ err: error }, "store unavailable: scheduler sweep failed");
       this.#isFailing = true;
       return false;
     }
@@ -116,7 +110,7 @@ export class Scheduler {
     this.#running.cancel(whenever);
     const patience = new AbortController();
     const ended = this.#ended().then(() => patience.abort("ended"));
-    await this.#clock.sleep(ms, patience.signal);
+    await this.#options.clock.sleep(ms, patience.signal);
     this.#running.shutDown();
     await ended;
   }
@@ -167,7 +161,7 @@ export class Scheduler {
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     this.#commits.add(ended);
     try {
-      const result = await this.#db.tx(
+      const result = await this.#options.db.tx(
         async (q) => {
           begin();
           discard(); // the database may run a transaction again
@@ -175,9 +169,9 @@ export class Scheduler {
           const written = await write(q);
           // SQLite commits queued writes together: only the last of them runs the following stages for all.
           let isDue = false;
-          if (this.#queued === 0 || this.#db.kind === "postgres")
+          if (this.#queued === 0 || this.#options.db.kind === "postgres")
             isDue = await this.#follow(q, !waking, pieces, callbacks, discard);
-          if (waking && isDue) await this.#db.wake(q);
+          if (waking && isDue) await this.#options.db.wake(q);
           return written;
         },
         { committed, pace },
@@ -210,25 +204,25 @@ export class Scheduler {
   ): Promise<boolean> {
     if (everything || hasUnknown(q))
       await q
-        .savepoint(() => findDue(q, this.#node, everything))
-        .catch((error: unknown) => this.#log.error({ err: error }, "claiming work failed"));
-    for (const stage of this.#transactional) {
+        .savepoint(() => findDue(q, this.#options.node, everything))
+        .catch((error: unknown) => this.#options.log.error({ err: error }, "claiming work failed"));
+    for (const stage of this.#options.transactional) {
       const channels = q.touched.get(stage.takes);
       const isPeriodic = stage.takes === "sessions" || stage.takes === "escalations";
       if (channels === undefined && !(everything && isPeriodic)) continue;
       await q
         .savepoint(async () => callbacks.push(...(await stage.run(q, channels ?? undefined))))
-        .catch((error: unknown) => this.#log.error({ err: error }, "a transactional stage failed"));
+        .catch((error: unknown) => this.#options.log.error({ err: error }, "a transactional stage failed"));
     }
     if (!this.#isDraining) {
       await q
         .savepoint(async () => {
-          if (hasUnknown(q)) await findDue(q, this.#node, false);
+          if (hasUnknown(q)) await findDue(q, this.#options.node, false);
           await this.#claims.claim(q, pieces);
         })
         .catch((error: unknown) => {
           discard();
-          this.#log.error({ err: error }, "claiming work failed");
+          this.#options.log.error({ err: error }, "claiming work failed");
         });
     }
     const isDue = q.touched.size > 0;
@@ -253,8 +247,8 @@ export class Scheduler {
       // The lease expires. The next holder of the lane treats the attempt as of unknown outcome.
       this.#abandoned.push(claimed);
       if (error instanceof LeaseLost)
-        this.#log.warn({ stage: stage.name, channel, err: error }, "lease lost");
-      else this.#log.error({ stage: stage.name, channel, err: error }, "a stage failed");
+        this.#options.log.warn({ stage: stage.name, channel, err: error }, "lease lost");
+      else this.#options.log.error({ stage: stage.name, channel, err: error }, "a stage failed");
     }
     if (!isOccupying) return;
     occupy(false);
@@ -283,9 +277,9 @@ export class Scheduler {
         if (error instanceof LeaseLost || claimed.left() <= pause) throw error;
         const fields = { stage: stage.name, channel: claimed.channel, err: error };
         if (isUnreachable(error))
-          this.#log.debug(fields, "writing an outcome failed, the store is unreachable");
-        else this.#log.warn(fields, "writing an outcome failed, retrying");
-        await this.#clock.sleep(pause);
+          this.#options.log.debug(fields, "writing an outcome failed, the store is unreachable");
+        else this.#options.log.warn(fields, "writing an outcome failed, retrying");
+        await this.#options.clock.sleep(pause);
       }
     }
   }
@@ -297,63 +291,110 @@ function hasUnknown({ touched }: Query): boolean {
   return false;
 }
 
-/** Preallocated, because an abort without a reason creates an error with a stack trace. */
-const woken = "woken";
+/** One piece of work with the stage that claimed it. */
+interface ClaimedWork {
+  readonly stage: Stage;
+  readonly claimed: Claimed;
+}
 
-/** The timer between two sweeps. The wait ends on a wake, when work becomes due, or on a timeout. */
-class SweepTimer {
-  readonly #clock: Clock;
-  readonly #timing: Timing["scheduler"];
-  /** Monotonic milliseconds at which work becomes due. */
-  readonly #due = new Set<number>();
-  #isWoken = false;
-  /** Ends the sleep, so that the loop computes the remaining time again. */
-  #sleeping: AbortController | null = null;
+/** At most this many lanes of a channel are claimed before the next channel, when several wait. */
+const share = 4;
 
-  constructor(clock: Clock, timing: Timing["scheduler"]) {
-    this.#clock = clock;
-    this.#timing = timing;
+/** Decides which stage may claim how much on which channel, and claims it. A channel's free capacity is the limit; channels
+ *  share the order of claims fairly. */
+class Claims {
+  readonly #options: Pick<SchedulerOptions, "stages" | "capacity" | "log">;
+  /** By stage and channel: the number of claimed or running pieces. */
+  readonly #running = new Map<string, number>();
+  /** By stage and channel: the sequence number of the last claim. */
+  readonly #served = new Map<string, number>();
+  #servings = 0;
+  /** Channels on which a stage found, or may have left, more work than it had capacity for. */
+  readonly #backlog = new Map<Stage, Set<string>>();
+
+  constructor(options: Pick<SchedulerOptions, "stages" | "capacity" | "log">) {
+    this.#options = options;
   }
 
-  /** Call before a sweep: a `wake` after this call ends the next wait. */
-  begin(): void {
-    this.#isWoken = false;
+  /** Occupies (`by` 1) or frees (`by` -1) capacity of the stage on the channel. */
+  occupy(stage: Stage, channel: string, by: 1 | -1): void {
+    const key = keyOf(stage, channel);
+    const count = (this.#running.get(key) ?? 0) + by;
+    if (count === 0) this.#running.delete(key);
+    else this.#running.set(key, count);
   }
 
-  wake(): void {
-    this.#isWoken = true;
-    this.#rouse();
-  }
-
-  /** Schedules a wake in `ms` milliseconds; the sweep serves later work than `timerHorizon`. Times close to
-   *  each other share one timer. */
-  wakeIn(ms: number): void {
-    const { timerGrain: grain, timerHorizon } = this.#timing;
-    if (ms >= timerHorizon) return;
-    const at = (Math.floor((this.#clock.monotonic() + ms) / grain) + 1) * grain;
-    if (this.#due.has(at)) return;
-    this.#due.add(at);
-    this.#rouse();
-  }
-
-  /** Waits for at most `mostMs` milliseconds. `deaf`: waits for the full time and ignores wakes. */
-  async wait(mostMs: number, signal: AbortSignal, deaf: boolean): Promise<void> {
-    const onAbort = () => this.#rouse();
-    signal.addEventListener("abort", onAbort, { once: true });
-    const end = this.#clock.monotonic() + mostMs;
-    for (;;) {
-      const now = this.#clock.monotonic();
-      const next = deaf ? end : Math.min(end, ...this.#due);
-      if (signal.aborted || (this.#isWoken && !deaf) || now >= next) break;
-      this.#sleeping = new AbortController();
-      await this.#clock.sleep(next - now, this.#sleeping.signal);
-      this.#sleeping = null;
+  /** Claims what can start now, and occupies its capacity. Checks the stages whose work became due (`q.touched`)
+   *  or exceeded the capacity before. Fills `pieces`. */
+  async claim(q: Query, pieces: ClaimedWork[]): Promise<void> {
+    for (const stage of this.#options.stages) {
+      const channels = this.#candidates(q, stage);
+      if (channels.length > 0) await this.#claimFairly(q, stage, channels, pieces);
     }
-    signal.removeEventListener("abort", onAbort);
-    for (const at of this.#due) if (at <= this.#clock.monotonic()) this.#due.delete(at);
   }
 
-  #rouse(): void {
-    this.#sleeping?.abort(woken);
+  /** Returns the channels that may have work for the stage. */
+  #candidates(q: Query, stage: Stage): string[] {
+    const backlog = this.#backlog.get(stage);
+    this.#backlog.delete(stage);
+    const channels = new Set([...(q.touched.get(stage.takes) ?? []), ...(backlog ?? [])]);
+    return [...channels].filter((channel) => stage.mayClaim(channel));
+  }
+
+  /** Claims in fair order: the channel with the oldest claim is first, and each gets a small share in turn.
+   *  This keeps one channel with a long queue from using up the platform's rate limit. */
+  async #claimFairly(q: Query, stage: Stage, channels: string[], pieces: ClaimedWork[]): Promise<void> {
+    const last = (channel: string) => this.#served.get(keyOf(stage, channel)) ?? 0;
+    let waiting = channels.sort((a, b) => last(a) - last(b));
+    while (waiting.length > 0) {
+      const more: string[] = [];
+      for (const channel of waiting) {
+        const free = this.#free(stage, channel);
+        const room = waiting.length > 1 ? Math.min(share, free) : free;
+        const found = room > 0 ? await this.#claimSome(q, stage, channel, room, pieces) : 0;
+        if (found > 0) this.#served.set(keyOf(stage, channel), ++this.#servings);
+        // The stage claims again on this channel as soon as running work ends.
+        if (free <= 0) this.#remember(stage, channel);
+        else if (found === room) more.push(channel);
+      }
+      waiting = more;
+    }
+  }
+
+  #free(stage: Stage, channel: string): number {
+    const most = Math.min(
+      this.#options.capacity(stage.name, channel),
+      stage.atOnce ?? Number.POSITIVE_INFINITY,
+    );
+    const free = most - (this.#running.get(keyOf(stage, channel)) ?? 0);
+    return Math.min(free, stage.room?.(channel) ?? Number.POSITIVE_INFINITY);
+  }
+
+  #remember(stage: Stage, channel: string): void {
+    const channels = this.#backlog.get(stage) ?? new Set();
+    this.#backlog.set(stage, channels.add(channel));
+  }
+
+  /** Claims in a savepoint: an error in one channel does not stop the claims of others. */
+  async #claimSome(
+    q: Query,
+    stage: Stage,
+    channel: string,
+    room: number,
+    pieces: ClaimedWork[],
+  ): Promise<number> {
+    try {
+      const found = await q.savepoint(() => stage.claim(q, channel, room));
+      for (const claimed of found) {
+        this.occupy(stage, channel, 1);
+        pieces.push({ stage, claimed });
+      }
+      return found.length;
+    } catch (error) {
+      this.#options.log.error({ stage: stage.name, channel, err: error }, "claiming work failed");
+      return 0;
+    }
   }
 }
+
+const keyOf = (stage: Stage, channel: string): string => `${stage.name} ${channel}`;

@@ -4,12 +4,12 @@
 import type { Clock, Log, Traits } from "bridgehead/contract";
 import type { Policy } from "../domain/policy.ts";
 import { type Address, firstTo } from "../domain/turn.ts";
-import type { RateReserve } from "../engine/rate-reserve.ts";
 import type { Scheduler } from "../engine/scheduler.ts";
 import { newId } from "../ops/clock.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { ChannelRuntimes } from "../pipeline/channel-runtime.ts";
 import { type Database, logOnDisk, type Query } from "../store/driver.ts";
+import type { RateReserve } from "../store/rates.ts";
 import { insertReply } from "../store/tables/drafts.ts";
 import { closeEscalation, type EscalationRow } from "../store/tables/escalations.ts";
 import { insertFiles, type ReadyFile } from "../store/tables/files.ts";

@@ -2,8 +2,8 @@
 
 import type { Clock } from "bridgehead/contract";
 import type { ReadCall } from "../agent/calls.ts";
-import type { RateReserve } from "../engine/rate-reserve.ts";
 import type { Timing } from "../ops/timing.ts";
+import type { RateReserve } from "../store/rates.ts";
 
 /** Reads a list of several pages. The work already took the first request from the rate limit; each further
  *  request is taken here. */

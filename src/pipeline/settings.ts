@@ -5,11 +5,11 @@
 import type { Clock, Log } from "bridgehead/contract";
 import type { AgentClient, AgentSettings } from "../agent/calls.ts";
 import { rateWindow } from "../domain/retry.ts";
-import type { RateReserve } from "../engine/rate-reserve.ts";
 import { jitter } from "../ops/clock.ts";
 import { failpoints } from "../ops/failpoints.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { Database } from "../store/driver.ts";
+import type { RateReserve } from "../store/rates.ts";
 import { readSettings, writeSettings } from "../store/tables/agents.ts";
 
 export interface RunningAgent {

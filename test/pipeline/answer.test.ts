@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import type { Answer } from "../../src/agent/calls.ts";
-import { leaseDeadline } from "../../src/engine/claims.ts";
+import { leaseDeadline } from "../../src/engine/running.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { AskDecision, Asking } from "../../src/pipeline/ask/decide.ts";
 import { write } from "../../src/pipeline/ask/rows.ts";

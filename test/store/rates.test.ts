@@ -2,11 +2,10 @@
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { RateReserve } from "../../src/engine/rate-reserve.ts";
 import { systemClock } from "../../src/ops/clock.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { penalise, type Rate, rateOf, takeRate } from "../../src/store/rates.ts";
+import { penalise, type Rate, RateReserve, rateOf, takeRate } from "../../src/store/rates.ts";
 import { listen } from "../support/pipeline/stage.ts";
 import { fresh, onEachDatabase } from "../support/store/databases.ts";
 

@@ -6,7 +6,7 @@
 // due.
 
 import type { CallResult, PlatformMessage, PlatformMessages } from "../../agent/calls.ts";
-import { leaseDeadline } from "../../engine/claims.ts";
+import { leaseDeadline } from "../../engine/running.ts";
 import { type Claimed, type Stage, type Transition, withFailpoint } from "../../engine/stage.ts";
 import { limited, newId } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";

@@ -26,6 +26,7 @@ export async function accept(
   startedAt = 0,
   knownMs?: number,
 ): Promise<readonly Accepted[]> {
+  const pace = paceOf(events);
   const rows = events.map((event) => toRow(channel, event, node));
   const isTraced = events.some((event) => tracedBy(event) !== null);
   return scheduler.commit(async (q) => {
@@ -42,7 +43,7 @@ export async function accept(
       await holdOpenWork(q, { channel, before: startedAt });
     failpointOfCommit(q, "event.commit", { channel, events: events.length });
     return kept.map(({ id }, at) => ({ id, duplicate: !stored[at] }));
-  }, paceOf(events));
+  }, pace);
 }
 
 /** A call goes on at the commit of what the caller has said. An event of its session is acknowledged. */

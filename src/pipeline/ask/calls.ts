@@ -10,7 +10,7 @@ import {
   stopped,
 } from "../../agent/calls.ts";
 import { type Opening, readOpening } from "../../domain/turn.ts";
-import { TooLate } from "../../engine/claims.ts";
+import { TooLate } from "../../engine/running.ts";
 import { limited, scopeUnder } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
 import { atCommit, failpointOfCommit, type Query } from "../../store/driver.ts";

@@ -11,10 +11,10 @@ import {
   lookDelay,
   rateWindow,
 } from "../../domain/retry.ts";
-import type { LeaseDeadline } from "../../engine/claims.ts";
-import type { RateReserve } from "../../engine/rate-reserve.ts";
+import type { LeaseDeadline } from "../../engine/running.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Lease } from "../../store/lanes.ts";
+import type { RateReserve } from "../../store/rates.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
 import type { TurnRow } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";

@@ -12,12 +12,12 @@
 import type { Clock, Log } from "bridgehead/contract";
 import { suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
 import type { Address } from "../../domain/turn.ts";
-import { type LeaseDeadline, leaseDeadline } from "../../engine/claims.ts";
-import type { RateReserve } from "../../engine/rate-reserve.ts";
+import { type LeaseDeadline, leaseDeadline } from "../../engine/running.ts";
 import { type Claimed, type Stage, withFailpoint } from "../../engine/stage.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Database, Query } from "../../store/driver.ts";
 import { abandonLane, type Lease, releaseLane } from "../../store/lanes.ts";
+import type { RateReserve } from "../../store/rates.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
 import { reportUnanswered, settleEventsOf } from "../../store/tables/events.ts";
 import { suppression } from "../../store/tables/suppressions.ts";

@@ -10,7 +10,7 @@
 import { createHash } from "node:crypto";
 import { type Clock, finalError, isFinal, type Json, type Log } from "bridgehead/contract";
 import { fetchDelay, fetchLimit } from "../../domain/retry.ts";
-import { type LeaseDeadline, leaseDeadline, overdue } from "../../engine/claims.ts";
+import { type LeaseDeadline, leaseDeadline, overdue } from "../../engine/running.ts";
 import { type Claimed, type Stage, type Transition, whenever, withFailpoint } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";

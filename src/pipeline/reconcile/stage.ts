@@ -10,7 +10,7 @@
 
 import { type Clock, type Json, type Log, sendKey, type Verdict } from "bridgehead/contract";
 import { paceOf } from "../../domain/retry.ts";
-import type { LeaseDeadline } from "../../engine/claims.ts";
+import type { LeaseDeadline } from "../../engine/running.ts";
 import type { Transition } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";

@@ -313,7 +313,7 @@ function note(q: Query, pass: Pass, row: EventRow, decision: RowDecision): void 
     return;
   }
   if (decision.kind === "ask") {
-    countTurn(pass.uses ?? [], row);
+    if (pass.uses !== null) countTurn(pass.uses, row);
     pass.counted.turns += 1;
   }
   // The turn does not wait for the next sweep.

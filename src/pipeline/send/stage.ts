@@ -9,7 +9,7 @@
 
 import { type Json, type SendOutcome, sendKey } from "bridgehead/contract";
 import { paceOf, strikeLimit } from "../../domain/retry.ts";
-import { leaseDeadline, TooLate } from "../../engine/claims.ts";
+import { leaseDeadline, TooLate } from "../../engine/running.ts";
 import { type Claimed, type Stage, type Transition, withFailpoint } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";

@@ -8,7 +8,6 @@ import { channelId, externalId, type Log, type MessageEvent, type Outbound } fro
 import type { AgentClient } from "../../../src/agent/calls.ts";
 import { CallSessions } from "../../../src/calls/sessions.ts";
 import { causes, type Policy } from "../../../src/domain/policy.ts";
-import { RateReserve } from "../../../src/engine/rate-reserve.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
 import { notifyStage } from "../../../src/escalation/notify/stage.ts";
 import { pollStage } from "../../../src/escalation/poll/stage.ts";
@@ -23,7 +22,7 @@ import { routeStage } from "../../../src/pipeline/route/stage.ts";
 import { sendStage } from "../../../src/pipeline/send/stage.ts";
 import type { Database, Query } from "../../../src/store/driver.ts";
 import { migrate } from "../../../src/store/migrate.ts";
-import { rateOf } from "../../../src/store/rates.ts";
+import { RateReserve, rateOf } from "../../../src/store/rates.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { bindPlatform } from "../../../src/store/tables/conversations.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";

@@ -7,12 +7,11 @@ import { type Clock, channelId, type DeliveryEvent, type Log, type Outbound } fr
 import { expect, onTestFinished } from "vitest";
 import type { AgentClient, AgentSettings } from "../../../src/agent/calls.ts";
 import { machines } from "../../../src/domain/states.ts";
-import { RateReserve } from "../../../src/engine/rate-reserve.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { standardTiming } from "../../../src/ops/timing.ts";
 import type { ChannelRules, ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
 import type { Database, Query } from "../../../src/store/driver.ts";
-import { type Rate, rateOf } from "../../../src/store/rates.ts";
+import { type Rate, RateReserve, rateOf } from "../../../src/store/rates.ts";
 import type { EventRow } from "../../../src/store/tables/events.ts";
 import { notFound } from "../../../src/wire/record.ts";
 import { agentRecord, conversationRecord, emailSkill, messageRecord } from "../client/client.ts";

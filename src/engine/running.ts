@@ -1,0 +1,169 @@
+// The running pieces of work, each with one abort signal, for a shutdown, a cancellation by key, and the deadline of its
+// lease; and the timer between two sweeps.
+
+import type { Clock } from "bridgehead/contract";
+import { every, type SignalScope, scopeUnder, systemClock } from "../ops/clock.ts";
+import type { Timing } from "../ops/timing.ts";
+import type { Claimed } from "./stage.ts";
+
+/** Reason of the abort at a shutdown. The work is retried by the next process. */
+const shutdown = "shutting down";
+const cancelled = "cancelled";
+/** Reason of the abort at the deadline of the lease. */
+export const overdue = Object.assign(new Error("the lease of this work is over"), { name: "TimeoutError" });
+
+interface RunningWork {
+  readonly claimed: Claimed;
+  readonly scope: SignalScope;
+  readonly done: Promise<void>;
+  /** Monotonic milliseconds of this machine. A step of the wall clock aborts no work; a crossing still checks
+   *  both clocks. */
+  readonly deadline: number;
+}
+
+export class Running {
+  readonly #works = new Set<RunningWork>();
+  #stopChecks: (() => void) | null = null;
+  readonly #checkMs: number;
+
+  /** `checkMs` is the interval at which deadlines are checked. Leases have a margin of several seconds. */
+  constructor(checkMs: number) {
+    this.#checkMs = checkMs;
+  }
+
+  get size(): number {
+    return this.#works.size;
+  }
+
+  /** Runs `work` with a signal that aborts on `shutDown`, on `cancel` with the key of `claimed`, and when its
+   *  lease is over. `work` must not reject. */
+  start(claimed: Claimed, work: (signal: AbortSignal) => Promise<void>): void {
+    const scope = scopeUnder();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const entry: RunningWork = {
+      claimed,
+      scope,
+      done: promise,
+      deadline: systemClock.monotonic() + claimed.left(),
+    };
+    this.#works.add(entry);
+    this.#stopChecks ??= every(this.#checkMs, () => this.#checkDeadlines());
+    const end = () => {
+      this.#works.delete(entry);
+      scope.end();
+      if (this.#works.size === 0) {
+        this.#stopChecks?.();
+        this.#stopChecks = null;
+      }
+      resolve();
+    };
+    work(scope.signal).then(end, end);
+  }
+
+  /** Aborts the work with that key. Its transition still runs. */
+  cancel(key: string): void {
+    for (const { claimed, scope } of this.#works) if (claimed.key === key) scope.abort(cancelled);
+  }
+
+  shutDown(): void {
+    for (const { scope } of this.#works) scope.abort(shutdown);
+  }
+
+  /** Resolves when the work that runs now has ended; `channel` limits it to one channel. */
+  async ended(channel?: string): Promise<void> {
+    const works = [...this.#works].filter(
+      ({ claimed }) => channel === undefined || claimed.channel === channel,
+    );
+    await Promise.all(works.map(({ done }) => done));
+  }
+
+  #checkDeadlines(): void {
+    const now = systemClock.monotonic();
+    for (const { scope, deadline } of this.#works) if (deadline <= now) scope.abort(overdue);
+  }
+}
+
+/** The deadline of a lease in this process. Both clocks are used: the monotonic clock stops while a machine is suspended,
+ *  and the wall clock can jump. */
+export interface LeaseDeadline {
+  /** Milliseconds that are certainly left; zero or less when another node may hold the lease. The scheduler
+   *  aborts the work then. */
+  left(): number;
+}
+
+/** Starts the deadline now: call when the lease is taken. */
+export function leaseDeadline(clock: Clock, leaseMs: number): LeaseDeadline {
+  const monotonic = clock.monotonic();
+  const wall = clock.now();
+  return {
+    left: () => leaseMs - Math.max(clock.monotonic() - monotonic, clock.now() - wall),
+  };
+}
+
+/** Thrown by a crossing when the effect does not fit into the rest of the lease. Nothing was sent. */
+export class TooLate extends Error {
+  constructor(left: number) {
+    super(`too little of the lease is left to begin (${Math.round(left)} ms)`);
+  }
+}
+
+/** Preallocated, because an abort without a reason creates an error with a stack trace. */
+const woken = "woken";
+
+/** The timer between two sweeps. The wait ends on a wake, when work becomes due, or on a timeout. */
+export class SweepTimer {
+  readonly #clock: Clock;
+  readonly #timing: Timing["scheduler"];
+  /** Monotonic milliseconds at which work becomes due. */
+  readonly #due = new Set<number>();
+  #isWoken = false;
+  /** Ends the sleep, so that the loop computes the remaining time again. */
+  #sleeping: AbortController | null = null;
+
+  constructor(clock: Clock, timing: Timing["scheduler"]) {
+    this.#clock = clock;
+    this.#timing = timing;
+  }
+
+  /** Call before a sweep: a `wake` after this call ends the next wait. */
+  begin(): void {
+    this.#isWoken = false;
+  }
+
+  wake(): void {
+    this.#isWoken = true;
+    this.#rouse();
+  }
+
+  /** Schedules a wake in `ms` milliseconds; the sweep serves later work than `timerHorizon`. Times close to
+   *  each other share one timer. */
+  wakeIn(ms: number): void {
+    const { timerGrain: grain, timerHorizon } = this.#timing;
+    if (ms >= timerHorizon) return;
+    const at = (Math.floor((this.#clock.monotonic() + ms) / grain) + 1) * grain;
+    if (this.#due.has(at)) return;
+    this.#due.add(at);
+    this.#rouse();
+  }
+
+  /** Waits for at most `mostMs` milliseconds. `deaf`: waits for the full time and ignores wakes. */
+  async wait(mostMs: number, signal: AbortSignal, deaf: boolean): Promise<void> {
+    const onAbort = () => this.#rouse();
+    signal.addEventListener("abort", onAbort, { once: true });
+    const end = this.#clock.monotonic() + mostMs;
+    for (;;) {
+      const now = this.#clock.monotonic();
+      const next = deaf ? end : Math.min(end, ...this.#due);
+      if (signal.aborted || (this.#isWoken && !deaf) || now >= next) break;
+      this.#sleeping = new AbortController();
+      await this.#clock.sleep(next - now, this.#sleeping.signal);
+      this.#sleeping = null;
+    }
+    signal.removeEventListener("abort", onAbort);
+    for (const at of this.#due) if (at <= this.#clock.monotonic()) this.#due.delete(at);
+  }
+
+  #rouse(): void {
+    this.#sleeping?.abort(woken);
+  }
+}
