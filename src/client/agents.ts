@@ -8,7 +8,6 @@ import { platformUser, user, userSearch } from "../wire/conversation.ts";
 import type { Page } from "../wire/record.ts";
 import { accepted, delivery, webhook } from "../wire/webhook.ts";
 import type { OperationCaller } from "./caller.ts";
-import type { CallResult } from "./exchange.ts";
 import type { BodyOf, OperationId, QueryOf } from "./operations.ts";
 import type {
   Agent,
@@ -23,6 +22,7 @@ import type {
   Webhook,
 } from "./options.ts";
 import { one, pageOf } from "./reading.ts";
+import type { CallResult } from "./result.ts";
 
 export interface Agents {
   /** GET /external/agents/by-api-key: returns the agent of the key, with its configuration and skills

@@ -1,26 +1,25 @@
-// Performs one operation under a key: rate limit, headers, deadline, retries, and parsing of the response. Contains the
-// single mapping of status codes, connection errors and unreadable bodies.
+// Performs one operation under a key: rate limit, headers, deadline, retries, one HTTP exchange over undici's dispatch
+// interface, and parsing of the response. Only that interface reports the moment before the first byte is written. A
+// request that fails earlier certainly had no effect.
 
+import type { Readable } from "node:stream";
 import type { Clock } from "bridgehead/contract";
-import PQueue from "p-queue";
-import Pool from "undici/lib/dispatcher/pool.js";
+import type { Dispatcher, Pool } from "undici";
+import { after } from "../ops/clock.ts";
 import { requestLines } from "../wire/operations/requests.ts";
-import {
-  type Failure,
-  failureDetails,
-  failureReason,
-  modelUnavailable,
-  notFound,
-  once,
-  type Reading,
-} from "../wire/record.ts";
-import { type CallResult, type Connections, type Exchange, exchange, stopped } from "./exchange.ts";
+import { once } from "../wire/record.ts";
+import { OriginConnections } from "./connections.ts";
 import type { OperationId } from "./operations.ts";
 import type { CallOptions, ClientOptions } from "./options.ts";
 import { tryUpTo } from "./rate.ts";
-import { type BodyReader, type ListReader, ListSplitter, type SplitList } from "./reading.ts";
-
-// Imports only the pool: all of undici would take a third of an idle daemon's own memory.
+import {
+  type BodyContent,
+  type BodyReader,
+  type ListReader,
+  ListSplitter,
+  type SplitList,
+} from "./reading.ts";
+import { type CallResult, type Exchange, failureOf, stopped, unreadable } from "./result.ts";
 
 /** Maximum size of a JSON response in bytes. No response of the interface comes near it. */
 const maxJsonBytes = 10 * 1024 * 1024;
@@ -40,21 +39,15 @@ const defaultConnections = 128;
 
 const never = new AbortController().signal;
 
-type Method = (typeof requestLines)[OperationId][0];
-
 /** One call of an operation. */
 interface Request<T> {
   /** Values for the parameters in braces of the path. */
   readonly names?: { readonly [name: string]: string };
   readonly query?: { readonly [name: string]: string | number | undefined } | undefined;
   readonly body?: object | undefined;
-  readonly form?: FormBody;
+  /** A body that is not JSON. */
+  readonly form?: { readonly type: string; readonly bytes: Uint8Array };
   readonly answer: BodyContent<T>;
-}
-/** A body that is not JSON. */
-interface FormBody {
-  readonly type: string;
-  readonly bytes: Uint8Array;
 }
 
 export interface OperationCaller {
@@ -72,89 +65,18 @@ export interface OperationCaller {
   close(): Promise<void>;
 }
 
-/** The connections to one origin. */
-class OriginConnections implements Connections {
-  pool: Pool;
-  readonly queue: PQueue;
-  readonly #origin: string;
-  readonly #waitMs: number;
-  readonly #retired = new Set<Pool>();
-
-  constructor(origin: string, size: number, waitMs: number) {
-    this.#origin = origin;
-    this.#waitMs = waitMs;
-    this.pool = this.#poolOf(size);
-    this.queue = new PQueue({ concurrency: size });
-  }
-
-  /** Changes the maximum number of concurrent requests. Requests in progress complete first. */
-  resize(size: number): void {
-    if (size === this.queue.concurrency) return;
-    const former = this.pool;
-    this.pool = this.#poolOf(size);
-    this.queue.concurrency = size;
-    this.#retired.add(former);
-    void former.close().finally(() => this.#retired.delete(former));
-  }
-
-  async close(): Promise<void> {
-    await Promise.all([this.pool, ...this.#retired].map((pool) => pool.destroy()));
-  }
-
-  #poolOf(connections: number): Pool {
-    return new Pool(this.#origin, {
-      connections,
-      // One request per connection: a connection error would fail all requests that share the connection.
-      allowH2: false,
-      connect: { timeout: this.#waitMs },
-      // Disabled: `exchange` has its own deadline for the whole response.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-    });
-  }
-}
-
 /** Creates a caller. Opens no connection before the first call. Throws when `url` is not an address. */
 export function createCaller(
   options: ClientOptions & { readonly url: string; readonly clock: Clock },
 ): OperationCaller {
-  const { clock, rate } = options;
   const base = new URL(options.url);
   const prefix = base.pathname.replace(/\/+$/, "");
-  const connectionWaitMs = options.connectionWaitMs ?? 10_000;
-  const most = options.tries ?? 3;
+  const { clock, connectionWaitMs = 10_000, tries: most = 3 } = options;
   const size = options.connections ?? defaultConnections;
   const connections = new OriginConnections(base.origin, size, connectionWaitMs);
   const dropped = once(options.dropped ?? (() => {}));
   const headersOf = headersUnder(options);
-
-  async function send<T>(
-    mayBeMissing: boolean,
-    { answer }: Request<T>,
-    sent: {
-      readonly method: Method;
-      readonly path: string;
-      readonly headers: RequestHeaders;
-      readonly body?: string | Uint8Array;
-    },
-    { signal = never, crossing, timeoutMs = options.timeoutMs }: CallOptions,
-  ): Promise<CallResult<T>> {
-    if (rate && !(await rate.turn(signal))) return { kind: "deferred", reason: stopped };
-    const splitter = answer.form === "list" ? new ListSplitter(...answer.names) : undefined;
-    const result = await exchange(connections, {
-      ...sent,
-      signal,
-      connectionWaitMs,
-      timeoutMs,
-      maxResponseBytes: maxBytes[answer.form],
-      ...(splitter ? { sink: splitter } : {}),
-      ...(crossing ? { crossing } : {}),
-    });
-    const meaning = interpret(result, { now: clock.now(), mayBeMissing, answer, splitter });
-    if (rate && meaning.kind === "deferred" && meaning.limited) rate.pause(meaning.retryAfterMs ?? 1000);
-    return meaning;
-  }
-
+  const sender = { ...options, connections, connectionWaitMs };
   return {
     json: (reader) => ({ form: "json", read: (body) => reader(body, dropped) }),
     list: (names, reader) => ({ form: "list", names, read: (list) => reader(list, dropped) }),
@@ -167,17 +89,73 @@ export function createCaller(
       if (!headers) return { kind: "unauthorized", reason: `no ${key} key was given` };
       const body = request.form?.bytes ?? (request.body ? JSON.stringify(request.body) : undefined);
       const sent = { method, path: prefix + path, headers, ...(body === undefined ? {} : { body }) };
+      const about = { mayBeMissing, answer: request.answer };
       // A caller that records crossings decides itself whether to retry.
-      if (most <= 1 || given.crossing) return send(mayBeMissing, request, sent, given);
+      if (most <= 1 || given.crossing) return send(sender, sent, about, given);
       let crossed = false;
       const watched = { ...given, crossing: () => void (crossed = true) };
-      const about = { reads: method === "GET", crossed: () => crossed };
-      const attempt = () => send(mayBeMissing, request, sent, watched);
-      return tryUpTo(most, attempt, about, clock, given.signal ?? never);
+      const attempt = () => send(sender, sent, about, watched);
+      const isRead = method === "GET";
+      return tryUpTo(most, attempt, { reads: isRead, crossed: () => crossed }, clock, given.signal ?? never);
     },
     setConnections: (count) => connections.resize(count),
     close: () => connections.close(),
   };
+}
+
+type Sender = Pick<ClientOptions, "rate" | "timeoutMs"> &
+  Pick<Outgoing, "connectionWaitMs"> & { readonly clock: Clock; readonly connections: OriginConnections };
+
+/** Makes one attempt of a call: waits for the rate limit, sends the request, and interprets the response. */
+async function send<T>(
+  { rate, clock, connections, connectionWaitMs, ...sender }: Sender,
+  sent: Pick<Outgoing, "method" | "path" | "headers" | "body">,
+  { mayBeMissing, answer }: { readonly mayBeMissing: boolean; readonly answer: BodyContent<T> },
+  { signal = never, crossing, timeoutMs = sender.timeoutMs }: CallOptions,
+): Promise<CallResult<T>> {
+  if (rate && !(await rate.turn(signal))) return { kind: "deferred", reason: stopped };
+  const splitter = answer.form === "list" ? new ListSplitter(...answer.names) : undefined;
+  const result = await exchange(connections, {
+    ...sent,
+    signal,
+    connectionWaitMs,
+    timeoutMs,
+    maxResponseBytes: maxBytes[answer.form],
+    ...(splitter ? { sink: splitter } : {}),
+    ...(crossing ? { crossing } : {}),
+  });
+  if (result.kind === "answered" && result.status >= 200 && result.status < 300)
+    return successOf(result, answer, splitter);
+  const body = result.kind === "answered" ? parseJson(result.body) : undefined;
+  const failure = failureOf(result, { now: clock.now(), mayBeMissing, body });
+  if (rate && failure.kind === "deferred" && failure.limited) rate.pause(failure.retryAfterMs ?? 1000);
+  return failure;
+}
+
+/** Parses the response of an operation that the platform has performed. */
+function successOf<T>(
+  result: Exchange & { readonly kind: "answered" },
+  answer: BodyContent<T>,
+  splitter: ListSplitter | undefined,
+): CallResult<T> {
+  if (answer.form === "nothing") return { kind: "ok", value: answer.value };
+  if (result.broken !== undefined) return unreadable(result, `cut off: ${result.broken}`);
+  if (answer.form === "bytes") return { kind: "ok", value: answer.read(result.body) };
+  const body = answer.form === "list" ? (splitter?.end() ?? undefined) : parseJson(result.body);
+  if (body === undefined) return unreadable(result, "is not JSON");
+  const reading = answer.form === "list" ? answer.read(body as SplitList) : answer.read(body);
+  return reading.ok
+    ? { kind: "ok", value: reading.value }
+    : unreadable(result, `unreadable: ${reading.reason}`);
+}
+
+/** Returns undefined when the body is not JSON; JSON itself has no undefined. */
+function parseJson(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString("utf8"));
+  } catch {
+    return undefined;
+  }
 }
 
 type RequestHeaders = { readonly [name: string]: string };
@@ -222,143 +200,198 @@ function addressOf(
 /** A lone surrogate, as in a text cut in the middle of a character, must not throw. */
 const encoded = (value: string): string => encodeURIComponent(value.toWellFormed());
 
-/** Maximum delay in milliseconds that a Retry-After header can impose before the next attempt. */
-const maxRetryAfterMs = 15 * 60_000;
-
-/** Status codes of a proxy, or of a platform during a deployment. They are temporary, and do not concern
- *  the request. */
-const passing = new Set([405, 407, 408, 421, 425]);
-
-interface Expectation<T> {
-  /** Wall-clock milliseconds, for a Retry-After given as a date. */
-  readonly now: number;
-  /** The request names an object that may not exist. */
-  readonly mayBeMissing: boolean;
-  readonly answer: BodyContent<T>;
-  /** Set for content of the form `list`. */
-  readonly splitter?: ListSplitter | undefined;
+interface Outgoing {
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
+  /** Path and query. */
+  readonly path: string;
+  readonly headers: { readonly [name: string]: string };
+  readonly body?: string | Uint8Array;
+  /** Maximum size of a response in bytes. Reading stops when it is exceeded. */
+  readonly maxResponseBytes: number;
+  /** Receives the body of a successful response in chunks, instead of `body`. */
+  readonly sink?: { push(chunk: Buffer): void };
+  readonly signal: AbortSignal;
+  /** Timeout in milliseconds until a connection is open or available. */
+  readonly connectionWaitMs: number;
+  /** Timeout in milliseconds from the first byte sent to the last byte received. */
+  readonly timeoutMs: number;
+  /** Called when the connection is available, before the first byte is written. With a body the first
+   *  byte waits for the promise; without one the promise is not awaited. An error or rejection stops the
+   *  request unsent. */
+  crossing?(): void | Promise<void>;
 }
 
-/** The content of a successful response: JSON, a JSON list parsed item by item as it arrives, the bytes
- *  of a document, or nothing that is read. */
-export type BodyContent<T> =
-  | { readonly form: "json"; readonly read: (body: unknown) => Reading<T> }
-  | {
-      readonly form: "list";
-      readonly names: readonly string[];
-      readonly read: (list: SplitList) => Reading<T>;
-    }
-  | { readonly form: "bytes"; readonly read: (body: Buffer) => T }
-  | { readonly form: "nothing"; readonly value: T };
+type ResponseHeaders = { readonly [name: string]: string | string[] | undefined };
 
-type Answered = Exchange & { kind: "answered" };
-
-/** Interprets the exchange for the caller. Every reason is one short line without addresses or telephone
- *  numbers. */
-function interpret<T>(result: Exchange, expected: Expectation<T>): CallResult<T> {
-  const meaning = result.kind === "failed" ? interpretSilence(result) : interpretAnswer(result, expected);
-  return meaning.kind === "ok" ? meaning : { ...meaning, reason: brief(meaning.reason) };
-}
-
-function interpretSilence({ crossed, reason }: Exchange & { kind: "failed" }): CallResult<never> {
-  return { kind: crossed ? "unknown" : "deferred", reason };
-}
-
-function interpretAnswer<T>(result: Answered, expected: Expectation<T>): CallResult<T> {
-  const { status } = result;
-  if (status >= 200 && status < 300) return interpretSuccess(result, expected);
-  const failure = parseJson(result.body);
-  const said = failureReason(discreetly(failure));
-  const reason = said ? `HTTP ${status}: ${said}` : `HTTP ${status}`;
-  if (status === 401 || status === 403) return { kind: "unauthorized", reason };
-  if (status === 404) {
-    // A proxy in front of the platform also answers 404, for paths that it does not know at the moment.
-    const kind = expected.mayBeMissing && isNamed(failure, notFound) ? "missing" : "deferred";
-    return { kind, reason };
-  }
-  if (status === 429)
-    return { kind: "deferred", reason, limited: true, ...retryAfter(result.retryAfter, expected.now) };
-  if (status === 503 && isNamed(failure, modelUnavailable))
-    return { kind: "deferred", reason, ...retryAfter(result.retryAfter, expected.now) };
-  if (status >= 500) return { kind: "unknown", reason };
-  if (status < 400 || passing.has(status)) return { kind: "deferred", reason };
-  const details = failureDetails(failure);
-  return { kind: "refused", status, reason, ...(details ? { details } : {}) };
-}
-
-/** The platform has performed the operation. When the response cannot be parsed, only a later read can
- *  determine its effect. */
-function interpretSuccess<T>(result: Answered, { answer, splitter }: Expectation<T>): CallResult<T> {
-  if (answer.form === "nothing") return { kind: "ok", value: answer.value };
-  if (result.broken !== undefined)
-    return {
-      kind: "unknown",
-      reason: `HTTP ${result.status}, answer cut off: ${result.broken}`,
-      ...(result.tooLarge ? { tooLarge: true } : {}),
-    };
-  if (answer.form === "bytes") return { kind: "ok", value: answer.read(result.body) };
-  const body = answer.form === "list" ? (splitter?.end() ?? undefined) : parseJson(result.body);
-  if (body === undefined) return { kind: "unknown", reason: `HTTP ${result.status}, answer is not JSON` };
-  const reading = answer.form === "list" ? answer.read(body as SplitList) : answer.read(body);
-  if (!reading.ok)
-    return {
-      kind: "unknown",
-      reason: `HTTP ${result.status}, answer unreadable: ${reading.reason}`,
-    };
-  return { kind: "ok", value: reading.value };
-}
-
-/** Returns undefined when the body is not JSON; JSON itself has no undefined. */
-function parseJson(body: Buffer): unknown {
+/** Sends one request and reads the complete response. Never rejects, never sends twice, never follows a
+ *  redirect. */
+export async function exchange(connections: OriginConnections, outgoing: Outgoing): Promise<Exchange> {
+  const { signal, connectionWaitMs } = outgoing;
+  // Promise.withResolvers is not available: this client also supports Node.js 20.
+  let resolve!: (exchange: Exchange) => void;
+  const promise = new Promise<Exchange>((done) => (resolve = done));
+  const state = new ExchangeState(outgoing, resolve);
+  const onAbort = () => state.stop(whyAborted(signal));
+  state.limit(connectionWaitMs, `no connection within ${connectionWaitMs} ms`);
+  signal.addEventListener("abort", onAbort, { once: true });
+  if (signal.aborted) onAbort();
+  const { queue } = connections;
+  const run = () => {
+    dispatch(connections.pool, outgoing, state);
+    return promise;
+  };
+  // A queued request leaves the queue when it is settled; one that starts at once needs no signal for it.
+  const waits = queue.size > 0 || queue.pending >= queue.concurrency;
+  const settled = waits ? new AbortController() : undefined;
+  // Rejects only when the request was settled while it was still queued.
+  queue.add(run, settled && { signal: settled.signal }).catch(() => undefined);
   try {
-    return JSON.parse(body.toString("utf8"));
-  } catch {
-    return undefined;
+    return await promise;
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    settled?.abort(null);
   }
 }
 
-/** Returns the fields of an error body with personal data removed from each. */
-function discreetly(failure: unknown): unknown {
-  if (typeof failure !== "object" || failure === null) return failure;
-  const fields = Object.entries(failure).map(([name, value]) => [
-    name,
-    typeof value === "string" ? discreet(value) : value,
-  ]);
-  return Object.fromEntries(fields);
+function dispatch(pool: Pool, { method, path, headers, body }: Outgoing, state: ExchangeState): void {
+  if (state.settled) return;
+  try {
+    if (body === undefined) return void pool.dispatch({ method, path, headers, body: null }, state);
+    // undici writes the head together with the first chunk of an iterable body.
+    const sized = { ...headers, "content-length": String(Buffer.byteLength(body)) };
+    // undici takes any async iterable; its types name streams only.
+    const stream = state.bodyAfterCrossing(Buffer.from(body)) as unknown as Readable;
+    pool.dispatch({ method, path, headers: sized, body: stream }, state);
+  } catch (error) {
+    state.fail(error instanceof Error ? error : new Error(String(error)));
+  }
 }
 
-/** Recognizes the interface's own 404 (External API 7). */
-function isNamed(failure: unknown, known: Failure): boolean {
-  return (failure as { name?: unknown } | null | undefined)?.name === known.name;
+function whyAborted(signal: AbortSignal): string {
+  const reason = signal.reason as { name?: string } | null | undefined;
+  return reason?.name === "TimeoutError" ? "the caller's time is up" : stopped;
 }
 
-/** Parses Retry-After (RFC 9110 section 10.2.3): seconds or a date. Other values and past dates are
- *  ignored; too large values are capped. */
-function retryAfter(header: string | undefined, now: number): { retryAfterMs?: number } {
-  const text = header?.trim();
-  if (!text) return {};
-  const ms = Math.round(/^[-+]?\d+(\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now);
-  return ms > 0 ? { retryAfterMs: Math.min(ms, maxRetryAfterMs) } : {};
-}
+/** The state of one request in progress. */
+class ExchangeState implements Dispatcher.DispatchHandler {
+  #crossed = false;
+  #settled = false;
+  #controller: Dispatcher.DispatchController | undefined;
+  #status = 0;
+  #retryAfter: string | undefined;
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+  #tooLarge = false;
+  #lift: (() => void) | undefined;
+  readonly #outgoing: Outgoing;
+  readonly #settle: (result: Exchange) => void;
 
-const longest = 200;
-/** Characters that are searched for personal data before the cut, so that the cut leaves no partial
- *  address. */
-const looked = 1000;
+  constructor(outgoing: Outgoing, settle: (result: Exchange) => void) {
+    this.#outgoing = outgoing;
+    this.#settle = settle;
+  }
 
-/** Returns the text as one line of limited length. */
-function brief(text: string): string {
-  return text
-    .replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ")
-    .slice(0, longest)
-    .trim();
-}
+  get settled(): boolean {
+    return this.#settled;
+  }
 
-/** Removes addresses and telephone numbers from a text of the platform, also when they are part of a
- *  URL. In doubt it removes more. */
-function discreet(text: string): string {
-  return text
-    .slice(0, looked)
-    .replace(/<?[^\s<>@]*(?:@|%40)[^\s<>]*>?/gi, "<address>")
-    .replace(/(?:\+|%2B)?\(?\d(?:[\s()./-]{0,3}\d){6,}/gi, "<number>");
+  /** Sets a timeout of `ms` from now. Replaces the previous timeout. */
+  limit(ms: number, reason: string): void {
+    this.#lift?.();
+    this.#lift = after(ms, () => this.stop(reason));
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    // Settled: the request was stopped while it waited for a connection. Crossed: undici is about to send
+    // it again.
+    if (this.#settled || this.#crossed) return controller.abort(new Error("must not be sent"));
+    this.#controller = controller;
+    if (this.#outgoing.body !== undefined) return;
+    try {
+      void this.#outgoing.crossing?.();
+      this.#cross();
+    } catch (error) {
+      controller.abort(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  /** The request's body. undici asks for it when the connection is available, and writes nothing before
+   *  the first chunk. */
+  async *bodyAfterCrossing(bytes: Buffer): AsyncGenerator<Buffer> {
+    await this.#outgoing.crossing?.();
+    if (this.#settled) throw new Error("must not be sent");
+    this.#cross();
+    yield bytes;
+  }
+
+  /** Marks the request as possibly effective. The response timeout starts now, independent of the wait
+   *  for a connection. */
+  #cross(): void {
+    this.#crossed = true;
+    this.limit(this.#outgoing.timeoutMs, `no answer within ${this.#outgoing.timeoutMs} ms`);
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: ResponseHeaders,
+  ): void {
+    if (status < 200) return;
+    this.#status = status;
+    const retryAfter = headers["retry-after"];
+    this.#retryAfter = Array.isArray(retryAfter) ? retryAfter[0] : retryAfter;
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#bytes += chunk.length;
+    const { maxResponseBytes, sink } = this.#outgoing;
+    if (this.#bytes > maxResponseBytes) {
+      this.#tooLarge = true;
+      return this.stop(`the answer exceeds ${maxResponseBytes} bytes`);
+    }
+    if (sink && this.#status < 300) sink.push(chunk);
+    else this.#chunks.push(chunk);
+  }
+
+  onResponseEnd(): void {
+    this.#finish();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.fail(error);
+  }
+
+  fail(error: Error): void {
+    const code = (error as { code?: string }).code;
+    this.#finish(
+      code === undefined || error.message.includes(code) ? error.message : `${code} ${error.message}`,
+    );
+  }
+
+  /** Cancels the request: settles now, and aborts the request or prevents its start. */
+  stop(reason: string): void {
+    const controller = this.#controller;
+    this.#finish(reason);
+    controller?.abort(new Error(reason));
+  }
+
+  /** Once the status was received the result is a response, even if the body is incomplete. */
+  #finish(broken?: string): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    this.#lift?.();
+    if (this.#status === 0) {
+      const reason = broken ?? "the connection ended without an answer";
+      return this.#settle({ kind: "failed", crossed: this.#crossed, reason });
+    }
+    const body = Buffer.concat(this.#chunks);
+    this.#settle({
+      kind: "answered",
+      status: this.#status,
+      retryAfter: this.#retryAfter,
+      body,
+      ...(broken === undefined ? {} : { broken }),
+      ...(this.#tooLarge ? { tooLarge: true } : {}),
+    });
+  }
 }

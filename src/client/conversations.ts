@@ -5,7 +5,6 @@ import { downloadUrl, uploadUrl } from "../wire/agent.ts";
 import { conversation, conversationState, message, responseOn, startResponse } from "../wire/conversation.ts";
 import type { Page } from "../wire/record.ts";
 import type { OperationCaller } from "./caller.ts";
-import type { CallResult } from "./exchange.ts";
 import type { BodyOf, QueryOf } from "./operations.ts";
 import type {
   CallOptions,
@@ -18,6 +17,7 @@ import type {
   UploadUrl,
 } from "./options.ts";
 import { type MessagePage, messages, one, pageOf } from "./reading.ts";
+import type { CallResult } from "./result.ts";
 
 export interface Conversations {
   /** POST /external/conversations/start: opens a conversation by e-mail, SMS or voice. The platform may

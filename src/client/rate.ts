@@ -5,7 +5,7 @@
 
 import type { Clock } from "bridgehead/contract";
 import { jitter, systemClock } from "../ops/clock.ts";
-import type { CallResult } from "./exchange.ts";
+import type { CallResult } from "./result.ts";
 
 export interface RateOptions {
   /** Maximum number of requests in any span of `perSeconds`, both ends included. Default: the

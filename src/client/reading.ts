@@ -4,7 +4,7 @@
 import * as z from "zod";
 import { type Message, message } from "../wire/conversation.ts";
 import { type Dropped, type Page, type Reading, read, record } from "../wire/record.ts";
-import { CallFailure, type CallResult } from "./exchange.ts";
+import { CallFailure, type CallResult } from "./result.ts";
 
 export type BodyReader<T> = (body: unknown, dropped: Dropped) => Reading<T>;
 
@@ -69,6 +69,18 @@ export const messages: ListReader<MessagePage> = ({ envelope, items, skipped }, 
   const reading = readMessagePage(counts, dropped);
   return reading.ok ? { ok: true, value: { ...reading.value, skipped } } : reading;
 };
+
+/** The content of a successful response: JSON, a JSON list parsed item by item as it arrives, the bytes
+ *  of a document, or nothing that is read. */
+export type BodyContent<T> =
+  | { readonly form: "json"; readonly read: (body: unknown) => Reading<T> }
+  | {
+      readonly form: "list";
+      readonly names: readonly string[];
+      readonly read: (list: SplitList) => Reading<T>;
+    }
+  | { readonly form: "bytes"; readonly read: (body: Buffer) => T }
+  | { readonly form: "nothing"; readonly value: T };
 
 /** Maximum size of one item in bytes. No known platform accepts a message of half this length. */
 const maxItemBytes = 4 * 1024 * 1024;

@@ -1,0 +1,51 @@
+// The connections to one origin, with the queue of the requests that wait for one.
+
+import PQueue from "p-queue";
+import Pool from "undici/lib/dispatcher/pool.js";
+
+// Imports only the pool: all of undici would take a third of an idle daemon's own memory.
+
+/** The queue bounds the requests under way: each occupies it until it is settled. The pool is as large
+ *  as the queue. Its own queue only covers the moment in which a connection becomes reusable, because a
+ *  request cannot be removed from it. */
+export class OriginConnections {
+  /** Replaced when the limit changes, so each request reads it at its start. */
+  pool: Pool;
+  readonly queue: PQueue;
+  readonly #origin: string;
+  readonly #waitMs: number;
+  readonly #retired = new Set<Pool>();
+
+  constructor(origin: string, size: number, waitMs: number) {
+    this.#origin = origin;
+    this.#waitMs = waitMs;
+    this.pool = this.#poolOf(size);
+    this.queue = new PQueue({ concurrency: size });
+  }
+
+  /** Changes the maximum number of concurrent requests. Requests in progress complete first. */
+  resize(size: number): void {
+    if (size === this.queue.concurrency) return;
+    const former = this.pool;
+    this.pool = this.#poolOf(size);
+    this.queue.concurrency = size;
+    this.#retired.add(former);
+    void former.close().finally(() => this.#retired.delete(former));
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.pool, ...this.#retired].map((pool) => pool.destroy()));
+  }
+
+  #poolOf(connections: number): Pool {
+    return new Pool(this.#origin, {
+      connections,
+      // One request per connection: a connection error would fail all requests that share the connection.
+      allowH2: false,
+      connect: { timeout: this.#waitMs },
+      // Disabled: `caller.ts` has its own deadline for the whole response.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+  }
+}

@@ -1,0 +1,161 @@
+// The result of every operation of the client: a value that states what is certain, so that no exception has to be
+// interpreted. Contains the single mapping of status codes, connection errors and unreadable bodies to failures.
+
+import { type Failure, failureDetails, failureReason, modelUnavailable, notFound } from "../wire/record.ts";
+
+/** The outcome of one call. It can be serialized as JSON if its value can. */
+export type CallResult<T> =
+  | { readonly kind: "ok"; readonly value: T }
+  /** 401 or 403: the key was rejected. The operation was certainly not performed. */
+  | { readonly kind: "unauthorized"; readonly reason: string }
+  /** 404 in the interface's own format, for an object that the request names. The operation was
+   *  certainly not performed. */
+  | { readonly kind: "missing"; readonly reason: string }
+  /** Another 4xx (400, 409, 413, 422 ...): a permanent rejection. `details`: the rejected fields, if the
+   *  platform names them. Unlike `reason`, they may quote the request. */
+  | {
+      readonly kind: "refused";
+      readonly status: number;
+      readonly reason: string;
+      readonly details?: readonly { readonly path: string; readonly message: string }[];
+    }
+  /** The operation was certainly not performed, and a retry may succeed: no connection, or 429
+   *  (`limited`; with `retryAfterMs` above 0 if the platform sends it). Also a response that the
+   *  platform did not generate itself: a redirect, 405, 408, 425, any other 404. */
+  | {
+      readonly kind: "deferred";
+      readonly reason: string;
+      readonly retryAfterMs?: number;
+      readonly limited?: true;
+    }
+  /** The operation may have been performed: a timeout, a reset after the request was sent, 5xx, or an
+   *  unreadable success. `tooLarge`: the response exceeds the client's size limit; a smaller page may
+   *  not. */
+  | { readonly kind: "unknown"; readonly reason: string; readonly tooLarge?: true };
+
+/** The reason of a call whose caller aborted its signal. */
+export const stopped = "stopped by the caller";
+
+/** A result that is not `ok`, as an error. Thrown to callers that iterate over items. */
+export class CallFailure extends Error {
+  override readonly name = "CallFailure";
+  readonly result: Exclude<CallResult<never>, { kind: "ok" }>;
+
+  constructor(result: Exclude<CallResult<never>, { kind: "ok" }>) {
+    super(result.reason);
+    this.result = result;
+  }
+}
+
+/** `broken`: the reason why the body is incomplete. `failed` without `crossed`: no byte was sent. */
+export type Exchange =
+  | {
+      readonly kind: "answered";
+      readonly status: number;
+      readonly retryAfter: string | undefined;
+      readonly body: Buffer;
+      readonly broken?: string;
+      /** The body is incomplete because it exceeds `maxResponseBytes`. */
+      readonly tooLarge?: true;
+    }
+  | { readonly kind: "failed"; readonly crossed: boolean; readonly reason: string };
+
+type Answered = Exchange & { readonly kind: "answered" };
+type Failed = Exclude<CallResult<never>, { kind: "ok" }>;
+
+interface Expectation {
+  /** Wall-clock milliseconds, for a Retry-After given as a date. */
+  readonly now: number;
+  /** The request names an object that may not exist. */
+  readonly mayBeMissing: boolean;
+  /** The parsed body of the response; undefined when there is none. */
+  readonly body: unknown;
+}
+
+/** Interprets an exchange that is no success. The reason is one short line without addresses or telephone numbers. */
+export function failureOf(result: Exchange, expected: Expectation): Failed {
+  const meaning: Failed =
+    result.kind === "failed"
+      ? { kind: result.crossed ? "unknown" : "deferred", reason: result.reason }
+      : failedAnswer(result, expected);
+  return { ...meaning, reason: brief(meaning.reason) };
+}
+
+/** The platform has performed the operation. When the response cannot be parsed, only a later read can determine its
+ *  effect. */
+export function unreadable({ status, tooLarge }: Answered, why: string): Failed {
+  return { kind: "unknown", reason: brief(`HTTP ${status}, answer ${why}`), ...(tooLarge && { tooLarge }) };
+}
+
+/** Maximum delay in milliseconds that a Retry-After header can impose before the next attempt. */
+const maxRetryAfterMs = 15 * 60_000;
+
+/** Status codes of a proxy, or of a platform during a deployment. They are temporary, and do not concern
+ *  the request. */
+const passing = new Set([405, 407, 408, 421, 425]);
+
+function failedAnswer(result: Answered, { now, mayBeMissing, body }: Expectation): Failed {
+  const { status } = result;
+  const said = failureReason(discreetly(body));
+  const reason = said ? `HTTP ${status}: ${said}` : `HTTP ${status}`;
+  if (status === 401 || status === 403) return { kind: "unauthorized", reason };
+  if (status === 404) {
+    // A proxy in front of the platform also answers 404, for paths that it does not know at the moment.
+    const kind = mayBeMissing && isNamed(body, notFound) ? "missing" : "deferred";
+    return { kind, reason };
+  }
+  if (status === 429)
+    return { kind: "deferred", reason, limited: true, ...retryAfter(result.retryAfter, now) };
+  if (status === 503 && isNamed(body, modelUnavailable))
+    return { kind: "deferred", reason, ...retryAfter(result.retryAfter, now) };
+  if (status >= 500) return { kind: "unknown", reason };
+  if (status < 400 || passing.has(status)) return { kind: "deferred", reason };
+  const details = failureDetails(body);
+  return { kind: "refused", status, reason, ...(details ? { details } : {}) };
+}
+
+/** Returns the fields of an error body with personal data removed from each. */
+function discreetly(failure: unknown): unknown {
+  if (typeof failure !== "object" || failure === null) return failure;
+  const fields = Object.entries(failure).map(([name, value]) => [
+    name,
+    typeof value === "string" ? discreet(value) : value,
+  ]);
+  return Object.fromEntries(fields);
+}
+
+/** Recognizes the interface's own 404 (External API 7). */
+function isNamed(failure: unknown, known: Failure): boolean {
+  return (failure as { name?: unknown } | null | undefined)?.name === known.name;
+}
+
+/** Parses Retry-After (RFC 9110 section 10.2.3): seconds or a date. Other values and past dates are
+ *  ignored; too large values are capped. */
+function retryAfter(header: string | undefined, now: number): { retryAfterMs?: number } {
+  const text = header?.trim();
+  if (!text) return {};
+  const ms = Math.round(/^[-+]?\d+(\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now);
+  return ms > 0 ? { retryAfterMs: Math.min(ms, maxRetryAfterMs) } : {};
+}
+
+const longest = 200;
+/** Characters that are searched for personal data before the cut, so that the cut leaves no partial
+ *  address. */
+const looked = 1000;
+
+/** Returns the text as one line of limited length. */
+function brief(text: string): string {
+  return text
+    .replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ")
+    .slice(0, longest)
+    .trim();
+}
+
+/** Removes addresses and telephone numbers from a text of the platform, also when they are part of a
+ *  URL. In doubt it removes more. */
+function discreet(text: string): string {
+  return text
+    .slice(0, looked)
+    .replace(/<?[^\s<>@]*(?:@|%40)[^\s<>]*>?/gi, "<address>")
+    .replace(/(?:\+|%2B)?\(?\d(?:[\s()./-]{0,3}\d){6,}/gi, "<number>");
+}
