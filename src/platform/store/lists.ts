@@ -88,14 +88,17 @@ interface ListSource {
 
 const end: Shelf = { at: Number.MAX_SAFE_INTEGER, n: 0, rows: 0 };
 
+/** A place in a list: the rows before this key. */
+interface Place extends Omit<Shelf, "rows"> {
+  readonly before: number;
+}
+
 /** Prepares a reader for pages of one list of one agent. */
 export function prepareShelves<Row>(
   db: Db,
   { list, table, time }: ListSource,
 ): (agentId: string, slice: Slice) => ListPage<Row> {
-  const shelves = db.prepare<[string, string], Shelf>(
-    "SELECT at, n, rows FROM shelf WHERE list = ? AND agent_id = ? ORDER BY at, n",
-  );
+  const shelves = prepareShelfCache(db, list);
   const up = db.prepare<[string, number, number, number, number], Row>(
     `SELECT * FROM ${table} WHERE agent_id = ? AND (${time}, n) >= (?, ?) ORDER BY ${time}, n LIMIT ? OFFSET ?`,
   );
@@ -103,61 +106,100 @@ export function prepareShelves<Row>(
     `SELECT * FROM ${table} WHERE agent_id = ? AND (${time}, n) < (?, ?)
      ORDER BY ${time} DESC, n DESC LIMIT ? OFFSET ?`,
   );
-  const between = db
-    .prepare<[string, number, number, number], number>(
-      `SELECT count(*) FROM ${table} WHERE agent_id = ? AND (${time}, n) >= (?, ?) AND ${time} < ?`,
-    )
-    .pluck();
+  const between = count<[string, number, number, number, number]>(
+    db,
+    `SELECT count(*) FROM ${table} WHERE agent_id = ? AND (${time}, n) >= (?, ?) AND (${time}, n) < (?, ?)`,
+  );
 
-  /** Returns the number of rows older than `before`. */
-  const older = (all: readonly Shelf[], agentId: string, before: number): number => {
-    const after = all.findIndex(({ at }) => at >= before);
+  /** Returns the place of the first row that is not older than `at`. Counts from the end of the shelf that is probably
+   *  nearer. */
+  const placeOf = (all: readonly Shelf[], agentId: string, at: number): Place => {
+    const after = all.findIndex((shelf) => shelf.at >= at);
     const last = (after < 0 ? all.length : after) - 1;
     const shelf = all[last];
-    if (!shelf) return 0;
-    return rowsOf(all.slice(0, last)) + (between.get(agentId, shelf.at, shelf.n, before) ?? 0);
+    if (!shelf) return { at, n: 0, before: 0 };
+    const next = all[last + 1] ?? end;
+    const older = rowsOf(all.slice(0, last));
+    const before =
+      at - shelf.at < next.at - at
+        ? older + between(agentId, shelf.at, shelf.n, at, 0)
+        : older + shelf.rows - between(agentId, at, 0, next.at, next.n);
+    return { at, n: 0, before };
   };
 
-  /** Returns the rows at positions `first` to `behind - 1`, oldest first. Starts at the nearer end of
-   *  the shelf. */
-  const read = (all: readonly Shelf[], agentId: string, first: number, behind: number): Row[] => {
-    const low = shelfAt(all, first);
-    const high = shelfAt(all, behind - 1);
-    const skipped = high.before + high.shelf.rows - behind;
-    const { at, n } = high.next;
-    return first - low.before <= skipped
-      ? up.all(agentId, low.shelf.at, low.shelf.n, behind - first, first - low.before)
-      : down.all(agentId, at, n, behind - first, skipped).reverse();
+  /** Returns the rows at positions `first` to `behind - 1`, oldest first. Starts at the nearest of the given places and
+   *  of the ends of the shelves. */
+  const read = (
+    all: readonly Shelf[],
+    agentId: string,
+    [first, behind]: readonly [number, number],
+    [oldest, newest]: readonly [Place, Place],
+  ): Row[] => {
+    const low = later(oldest, shelfAt(all, first)[0]);
+    const high = earlier(newest, shelfAt(all, behind - 1)[1]);
+    const rows = behind - first;
+    return first - low.before <= high.before - behind
+      ? up.all(agentId, low.at, low.n, rows, first - low.before)
+      : down.all(agentId, high.at, high.n, rows, high.before - behind).reverse();
   };
 
   return (agentId, { direction, limit, offset, from, until }) => {
-    const all = shelves.all(list, agentId);
-    const oldest = from === null ? 0 : older(all, agentId, from);
-    const newest = until === null ? rowsOf(all) : older(all, agentId, until + 1);
-    const total = Math.max(0, newest - oldest);
+    const all = shelves(agentId);
+    const oldest = from === null ? { at: 0, n: 0, before: 0 } : placeOf(all, agentId, from);
+    const newest = until === null ? { ...end, before: rowsOf(all) } : placeOf(all, agentId, until + 1);
+    const total = Math.max(0, newest.before - oldest.before);
     const ascending = direction === "ASC";
-    const first = ascending ? oldest + offset : Math.max(oldest, newest - offset - limit);
-    const behind = ascending ? Math.min(newest, first + limit) : newest - offset;
+    const first = ascending
+      ? oldest.before + offset
+      : Math.max(oldest.before, newest.before - offset - limit);
+    const behind = ascending ? Math.min(newest.before, first + limit) : newest.before - offset;
     if (first >= behind) return { rows: [], total };
-    const rows = read(all, agentId, first, behind);
+    const rows = read(all, agentId, [first, behind], [oldest, newest]);
     return { rows: ascending ? rows : rows.reverse(), total };
   };
 }
+
+/** Reads the shelves of an agent's list, and keeps them until this or another process changes the database: a large list
+ *  has hundreds. */
+function prepareShelfCache(db: Db, list: string): (agentId: string) => readonly Shelf[] {
+  const read = all<[string, string], Shelf>(
+    db,
+    "SELECT at, n, rows FROM shelf WHERE list = ? AND agent_id = ? ORDER BY at, n",
+  );
+  const changes = db.prepare<[], number>("SELECT total_changes()").pluck();
+  const outside = db.prepare<[], number>("PRAGMA data_version").pluck();
+  const kept = new Map<string, readonly Shelf[]>();
+  let version = "";
+  return (agentId) => {
+    // A rollback does not reset total_changes.
+    if (db.inTransaction) return read(list, agentId);
+    const now = `${changes.get()} ${outside.get()}`;
+    if (now !== version) kept.clear();
+    version = now;
+    const shelves = kept.get(agentId) ?? read(list, agentId);
+    kept.set(agentId, shelves);
+    return shelves;
+  };
+}
+
+const later = (a: Place, b: Place): Place => (a.before > b.before ? a : b);
+const earlier = (a: Place, b: Place): Place => (a.before < b.before ? a : b);
 
 function rowsOf(shelves: readonly Shelf[]): number {
   return shelves.reduce((sum, { rows }) => sum + rows, 0);
 }
 
-/** Returns the shelf that contains the row at this position, the number of rows before it, and the next
- *  shelf. */
-function shelfAt(
-  shelves: readonly Shelf[],
-  place: number,
-): { readonly shelf: Shelf; readonly before: number; readonly next: Shelf } {
+/** Returns both ends of the shelf that contains the row at this position. */
+function shelfAt(shelves: readonly Shelf[], position: number): readonly [Place, Place] {
   let before = 0;
   for (const [index, shelf] of shelves.entries()) {
-    if (place < before + shelf.rows) return { shelf, before, next: shelves[index + 1] ?? end };
-    before += shelf.rows;
+    const behind = before + shelf.rows;
+    if (position < behind)
+      return [
+        { ...shelf, before },
+        { ...(shelves[index + 1] ?? end), before: behind },
+      ];
+    before = behind;
   }
-  throw new Error(`there is no row at place ${place}`);
+  throw new Error(`there is no row at position ${position}`);
 }

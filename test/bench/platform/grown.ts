@@ -24,6 +24,9 @@ export interface Grown {
 export const commonName = "Rosalind";
 export const rareName = "Quillfeather";
 
+/** Number of sample people and conversations: a store of a thousand messages has as many. */
+const samplesAtMost = 20;
+
 const begin = Date.UTC(2025, 0, 1);
 const stepMs = 31_000;
 
@@ -112,13 +115,14 @@ function samples(db: Db): Pick<Grown, "some" | "tens"> {
     .prepare<[], string>("SELECT conversation_id FROM message GROUP BY conversation_id HAVING count(*) = 10")
     .pluck()
     .all();
-  return { some: spread(some, 200), tens: spread(tens, 200) };
+  return { some: spread(some), tens: spread(tens) };
 }
 
-/** At most `limit` of them, evenly. */
-function spread<T>(list: readonly T[], limit: number): T[] {
-  const step = Math.max(1, list.length / limit);
-  return Array.from({ length: Math.min(limit, list.length) }, (_, n) => list[Math.floor(n * step)]).filter(
-    (each) => each !== undefined,
-  );
+/** At most `samplesAtMost` of them, evenly. */
+function spread<T>(list: readonly T[]): T[] {
+  const step = Math.max(1, list.length / samplesAtMost);
+  return Array.from(
+    { length: Math.min(samplesAtMost, list.length) },
+    (_, n) => list[Math.floor(n * step)],
+  ).filter((each) => each !== undefined);
 }

@@ -1,5 +1,6 @@
 // Lists and statistics of the embedded platform with many messages, compared with few. Both platforms get the same
-// requests in turns, one at a time. Pages have ten items, so that all pages of both are full.
+// requests in turns, one at a time. Pages have ten items, so that all pages of both are full. The samples of both are as
+// many, so that both read them from memory.
 
 import { clock, type Tally } from "../clock.ts";
 import { atMost, median, printFigure, printTally } from "../report.ts";
@@ -11,6 +12,8 @@ import { startServed, temporaryDirectory } from "./subjects.ts";
 const few = 1000;
 const goal = 1.2;
 const pageSize = 10;
+/** Requests of each query that are not timed: all samples, and enough for V8 to optimize the code. */
+const warming = 50;
 
 interface Query {
   readonly name: string;
@@ -94,7 +97,8 @@ const queries: readonly Query[] = [
   ),
 ];
 
-export async function longLists(many: number, count: number): Promise<Tally> {
+/** `rounds` of `count` requests for each query. */
+export async function longLists(many: number, rounds: number, count: number): Promise<Tally> {
   const directory = temporaryDirectory();
   try {
     const began = clock();
@@ -103,7 +107,10 @@ export async function longLists(many: number, count: number): Promise<Tally> {
     process.stdout.write(
       `${large.messages} messages, ${large.conversations} conversations, ${large.people} people against ${few} messages; made in ${((clock() - began) / 1000).toFixed(0)} s\n`,
     );
-    const failed = await compareAll(small, large, count);
+    const compared = queries.map((query): Compared => ({ query, small: [], large: [], failed: 0 }));
+    for (let round = 0; round < rounds; round += 1) await measure(compared, [small, large], count);
+    for (const each of compared) print(each);
+    const failed = compared.reduce((sum, each) => sum + each.failed, 0);
     const tally = { lost: failed, duplicated: 0 };
     printTally("lists: failed requests", { lost: 0, duplicated: 0 }, tally);
     return tally;
@@ -112,23 +119,37 @@ export async function longLists(many: number, count: number): Promise<Tally> {
   }
 }
 
-async function compareAll(small: Grown, large: Grown, count: number): Promise<number> {
-  const served = [await startServed(small.file), await startServed(large.file)];
-  let failed = 0;
+/** A query with the times of its requests to both platforms, in milliseconds. */
+interface Compared {
+  readonly query: Query;
+  readonly small: number[];
+  readonly large: number[];
+  failed: number;
+}
+
+/** Starts both platforms anew, because two processes that run the same code differ by how V8 has optimized it. Every query
+ *  runs with all samples before the first one is timed. */
+async function measure(
+  compared: readonly Compared[],
+  [small, large]: readonly [Grown, Grown],
+  count: number,
+): Promise<void> {
+  const served = { small: await startServed(small.file), large: await startServed(large.file) };
   try {
-    for (const query of queries) {
-      const lines = await Promise.all(served.map(({ port }) => openLine(port)));
-      const sides = [small, large].flatMap((grown, index) => {
-        const line = lines[index];
-        return line ? [{ grown, line, times: [] as number[] }] : [];
-      });
-      failed += await compare(query, sides, count);
-      for (const line of lines) line.close();
-    }
+    for (const isTimed of [false, true])
+      for (const each of compared) {
+        const lines = { small: await openLine(served.small.port), large: await openLine(served.large.port) };
+        const sides = [
+          { grown: small, line: lines.small, times: isTimed ? each.small : [] },
+          { grown: large, line: lines.large, times: isTimed ? each.large : [] },
+        ];
+        each.failed += await ask(each.query, sides, isTimed ? count : warming);
+        lines.small.close();
+        lines.large.close();
+      }
   } finally {
-    await Promise.all(served.map((each) => each.stop()));
+    await Promise.all([served.small.stop(), served.large.stop()]);
   }
-  return failed;
 }
 
 interface Side {
@@ -137,19 +158,21 @@ interface Side {
   readonly times: number[];
 }
 
-/** Returns the number of failed requests. The first tenth of the requests is not counted. */
-async function compare(query: Query, sides: readonly Side[], count: number): Promise<number> {
+/** Sends `count` requests to each side in turns. Returns the number of failed requests. */
+async function ask(query: Query, sides: readonly Side[], count: number): Promise<number> {
   let failed = 0;
-  const warming = Math.ceil(count / 10);
-  for (let n = 0; n < warming + count; n += 1)
+  for (let n = 0; n < count; n += 1)
     for (const { grown, line, times } of n % 2 === 0 ? sides : sides.toReversed()) {
       const request = requestOf("GET", query.path(grown, n), query.credential ?? agentKey);
       const { status, ms } = await line.ask(request);
       if (status !== 200) failed += 1;
-      if (n >= warming) times.push(ms);
+      times.push(ms);
     }
-  const [small, large] = sides.map(({ times }) => median(times));
-  if (small === undefined || large === undefined) return failed;
+  return failed;
+}
+
+function print({ query, ...times }: Compared): void {
+  const [small, large] = [median(times.small), median(times.large)];
   printFigure({
     name: query.name,
     baseline: small,
@@ -158,5 +181,4 @@ async function compare(query: Query, sides: readonly Side[], count: number): Pro
     compare: "ratio",
     goal: query.goal === null ? null : atMost(large / small, goal, `x ${goal}`),
   });
-  return failed;
 }
