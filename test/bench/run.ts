@@ -215,9 +215,12 @@ else {
   const { lost, duplicated } = await bench(wanted, values.quick);
   const figures = sections.flatMap((section) => section.figures);
   const { processors, syncMs } = machine;
-  const run = { ...measuredCosts, figures, processors, syncMs, conversations: parallel.conversations };
-  printSection("limits: what keeps each goal from being met", false);
-  printTable(limitsOf(run));
+  const { conversations } = parallel;
+  const limits = limitsOf({ ...measuredCosts, figures, processors, syncMs, conversations });
+  if (limits !== null) {
+    printSection("limits: what keeps each goal from being met", false);
+    printTable(limits);
+  }
   printSummary();
   const command = `npm run bench${process.argv.length > 2 ? ` -- ${process.argv.slice(2).join(" ")}` : ""}`;
   if (at >= 0) publish(file, machine, command);

@@ -53,8 +53,9 @@ const limits: readonly (readonly [name: RegExp, limit: Limit])[] = [
 
 const us = (value: number): string => `${value.toFixed(0)} us`;
 
-/** Returns the table of limits for the figures of a run that have one. */
-export function limitsOf(run: Run): Table {
+/** Returns the table of limits for the figures of a run that have one, and null when none can be computed: the run has to
+ *  measure costs too. */
+export function limitsOf(run: Run): Table | null {
   const rows = run.figures.flatMap((printed): (readonly string[])[] => {
     const { name, goal } = printed;
     const limit = limits.find(([pattern]) => pattern.test(name))?.[1];
@@ -63,11 +64,12 @@ export function limitsOf(run: Run): Table {
     const figure: Figure = /x|\+/.test(goal.text) ? printed : { ...printed, compare: "none" };
     const best = limit(printed, run);
     const cells = [name, goal.text, comparison(figure)];
-    if (best === null) return [[...cells, "-", "", "not measured in this run"]];
+    if (best === null) return [];
     if (best.measured === null) return [[...cells, "-", "yes", best.because]];
     const possible = { ...figure, measured: best.measured };
     return [[...cells, comparison(possible), isReached(figure, possible) ? "yes" : "no", best.because]];
   });
+  if (rows.length === 0) return null;
   return {
     title: "the best possible value of each goal",
     columns: ["measure", "goal", "measured", "best possible", "reachable", "computed from"],
