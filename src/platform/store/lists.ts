@@ -89,7 +89,7 @@ interface ListSource {
 const end: Shelf = { at: Number.MAX_SAFE_INTEGER, n: 0, rows: 0 };
 
 /** A place in a list: the rows before this key. */
-interface Place extends Omit<Shelf, "rows"> {
+interface ShelfPlace extends Omit<Shelf, "rows"> {
   readonly before: number;
 }
 
@@ -113,7 +113,7 @@ export function prepareShelves<Row>(
 
   /** Returns the place of the first row that is not older than `at`. Counts from the end of the shelf that is probably
    *  nearer. */
-  const placeOf = (all: readonly Shelf[], agentId: string, at: number): Place => {
+  const placeOf = (all: readonly Shelf[], agentId: string, at: number): ShelfPlace => {
     const after = all.findIndex((shelf) => shelf.at >= at);
     const last = (after < 0 ? all.length : after) - 1;
     const shelf = all[last];
@@ -133,7 +133,7 @@ export function prepareShelves<Row>(
     all: readonly Shelf[],
     agentId: string,
     [first, behind]: readonly [number, number],
-    [oldest, newest]: readonly [Place, Place],
+    [oldest, newest]: readonly [ShelfPlace, ShelfPlace],
   ): Row[] => {
     const low = later(oldest, shelfAt(all, first)[0]);
     const high = earlier(newest, shelfAt(all, behind - 1)[1]);
@@ -182,15 +182,15 @@ function prepareShelfCache(db: Db, list: string): (agentId: string) => readonly 
   };
 }
 
-const later = (a: Place, b: Place): Place => (a.before > b.before ? a : b);
-const earlier = (a: Place, b: Place): Place => (a.before < b.before ? a : b);
+const later = (a: ShelfPlace, b: ShelfPlace): ShelfPlace => (a.before > b.before ? a : b);
+const earlier = (a: ShelfPlace, b: ShelfPlace): ShelfPlace => (a.before < b.before ? a : b);
 
 function rowsOf(shelves: readonly Shelf[]): number {
   return shelves.reduce((sum, { rows }) => sum + rows, 0);
 }
 
 /** Returns both ends of the shelf that contains the row at this position. */
-function shelfAt(shelves: readonly Shelf[], position: number): readonly [Place, Place] {
+function shelfAt(shelves: readonly Shelf[], position: number): readonly [ShelfPlace, ShelfPlace] {
   let before = 0;
   for (const [index, shelf] of shelves.entries()) {
     const behind = before + shelf.rows;
