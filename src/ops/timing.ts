@@ -56,6 +56,8 @@ const table = {
     idleTransaction: 10 * second,
     /** Longest wait for a row lock; the transaction is then retried. */
     lock: 5 * second,
+    /** The same for joint transactions, which then run alone. */
+    jointLock: 100,
     /** The server cancels a statement after this time. */
     statement: 30 * second,
     /** The client gives up on a server that does not respond; longer than `statement`. */

@@ -77,10 +77,20 @@ export function failpointOfCommit(
   name: FailpointName,
   fields: { readonly [key: string]: unknown },
 ): void {
+  failpointBefore(q, name, fields)();
+}
+
+/** Publishes "before" now, for the last statement of a joint transaction. Call the returned function when that statement
+ *  has changed its rows: "after" is then published when the transaction is on disk. */
+export function failpointBefore(
+  q: Query,
+  name: FailpointName,
+  fields: { readonly [key: string]: unknown },
+): () => void {
   const point = failpoints[name];
-  if (!point.hasSubscribers) return;
+  if (!point.hasSubscribers) return () => undefined;
   point.publish({ phase: "before", ...fields });
-  q.onDisk(() => point.publish({ phase: "after", ...fields }));
+  return () => q.onDisk(() => point.publish({ phase: "after", ...fields }));
 }
 
 /** Notes that work became due in this transaction, in `channel` if it is known. */
@@ -119,6 +129,10 @@ export interface TxOptions {
    *  the disk. Must not throw. */
   readonly committed?: () => void;
   readonly pace?: CommitPace | undefined;
+  /** The row that the transaction locks first, for one that waits for a single result: that of its last statement.
+   *  PostgreSQL sends those that wait at the same time in one round trip with one commit; what the work does with the
+   *  result happens after the commit. */
+  readonly joint?: string | undefined;
 }
 
 /** Receives each commit of a store when it is on disk, for the log and the metrics. Must not throw. */

@@ -92,7 +92,7 @@ export async function appendToLane(
 export async function lockLane(q: Query, conversation: string, direction: Direction): Promise<void> {
   if (q.leases) return;
   const lane = laneId(conversation, direction);
-  await q.write("UPDATE lanes SET lease_until = lease_until WHERE id = $1", lane);
+  await q.write("SELECT 1 FROM lanes WHERE id = $1 FOR NO KEY UPDATE", lane);
 }
 
 /** Like `lockLane` without waiting. Returns false when another transaction is writing in the lane. */
@@ -233,7 +233,7 @@ export async function guardLease(q: Query, lease: Lease): Promise<void> {
   }
   await q.writeOne(
     () => new LeaseLost(lease.lane),
-    "UPDATE lanes SET lease_until = lease_until WHERE id = $1 AND token = $2 AND holder IS NOT NULL",
+    "SELECT 1 FROM lanes WHERE id = $1 AND token = $2 AND holder IS NOT NULL FOR NO KEY UPDATE",
     lease.lane,
     lease.token,
   );

@@ -1,13 +1,22 @@
 // PostgreSQL driver: a pool, one connection per transaction, LISTEN/NOTIFY to wake the other nodes.
 
 import type { Clock } from "bridgehead/contract";
-import { type ClientBase, DatabaseError, Pool } from "pg";
+import { type ClientBase, Pool } from "pg";
 import { systemClock } from "../ops/clock.ts";
 import type { Hop } from "../ops/hops.ts";
 import { standardTiming, type Timing } from "../ops/timing.ts";
 import type { Database, Query, StoreObserver, TxOptions, Value } from "./driver.ts";
+import { JointTransactions } from "./postgres/joint.ts";
 import { WakeListener } from "./postgres/listener.ts";
-import { type Result, roundTrip, type Sent } from "./postgres/round-trip.ts";
+import {
+  exactlyOne,
+  failureOf,
+  isFatal,
+  isOutdated,
+  type Result,
+  roundTrip,
+  type Sent,
+} from "./postgres/round-trip.ts";
 
 const wakeChannel = "bridgehead_wake";
 
@@ -16,8 +25,6 @@ interface Queued extends Sent {
   /** The work waits for its result. The failure of any other statement ends the transaction. */
   readonly isAwaited: boolean;
   readonly isInSavepoint: boolean;
-  /** Absent: any number of rows may be changed. Else it must be one, or the statement fails with this error. */
-  readonly otherwise?: (() => Error) | undefined;
 }
 
 /** Thrown into a transaction without savepoints when a savepoint's work failed: it runs again with
@@ -76,7 +83,8 @@ class PostgresConnection implements Query {
 
   readonly write: Query["write"] = (sql, ...values) => this.#write(sql, values);
 
-  readonly writeOne: Query["writeOne"] = (otherwise, sql, ...values) => this.#write(sql, values, otherwise);
+  readonly writeOne: Query["writeOne"] = (otherwise, sql, ...values) =>
+    this.#write(exactlyOne(sql), values, otherwise);
 
   readonly savepoint = async <T>(work: () => Promise<T>): Promise<T> => {
     const name = `s${this.#depth + 1}`;
@@ -87,10 +95,7 @@ class PostgresConnection implements Query {
     const [undos, later, hops] = [this.#undos.length, this.afterwards.length, this.hops.length];
     try {
       const result = await work();
-      if (saving) {
-        await this.#check();
-        await this.#ask(`RELEASE ${name}`);
-      }
+      if (saving) await this.#ask(`RELEASE ${name}`);
       return result;
     } catch (error) {
       if (this.#ended) return await never();
@@ -128,7 +133,6 @@ class PostgresConnection implements Query {
 
   /** Sends the queued statements and COMMIT. Rejects unless the transaction is committed. */
   async commit(): Promise<void> {
-    await this.#check();
     await this.#last;
     if (this.#ended) throw this.#failed;
     this.#queue({ sql: "COMMIT" });
@@ -175,10 +179,9 @@ class PostgresConnection implements Query {
     const outcome = await roundTrip(this.#client, sent, this.#queryMs);
     if (outcome.error !== undefined) {
       if (isFatal(outcome.error)) this.lost ??= outcome.error as Error;
-      throw this.#fail(outcome.error, sent[outcome.results.length]);
+      const failed = sent[outcome.results.length];
+      throw this.#fail(failureOf(outcome.error, failed), failed);
     }
-    const wrong = sent.find(({ otherwise }, at) => otherwise && outcome.results[at]?.count !== 1);
-    if (wrong?.otherwise) throw this.#fail(wrong.otherwise(), wrong);
     return outcome.results;
   }
 
@@ -216,26 +219,12 @@ class PostgresConnection implements Query {
     this.#queue({ sql, values, otherwise });
     if (this.#queued.length >= mostQueued) this.#send().catch(() => undefined);
   }
-
-  /** Statements that must change one row are checked before COMMIT or RELEASE is sent. */
-  async #check(): Promise<void> {
-    if (this.#queued.some(({ otherwise }) => otherwise)) await this.#send();
-  }
 }
-
-/** Errors after which the connection is closed: its own, those that end the session, and those that its prepared
- *  statements do not survive. */
-const isFatal = (error: unknown): boolean =>
-  !(error instanceof DatabaseError) || error.severity === "FATAL" || outdated(error);
-
-/** Another node has migrated the schema, and a statement prepared before returns other columns now. */
-const outdated = (error: unknown): boolean =>
-  (error as { code?: string }).code === "0A000" && String(error).includes("cached plan");
 
 /** Serialization failures, deadlocks and lock timeouts: the transaction was rolled back and may be
  *  retried. */
 const transient = (error: unknown): boolean =>
-  ["40001", "40P01", "55P03"].includes((error as { code?: string }).code ?? "") || outdated(error);
+  ["40001", "40P01", "55P03"].includes((error as { code?: string }).code ?? "") || isOutdated(error);
 
 /** Throws when commits of this role do not wait for the disk of the server: a crash of the server would lose
  *  messages that their providers were told are stored. */
@@ -272,7 +261,13 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
   const channel = options.schema ? `${wakeChannel}_${options.schema}` : wakeChannel;
   const listener = new WakeListener(channel, { setup, clock: options.clock ?? systemClock, timing });
   await listener.open();
-  const pool = new Pool({ ...setup, max: options.connections ?? 10 });
+  const pool = new Pool({
+    ...setup,
+    max: options.connections ?? 10,
+    // Else the server plans each statement six times on each connection.
+    verify: (client, done) =>
+      client.query("SET plan_cache_mode = force_generic_plan", (error) => done(error)),
+  });
   pool.on("error", () => undefined); // the pool replaces an idle connection that fails
   pool.on("connect", (client) => client.on("error", () => undefined)); // a connection in use: its query rejects as well
   try {
@@ -290,6 +285,7 @@ class PostgresDatabase implements Database {
   readonly #pool: Pool;
   readonly #listener: WakeListener;
   readonly #timing: Timing["postgres"];
+  readonly #joint: JointTransactions;
   #observer: StoreObserver | null = null;
   /** Transactions that wake the other nodes when they commit. */
   readonly #waking = new WeakSet<Query>();
@@ -299,9 +295,17 @@ class PostgresDatabase implements Database {
     this.#pool = pool;
     this.#listener = listener;
     this.#timing = timing;
+    this.#joint = new JointTransactions(pool, timing, (work, options) => this.#apart(work, options));
   }
 
-  async tx<T>(work: (q: Query) => Promise<T>, options: TxOptions = {}): Promise<T> {
+  tx<T>(work: (q: Query) => Promise<T>, options: TxOptions = {}): Promise<T> {
+    const { joint, durable = true } = options;
+    return joint === undefined || !durable
+      ? this.#apart(work, options)
+      : this.#joint.run(work, { ...options, joint });
+  }
+
+  async #apart<T>(work: (q: Query) => Promise<T>, options: TxOptions): Promise<T> {
     let saving = false;
     for (let attempt = 1; ; ) {
       try {
@@ -368,6 +372,7 @@ class PostgresDatabase implements Database {
 
   observe(observer: StoreObserver): void {
     this.#observer = observer;
+    this.#joint.observer = observer;
   }
 
   async wake(q: Query): Promise<void> {

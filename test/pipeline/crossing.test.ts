@@ -2,7 +2,7 @@
 
 import { type Attempt, externalId, type Outbound, type SendOutcome } from "bridgehead/contract";
 import { expect, it } from "vitest";
-import type { Database, Query } from "../../src/store/driver.ts";
+import { type Database, dialect, type Query } from "../../src/store/driver.ts";
 import { attemptsOn, dropDraft } from "../../src/store/operators/outbox.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
 import { type House, openHouse } from "../support/pipeline/pipeline.ts";
@@ -149,7 +149,7 @@ it("claims no more drafts than the adapter has capacity for, and goes on when a 
 
 it("takes seven statements for a mail that is sent, six of them of its own", async () => {
   const statements: string[] = [];
-  const note = (sql: string) => void statements.push(sql.replace(/\s+/g, " "));
+  const note = (sql: string) => void statements.push(dialect(sql, "sqlite").replace(/\s+/g, " ").trim());
   const counted = (q: Query): Query => ({
     ...q,
     one(sql, ...values) {

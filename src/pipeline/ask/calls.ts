@@ -13,7 +13,7 @@ import { type Opening, readOpening } from "../../domain/turn.ts";
 import { TooLate } from "../../engine/running.ts";
 import { limited, scopeUnder } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
-import { atCommit, failpointOfCommit, type Query } from "../../store/driver.ts";
+import { atCommit, failpointBefore, type Query } from "../../store/driver.ts";
 import { type ConversationRow, isBound } from "../../store/tables/conversations.ts";
 import { platformIds } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, phoneOf, skillOf, startable } from "../channel-runtime.ts";
@@ -89,20 +89,26 @@ const isAskedAtCommit = (
   turn.attempts === 0 &&
   conversation.platform_id !== null;
 
+const recordPoints = ["ask.record"] as const;
+const openPoints = ["open.commit", "ask.record"] as const;
+
 /** Commits the attempt. Rejects, and nothing is sent, when the lease is lost, the transaction fails, or
  *  the turn changed. */
 async function record(asking: Asking, deps: AskDeps, isQuestion: boolean): Promise<void> {
   const { attempt, turn } = asking;
   const fields = { channel: asking.line.channel, turn: turn.id };
   const write = async (q: Query) => {
+    const points = attempt.unbound === null ? recordPoints : openPoints;
+    const done = points.map((point) => failpointBefore(q, point, fields));
     if (!(await recordAttempt(q, asking))) return false;
     if (isQuestion && turn.kind === "question")
       q.hop({ name: "asked", ...hopOf(turn), attempt: turn.attempts + 1, tookMs: turn.age });
-    if (attempt.unbound !== null) failpointOfCommit(q, "open.commit", fields);
-    failpointOfCommit(q, "ask.record", fields);
+    for (const publish of done) publish();
     return true;
   };
-  const recorded = await (isAskedAtCommit(asking, deps) ? atCommit(deps.db, write) : deps.db.tx(write));
+  const recorded = await (isAskedAtCommit(asking, deps)
+    ? atCommit(deps.db, write)
+    : deps.db.tx(write, { joint: asking.lease.lane }));
   if (!recorded) {
     attempt.obsolete = true;
     throw new Error("recording the attempt: the turn changed after it was claimed");

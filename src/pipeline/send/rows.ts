@@ -20,6 +20,7 @@ import {
   wholeChannel,
   writePause,
 } from "../../store/tables/pauses.ts";
+import { addAttempt, newAttempt } from "../../store/tables/turns.ts";
 import { moves } from "../../store/transitions.ts";
 import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
 import { pauseSteps } from "./decide.ts";
@@ -68,12 +69,17 @@ export async function isHumans(q: Query, { reply }: Pick<DraftRow, "reply">): Pr
   return (await q.one("SELECT 1 FROM replies WHERE id = $1 AND kind = 'human'", reply)) !== undefined;
 }
 
-const sendingMove = moves("drafts", "sending", {
-  set: "attempts = attempts + 1, reconcile_until = NULL, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()",
-  where: `id = $1 AND open = 1 AND attempts = $2 AND (forced = 1 OR NOT EXISTS (
+const sendingMove = `
+  WITH moved AS ( -- only: postgres
+  ${moves("drafts", "sending", {
+    set: "attempts = attempts + 1, reconcile_until = NULL, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()",
+    where: `id = $1 AND open = 1 AND attempts = $2 AND (forced = 1 OR NOT EXISTS (
        SELECT 1 FROM suppressions WHERE suppressions.channel = drafts.channel AND address = drafts.recipient AND active = 1))
        AND (internal = 1 OR session IS NOT NULL OR NOT ${isPaused("drafts.channel")})`,
-});
+  })}
+  RETURNING id, attempts) -- only: postgres
+  ${newAttempt} SELECT id, attempts, 'send', $3, $4, now_ms() FROM moved -- only: postgres
+`;
 
 /** Records the attempt before it is made; this ends the reconcile period of an earlier attempt. Call with
  *  the lane's row locked. Returns false, and writes nothing, when the draft may not be sent any more: an
@@ -85,16 +91,9 @@ export async function recordSending(
   node: string,
   token: number,
 ): Promise<boolean> {
-  const changed = await q.run(sendingMove, draft.id, draft.attempts);
-  if (changed !== 1) return false;
-  await q.write(
-    "INSERT INTO attempts (subject, number, kind, node, token, started_at) VALUES ($1, $2, 'send', $3, $4, now_ms())",
-    draft.id,
-    draft.attempts + 1,
-    node,
-    token,
-  );
-  return true;
+  const changed = await q.run(sendingMove, draft.id, draft.attempts, node, token);
+  if (changed === 1) await addAttempt(q, "send", draft, node, token);
+  return changed === 1;
 }
 
 export interface Gate {

@@ -13,7 +13,7 @@ import { leaseDeadline, TooLate } from "../../engine/running.ts";
 import { type Claimed, type Stage, type Transition, withFailpoint } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
-import { failpointOfCommit, type Query } from "../../store/driver.ts";
+import { failpointBefore, failpointOfCommit, type Query } from "../../store/driver.ts";
 import { abandonLane, guardLease, type Lease, releaseLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
 import { changeDraft, endRest, reportDraft, reportEnd } from "../../store/tables/drafts.ts";
@@ -260,12 +260,13 @@ async function recordAttempt({ line, lease, draft, node }: Sending, { db }: Send
   const fields = { channel: line.channel, draft: draft.id };
   const durable = draft.session === null || !endsWithPower(db);
   const write = async (q: Query) => {
+    const done = failpointBefore(q, "send.record", fields);
     await guardLease(q, lease);
     const written = await recordSending(q, draft, node, lease.token);
-    if (written) failpointOfCommit(q, "send.record", fields);
+    if (written) done();
     return written;
   };
-  return db.tx(write, { durable });
+  return db.tx(write, { durable, joint: lease.lane });
 }
 
 /** Releases the lane without a change. Nothing was sent, and the next claim finds the changed draft. */

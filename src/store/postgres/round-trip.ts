@@ -1,7 +1,14 @@
 // One round trip to PostgreSQL: prepared statements that are sent together, with one Sync at the end. The server runs
 // them in order and responds once. After an error it skips the rest, including a COMMIT.
 
-import { type ClientBase, type Connection, type FieldDef, types as pgTypes, type Submittable } from "pg";
+import {
+  type ClientBase,
+  type Connection,
+  DatabaseError,
+  type FieldDef,
+  types as pgTypes,
+  type Submittable,
+} from "pg";
 import { dialect, type Row, type Value } from "../driver.ts";
 
 interface QueuedStatement {
@@ -29,7 +36,27 @@ function statementOf(sql: string): QueuedStatement {
 export interface Sent {
   readonly sql: string;
   readonly values: readonly Value[];
+  /** Given for a statement that must change or lock one row (`exactlyOne`): the error when it did not. */
+  readonly otherwise?: (() => Error) | undefined;
 }
+
+const single = new Map<string, string>();
+
+/** Returns the statement with a check by the server, which skips the statements after one that did not change, or did not
+ *  lock, exactly one row. */
+export function exactlyOne(sql: string): string {
+  let text = single.get(sql);
+  if (text === undefined) {
+    const returning = sql.startsWith("SELECT") ? "" : "RETURNING 1";
+    text = `WITH changed AS (${sql}\n${returning}) SELECT 1 / CAST(COUNT(*) = 1 AS INTEGER) FROM changed`;
+    single.set(sql, text);
+  }
+  return text;
+}
+
+/** Returns the error for the callers: that of `otherwise` when the check of `exactlyOne` failed with a division by zero. */
+export const failureOf = (error: unknown, { otherwise }: Partial<Sent> = {}): unknown =>
+  otherwise && (error as { code?: string }).code === "22012" ? otherwise() : error;
 
 export interface Result {
   /** First word of the command tag, such as COMMIT. */
@@ -164,6 +191,19 @@ class RoundTrip implements Submittable {
     this.callback();
   }
 }
+
+/** Errors after which the connection is closed: its own, those that end the session, and those that its prepared
+ *  statements do not survive. */
+export const isFatal = (error: unknown): boolean =>
+  !(error instanceof DatabaseError) || error.severity === "FATAL" || isOutdated(error);
+
+/** Another node has migrated the schema, and a statement prepared before returns other columns now. */
+export const isOutdated = (error: unknown): boolean =>
+  (error as { code?: string }).code === "0A000" && String(error).includes("cached plan");
+
+/** Returns whether the server reported that it has rolled back. After other errors the outcome of a commit is unknown. */
+export const isDefinite = (error: unknown): boolean =>
+  error instanceof DatabaseError && error.severity === "ERROR";
 
 /** PostgreSQL text cannot contain NUL. NULs are removed, so that an external message cannot block
  *  intake. */

@@ -171,26 +171,40 @@ const asked = {
   set: "attempts = attempts + 1, tried_at = COALESCE(tried_at, now_ms()), updated_at = now_ms()",
   where: "turns.id = $1 AND open = 1 AND attempts = $4 AND question = $2 AND COALESCE(opening, '') = $3",
 };
-const askingMove = moves("turns", "asking", {
-  ...asked,
-  where: `${asked.where} AND (kind <> 'question' OR session IS NOT NULL OR NOT ${isPaused("turns.channel")})`,
-  from: ["waiting"],
-});
+/** The start of the statement that records an attempt. */
+export const newAttempt = "INSERT INTO attempts (subject, number, kind, node, token, started_at)";
+
+/** Inserts the attempt whose subject was changed. On PostgreSQL one statement does both. */
+export async function addAttempt(
+  q: Query,
+  kind: "ask" | "send",
+  { id, attempts }: { readonly id: string; readonly attempts: number },
+  node: string,
+  token: number,
+): Promise<void> {
+  if (q.leases === null) return;
+  await q.write(`${newAttempt} VALUES ($1, $2, $3, $4, $5, now_ms())`, id, attempts + 1, kind, node, token);
+}
+
+const askingMove = `
+  WITH moved AS ( -- only: postgres
+  ${moves("turns", "asking", {
+    ...asked,
+    where: `${asked.where} AND (kind <> 'question' OR session IS NOT NULL OR NOT ${isPaused("turns.channel")})`,
+    from: ["waiting"],
+  })}
+  RETURNING id, attempts) -- only: postgres
+  ${newAttempt} SELECT id, attempts, 'ask', $5, $6, now_ms() FROM moved -- only: postgres
+`;
 
 /** Records the attempt before it is made. Call with the lane's row locked (`guardLease`). Returns false when the
  *  turn has changed since the claim (it was dropped, or a later message was added to it), or its channel was
  *  paused. Its claimed text must then not be asked. */
 export async function recordAsking(q: Query, turn: TurnRow, node: string, token: number): Promise<boolean> {
-  const changed = await q.run(askingMove, turn.id, turn.question, turn.opening ?? "", turn.attempts);
-  if (changed !== 1) return false;
-  await q.write(
-    "INSERT INTO attempts (subject, number, kind, node, token, started_at) VALUES ($1, $2, 'ask', $3, $4, now_ms())",
-    turn.id,
-    turn.attempts + 1,
-    node,
-    token,
-  );
-  return true;
+  const { id, question, opening, attempts } = turn;
+  const changed = await q.run(askingMove, id, question, opening ?? "", attempts, node, token);
+  if (changed === 1) await addAttempt(q, "ask", turn, node, token);
+  return changed === 1;
 }
 
 /** Binds the platform's conversation that the recorded attempt of `turn` has opened, before the same attempt asks
