@@ -235,9 +235,13 @@ function referenceProblems(db: Sqlite.Database): string[] {
  *  bit in them. */
 function digestProblems(db: Sqlite.Database, report: (share: number) => void): string[] {
   const wrong: string[] = [];
-  const total = countOf(db, "blobs");
+  const total = countOf(db, "blobs") + countOf(db, "raw_messages");
   let read = 0;
-  const rows = db.prepare<[], { id: string; bytes: Buffer }>("SELECT id, bytes FROM blobs").iterate();
+  const rows = db
+    .prepare<[], { id: string; bytes: Buffer }>(
+      "SELECT id, bytes FROM blobs UNION ALL SELECT digest, bytes FROM raw_messages",
+    )
+    .iterate();
   for (const { id, bytes } of rows) {
     if (read++ % 1000 === 0) report(read / total);
     if (!/^[0-9a-f]{64}$/.test(id) || createHash("sha256").update(bytes).digest("hex") === id) continue;

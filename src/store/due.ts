@@ -63,6 +63,7 @@ export function channelsIn(
     | "escalations"
     | "actions"
     | "lanes"
+    | "raw_messages"
     | "platform_webhooks",
   open: string,
   due?: string,

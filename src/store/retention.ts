@@ -13,7 +13,7 @@ const batch = 200;
 
 /** Number of rows that one call erased or deleted, by kind; all zero when nothing is left. */
 export interface Forgotten {
-  /** Raw messages whose reference was removed. */
+  /** Raw messages. */
   readonly raw: number;
   readonly attachments: number;
   /** Files sent with answers. */
@@ -62,7 +62,7 @@ export async function forget(
     eventsMs: Math.min(...all.map(({ eventsMs }) => eventsMs)),
   };
   return {
-    raw: await inEach(q, "events", "raw IS NOT NULL", raw, eraseRaw),
+    raw: await inEach(q, "raw_messages", "event > 0", raw, forgetRaw),
     attachments: await inEach(
       q,
       "attachments",
@@ -116,10 +116,6 @@ async function inEach(
 
 // Statements of `inEach`. $1: the channel (or agent); $2: the age in milliseconds; $3: the number of rows.
 
-const eraseRaw = `UPDATE events SET raw = NULL WHERE id IN (
-  SELECT id FROM events WHERE channel = $1 AND raw IS NOT NULL AND received_at < now_ms() - $2
-    AND state NOT IN ('stored', 'held') ORDER BY received_at LIMIT $3)`;
-
 const eraseEvents = `UPDATE events SET body = '{}', subject = NULL, sender = NULL WHERE id IN (
   SELECT id FROM events WHERE channel = $1 AND body <> '{}' AND received_at < now_ms() - $2
     AND state NOT IN ('stored', 'held') ORDER BY received_at LIMIT $3)`;
@@ -132,22 +128,41 @@ const erasePlatformWebhooks = `UPDATE platform_webhooks SET body = ''
 const deleteActions = `DELETE FROM actions WHERE id IN (
   SELECT id FROM actions WHERE channel = $1 AND made_at > 0 AND made_at < now_ms() - $2 ORDER BY made_at LIMIT $3)`;
 
-/** Erases the bytes and the download references of attachments. Event ids increase in order of arrival,
- *  so all events before the first young one are old. */
-async function forgetAttachments(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
+/** Returns the first young event of the channel. Event ids increase in order of arrival, so all events before it are
+ *  old. */
+async function firstYoung(q: Query, channel: string, ageMs: number): Promise<number> {
   const young = await q.one<{ id: number }>(
     `SELECT id FROM events WHERE channel = $1 AND body <> '{}' AND received_at >= now_ms() - $2
      ORDER BY received_at LIMIT 1`,
     channel,
     ageMs,
   );
+  return young?.id ?? Number.MAX_SAFE_INTEGER;
+}
+
+/** Deletes raw messages. */
+async function forgetRaw(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
+  return q.run(
+    `DELETE FROM raw_messages WHERE channel = $1 AND event IN (
+       SELECT raw_messages.event FROM raw_messages JOIN events ON events.id = raw_messages.event
+       WHERE raw_messages.channel = $1 AND raw_messages.event < $2 AND events.received_at < now_ms() - $3
+         AND events.state NOT IN ('stored', 'held') ORDER BY raw_messages.event LIMIT $4)`,
+    channel,
+    await firstYoung(q, channel, ageMs),
+    ageMs,
+    limit,
+  );
+}
+
+/** Erases the bytes and the download references of attachments. */
+async function forgetAttachments(q: Query, channel: string, ageMs: number, limit: number): Promise<number> {
   const rows = await q.all<{ event: number; position: number }>(
     `SELECT attachments.event, attachments.position FROM attachments JOIN events ON events.id = attachments.event
      WHERE attachments.channel = $1 AND (attachments.blob IS NOT NULL OR attachments.ref IS NOT NULL) AND attachments.event < $2
        AND events.received_at < now_ms() - $3
        AND events.state NOT IN ('stored', 'held') ORDER BY attachments.event LIMIT $4`,
     channel,
-    young?.id ?? Number.MAX_SAFE_INTEGER,
+    await firstYoung(q, channel, ageMs),
     ageMs,
     limit,
   );
@@ -166,7 +181,6 @@ async function forgetBlobs(q: Query, ageMs: number): Promise<number> {
   return q.run(
     `DELETE FROM blobs WHERE id IN (
        SELECT id FROM blobs WHERE stored_at < now_ms() - $1
-         AND NOT EXISTS (SELECT 1 FROM events WHERE events.raw = blobs.id)
          AND NOT EXISTS (SELECT 1 FROM attachments WHERE attachments.blob = blobs.id)
          AND NOT EXISTS (SELECT 1 FROM files WHERE files.blob = blobs.id)
        ORDER BY stored_at LIMIT ${batch})`,

@@ -29,6 +29,7 @@ import { servedRates } from "./platform/rates.ts";
 import { publish } from "./publish.ts";
 import { printSection, printSummary, printTable, sections } from "./report.ts";
 import { largeStore } from "./store/large-store.ts";
+import { phonePages } from "./store/pages.ts";
 import { postgres } from "./store/postgres.ts";
 import { parallel } from "./subject.ts";
 
@@ -92,9 +93,12 @@ const measures: Readonly<Record<string, Measure>> = {
     run: async ({ mail, built, quick }) => kills(await mail(), built.main, quick ? 5 : 20),
   },
   statements: {
-    about: "SQL statements and commits per email",
-    run: async ({ mail, built, quick }) =>
-      statements(await mail(), built.main, quick ? 10 : 20, quick ? 500 : 2000),
+    about: "SQL statements and commits per email; pages that a message writes to the log of SQLite",
+    run: async ({ mail, phone, built, quick }) =>
+      sum([
+        await statements(await mail(), built.main, quick ? 10 : 20, quick ? 500 : 2000),
+        await phonePages(await phone(), quick ? 10 : 20),
+      ]),
   },
   path: {
     about: "source files that an email, an escalated email, an SMS and a turn of a call pass",

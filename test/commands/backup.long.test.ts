@@ -26,6 +26,7 @@ import { lockStore } from "../../src/store/sqlite/lock.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { bridgehead, childEnv, root } from "../support/machine/command.ts";
+import { event } from "../support/store/databases.ts";
 
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const killing = new URL("../support/process/preload.ts", import.meta.url).href;
@@ -222,6 +223,16 @@ describe("a damaged store", () => {
         Buffer.from("changed"),
       ),
     );
+    await db.close();
+    const ended = await bridgehead(["verify", store]);
+    expect(ended.code).toBe(exitCodes.damagedStore);
+    expect(ended.out).toContain("do not match their digest");
+  });
+
+  it("finds flipped bits in raw messages", async () => {
+    const db = openSqlite(store, Date.now);
+    const raw = { id: "a".repeat(64), bytes: Buffer.from("changed") };
+    await db.tx((q) => insertEvents(q, [{ ...event("flipped"), raw }]));
     await db.close();
     const ended = await bridgehead(["verify", store]);
     expect(ended.code).toBe(exitCodes.damagedStore);

@@ -202,17 +202,17 @@ zebra-file
         people: await q.all(
           "SELECT turns.person FROM turns JOIN conversations ON conversations.person = turns.person",
         ),
-        events: await q.all("SELECT sender, body, raw FROM events ORDER BY id"),
-        blobs: await q.all("SELECT id FROM blobs"),
+        events: await q.all("SELECT sender, body FROM events ORDER BY id"),
+        raw: await q.all("SELECT digest FROM raw_messages"),
         participants: await q.all("SELECT address FROM participants"),
       }));
       expect(found).toEqual({
         people: [{ person: ashlee }],
         events: [
-          { sender: ashlee, body: '{"text":"Hi\\n[erased] and <mailto:[erased]>, [erased]."}', raw: null },
-          { sender: ashlee, body: bodies[1], raw: "b1" },
+          { sender: ashlee, body: '{"text":"Hi\\n[erased] and <mailto:[erased]>, [erased]."}' },
+          { sender: ashlee, body: bodies[1] },
         ],
-        blobs: [{ id: "b1" }],
+        raw: [{ digest: "b1" }],
         participants: [{ address: `${lee}.au` }],
       });
       if (place.file === undefined) return;
@@ -266,9 +266,9 @@ zebra-file
       await erasePerson(db, records, () => undefined);
       const found = await db.read(async (q) => ({
         turns: await q.all("SELECT id, state, question, person FROM turns ORDER BY id"),
-        events: await q.all("SELECT external_id, state, body, sender, raw FROM events ORDER BY id"),
+        events: await q.all("SELECT external_id, state, body, sender FROM events ORDER BY id"),
         drafts: await q.all("SELECT state, body, recipient FROM drafts"),
-        blobs: await q.all("SELECT id FROM blobs"),
+        raw: await q.all("SELECT digest FROM raw_messages"),
         escalations: await q.all("SELECT state, reason, acknowledged_by FROM escalations"),
         participants: await q.all("SELECT conversation, address FROM participants"),
         cited: await q.all("SELECT cited FROM events WHERE cited IS NOT NULL"),
@@ -283,11 +283,11 @@ zebra-file
           { id: "t2", state: "waiting", question: "question t2", person: "whatsapp:+15550112" },
         ],
         events: [
-          { external_id: "e1", state: "ignored", body: "{}", sender: null, raw: null },
-          { external_id: "e2", state: "stored", body: '{"to":"whatsapp:[erased]"}', sender: null, raw: null },
+          { external_id: "e1", state: "ignored", body: "{}", sender: null },
+          { external_id: "e2", state: "stored", body: '{"to":"whatsapp:[erased]"}', sender: null },
         ],
         drafts: [{ state: "dropped", body: "", recipient: "" }],
-        blobs: [],
+        raw: [],
         escalations: [{ state: "closed", reason: "", acknowledged_by: null }],
         participants: [{ conversation: "c2", address: "+15550113" }],
         cited: [],

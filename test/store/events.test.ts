@@ -66,9 +66,10 @@ onEachDatabase((place) => {
       expect(await db.tx((q) => insertEvent(q, event("2", { fingerprint: "g" })))).toBe(false);
       expect(await db.tx((q) => insertEvent(q, event("3", { fingerprint: "f", channel: "d" })))).toBe(true);
       const copy = await db.read((q) =>
-        q.one("SELECT state, code, raw FROM events WHERE channel = 'c' AND external_id = '2'"),
+        q.one("SELECT state, code FROM events WHERE channel = 'c' AND external_id = '2'"),
       );
-      expect(copy).toEqual({ state: "ignored", code: "duplicate", raw: null });
+      expect(copy).toEqual({ state: "ignored", code: "duplicate" });
+      expect(await db.read((q) => q.all("SELECT event FROM raw_messages"))).toEqual([]);
       expect(await db.read((q) => knownEvents(q, "c", ["1", "2", "3"]))).toEqual(new Set(["1", "2"]));
     });
 
@@ -114,7 +115,7 @@ onEachDatabase((place) => {
       expect(results.filter(Boolean)).toHaveLength(1);
     });
 
-    it("keeps bytes once, however often they come", async () => {
+    it("keeps the bytes of files once, however often they come", async () => {
       const db = await fresh(place);
       const attachments = [
         { name: "a.pdf", mediaType: "application/pdf", size: 3, blob: bytes("pdf"), ref: null, named: true },
@@ -129,7 +130,14 @@ onEachDatabase((place) => {
         { name: "b.png", media_type: "image/png", size: null },
       ]);
       const blobs = await db.read((q) => q.all<{ bytes: Uint8Array }>("SELECT bytes FROM blobs ORDER BY id"));
-      expect(blobs.map((row) => Buffer.from(row.bytes).toString())).toEqual(["pdf", "raw"]);
+      expect(blobs.map((row) => Buffer.from(row.bytes).toString())).toEqual(["pdf"]);
+      const raw = await db.read((q) =>
+        q.all<{ digest: string; bytes: Uint8Array }>("SELECT digest, bytes FROM raw_messages ORDER BY event"),
+      );
+      expect(raw.map((row) => [row.digest, Buffer.from(row.bytes).toString()])).toEqual([
+        ["sha-raw", "raw"],
+        ["sha-raw", "raw"],
+      ]);
     });
 
     it("stores events and cursor together or not at all", async () => {

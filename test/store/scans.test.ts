@@ -60,6 +60,7 @@ const large = [
   "escalations",
   "events",
   "platform_webhooks",
+  "raw_messages",
   "lanes",
   "notifications",
   "replies",
@@ -101,6 +102,7 @@ async function withHistory(place: NewPlace): Promise<Database> {
     await q.run("UPDATE lanes SET due_at = NULL");
     await copy(q, "events", { external_id: numbered("e") });
     await copy(q, "attachments", { event: `n.i + ${event}` });
+    await copy(q, "raw_messages", { event: `n.i + ${event}` });
     await copy(q, "conversations", { id: numbered("k"), token: numbered("token") });
     await copy(q, "participants", { conversation: numbered("k") });
     await copy(q, "citations", { external_id: numbered("<m"), conversation: numbered("k") });

@@ -32,6 +32,7 @@ export interface NewEvent {
   /** The event without its bytes, as JSON. */
   readonly body: string;
   readonly sentAt: number | null;
+  /** `id`: the digest. */
   readonly raw: { readonly id: string; readonly bytes: Uint8Array } | null;
   readonly attachments: readonly NewAttachment[];
   /** True for an event that is not subject to the channel's cap and never waits for it. */
@@ -142,14 +143,14 @@ const answersLookedUp = [0, 1, 2, 3, 4] as const;
  *   one queue per domain.
  */
 const insert = new ManyRows<readonly Value[]>(
-  `WITH given (channel, external_id, fingerprint, cited, kind, code, sender, subject, body, raw, sent_at, standing, domain,
+  `WITH given (channel, external_id, fingerprint, cited, kind, code, sender, subject, body, sent_at, standing, domain,
      answer0, answer1, answer2, answer3, answer4, known_before) AS (VALUES`,
-  "(?, ?, ?, CAST(? AS TEXT), ?, ?, ?, ?, ?, ?, CAST(? AS BIGINT), CAST(? AS BIGINT), ?, ?, ?, ?, ?, ?, now_ms() - ?)",
+  "(?, ?, ?, CAST(? AS TEXT), ?, ?, ?, ?, ?, CAST(? AS BIGINT), CAST(? AS BIGINT), ?, ?, ?, ?, ?, ?, now_ms() - ?)",
   `)
-   INSERT INTO events (channel, external_id, fingerprint, cited, kind, state, code, sender, subject, body, raw, due_at, sent_at, received_at, preferred, queue)
+   INSERT INTO events (channel, external_id, fingerprint, cited, kind, state, code, sender, subject, body, due_at, sent_at, received_at, preferred, queue)
    SELECT channel, external_id, CASE WHEN copy = 1 THEN NULL ELSE fingerprint END, cited, kind,
      CASE WHEN copy = 1 THEN 'ignored' ELSE 'stored' END, CASE WHEN copy = 1 THEN 'duplicate' ELSE code END,
-     sender, subject, body, CASE WHEN copy = 1 THEN NULL ELSE raw END, now_ms(), sent_at, now_ms(),
+     sender, subject, body, now_ms(), sent_at, now_ms(),
      preferred, CASE WHEN preferred = 1 THEN sender ELSE domain END
    FROM (
      SELECT given.*,
@@ -170,6 +171,11 @@ const insert = new ManyRows<readonly Value[]>(
    ON CONFLICT DO NOTHING RETURNING id, external_id, state`,
 );
 
+const insertRaw = new ManyRows<readonly Value[]>(
+  "INSERT INTO raw_messages (channel, event, digest, bytes) VALUES",
+  "(?, ?, ?, ?)",
+);
+
 const insertAttachments = new ManyRows<readonly Value[]>(
   "INSERT INTO attachments (event, position, channel, name, media_type, size, blob, ref, named, meant, reason, due_at) VALUES",
   "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CASE WHEN ? = 1 THEN now_ms() END)",
@@ -186,7 +192,7 @@ export async function insertEvents(
 ): Promise<readonly boolean[]> {
   const results: boolean[] = [];
   for (const group of withoutRepeats(events)) {
-    const blobs = group.flatMap(({ raw, attachments }) => [raw, ...attachments.map(({ blob }) => blob)]);
+    const blobs = group.flatMap(({ attachments }) => attachments.map(({ blob }) => blob));
     const rows = group.map((event) => [...valuesOf(event), knownMs]);
     await insertBlobs(
       q,
@@ -196,6 +202,8 @@ export async function insertEvents(
     for (const row of await insert.all<{ id: number; external_id: string; state: string }>(q, rows))
       if (row.state === "stored") stored.set(keyOf(row.external_id), row.id);
     if (stored.size > 0) touch(q, "events", group[0]?.channel);
+    const raw = group.flatMap((event) => rawValues(event, stored.get(keyOf(event.externalId))));
+    if (raw.length > 0) await insertRaw.write(q, raw);
     const attachments = group.flatMap((event) =>
       attachmentValues(event, stored.get(keyOf(event.externalId))),
     );
@@ -248,13 +256,15 @@ function valuesOf(event: NewEvent): Value[] {
     sender,
     event.subject,
     event.body,
-    event.raw?.id ?? null,
     event.sentAt,
     kind !== "message" || sender === null || event.verified ? 1 : 0,
     domain,
     ...answersLookedUp.map((at) => answers[at] ?? null),
   ];
 }
+
+const rawValues = ({ channel, raw }: NewEvent, event: number | undefined): Value[][] =>
+  raw === null || event === undefined ? [] : [[channel, event, raw.id, raw.bytes]];
 
 function attachmentValues({ channel, attachments }: NewEvent, event: number | undefined): Value[][] {
   if (event === undefined) return [];

@@ -138,7 +138,6 @@ CREATE TABLE events (
   preferred BIGINT NOT NULL DEFAULT 1,
   queue TEXT,
   body TEXT NOT NULL,
-  raw TEXT REFERENCES blobs (id),
   conversation TEXT REFERENCES conversations (id),
   turn TEXT,
   attempts BIGINT NOT NULL DEFAULT 0,
@@ -156,14 +155,23 @@ CREATE INDEX events_capped ON events (channel, preferred) WHERE state = 'stored'
 CREATE INDEX events_due ON events (channel, due_at) WHERE state = 'stored' AND postponed = 1;
 CREATE INDEX events_stuck ON events (channel, state) WHERE state IN ('held', 'failed');
 CREATE INDEX events_consent ON events (channel, sender) WHERE code IN ('opt-out', 'opt-in');
-CREATE INDEX events_blob ON events (raw) WHERE raw IS NOT NULL;
 CREATE INDEX events_listed ON events (state, id) WHERE state IN ('ignored', 'held', 'failed');
 CREATE INDEX events_kept ON events (channel, received_at, kind, state) WHERE body <> '{}';
-CREATE INDEX events_raw ON events (channel, received_at) WHERE raw IS NOT NULL;
 CREATE INDEX events_conversation ON events (conversation, id) WHERE conversation IS NOT NULL;
 -- For the search by parts of addresses and subjects: read from its newest end, and new entries are appended to it.
 CREATE INDEX events_searched ON events (received_at, channel, sender, subject, cited) WHERE kind = 'message'; -- only: sqlite
 CREATE INDEX events_searched ON events (received_at, channel, sender, subject, cited, id) WHERE kind = 'message'; -- only: postgres
+
+-- Messages as they were received, in the order of arrival. The digest detects damage.
+CREATE TABLE raw_messages (
+  channel TEXT NOT NULL,
+  event BIGINT NOT NULL REFERENCES events (id),
+  digest TEXT NOT NULL,
+  bytes BLOB NOT NULL, -- only: sqlite
+  bytes BYTEA NOT NULL, -- only: postgres
+  PRIMARY KEY (channel, event)
+) WITHOUT ROWID; -- only: sqlite
+); -- only: postgres
 
 CREATE TABLE attachments (
   event BIGINT NOT NULL REFERENCES events (id),

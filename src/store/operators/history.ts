@@ -187,7 +187,7 @@ export async function eventHistory(q: Query, id: number): Promise<History | null
 }
 
 const historyColumns = `${eventColumns}, body, turn,
-     (SELECT length(bytes) FROM blobs WHERE blobs.id = events.raw) AS raw_size`;
+     (SELECT length(bytes) FROM raw_messages WHERE raw_messages.channel = events.channel AND event = events.id) AS raw_size`;
 
 async function withAttachments(
   q: Query,

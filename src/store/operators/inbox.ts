@@ -197,7 +197,7 @@ async function reviveAsked(q: Query, id: number): Promise<boolean> {
  *  it. */
 export async function readRaw(q: Query, event: number): Promise<Uint8Array | null> {
   const row = await q.one<{ bytes: Uint8Array }>(
-    "SELECT blobs.bytes FROM events JOIN blobs ON blobs.id = events.raw WHERE events.id = $1",
+    "SELECT bytes FROM events JOIN raw_messages USING (channel) WHERE events.id = $1 AND event = $1",
     event,
   );
   return row?.bytes ?? null;

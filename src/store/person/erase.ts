@@ -158,8 +158,12 @@ async function eraseEvents(q: Query, ids: readonly number[]): Promise<number> {
       id,
     );
     await q.run(
-      `UPDATE events SET body = '{}', subject = NULL, sender = NULL, cited = NULL, queue = NULL, raw = NULL,
+      `UPDATE events SET body = '{}', subject = NULL, sender = NULL, cited = NULL, queue = NULL,
          reason = CASE WHEN code = 'erased' THEN '${erased}' ELSE NULL END WHERE id = $1`,
+      id,
+    );
+    await q.run(
+      "DELETE FROM raw_messages WHERE event = $1 AND channel = (SELECT channel FROM events WHERE id = $1)",
       id,
     );
     await q.run(
@@ -249,8 +253,7 @@ async function eraseWebhooks(q: Query, platformId: string): Promise<number> {
 /** Deletes bytes without references. */
 async function deleteBlobs(q: Query): Promise<number> {
   return q.run(
-    `DELETE FROM blobs WHERE NOT EXISTS (SELECT 1 FROM events WHERE events.raw = blobs.id)
-       AND NOT EXISTS (SELECT 1 FROM attachments WHERE attachments.blob = blobs.id)
+    `DELETE FROM blobs WHERE NOT EXISTS (SELECT 1 FROM attachments WHERE attachments.blob = blobs.id)
        AND NOT EXISTS (SELECT 1 FROM files WHERE files.blob = blobs.id)`,
   );
 }

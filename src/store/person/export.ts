@@ -82,7 +82,7 @@ async function* event(read: Read, id: number): AsyncGenerator<Exported> {
   );
   const raw = await read((q) =>
     q.one<{ bytes: Uint8Array }>(
-      "SELECT bytes FROM events JOIN blobs ON blobs.id = events.raw WHERE events.id = $1",
+      "SELECT bytes FROM events JOIN raw_messages USING (channel) WHERE events.id = $1 AND event = $1",
       id,
     ),
   );

@@ -5,7 +5,16 @@ import { closeSync, existsSync, openSync, readSync } from "node:fs";
 import type { Database, Query, Value } from "../driver.ts";
 
 /** Tables whose rows are no data about people. */
-const exempt = ["meta", "leases", "rates", "installations", "secrets", "blobs", "suppressions"];
+const exempt = [
+  "meta",
+  "leases",
+  "rates",
+  "installations",
+  "secrets",
+  "blobs",
+  "raw_messages",
+  "suppressions",
+];
 
 const replacement = "[erased]";
 
@@ -180,18 +189,52 @@ function trailing(text: string): string {
   return text.slice(at);
 }
 
+interface StoredBytes {
+  readonly channel: string;
+  readonly id: string | number;
+  readonly bytes: Uint8Array;
+}
+
+/** Where bytes are stored: how they are read after a channel and an id, and what deletes them. */
+const byteTables = [
+  {
+    first: 0,
+    next: "SELECT channel, event AS id, bytes FROM raw_messages WHERE (channel, event) > ($1, $2) ORDER BY channel, event LIMIT 20",
+    remove: async (q: Query, { channel, id }: StoredBytes) => {
+      await q.run("DELETE FROM raw_messages WHERE channel = $1 AND event = $2", channel, id);
+    },
+  },
+  {
+    first: "",
+    next: "SELECT '' AS channel, id, bytes FROM blobs WHERE id > $2 AND $1 = '' ORDER BY id LIMIT 20",
+    remove: async (q: Query, { id }: StoredBytes) => {
+      await q.run("UPDATE attachments SET blob = NULL, due_at = NULL WHERE blob = $1", id);
+      await q.run("UPDATE files SET blob = NULL WHERE blob = $1", id);
+      await q.run("DELETE FROM blobs WHERE id = $1", id);
+    },
+  },
+] as const;
+
 /** Removes raw messages and files that contain an address, such as mails to several recipients. */
 async function eraseBytes(db: Database, addresses: readonly string[], kept: Set<string>): Promise<number> {
-  let [last, removed] = ["", 0];
+  let removed = 0;
+  for (const table of byteTables) removed += await eraseBytesIn(db, table, addresses, kept);
+  return removed;
+}
+
+async function eraseBytesIn(
+  db: Database,
+  { first, next, remove }: (typeof byteTables)[number],
+  addresses: readonly string[],
+  kept: Set<string>,
+): Promise<number> {
+  let last: Pick<StoredBytes, "channel" | "id"> = { channel: "", id: first };
+  let removed = 0;
   for (;;) {
-    const from = last;
-    const rows = await db.read((q) =>
-      q.all<{ id: string; bytes: Uint8Array }>(
-        "SELECT id, bytes FROM blobs WHERE id > $1 ORDER BY id LIMIT 20",
-        from,
-      ),
-    );
-    for (const { id, bytes } of rows) {
+    const { channel, id } = last;
+    const rows = await db.read((q) => q.all<StoredBytes>(next, channel, id));
+    for (const row of rows) {
+      const { bytes } = row;
       const text = Buffer.from(bytes).toString("latin1").toLowerCase();
       const here = new Set<string>();
       const encoded = addresses.map((address) => Buffer.from(address, "utf8").toString("latin1"));
@@ -200,14 +243,9 @@ async function eraseBytes(db: Database, addresses: readonly string[], kept: Set<
         continue;
       }
       removed += 1;
-      await db.tx(async (q) => {
-        await q.run("UPDATE events SET raw = NULL WHERE raw = $1", id);
-        await q.run("UPDATE attachments SET blob = NULL, due_at = NULL WHERE blob = $1", id);
-        await q.run("UPDATE files SET blob = NULL WHERE blob = $1", id);
-        await q.run("DELETE FROM blobs WHERE id = $1", id);
-      });
+      await db.tx((q) => remove(q, row));
     }
-    last = rows.at(-1)?.id ?? "";
+    last = rows.at(-1) ?? last;
     if (rows.length < 20) return removed;
   }
 }

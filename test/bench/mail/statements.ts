@@ -6,6 +6,7 @@ import { standardTiming } from "../../../src/ops/timing.ts";
 import { clock, sleep, sum, type Tally } from "../clock.ts";
 import type { ProbeReport } from "../probe.ts";
 import { atMost, printFigure, printTable, printTally } from "../report.ts";
+import { printPages } from "../store/pages.ts";
 import { parallel, startDaemon } from "../subject.ts";
 import { mail, mailId } from "./mails.ts";
 import type { MailServers, Replies } from "./servers.ts";
@@ -65,6 +66,8 @@ export async function statements(
     const first = await costOf(() => alone(opened), singles, idle);
     print("single", "", first);
     print("single", ", later", await costOf(() => alone(followed, opened), singles, idle));
+    const paged = next(singles);
+    await printPages("email", daemon, singles, (n) => alone(paged.slice(n, n + 1)));
     const [many, more] = [next(count), next(count)];
     const burst = await costOf(() => exchange(many), count, idle);
     print("burst", "", burst);

@@ -29,10 +29,10 @@ INSERT INTO conversations (id, channel, agent, person, token, platform_id, opene
 INSERT INTO participants SELECT k, person FROM said WHERE seq = 1;
 INSERT INTO lanes (id, conversation, channel, direction, next_seq) SELECT k || '/in', k, 'c', 'in', 6 FROM said WHERE seq = 1
   UNION ALL SELECT k || '/out', k, 'c', 'out', 6 FROM said WHERE seq = 1;
-INSERT INTO blobs (id, bytes, stored_at) SELECT 'b' || id, zeroblob(2000), at FROM said WHERE at > @now - 2592000000;
-INSERT INTO events (channel, external_id, fingerprint, kind, state, sender, subject, body, raw, conversation, turn, due_at, sent_at, received_at)
+INSERT INTO events (channel, external_id, fingerprint, kind, state, sender, subject, body, conversation, turn, due_at, sent_at, received_at)
   SELECT 'c', '<' || id || '@example.org>', 'f' || id, 'message', 'routed', person, 'hello', '{"kind":"message"}',
-    CASE WHEN at > @now - 2592000000 THEN 'b' || id END, k, 't' || id, at, at, at FROM said;
+    k, 't' || id, at, at, at FROM said;
+INSERT INTO raw_messages SELECT 'c', i + 1, 'b' || id, zeroblob(2000) FROM said WHERE at > @now - 2592000000;
 INSERT INTO citations SELECT 'c', '<' || id || '@example.org>', k, NULL FROM said UNION ALL SELECT 'c', '<re-' || id || '@example.org>', k, 'd' || id FROM said;
 INSERT INTO turns (id, conversation, channel, person, seq, event, state, open, question, address, attempts, due_at, received_at, made_at, updated_at)
   SELECT 't' || id, k, 'c', person, seq, i + 1, 'answered', 0, @text, '{"to":[]}', 1, at, at, at, at FROM said;
