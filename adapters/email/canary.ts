@@ -7,7 +7,7 @@ import { randomBytes } from "node:crypto";
 import type { Channel, Clock, SendOutcome } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";
 import type { Identity } from "./parse/headers.ts";
-import type { EmailDraft } from "./smtp/compose.ts";
+import type { EmailDraft } from "./smtp/send.ts";
 
 interface State {
   /** The newest first. A canary that is late is recognized, too. */

@@ -24,9 +24,10 @@ import type { ParseContext } from "./parse/mail.ts";
 import { sharedParser } from "./parse/parser.ts";
 import { probe } from "./probe.ts";
 import { mailbox, mailboxOf, providerOf } from "./providers.ts";
-import { compose, type EmailDraft, readDraft } from "./smtp/compose.ts";
-import { prepare } from "./smtp/markdown.ts";
-import { type SmtpOptions, SmtpPool, sender } from "./smtp/send.ts";
+import { compose } from "./smtp/compose.ts";
+import type { SmtpOptions } from "./smtp/connection.ts";
+import { prepare } from "./smtp/long-markdown.ts";
+import { type EmailDraft, readDraft, SmtpPool, sender } from "./smtp/send.ts";
 
 export default defineAdapter({
   name: "email",

@@ -6,7 +6,8 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { config as schema } from "../../adapters/email/config.ts";
 import { identity } from "../../adapters/email/parse/headers.ts";
-import { compose, messageBytes } from "../../adapters/email/smtp/compose.ts";
+import { compose } from "../../adapters/email/smtp/compose.ts";
+import { messageBytes } from "../../adapters/email/smtp/send.ts";
 import {
   type Details,
   longText,

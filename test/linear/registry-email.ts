@@ -192,12 +192,12 @@ export const emailCases: Cases = {
       f(email, self, { ...replyWith(text), plain: true }),
     ],
     referencesOf: (f, text) => f(text.split(" ").map(externalId), null),
-    messageBytes: (f, text) => f({ ...draft, text, html: text, subject: text.slice(0, 900) }),
-  },
-  "adapters/email/smtp/markdown.ts": {
+    clean: (f, text) => f(text, 1000),
     renderMarkdown: one,
     renderPlain: one,
-    escapeHtml: one,
+  },
+  "adapters/email/smtp/send.ts": {
+    messageBytes: (f, text) => f({ ...draft, text, html: text, subject: text.slice(0, 900) }),
   },
   "adapters/email/providers.ts": {
     isSameOrganization: (f, text) => [f(text, "a@b.c"), f(`a@${text}`, text)],

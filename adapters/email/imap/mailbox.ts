@@ -1,9 +1,9 @@
-// The selected mailbox: requests for its messages, the marks on handled ones, and the position up to which it has been
-// read. No command is sent while the rows of another command are read, because imapflow
+// The selected mailbox: its announcements, requests for its messages, the marks on handled ones, and the position up to
+// which it has been read. No command is sent while the rows of another command are read, because imapflow
 // would deadlock.
 
 import { channel as point } from "node:diagnostics_channel";
-import { type Cursor, cursor, type Log } from "bridgehead/contract";
+import { type Clock, type Cursor, cursor, type Log } from "bridgehead/contract";
 import type { FetchMessageObject, ImapFlow } from "imapflow";
 import * as z from "zod";
 import type { EmailConfig } from "../config.ts";
@@ -267,6 +267,51 @@ export async function lastUid(client: ImapFlow): Promise<number> {
   if (Number.isInteger(uidNext) && uidNext > 0) return uidNext - 1;
   if (exists === 0) return 0;
   return (await list(client, 1)).at(-1)?.uid ?? 0;
+}
+
+/** The new messages that the server announces on one connection. Listens until the signal aborts, which also wakes the
+ *  loop. */
+export class Announcements {
+  readonly #client: ImapFlow;
+  readonly #signal: AbortSignal;
+  readonly #idles: boolean;
+  #count = 0;
+  #changed = false;
+  #wake: () => void = () => {};
+
+  constructor(client: ImapFlow, signal: AbortSignal) {
+    this.#client = client;
+    this.#signal = signal;
+    this.#idles = client.capabilities.has("IDLE") || client.capabilities.has("IMAP4REV2");
+    client.on("exists", ({ count, prevCount }) => this.#note(Math.max(0, count - prevCount)));
+    // A server that changes UIDVALIDITY closes and reopens the mailbox during the session.
+    client.on("mailboxOpen", () => this.#note(0));
+    signal.addEventListener("abort", () => this.#wake(), { once: true });
+  }
+
+  #note(count: number): void {
+    this.#count += count;
+    this.#changed = true;
+    this.#wake();
+  }
+
+  /** Idles until an event occurs. Returns the number of messages announced since the last call; after at
+   *  most `ms` it returns 0, for a scheduled poll. An announcement during a poll makes the next call
+   *  return at once. */
+  async next(clock: Clock, ms: number): Promise<number> {
+    if (!this.#changed && !this.#signal.aborted) {
+      // imapflow ends IDLE when the next command is sent.
+      if (this.#idles) this.#client.idle().catch(() => {});
+      const timer = new AbortController();
+      this.#wake = () => timer.abort(null);
+      await clock.sleep(ms, timer.signal);
+      this.#wake = () => {};
+    }
+    const count = this.#count;
+    this.#count = 0;
+    this.#changed = false;
+    return count;
+  }
 }
 
 /** How far a mailbox has been read. Starts at a committed position. A message to retry blocks the cursor; later messages

@@ -7,7 +7,15 @@ import type { Parser } from "../parse/parser.ts";
 import { brief, statusOf } from "../status.ts";
 import { type ConnectionOptions, type ImapConnection, openConnection } from "./connection.ts";
 import { type FetchOptions, MailFetcher } from "./fetch.ts";
-import { lastUid, openMailbox, type Position, ReadProgress, readPosition, validityOf } from "./mailbox.ts";
+import {
+  Announcements,
+  lastUid,
+  openMailbox,
+  type Position,
+  ReadProgress,
+  readPosition,
+  validityOf,
+} from "./mailbox.ts";
 import { type Backlog, Traces, type TracesOptions } from "./traces.ts";
 
 export interface ReaderOptions
@@ -126,7 +134,7 @@ export class MailboxReader {
       accept: async (events, next) => {
         const accepted = await channel.accept(events, next);
         cursor = next ?? cursor;
-        watchdog.proven(); // a long backlog is read in batches; each committed batch resets the watchdog
+        watchdog.provenAt = channel.clock.monotonic(); // a long backlog is read in batches; each committed batch resets the watchdog
         return accepted;
       },
     };
@@ -186,9 +194,9 @@ export class MailboxReader {
       // complete.
       if (rescanSince === null) pending += await fetcher.poll(announced);
       openMailbox(client);
-      session.watchdog.proven();
+      session.watchdog.provenAt = clock.monotonic();
       this.#failures = 0;
-      this.#options.health.set("imap", { state: "ready" });
+      if (announced === null) this.#options.health.set("imap", { state: "ready" });
       if (announced === null || announced === 0) await traces.lookForOthers(client);
       retries = pending > 0 ? retries + 1 : 0;
       if (clock.now() >= renewAt) return;
@@ -251,66 +259,22 @@ async function originOf(
   return { position: { ...end, since: before.since }, rescanSince: since, isNew: false };
 }
 
-/** The new messages that the server announces on one connection. Listens until the signal aborts, which also wakes the
- *  loop. */
-class Announcements {
-  readonly #client: ImapFlow;
-  readonly #signal: AbortSignal;
-  readonly #idles: boolean;
-  #count = 0;
-  #changed = false;
-  #wake: () => void = () => {};
-
-  constructor(client: ImapFlow, signal: AbortSignal) {
-    this.#client = client;
-    this.#signal = signal;
-    this.#idles = client.capabilities.has("IDLE") || client.capabilities.has("IMAP4REV2");
-    client.on("exists", ({ count, prevCount }) => this.#note(Math.max(0, count - prevCount)));
-    // A server that changes UIDVALIDITY closes and reopens the mailbox during the session.
-    client.on("mailboxOpen", () => this.#note(0));
-    signal.addEventListener("abort", () => this.#wake(), { once: true });
-  }
-
-  #note(count: number): void {
-    this.#count += count;
-    this.#changed = true;
-    this.#wake();
-  }
-
-  /** Idles until an event occurs. Returns the number of messages announced since the last call; after at
-   *  most `ms` it returns 0, for a scheduled poll. An announcement during a poll makes the next call
-   *  return at once. */
-  async next(clock: Clock, ms: number): Promise<number> {
-    if (!this.#changed && !this.#signal.aborted) {
-      // imapflow ends IDLE when the next command is sent.
-      if (this.#idles) this.#client.idle().catch(() => {});
-      const timer = new AbortController();
-      this.#wake = () => timer.abort(null);
-      await clock.sleep(ms, timer.signal);
-      this.#wake = () => {};
-    }
-    const count = this.#count;
-    this.#count = 0;
-    this.#changed = false;
-    return count;
-  }
-}
-
-/** Calls `end` once when `proven` was not called for three intervals; a half-open socket shows no other
+/** Calls `end` once when `provenAt` is older than three intervals; a half-open socket shows no other
  *  error. Time in which the machine was suspended does not count, because responses that arrived during
  *  that time are still unread. */
 class Watchdog {
   readonly #clock: Clock;
   readonly #interval: number;
   readonly #end: () => void;
-  #last: number;
+  /** Monotonic ms at which the connection and the database last worked. */
+  provenAt: number;
   #hasEnded = false;
 
   constructor(clock: Clock, interval: number, end: () => void) {
     this.#clock = clock;
     this.#interval = interval;
     this.#end = end;
-    this.#last = clock.monotonic();
+    this.provenAt = clock.monotonic();
   }
 
   /** True when the watchdog has ended the connection. */
@@ -318,18 +282,13 @@ class Watchdog {
     return this.#hasEnded;
   }
 
-  /** Call when the connection and the database have just worked. */
-  proven(): void {
-    this.#last = this.#clock.monotonic();
-  }
-
   async run(signal: AbortSignal): Promise<void> {
     const clock = this.#clock;
     while (!signal.aborted) {
       const due = clock.monotonic() + this.#interval;
       await clock.sleep(this.#interval, signal);
-      this.#last += Math.max(0, clock.monotonic() - due);
-      if (signal.aborted || clock.monotonic() - this.#last < 3 * this.#interval) continue;
+      this.provenAt += Math.max(0, clock.monotonic() - due);
+      if (signal.aborted || clock.monotonic() - this.provenAt < 3 * this.#interval) continue;
       this.#hasEnded = true;
       return this.#end();
     }

@@ -6,7 +6,7 @@ import { channel as point } from "node:diagnostics_channel";
 import { type Clock, externalId, type Log, type PastAttempt, type Verdict } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
 import type { Identity } from "../parse/headers.ts";
-import type { EmailDraft } from "../smtp/compose.ts";
+import type { EmailDraft } from "../smtp/send.ts";
 import { brief } from "../status.ts";
 import { type ConnectionOptions, type ImapConnection, openConnection } from "./connection.ts";
 import { arrivedSince, headerFields, openMailbox } from "./mailbox.ts";

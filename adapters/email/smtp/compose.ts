@@ -1,16 +1,24 @@
-// From a reply to the bytes of its message (RFC 5322). A reply becomes one stored draft, and a draft always yields
-// the same bytes, so every attempt and the copy in Sent are identical. Pure. Agent text is Markdown. Notifications
-// and human text quote customers and are plain text.
+// Composes a reply as one stored draft, with its body as text and as simple HTML. Pure. Agent text is Markdown.
+// Notifications and human text quote customers and are plain text. Agent text never reaches a mail client as its own
+// markup: raw HTML is escaped, links are http, https or mailto, and images are replaced with their names. markdown-it
+// parses in linear time and limits nesting. marked was quadratic on emphasis and overflowed the stack on nested lists and
+// quotes.
 
-import type { ExternalId, Party, Reply, ReplyAttachment } from "bridgehead/contract";
-import { encode as base64, wrap as wrapBase64 } from "nodemailer/lib/base64";
-import MailComposer from "nodemailer/lib/mail-composer";
-import type MimeNode from "nodemailer/lib/mime-node";
-import { encode as quotedPrintable, wrap as wrapQuotedPrintable } from "nodemailer/lib/qp";
-import * as z from "zod";
+import { createRequire } from "node:module";
+import {
+  type ExternalId,
+  type Json,
+  type MarkdownStyle,
+  markdownText,
+  type Party,
+  type Reply,
+  type ReplyAttachment,
+} from "bridgehead/contract";
+import type MarkdownIt from "markdown-it";
+import type { Token } from "markdown-it";
 import type { EmailConfig } from "../config.ts";
 import { asciiAddress, cleanFileName, type Identity, surrogateEnd } from "../parse/headers.ts";
-import { escapeHtml, type Rendered, readRendered, renderMarkdown, renderPlain } from "./markdown.ts";
+import type { EmailDraft } from "./send.ts";
 
 /** Maximum number of ids in References. The first id identifies the start of the thread; mail clients
  *  use the last ones. */
@@ -45,7 +53,7 @@ export function compose(config: EmailConfig, self: Identity, reply: Reply): read
 }
 
 /** Returns one line without control characters, so that header values cannot inject another header. */
-function clean(text: string, limit: number): string {
+export function clean(text: string, limit: number): string {
   return text
     .replace(/[\p{Cc}\u2028\u2029]+/gu, " ")
     .trim()
@@ -134,124 +142,139 @@ function fileOf({ name, mediaType, size, ref }: ReplyAttachment): EmailDraft["at
   };
 }
 
-const party = z.strictObject({ address: z.string(), name: z.string() });
-
-const schema = z.strictObject({
-  v: z.literal(1),
-  /** The send key, which identifies the draft in the envelope and in boundaries. */
-  key: z.string(),
-  envelopeFrom: z.string(),
-  from: party,
-  to: z.array(party),
-  cc: z.array(party),
-  replyTo: z.string().nullable(),
-  subject: z.string(),
-  /** With angle brackets, as are the following ids. */
-  messageId: z.string(),
-  inReplyTo: z.string().nullable(),
-  references: z.array(z.string()),
-  /** ISO 8601. */
-  date: z.string(),
-  /** The Auto-Submitted header (RFC 3834): responses use `auto-replied`; outbound conversations and
-   *  notifications use `auto-generated`; text by a person uses `no`. */
-  automatic: z.enum(["auto-replied", "auto-generated", "no"]),
-  hops: z.int(),
-  text: z.string(),
-  html: z.string(),
-  /** The core stores the bytes under `ref`. */
-  attachments: z.array(
-    z.strictObject({ name: z.string(), mediaType: z.string(), size: z.int(), ref: z.string() }),
-  ),
-});
-
-type Plain<T> = T extends (infer Item)[]
-  ? readonly Plain<Item>[]
-  : T extends object
-    ? { readonly [Key in keyof T]: Plain<T[Key]> }
-    : T;
-
-export type EmailDraft = Plain<z.output<typeof schema>>;
-
-/** Throws an error on any format that this version did not write. */
-export function readDraft(stored: unknown): EmailDraft {
-  const parsed = schema.safeParse(stored);
-  if (!parsed.success) throw new Error(`reading a stored draft failed: ${parsed.error.message}`);
-  return parsed.data;
+/** A message body in both forms, as a draft stores it. */
+export interface Rendered {
+  readonly text: string;
+  readonly html: string;
 }
 
-/** Longer texts are encoded by nodemailer's streams, slice by slice. In characters. */
-const streamedLength = 20_000;
+/** Markdown longer than this many characters is sent as plain text. Parsing any text up to this limit
+ *  takes less than 50 ms. */
+export const markdownLimit = 12_000;
 
-/** The message has CRLF line ends. `files`: the bytes of the draft's attachments, in their order. */
-export async function messageBytes(draft: EmailDraft, files: readonly Uint8Array[] = []): Promise<Buffer> {
-  const root = compiled(draft, files);
-  const isShort = draft.attachments.length === 0 && draft.text.length + draft.html.length <= streamedLength;
-  if (!isShort) return root.build();
-  // The streams cost several times as much as the encoding. The result is the same.
-  const text = written(root).replace(/\r?\n/g, "\r\n");
-  return Buffer.from(text.endsWith("\n") ? text : `${text}\r\n`);
-}
+const allowedLink = /^(https?:\/\/|mailto:)[^\s<>"']+$/i;
 
-/** Returns the text of a node whose content is text, with the line ends of that text. */
-function written(node: MimeNode): string {
-  const encoding = node.getTransferEncoding();
-  const parts = [`${node.buildHeaders()}\r\n\r\n`];
-  if (typeof node.content === "string") parts.push(encoded(node.content, encoding));
-  if (node.multipart) {
-    node.childNodes.forEach((child, index) => {
-      parts.push(`${index === 0 ? "" : "\r\n"}--${node.boundary}\r\n`, written(child));
-    });
-    parts.push(`\r\n--${node.boundary}--\r\n`);
-  }
-  return parts.join("");
-}
+const require = createRequire(import.meta.url);
+let loaded: ReturnType<typeof load> | null = null;
 
-function encoded(content: string, encoding: string | false): string {
-  if (encoding === "quoted-printable") return wrapQuotedPrintable(quotedPrintable(content));
-  return encoding === "base64" ? wrapBase64(base64(content)) : content;
-}
+/** Returns the parser. Loads it for the first text, to save memory while there is none. */
+const markdownIt = () => (loaded ??= load());
 
-function compiled(draft: EmailDraft, files: readonly Uint8Array[]): MimeNode {
-  const composer = new MailComposer({
-    from: mailbox(draft.from),
-    to: draft.to.map(mailbox),
-    cc: draft.cc.map(mailbox),
-    ...(draft.replyTo === null ? {} : { replyTo: clean(draft.replyTo, 400) }),
-    subject: clean(draft.subject, 1000),
-    messageId: clean(draft.messageId, 1000),
-    ...(draft.inReplyTo === null ? {} : { inReplyTo: clean(draft.inReplyTo, 1000) }),
-    references: draft.references.map((id) => clean(id, 1000)),
-    date: new Date(draft.date),
-    headers: {
-      "Auto-Submitted": draft.automatic,
-      // The value `All` would also suppress the bounces that we need.
-      "X-Auto-Response-Suppress": "OOF, AutoReply, DR, RN, NRN",
-      "X-Bridgehead-Hops": String(draft.hops),
-    },
-    text: draft.text,
-    html: draft.html,
-    attachments: draft.attachments.map(({ name, mediaType }, index) => ({
-      filename: name,
-      contentType: mediaType,
-      contentDisposition: "attachment",
-      // Text files are base64 as well, because any other encoding changes line ends.
-      contentTransferEncoding: "base64",
-      content: bufferOf(files[index]),
-    })),
-    baseBoundary: draft.key,
-    disableFileAccess: true,
-    disableUrlAccess: true,
-    xMailer: false,
-    newline: "windows",
+function load() {
+  const Parser = require("markdown-it") as typeof MarkdownIt;
+  const parser = new Parser({ html: false, breaks: true, linkify: true });
+  parser.linkify.set({ fuzzyLink: false, fuzzyIP: false });
+  // Every link is parsed. Links with other schemes lose their address below instead of appearing as Markdown
+  // source.
+  parser.validateLink = () => true;
+  parser.core.ruler.push("allowed_links", ({ tokens }) => {
+    for (const { children } of tokens) {
+      let dropped = false;
+      for (const token of children ?? []) {
+        if (token.type === "link_open") dropped = !allowedLink.test(String(token.attrGet("href") ?? ""));
+        if (dropped && (token.type === "link_open" || token.type === "link_close")) {
+          token.type = "text";
+          token.content = "";
+        }
+      }
+    }
   });
-  return composer.compile();
+  Object.assign(parser.renderer.rules, {
+    image: (tokens: Token[], at: number) => escapeHtml(tokens[at]?.content ?? ""),
+    softbreak: () => "<br>",
+    hardbreak: () => "<br>",
+  });
+  return parser;
 }
 
-function mailbox(party: EmailDraft["from"]): { name: string; address: string } {
-  return { name: clean(party.name, 200), address: clean(party.address, 320) };
+/** Returns both forms of a Markdown text. The HTML is a fragment, without html or body elements. A text longer than `limit`
+ *  characters, or one that fails to render, is returned as plain text. */
+export function renderMarkdown(markdown: string, limit = markdownLimit): Rendered {
+  if (markdown.length > limit) return renderPlain(markdown);
+  try {
+    const parser = markdownIt();
+    const tokens = parser.parse(markdown, {});
+    return {
+      text: markdownText(tokens, style),
+      html: parser.renderer.render(tokens, parser.options, {}).trim(),
+    };
+  } catch {
+    return renderPlain(markdown);
+  }
 }
 
-function bufferOf(bytes: Uint8Array | undefined): Buffer {
-  if (bytes === undefined) throw new Error("composing a mail: the bytes of an attachment are missing");
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+/** Returns both forms of plain text. Characters, line breaks and indentation are unchanged. In HTML, web
+ *  addresses become links, and lines that begin with ">" become one level of quotation; no other markup
+ *  is interpreted. */
+export function renderPlain(plain: string): Rendered {
+  const text = plain.replace(/\r\n?/g, "\n");
+  const parts: { readonly quoted: boolean; readonly lines: string[] }[] = [];
+  for (const line of text.split("\n")) {
+    const quoted = line.startsWith(">");
+    const last = parts.at(-1);
+    const shown = quoted ? line.replace(/^> ?/, "") : line;
+    if (last?.quoted === quoted) last.lines.push(shown);
+    else parts.push({ quoted, lines: [shown] });
+  }
+  const html = parts
+    .map(({ quoted, lines }) => ({ quoted, inside: linesHtml(lines.join("\n")) }))
+    .filter(({ inside }) => inside !== "")
+    .map(({ quoted, inside }) => (quoted ? `<blockquote>${inside}</blockquote>` : `<p>${inside}</p>`));
+  return { text, html: html.join("\n") };
+}
+
+const linesHtml = (text: string): string =>
+  text
+    .replace(/^\n+/, "")
+    .trimEnd()
+    .split(/(https?:\/\/[^\s<>"']+)/i)
+    .map((part, at) => (at % 2 === 0 ? escapeHtml(part) : webLink(part)))
+    .join("")
+    .replace(/^ +/gm, (spaces) => "&nbsp;".repeat(spaces.length))
+    .replaceAll("\n", "<br>\n");
+
+/** Returns the link without punctuation at its end, which belongs to the sentence. */
+function webLink(found: string): string {
+  let end = found.length;
+  while (end > 0 && ".,;:!?)]}*_".includes(found[end - 1] ?? "")) end -= 1;
+  const url = escapeHtml(found.slice(0, end));
+  return `<a href="${url}">${url}</a>${escapeHtml(found.slice(end))}`;
+}
+
+/** Emphasis signs are removed, the address follows its link, lists and code keep their layout. */
+const style: MarkdownStyle = {
+  rule: "* * *\n\n",
+  code: (content) => `${indent(content.replace(/\n$/, ""), "    ")}\n\n`,
+  quote: (text) => indent(text, "| "),
+  item: (sign, text) => sign + indent(text, " ".repeat(sign.length)).trimStart(),
+  table: (rows) => rows.map((cells) => `${cells.join(" | ")}\n`).join(""),
+  link: (label, href) => {
+    const bare = href.replace(/^mailto:/i, "");
+    return label === href || label === bare ? label : `${label} (${bare})`;
+  },
+  html: (source) => source,
+};
+
+/** Escapes text for HTML elements and quoted attributes. */
+function escapeHtml(text: string): string {
+  const names: Readonly<Record<string, string>> = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    '"': "&quot;",
+    "'": "&#39;",
+  };
+  return text.replace(/[&<>"']/g, (sign) => names[sign] ?? sign);
+}
+
+function indent(text: string, by: string): string {
+  return text.replace(/^(?=.)/gm, by);
+}
+
+/** Returns `Reply.rendered` as `prepare` made it; null without one. */
+export function readRendered(stored: Json | undefined): Rendered | null {
+  if (typeof stored !== "object" || stored === null || !("text" in stored) || !("html" in stored))
+    return null;
+  const { text, html } = stored;
+  return typeof text === "string" && typeof html === "string" ? { text, html } : null;
 }

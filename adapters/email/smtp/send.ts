@@ -1,16 +1,19 @@
-// Performs one attempt to send a draft, over a pool of SMTP connections that are logged in. Connections are opened
-// on demand, reused for one message after the other, and closed when idle.
+// Performs one attempt to send a stored draft: encodes its message (RFC 5322) and sends it over a pool of SMTP
+// connections. A draft always yields the same bytes, so every attempt and the copy in Sent are identical. Connections are
+// opened on demand, reused for one message after the other, and closed when idle.
 
 import { Readable } from "node:stream";
 import { type Attempt, externalId, fileRef, type Health, type SendOutcome } from "bridgehead/contract";
-import SMTPConnection from "nodemailer/lib/smtp-connection";
-import XOAuth2 from "nodemailer/lib/xoauth2";
+import { encode as base64, wrap as wrapBase64 } from "nodemailer/lib/base64";
+import MailComposer from "nodemailer/lib/mail-composer";
+import type MimeNode from "nodemailer/lib/mime-node";
+import { encode as quotedPrintable, wrap as wrapQuotedPrintable } from "nodemailer/lib/qp";
 import PQueue from "p-queue";
-import type { EmailConfig } from "../config.ts";
-import { privateCa } from "../imap/connection.ts";
-import { isTokenFailure, type TokenSource } from "../oauth.ts";
+import * as z from "zod";
+import { isTokenFailure } from "../oauth.ts";
 import { isLogin, outcomeOf, type SmtpFailure, statusOf } from "../status.ts";
-import { type EmailDraft, messageBytes } from "./compose.ts";
+import { clean } from "./compose.ts";
+import { openSmtp, type PooledConnection, type SmtpOptions } from "./connection.ts";
 
 export interface SenderOptions {
   readonly pool: SmtpPool;
@@ -38,10 +41,15 @@ export function sender(
     if (error !== null && (isTokenFailure(error) || isLogin(error as SmtpFailure))) {
       loginFailures += 1;
       health.set("smtp", statusOf(error, loginFailures));
+      pool.working = false;
     } else if (outcome.loggedIn) {
       loginFailures = 0;
-      health.set("smtp", { state: "ready" });
-    } else if (!attempt.signal.aborted) health.set("smtp", statusOf(error, 1));
+      if (!pool.working) health.set("smtp", { state: "ready" });
+      pool.working = true;
+    } else if (!attempt.signal.aborted) {
+      health.set("smtp", statusOf(error, 1));
+      pool.working = false;
+    }
     if (result.kind === "sent") options.sent(draft, bytes);
     return result;
   };
@@ -179,27 +187,6 @@ function bracketed(id: string): string {
   return id.startsWith("<") ? id : `<${id}>`;
 }
 
-export interface SmtpOptions {
-  readonly smtp: EmailConfig["smtp"];
-  /** Null when the configuration has no login. */
-  readonly login: {
-    readonly user: string;
-    readonly password: string;
-    readonly tokens: TokenSource | null;
-  } | null;
-}
-
-/** A connection to the server, used by one piece of work at a time. */
-export interface PooledConnection {
-  readonly connection: SMTPConnection;
-  /** False when the connection was just opened. */
-  readonly used: boolean;
-  /** True when the server offers SMTPUTF8 (RFC 6531). */
-  readonly utf8: boolean;
-  /** Number of messages that the connection has carried. */
-  readonly sent: number;
-}
-
 /** In ms. Providers close idle connections after minutes; reusing an older one would only cause a failed
  *  attempt. */
 const idleLimit = 20_000;
@@ -210,6 +197,8 @@ const messageLimit = 100;
 export class SmtpPool {
   /** Maximum number of connections. */
   readonly connections: number;
+  /** True when the last attempt was logged in. The health of the channel then states that. */
+  working = false;
   readonly #options: SmtpOptions;
   readonly #queue: PQueue;
   /** The newest is last. A connection leaves the list when its `reused` aborts. */
@@ -234,7 +223,7 @@ export class SmtpPool {
     if (signal.aborted) leave();
     const run = async () => {
       signal.removeEventListener("abort", leave);
-      const pooled = (fresh ? null : this.#reuse()) ?? (await open(this.#options, signal));
+      const pooled = (fresh ? null : this.#reuse()) ?? (await openSmtp(this.#options, signal));
       try {
         const result = await work(pooled);
         this.#release(pooled);
@@ -280,84 +269,124 @@ export class SmtpPool {
   }
 }
 
-/** Connects, starts TLS and logs in. */
-async function open({ smtp, login }: SmtpOptions, signal: AbortSignal): Promise<PooledConnection> {
-  const ca = await privateCa(smtp.ca);
-  const connection = new SMTPConnection({
-    host: smtp.host,
-    port: smtp.port,
-    secure: smtp.tls === "implicit",
-    // TLS is never opportunistic: a missing STARTTLS is an error, and the client does not continue in clear
-    // text.
-    requireTLS: smtp.tls === "starttls",
-    ignoreTLS: smtp.tls === "none",
-    ...(ca === null ? {} : { tls: { ca } }),
-    connectionTimeout: Math.min(30_000, smtp.timeout),
-    greetingTimeout: Math.min(30_000, smtp.timeout),
-    socketTimeout: smtp.timeout,
-    socketCloseTimeout: 1000,
-    maxResponseSize: 100_000,
-    logger: false,
-  });
-  // This handler stays attached, because an `error` event on an idle connection must not end the process.
-  connection.on("error", () => {});
-  const abort = () => connection.close();
-  signal.addEventListener("abort", abort, { once: true });
-  try {
-    await step(connection, (done) => connection.connect(() => done(null)));
-    // The last response is the one to EHLO; after STARTTLS it is the second EHLO response.
-    const utf8 = /^250[ -]SMTPUTF8\b/im.test(connection.lastServerResponse || "");
-    if (login !== null)
-      await step(connection, (done) => connection.login(credentials(login), (error) => done(error)));
-    signal.throwIfAborted();
-    return { connection, used: false, utf8, sent: 0 };
-  } catch (error) {
-    connection.close();
-    throw error;
-  } finally {
-    signal.removeEventListener("abort", abort);
+const party = z.strictObject({ address: z.string(), name: z.string() });
+
+const schema = z.strictObject({
+  v: z.literal(1),
+  /** The send key, which identifies the draft in the envelope and in boundaries. */
+  key: z.string(),
+  envelopeFrom: z.string(),
+  from: party,
+  to: z.array(party),
+  cc: z.array(party),
+  replyTo: z.string().nullable(),
+  subject: z.string(),
+  /** With angle brackets, as are the following ids. */
+  messageId: z.string(),
+  inReplyTo: z.string().nullable(),
+  references: z.array(z.string()),
+  /** ISO 8601. */
+  date: z.string(),
+  /** The Auto-Submitted header (RFC 3834): responses use `auto-replied`; outbound conversations and
+   *  notifications use `auto-generated`; text by a person uses `no`. */
+  automatic: z.enum(["auto-replied", "auto-generated", "no"]),
+  hops: z.int(),
+  text: z.string(),
+  html: z.string(),
+  /** The core stores the bytes under `ref`. */
+  attachments: z.array(
+    z.strictObject({ name: z.string(), mediaType: z.string(), size: z.int(), ref: z.string() }),
+  ),
+});
+
+type Plain<T> = T extends (infer Item)[]
+  ? readonly Plain<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]: Plain<T[Key]> }
+    : T;
+
+export type EmailDraft = Plain<z.output<typeof schema>>;
+
+/** Throws an error on any format that this version did not write. */
+export function readDraft(stored: unknown): EmailDraft {
+  const parsed = schema.safeParse(stored);
+  if (!parsed.success) throw new Error(`reading a stored draft failed: ${parsed.error.message}`);
+  return parsed.data;
+}
+
+/** Longer texts are encoded by nodemailer's streams, slice by slice. In characters. */
+const streamedLength = 20_000;
+
+/** The message has CRLF line ends. `files`: the bytes of the draft's attachments, in their order. */
+export async function messageBytes(draft: EmailDraft, files: readonly Uint8Array[] = []): Promise<Buffer> {
+  const root = compiled(draft, files);
+  const isShort = draft.attachments.length === 0 && draft.text.length + draft.html.length <= streamedLength;
+  if (!isShort) return root.build();
+  // The streams cost several times as much as the encoding. The result is the same.
+  const text = written(root).replace(/\r?\n/g, "\r\n");
+  return Buffer.from(text.endsWith("\n") ? text : `${text}\r\n`);
+}
+
+/** Returns the text of a node whose content is text, with the line ends of that text. */
+function written(node: MimeNode): string {
+  const encoding = node.getTransferEncoding();
+  const parts = [`${node.buildHeaders()}\r\n\r\n`];
+  if (typeof node.content === "string") parts.push(encoded(node.content, encoding));
+  if (node.multipart) {
+    node.childNodes.forEach((child, index) => {
+      parts.push(`${index === 0 ? "" : "\r\n"}--${node.boundary}\r\n`, written(child));
+    });
+    parts.push(`\r\n--${node.boundary}--\r\n`);
   }
+  return parts.join("");
 }
 
-function credentials(login: NonNullable<SmtpOptions["login"]>) {
-  const { user, password, tokens } = login;
-  if (tokens === null) return { user, credentials: { user, pass: password } };
-  const oauth2 = new XOAuth2({
-    user,
-    provisionCallback: (_user, renew, done) => void provide(tokens, renew, done),
+function encoded(content: string, encoding: string | false): string {
+  if (encoding === "quoted-printable") return wrapQuotedPrintable(quotedPrintable(content));
+  return encoding === "base64" ? wrapBase64(base64(content)) : content;
+}
+
+function compiled(draft: EmailDraft, files: readonly Uint8Array[]): MimeNode {
+  const composer = new MailComposer({
+    from: mailbox(draft.from),
+    to: draft.to.map(mailbox),
+    cc: draft.cc.map(mailbox),
+    ...(draft.replyTo === null ? {} : { replyTo: clean(draft.replyTo, 400) }),
+    subject: clean(draft.subject, 1000),
+    messageId: clean(draft.messageId, 1000),
+    ...(draft.inReplyTo === null ? {} : { inReplyTo: clean(draft.inReplyTo, 1000) }),
+    references: draft.references.map((id) => clean(id, 1000)),
+    date: new Date(draft.date),
+    headers: {
+      "Auto-Submitted": draft.automatic,
+      // The value `All` would also suppress the bounces that we need.
+      "X-Auto-Response-Suppress": "OOF, AutoReply, DR, RN, NRN",
+      "X-Bridgehead-Hops": String(draft.hops),
+    },
+    text: draft.text,
+    html: draft.html,
+    attachments: draft.attachments.map(({ name, mediaType }, index) => ({
+      filename: name,
+      contentType: mediaType,
+      contentDisposition: "attachment",
+      // Text files are base64 as well, because any other encoding changes line ends.
+      contentTransferEncoding: "base64",
+      content: bufferOf(files[index]),
+    })),
+    baseBoundary: draft.key,
+    disableFileAccess: true,
+    disableUrlAccess: true,
+    xMailer: false,
+    newline: "windows",
   });
-  return { user, oauth2, method: "XOAUTH2" };
+  return composer.compile();
 }
 
-async function provide(
-  tokens: TokenSource,
-  fresh: boolean,
-  done: (error: Error | null, token?: string, expiresAt?: number) => void,
-): Promise<void> {
-  try {
-    const token = await tokens.get({ fresh });
-    done(null, token.value, token.expiresAt);
-  } catch (error) {
-    done(error as Error);
-  }
+function mailbox(party: EmailDraft["from"]): { name: string; address: string } {
+  return { name: clean(party.name, 200), address: clean(party.address, 320) };
 }
 
-/** Runs one SMTP step. It ends by its callback, by an error of the connection, or when the connection
- *  closes. */
-function step(
-  connection: SMTPConnection,
-  begin: (done: (error: Error | null | undefined) => void) => void,
-): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = (error: Error | null | undefined) => {
-      connection.off("error", stop);
-      connection.off("end", ended);
-      if (error) reject(error);
-      else resolve();
-    };
-    const ended = () => stop(Object.assign(new Error("the server closed the line"), { code: "ECONNECTION" }));
-    connection.on("error", stop);
-    connection.once("end", ended);
-    begin(stop);
-  });
+function bufferOf(bytes: Uint8Array | undefined): Buffer {
+  if (bytes === undefined) throw new Error("composing a mail: the bytes of an attachment are missing");
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -7,8 +7,8 @@ import { describe, expect, it } from "vitest";
 import type * as z from "zod";
 import { config as schema } from "../../../adapters/email/config.ts";
 import { identity } from "../../../adapters/email/parse/headers.ts";
-import { compose, messageBytes, referencesOf } from "../../../adapters/email/smtp/compose.ts";
-import { renderMarkdown } from "../../../adapters/email/smtp/markdown.ts";
+import { compose, referencesOf, renderMarkdown } from "../../../adapters/email/smtp/compose.ts";
+import { messageBytes } from "../../../adapters/email/smtp/send.ts";
 
 const server = { host: "127.0.0.1", tls: "none" } as const;
 const settings = (more: Partial<z.input<typeof schema>> = {}) =>

@@ -6,7 +6,8 @@ import PostalMime from "postal-mime";
 import { expect, it } from "vitest";
 import { config as schema } from "../../../adapters/email/config.ts";
 import { identity } from "../../../adapters/email/parse/headers.ts";
-import { compose, type EmailDraft, messageBytes, readDraft } from "../../../adapters/email/smtp/compose.ts";
+import { compose } from "../../../adapters/email/smtp/compose.ts";
+import { type EmailDraft, messageBytes, readDraft } from "../../../adapters/email/smtp/send.ts";
 import { replyTo } from "../../support/email/adapter.ts";
 
 const server = { host: "127.0.0.1", tls: "none" } as const;

@@ -5,14 +5,14 @@ import { externalId, type Reply, sendKey, threadToken } from "bridgehead/contrac
 import { describe, expect, it } from "vitest";
 import { config as schema } from "../../../adapters/email/config.ts";
 import { identity } from "../../../adapters/email/parse/headers.ts";
-import { compose } from "../../../adapters/email/smtp/compose.ts";
 import {
+  compose,
   markdownLimit,
-  prepare,
   readRendered,
   renderMarkdown,
   renderPlain,
-} from "../../../adapters/email/smtp/markdown.ts";
+} from "../../../adapters/email/smtp/compose.ts";
+import { prepare } from "../../../adapters/email/smtp/long-markdown.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import { workedMs } from "../../support/clock.ts";
 

@@ -6,7 +6,7 @@ import type { Database, Query } from "../../../src/store/driver.ts";
 /** The modules that can be wrapped. An export that is renamed or changes its type fails the type check. */
 export interface Modules {
   "adapters/email/imap/fetch.ts": typeof import("../../../adapters/email/imap/fetch.ts");
-  "adapters/email/smtp/compose.ts": typeof import("../../../adapters/email/smtp/compose.ts");
+  "adapters/email/smtp/send.ts": typeof import("../../../adapters/email/smtp/send.ts");
   "adapters/email/status.ts": typeof import("../../../adapters/email/status.ts");
   "adapters/sms/events.ts": typeof import("../../../adapters/sms/events.ts");
   "adapters/sms/index.ts": typeof import("../../../adapters/sms/index.ts");

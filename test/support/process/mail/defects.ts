@@ -307,10 +307,11 @@ export const defects: Defects<Invariant> = {
     by: ["changed-id"],
     endless: true,
     plant: (altered) => ({
-      "adapters/email/smtp/compose.ts": {
-        messageBytes: (real) => (draft, files) => {
+      "adapters/email/smtp/send.ts": {
+        readDraft: (real) => (stored) => {
           altered();
-          return real({ ...draft, messageId: draft.messageId.replace("@", `.${Math.random()}@`) }, files);
+          const draft = real(stored);
+          return { ...draft, messageId: draft.messageId.replace("@", `.${Math.random()}@`) };
         },
       },
     }),

@@ -1,0 +1,58 @@
+// Renders long Markdown in a worker thread with a time and a memory limit. This file is the worker's entry point as well.
+
+import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
+import type { Clock, Json } from "bridgehead/contract";
+import { markdownLimit, type Rendered, renderMarkdown } from "./compose.ts";
+
+/** `compose` renders shorter Markdown itself, in a few milliseconds. */
+const shortLimit = 2000;
+/** Timeout. Parsing the longest accepted text takes 50 ms; the rest covers the start of the worker on a
+ *  busy machine. */
+const timeLimitMs = 5000;
+const heapLimitMb = 64;
+
+const entry = new URL(import.meta.url);
+/** A worker does not inherit the condition under which the contract resolves to its source. */
+const execArgv = entry.pathname.endsWith(".ts") ? ["--conditions=source"] : [];
+
+if (!isMainThread && isRenderJob(workerData))
+  parentPort?.postMessage(renderMarkdown(workerData.markdown), []);
+
+/** Tells a render job from the `workerData` of other worker threads that import this module. */
+function isRenderJob(data: unknown): data is { readonly markdown: string } {
+  return typeof data === "object" && data !== null && "markdown" in data;
+}
+
+/** Implements `Outbound.prepare`. Returns null for a text that `compose` renders itself or sends as
+ *  plain text, and when a limit is exceeded or the signal aborts. Starts one worker per long response,
+ *  because these are rare. */
+export async function prepare(
+  clock: Clock,
+  markdown: string,
+  signal: AbortSignal,
+  limits: { readonly ms: number; readonly source: URL } = { ms: timeLimitMs, source: entry },
+): Promise<Json | null> {
+  const text = markdown.trim();
+  if (text.length <= shortLimit || text.length > markdownLimit || signal.aborted) return null;
+  const worker = new Worker(limits.source, {
+    name: "markdown",
+    execArgv,
+    env: {},
+    workerData: { markdown: text },
+    resourceLimits: { maxOldGenerationSizeMb: heapLimitMb, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 },
+  });
+  const done = new AbortController();
+  try {
+    return await Promise.race([
+      new Promise<Json | null>((resolve) => {
+        worker.once("message", (rendered: Rendered) => resolve({ ...rendered }));
+        worker.once("error", () => resolve(null));
+        worker.once("exit", () => resolve(null));
+      }),
+      clock.sleep(limits.ms, AbortSignal.any([signal, done.signal])).then(() => null),
+    ]);
+  } finally {
+    done.abort();
+    await worker.terminate();
+  }
+}
