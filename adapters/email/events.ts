@@ -20,7 +20,7 @@ import { type Identity, identity, isListed, mailboxesOf, surrogateId } from "./p
 import { deliveries } from "./parse/machine/bounce.ts";
 import { classify, type MachineFinding } from "./parse/machine/classify.ts";
 import type { Mail, Mailbox, SenderAuth } from "./parse/mail.ts";
-import { sealedInFiles } from "./parse/mime.ts";
+import { sealedInFiles } from "./parse/special-parts.ts";
 import { isSameOrganization } from "./providers.ts";
 
 /** The keys of the configuration that decide about a message. */
@@ -207,7 +207,7 @@ function notesOf(
     Object.assign(notes, notesOnFiles(config, mail, omitted));
   if (truncated)
     notes["text_truncated"] = "the message is too large, and only the beginning of its text was read";
-  if (mail.forwarded?.from) notes["forwarded_from"] = mail.forwarded.from.address;
+  if (mail.forwardedFrom) notes["forwarded_from"] = mail.forwardedFrom.address;
   return Object.keys(notes).length > 0 ? { notes } : {};
 }
 

@@ -63,7 +63,7 @@ export function mailWith(text: string): Mail {
     wordless: false,
     fullText: text,
     markers: [text],
-    forwarded: null,
+    forwardedFrom: null,
     attachments: [],
     report: {
       type: "delivery-status",
@@ -71,7 +71,6 @@ export function mailWith(text: string): Mail {
       about: [text],
       envelopeId: text,
     },
-    contentType: text,
     calendarMethod: null,
     sealed: null,
   };

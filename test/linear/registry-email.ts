@@ -100,15 +100,12 @@ export const emailCases: Cases = {
     classify: (f, text) =>
       [mailWith(text), personal(text), { ...personal(text), calendarMethod: "" }].map((mail) => f(mail, own)),
   },
-  "adapters/email/parse/body.ts": {
-    bodyOf: (f, text) => [
-      f(partWith(text, "text/plain"), { relation: "new" }),
-      f(partWith(text, "text/html"), { relation: "ours" }),
-    ],
-    isReplySubject: one,
-    isForwardSubject: one,
-    hasForwardLine: one,
+  "adapters/email/parse/forwards.ts": {
     forwardedIn: (f, text) => f(text, text),
+    carriedText: (f, text) => f([partWith(text, "message/rfc822")]),
+  },
+  "adapters/email/parse/raw-headers.ts": {
+    repaired: (f, text) => f(partWith(text, "text/plain"), Buffer.from(`X: ${text}\r\n\r\n`)),
   },
   "adapters/email/parse/headers.ts": {
     isDaemon: one,
@@ -132,7 +129,11 @@ export const emailCases: Cases = {
     messageIdsOf: one,
     messageIdOf: one,
     dateOf: one,
-    repaired: (f, text) => f(header(text), Buffer.from(`X: ${text}\r\n\r\n`), "latin1"),
+    isReplySubject: one,
+    isForwardSubject: one,
+    boundedText: one,
+    isBroken: (f, text) => f({ name: "x", value: text }),
+    headerOf: (f, text) => f(header(text), text),
     findMarkers: one,
     isListed: (f, text) => f(text, ["a@b.c", "@b.c"]),
     surrogateId: one,
@@ -159,8 +160,11 @@ export const emailCases: Cases = {
     htmlToText: (f, text) => f(`<p>Hi</p>${text}`, { relation: "ours" }),
   },
   "adapters/email/parse/mime.ts": {
-    reportOf: (f, text) => f(partWith(text, "message/delivery-status")),
-    idsOfReturned: bytes,
+    bodyOf: (f, text) => [
+      f(partWith(text, "text/plain"), { relation: "new" }),
+      f(partWith(text, "text/html"), { relation: "ours" }),
+    ],
+    isOnlyText: (f, text) => f(partWith(text, text)),
     readTree: (f, text) => {
       const short = text.slice(0, text.length / 4);
       const encodings = ["quoted-printable", "base64", short].map((name) =>
@@ -168,7 +172,10 @@ export const emailCases: Cases = {
       );
       return Promise.all([Buffer.from(text), ...encodings].map((raw) => f(raw)));
     },
-    headerOf: (f, text) => f(header(text), text),
+  },
+  "adapters/email/parse/special-parts.ts": {
+    reportOf: (f, text) => f(partWith(text, "message/delivery-status")),
+    idsOfReturned: bytes,
     sealedInFiles: (f, text) => [
       f([{ mediaType: text, name: text }]),
       f([{ mediaType: "application/octet-stream", name: text }]),

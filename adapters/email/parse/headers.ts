@@ -7,11 +7,21 @@ import type { ExternalId, SendKey, ThreadToken } from "bridgehead/contract";
 import { addressParser, decodeWords } from "postal-mime";
 import type { Mailbox } from "./mail.ts";
 import type { HeaderField } from "./mime.ts";
+import { forwardPrefixes, replyPrefixes } from "./quotes/phrases.ts";
 
 /** Maximum number of addresses of one header. */
 /** Characters of an address header that are parsed: about a thousand recipients. */
 const maxAddressField = 50_000;
 const maxAddresses = 2000;
+
+/** Returns the first header of that (lower-case) name, or null. */
+export function headerOf(headers: readonly HeaderField[], name: string): string | null {
+  return headers.find((field) => field.name === name)?.value ?? null;
+}
+
+/** True for a field with raw 8-bit or ISO-2022-JP text, which `repaired` decodes. */
+export const isBroken = ({ value }: HeaderField): boolean =>
+  value.includes("\ufffd") || value.includes("\u001b$");
 
 /** Returns the decoded text of an unstructured header such as Subject. */
 export function textOf(value: string | null): string {
@@ -82,47 +92,23 @@ export function dateOf(value: string | null): number | null {
   return Number.isNaN(time) ? null : time;
 }
 
-/** Decodes header values from their bytes, for messages with raw 8-bit or ISO-2022-JP text in headers. */
-export function repaired(
-  headers: readonly HeaderField[],
-  raw: Uint8Array,
-  charset: string | null,
-): readonly HeaderField[] {
-  if (!headers.some((field) => broken(field.value))) return headers;
-  const values = rawValues(raw, charset);
-  if (values.length !== headers.length) return headers;
-  return headers.map((field, i) =>
-    broken(field.value) ? { ...field, value: values[i] ?? field.value } : field,
-  );
+/** True for a forward by its subject ("Fwd:", "WG:", "TR:", "[Fwd: ...]"); a later "Re:" cancels it. */
+export function isForwardSubject(subject: string): boolean {
+  return forwardPrefixes.has(prefixOf(subject));
 }
 
-const broken = (value: string) => value.includes("\ufffd") || value.includes("\u001b$");
-
-/** Splits the header as the MIME parser does, but keeps the bytes of each field for decoding. */
-function rawValues(raw: Uint8Array, charset: string | null): string[] {
-  const bytes = Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength);
-  const fields: Buffer[][] = [];
-  for (let at = 0; at < bytes.length; ) {
-    const end = bytes.indexOf(0x0a, at);
-    const next = end < 0 ? bytes.length : end + 1;
-    const line = bytes.subarray(at, trimmedEnd(bytes, at, next));
-    if (line.length === 0) break;
-    const folded = line[0] === 0x20 || line[0] === 0x09;
-    if (folded && fields.length > 0) fields.at(-1)?.push(line);
-    else fields.push([line]);
-    at = next;
-  }
-  return fields.map((lines) => valueOf(decodeText(Buffer.concat(lines), charset)));
+/** True for "Re:" and its translations. */
+export function isReplySubject(subject: string): boolean {
+  return replyPrefixes.has(prefixOf(subject));
 }
 
-function trimmedEnd(bytes: Buffer, start: number, end: number): number {
-  while (end > start && (bytes[end - 1] === 0x0a || bytes[end - 1] === 0x0d)) end--;
-  return end;
-}
-
-function valueOf(line: string): string {
-  const colon = line.indexOf(":");
-  return colon < 0 ? "" : line.slice(colon + 1).trim();
+/** Returns the prefix of a subject in lower case, after the tag of a list ("[shop] Re: ..."); "" without
+ *  a prefix. */
+function prefixOf(subject: string): string {
+  const text = subject.slice(0, 200);
+  const word =
+    /^\s{0,10}(?:\[[^\]:：]{1,60}\]\s{0,10})?\[?([^\s:：[\]]{1,20})\s{0,5}(?:\[\d{1,3}\]|\(\d{1,3}\))?\s{0,5}[:：]/u;
+  return word.exec(text)?.[1]?.toLowerCase() ?? "";
 }
 
 /** The marker in the text and the HTML of sent messages. */
@@ -210,6 +196,23 @@ export function unflow(text: string, delSp: boolean): string {
   }
   flush();
   return out.join("\n");
+}
+
+/** Limits of `boundedText`. */
+const bounds = { characters: 20_000, lines: 400, lineLength: 500 };
+
+/** Bounds the text for the patterns: fewer and shorter lines, no runs of blank lines. */
+export function boundedText(text: string): string {
+  const lines: string[] = [];
+  for (const line of text.slice(0, bounds.characters).split("\n")) {
+    if (lines.length >= bounds.lines) break;
+    const short = line
+      .slice(0, bounds.lineLength)
+      .replace(/[ \t]{2,}/g, " ")
+      .trimEnd();
+    if (short !== "" || lines.at(-1) !== "") lines.push(short);
+  }
+  return lines.join("\n");
 }
 
 /** Cleans a value that must stay on one line, such as a subject or a name. */

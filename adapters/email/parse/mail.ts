@@ -44,13 +44,11 @@ export interface Mail {
   readonly fullText: string;
   /** Tokens of our body marker that were found in text or HTML. */
   readonly markers: readonly string[];
-  /** The original sender and subject when the message is a forward. */
-  readonly forwarded: { readonly from: Mailbox | null; readonly subject: string | null } | null;
+  /** The original sender, when the message is a forward that names it. */
+  readonly forwardedFrom: Mailbox | null;
   readonly attachments: readonly MailAttachment[];
   /** The parts of a multipart/report, or null. */
   readonly report: DeliveryReport | null;
-  /** Top-level content type, lower-cased, without parameters. */
-  readonly contentType: string;
   /** METHOD of the first calendar part (RFC 5546), lower-cased; "" when the part has none; null without
    *  a calendar part. */
   readonly calendarMethod: string | null;

@@ -1,11 +1,12 @@
-// Builds the MIME tree of a message with postal-mime, within limits, and reads the parts that are not text: delivery
-// reports, calendar objects, and content that cannot be read (encrypted, opaquely signed, TNEF). We use the tree
-// instead of postal-mime's output, because the output loses data that we need: bytes (for wrong charsets), the
-// kinds of parts, and the source part of each text.
+// Builds the MIME tree of a message with postal-mime, within limits, and determines which parts are its text and which
+// are attachments. We use the tree instead of postal-mime's output, because the output loses data that we need: bytes (for
+// wrong charsets), the kinds of parts, and the source part of each text.
 
 import PostalMime, { decodeWords } from "postal-mime";
-import { cleanAddress, cleanLine, messageIdsOf } from "./headers.ts";
-import type { DeliveryReport, Sealed } from "./mail.ts";
+import { cleanFileName, cleanText, decodeText, findMarkers, unflow } from "./headers.ts";
+import { htmlToText } from "./html/text.ts";
+import type { MailAttachment } from "./mail.ts";
+import type { TrimOptions } from "./quotes/trim.ts";
 
 /** Limits of one message; a larger one is rejected as malformed. */
 const limits = { maxNestingDepth: 64, maxHeadersSize: 1024 * 1024 };
@@ -94,15 +95,16 @@ function toPart(node: Node): MimePart {
   };
 }
 
+/** True for a message of text without files, reports, calendar objects and encrypted parts. */
+export const isOnlyText = (part: MimePart): boolean =>
+  part.multipart === null
+    ? /^text\/(?:plain|html)$/.test(part.mediaType) && part.fileName === null
+    : /^multipart\/(?:alternative|mixed|related)$/.test(part.mediaType) && part.children.every(isOnlyText);
+
 /** Yields every part in document order, the root first. */
 export function* walk(part: MimePart): Generator<MimePart> {
   yield part;
   for (const child of part.children) yield* walk(child);
-}
-
-/** Returns the first header of that (lower-case) name, or null. */
-export function headerOf(headers: readonly HeaderField[], name: string): string | null {
-  return headers.find((field) => field.name === name)?.value ?? null;
 }
 
 export interface Decoder {
@@ -170,195 +172,195 @@ function hex(byte: number | undefined): number {
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1;
 }
 
-const maxRecipients = 200;
-/** Bytes of a report or of a returned message that are read. */
-const maxBytes = 200_000;
+/** Limits above what a person sends; further parts are dropped. */
+const maxAttachments = 500;
+const maxTextParts = 100;
+/** Bytes of one text part that are decoded; the rest is truncated. */
+const maxPartBytes = 4_000_000;
 
-type MimeFields = ReadonlyMap<string, string>;
+export interface Body {
+  readonly text: string;
+  readonly markers: readonly string[];
+  readonly attachments: readonly MailAttachment[];
+  /** Messages attached inline, which a mail client shows as text. */
+  readonly carried: readonly MimePart[];
+  /** True when the HTML shows coloured answers inside a quoted message. */
+  readonly inlineAnswers: boolean;
+}
 
-/** Returns the report in a message, or null when it has none. */
-export function reportOf(root: MimePart): DeliveryReport | null {
-  const parts = [...walk(root)];
-  const status = parts.find((part) => /^message\/(?:global-)?delivery-status$/.test(part.mediaType));
-  const receipt = parts.find((part) =>
-    /^message\/(?:global-)?disposition-notification$/.test(part.mediaType),
-  );
-  const abuse = parts.find((part) => part.mediaType === "message/feedback-report");
-  const told =
-    root.mediaType === "multipart/report" ? (root.parameters["report-type"] ?? "").toLowerCase() : "";
-  const found = status ?? receipt ?? abuse;
-  if (found === undefined && told === "") return null;
-  const groups = found === undefined ? [] : fieldGroups(latin(found.content));
-  const type =
-    told || (status ? "delivery-status" : receipt ? "disposition-notification" : "feedback-report");
+interface Pieces {
+  readonly options: TrimOptions;
+  readonly texts: PartText[];
+  readonly markers: Set<string>;
+  readonly attachments: MailAttachment[];
+  readonly carried: MimePart[];
+}
+
+/** The text of one part, and how it was read. */
+interface PartText {
+  readonly text: string;
+  readonly html: boolean;
+  readonly inlineAnswers: boolean;
+}
+
+/** Walks the tree in order and reads one part of each set of alternatives. `options`: what the message
+ *  answers. */
+export function bodyOf(root: MimePart, options: TrimOptions): Body {
+  const pieces: Pieces = { options, texts: [], markers: new Set(), attachments: [], carried: [] };
+  collect(root, pieces, false);
+  const texts = pieces.texts.filter((piece) => piece.text !== "");
+  const text = joined(texts);
   return {
-    type: cleanLine(type, 60),
-    recipients: groups.flatMap(recipientOf).slice(0, maxRecipients),
-    about: [
-      ...new Set([
-        ...groups.flatMap((fields) => messageIdsOf(fields.get("original-message-id") ?? null)),
-        ...returnedIds(parts),
-      ]),
-    ],
-    envelopeId: envelopeIdOf(groups),
+    text: text.trim(),
+    inlineAnswers: texts.some((piece) => piece.inlineAnswers),
+    markers: [...pieces.markers],
+    attachments: pieces.attachments,
+    carried: pieces.carried,
   };
 }
 
-function recipientOf(fields: MimeFields): DeliveryReport["recipients"][number][] {
-  const final =
-    fields.get("final-recipient") ?? fields.get("original-recipient") ?? fields.get("original-rcpt-to");
-  if (final === undefined) return [];
-  // Format: "rfc822; a@example.com". The original recipient is the address we used; the final one may be an
-  // alias behind it.
-  const original = fields.get("original-recipient");
-  const address = addressIn(original ?? "") || addressIn(final);
-  return [
-    {
-      address,
-      action: (fields.get("action") ?? "").toLowerCase().split(/[\s;(]/, 1)[0] ?? "",
-      status: /\b[245]\.\d{1,3}\.\d{1,3}\b/.exec(fields.get("status") ?? "")?.[0] ?? "",
-      diagnostic: cleanLine(fields.get("diagnostic-code") ?? fields.get("disposition") ?? "", 500),
-    },
-  ];
-}
+const joined = (texts: readonly PartText[]) =>
+  texts
+    .map((piece) => piece.text)
+    .filter((piece) => piece !== "")
+    .join("\n\n");
 
-function addressIn(value: string): string {
-  return cleanAddress(value.slice(value.indexOf(";") + 1).trim());
-}
-
-function envelopeIdOf(groups: readonly MimeFields[]): string | null {
-  const id = groups.map((fields) => fields.get("original-envelope-id")).find((value) => value !== undefined);
-  return id === undefined ? null : cleanLine(id, 200);
-}
-
-/** Returns the Message-IDs of the returned message, from a complete copy or from its header. */
-function returnedIds(parts: readonly MimePart[]): string[] {
-  return parts
-    .filter((part) =>
-      /^(?:message\/(?:rfc822|global|rfc822-headers|global-headers)|text\/rfc822-headers)$/.test(
-        part.mediaType,
-      ),
-    )
-    .flatMap((part) => idsOfReturned(part.content))
-    .slice(0, 20);
-}
-
-/** Returns the Message-ID in the header of a returned message. */
-export function idsOfReturned(bytes: Uint8Array): string[] {
-  return fieldGroups(latin(bytes), 1).flatMap((fields) => messageIdsOf(fields.get("message-id") ?? null));
-}
-
-const latin = (bytes: Uint8Array) =>
-  Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, maxBytes)).toString("latin1");
-
-/** Returns groups of `Name: value` fields separated by blank lines; the first field of a name counts. */
-function fieldGroups(text: string, max = maxRecipients + 1): MimeFields[] {
-  const groups: Map<string, string>[] = [new Map()];
-  let last = "";
-  for (const line of text.split("\n")) {
-    const group = groups.at(-1) as Map<string, string>;
-    if (line.trim() === "") {
-      if (group.size > 0 && groups.length >= max) return groups;
-      if (group.size > 0) groups.push(new Map());
-    } else if (/^[ \t]/.test(line)) {
-      const value = group.get(last) ?? "";
-      if (value.length < 4000) group.set(last, `${value} ${line.trim()}`);
-    } else {
-      const colon = line.indexOf(":");
-      if (colon <= 0) continue;
-      last = line.slice(0, colon).trim().toLowerCase();
-      if (group.has(last)) last = "";
-      else group.set(last, line.slice(colon + 1).trim());
-    }
+function collect(part: MimePart, pieces: Pieces, related: boolean): void {
+  if (part.multipart === "alternative") return collectAlternative(part, pieces, related);
+  if (part.multipart !== null) {
+    for (const child of part.children) collect(child, pieces, related || part.multipart === "related");
+    return;
   }
-  return groups.filter((group) => group.size > 0);
-}
-
-/** Returns METHOD of the first calendar part in lower case (RFC 5546), "" when it has none, null without
- *  a calendar part. A calendar file attached to a text counts as an ordinary file; calendar programs
- *  send theirs as an alternative of the text. */
-export function calendarMethodOf(root: MimePart, text: string): string | null {
-  for (const part of walk(root)) {
-    if (part.disposition === "attachment" && text.trim() !== "") continue;
-    const isCalendar =
-      part.mediaType === "text/calendar" ||
-      part.mediaType === "application/ics" ||
-      (part.mediaType === "application/octet-stream" && /\.ics$/i.test(part.fileName ?? ""));
-    if (!isCalendar) continue;
-    const inside = /^METHOD(?:;[^:\r\n]{0,100})?:([A-Z-]{1,30})/im.exec(headOf(part, 20_000))?.[1];
-    return (part.parameters["method"] ?? inside ?? "").trim().toLowerCase();
+  if (isText(part) && pieces.texts.length < maxTextParts) {
+    addMarkers(part, pieces);
+    pieces.texts.push(readingOf(part, pieces.options));
+    return;
   }
-  return null;
+  if (part.mediaType === "message/rfc822" && part.disposition !== "attachment") pieces.carried.push(part);
+  addAttachment(part, pieces, related);
 }
 
-/** `text` is the author's new text: an armored PGP message in a quote is ignored. */
-export function sealedIn(root: MimePart, text: string): Sealed | null {
-  for (const part of walk(root)) {
-    const found = sealedPart(part);
-    if (found !== null) return found;
-  }
-  if (/^[ \t]{0,3}-----BEGIN PGP MESSAGE-----/m.test(text)) return pgp;
-  return null;
+/** HTML is preferred, because it distinguishes quotes and hidden text. Plain text is used when the HTML
+ *  has no text, and when both have the same text: the sender's own line breaks and columns are then
+ *  better than a conversion. */
+function collectAlternative(part: MimePart, pieces: Pieces, related: boolean): void {
+  const before = pieces.texts.length;
+  const found = part.children.map((child): PartText => {
+    const own: Pieces = { ...pieces, texts: [] };
+    collect(child, own, related);
+    return {
+      text: joined(own.texts),
+      html: hasHtml(child),
+      inlineAnswers: own.texts.some((one) => one.inlineAnswers),
+    };
+  });
+  const html = found.filter((one) => one.html && one.text !== "").at(-1);
+  const plain = found.find((one) => !one.html && one.text !== "");
+  const same =
+    html !== undefined && plain !== undefined && !html.inlineAnswers && saysTheSame(plain.text, html.text);
+  const best = same ? plain : (html ?? plain);
+  if (best !== undefined && before < maxTextParts) pieces.texts.push(best);
 }
 
-const pgp: Sealed = { code: "pgp-encrypted", reason: "the message is encrypted with PGP" };
-const encrypted: Sealed = { code: "smime-encrypted", reason: "the message is encrypted with S/MIME" };
-const opaque: Sealed = {
-  code: "smime-opaque",
-  reason: "the message is wrapped in an opaque S/MIME signature and cannot be read",
-};
-const winmail: Sealed = {
-  code: "winmail",
-  reason: "the message is, or has attachments, in Outlook's winmail.dat (TNEF) and cannot be read completely",
-};
-const rights: Sealed = {
-  code: "rights-protected",
-  reason: "the message is encrypted with Microsoft Purview (rpmsg) and cannot be read",
-};
-
-function sealedPart(part: MimePart): Sealed | null {
-  const { mediaType } = part;
-  const name = (part.fileName ?? "").toLowerCase();
-  const isUntyped = mediaType === "application/octet-stream";
-  if (mediaType === "multipart/encrypted" || mediaType === "application/pgp-encrypted")
-    return part.parameters["protocol"]?.toLowerCase().includes("pkcs7") ? encrypted : pgp;
-  if (/^application\/(?:x-)?pkcs7-mime$/.test(mediaType) || (isUntyped && name.endsWith(".p7m")))
-    return smime(part);
-  if (/^application\/(?:vnd\.)?ms-tnef$/.test(mediaType) || (isUntyped && name === "winmail.dat"))
-    return winmail;
-  if (mediaType === "application/x-microsoft-rpmsg-message" || (isUntyped && name.endsWith(".rpmsg")))
-    return rights;
-  if (isUntyped || mediaType.startsWith("application/pgp") || /\.(?:asc|pgp|gpg)$/.test(name))
-    return headOf(part, 200).includes("-----BEGIN PGP MESSAGE-----") ? pgp : null;
-  return null;
+/** True when both have the same text in the same order, and the same part of it quoted. Punctuation,
+ *  spaces and link targets are ignored. */
+function saysTheSame(plain: string, html: string): boolean {
+  return wordsOf(plain) === wordsOf(html) && wordsOf(unquoted(plain)) === wordsOf(unquoted(html));
 }
 
-/** Checks attachments that were not downloaded, by type and name. Called for oversized messages. */
-export function sealedInFiles(
-  files: readonly { readonly mediaType: string; readonly name: string }[],
-): Sealed | null {
-  for (const { mediaType, name } of files) {
-    const untyped = mediaType === "application/octet-stream";
-    const ending = untyped ? (/\.(p7m|rpmsg|asc|pgp|gpg)$/i.exec(name)?.[1]?.toLowerCase() ?? "") : "";
-    if (/^application\/(?:x-)?pkcs7-mime$/.test(mediaType) || ending === "p7m") return encrypted;
-    if (/^application\/(?:vnd\.)?ms-tnef$/.test(mediaType) || (untyped && /^winmail\.dat$/i.test(name)))
-      return winmail;
-    if (mediaType === "application/x-microsoft-rpmsg-message" || ending === "rpmsg") return rights;
-    if (mediaType === "application/pgp-encrypted" || ["asc", "pgp", "gpg"].includes(ending)) return pgp;
-  }
-  return null;
+function wordsOf(text: string): string {
+  const bare = text.toLowerCase().replace(/[[<(]?\b(?:https?:\/\/|mailto:|tel:)[^\s<>[\]]{1,2000}/g, " ");
+  return bare.replace(/[^\p{L}\p{M}\p{N}]+/gu, " ").trim();
 }
 
-/** DER encoding of the content type signedData (RFC 5652, 4), which marks signed messages and
- *  certificates. Other S/MIME content counts as encrypted. */
-const signedData = "06092a864886f70d010702";
+const unquoted = (text: string) =>
+  text
+    .split("\n")
+    .filter((line) => !/^\s{0,10}>/.test(line))
+    .join("\n");
 
-function smime(part: MimePart): Sealed | null {
-  const type = (part.parameters["smime-type"] ?? "").toLowerCase();
-  if (type === "certs-only") return null;
-  const signed = Buffer.from(part.content.subarray(0, 64)).toString("hex").includes(signedData);
-  return type === "signed-data" || type === "compressed-data" || (type === "" && signed) ? opaque : encrypted;
+const hasHtml = (part: MimePart): boolean => part.mediaType === "text/html" || part.children.some(hasHtml);
+
+const isText = (part: MimePart) =>
+  (part.mediaType === "text/plain" || part.mediaType === "text/html" || part.mediaType === "text/enriched") &&
+  part.disposition !== "attachment" &&
+  !(
+    part.disposition === "inline" &&
+    part.fileName !== null &&
+    part.mediaType === "text/plain" &&
+    part.headers.length > 0 &&
+    isNamedFile(part)
+  );
+
+/** Apple Mail sends text files as "inline" with a name. A body has no name, or one that a gateway added. */
+const isNamedFile = (part: MimePart) =>
+  /\.(?:txt|log|csv|md|json|xml|conf|cfg|ini|yaml|yml|diff|patch)$/i.test(part.fileName ?? "");
+
+function decoded(part: MimePart): string {
+  return decodeText(
+    part.content.subarray(0, maxPartBytes),
+    part.parameters["charset"] ?? charsetInHtml(part),
+  );
 }
 
-const headOf = ({ content }: MimePart, bytes: number): string =>
-  Buffer.from(content.subarray(0, bytes)).toString("latin1");
+/** HTML may declare its charset in its own head element. */
+function charsetInHtml(part: MimePart): string | null {
+  if (part.mediaType !== "text/html") return null;
+  const head = Buffer.from(part.content.subarray(0, 2000)).toString("latin1");
+  return /charset\s{0,3}=\s{0,3}["']?([\w.:-]{2,40})/i.exec(head)?.[1] ?? null;
+}
+
+function readingOf(part: MimePart, options: TrimOptions): PartText {
+  const text = decoded(part);
+  if (part.mediaType === "text/html") return { ...htmlToText(text, options), html: true };
+  return { text: plainTextOf(part, text), html: false, inlineAnswers: false };
+}
+
+function plainTextOf(part: MimePart, text: string): string {
+  if (part.mediaType === "text/enriched") return cleanText(text.replace(/<[^<>\n]{1,60}>/g, "")).trim();
+  const { format, delsp } = part.parameters;
+  const whole = format?.toLowerCase() === "flowed" ? unflow(text, delsp?.toLowerCase() === "yes") : text;
+  return cleanText(whole).replace(/^\n+/, "").trimEnd();
+}
+
+function addMarkers(part: MimePart, pieces: Pieces): void {
+  const bytes = Buffer.from(part.content.buffer, part.content.byteOffset, part.content.byteLength);
+  if (!bytes.includes("[ref:bh-")) return;
+  for (const marker of findMarkers(bytes.subarray(0, maxPartBytes).toString("latin1")))
+    pieces.markers.add(marker);
+}
+
+function addAttachment(part: MimePart, pieces: Pieces, related: boolean): void {
+  if (pieces.attachments.length >= maxAttachments) return;
+  const mediaType = /^[\w.+-]{1,80}\/[\w.+-]{1,120}$/.test(part.mediaType)
+    ? part.mediaType
+    : "application/octet-stream";
+  if (part.content.length === 0 && part.fileName === null) return;
+  pieces.attachments.push({
+    name: cleanFileName(part.fileName, fallbackName(mediaType, pieces.attachments.length + 1)),
+    mediaType,
+    inline:
+      (related && part.contentId !== null && part.disposition !== "attachment") ||
+      (part.disposition === "inline" && part.contentId !== null),
+    // The bytes are copied, because the buffer is transferred to another thread.
+    bytes: Uint8Array.prototype.slice.call(part.content),
+  });
+}
+
+function fallbackName(mediaType: string, number: number): string {
+  const known: { readonly [type: string]: string } = {
+    "message/rfc822": "message.eml",
+    "application/ms-tnef": "winmail.dat",
+    "text/calendar": "invitation.ics",
+    "application/pkcs7-mime": "smime.p7m",
+    "application/pkcs7-signature": "smime.p7s",
+    "application/pgp-signature": "signature.asc",
+    "application/pgp-encrypted": "version.asc",
+    "text/plain": `text-${number}.txt`,
+    "text/html": `text-${number}.html`,
+  };
+  if (Object.hasOwn(known, mediaType)) return known[mediaType] as string;
+  const [type, sub] = mediaType.split("/");
+  const ending = /^[a-z0-9]{2,5}$/.test(sub ?? "") ? `.${sub}` : "";
+  return `${type === "image" ? "image" : "attachment"}-${number}${ending}`;
+}

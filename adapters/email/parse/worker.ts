@@ -5,35 +5,33 @@ import { hash } from "node:crypto";
 import { parentPort, workerData } from "node:worker_threads";
 import { eventsOf } from "../events.ts";
 import { authenticate } from "./auth/verdict.ts";
-import { bodyOf, forwardedIn, hasForwardLine, isForwardSubject, isReplySubject } from "./body.ts";
+import { carriedText, forwardedIn } from "./forwards.ts";
 import {
+  boundedText,
   cleanAddress,
   dateOf,
   decodeText,
   domainOf,
   findMarkers,
+  headerOf,
+  isBroken,
+  isForwardSubject,
+  isReplySubject,
   keyIn,
   mailboxesOf,
   messageIdOf,
   messageIdsOf,
-  repaired,
   textOf,
   withoutMarks,
   withoutPlus,
 } from "./headers.ts";
 import { htmlToText } from "./html/text.ts";
 import type { Mail, ParseJob, ParseResponse, ParseResult, ReadResult, SenderAuth } from "./mail.ts";
-import {
-  calendarMethodOf,
-  type HeaderField,
-  headerOf,
-  type MimePart,
-  readTree,
-  reportOf,
-  sealedIn,
-  walk,
-} from "./mime.ts";
+import { bodyOf, type HeaderField, isOnlyText, type MimePart, readTree, walk } from "./mime.ts";
+import { isForwardLine } from "./quotes/lines.ts";
 import { isWordless, type TrimOptions, trimReply } from "./quotes/trim.ts";
+import { repaired } from "./raw-headers.ts";
+import { calendarMethodOf, reportOf, sealedIn } from "./special-parts.ts";
 
 /** Messages are parsed one after the other. Concurrent parsing would share the CPU time and add up the
  *  memory. */
@@ -100,16 +98,13 @@ const deliveryHeaders = new Set([
   "x-envelope-to",
   "x-forwarded-to",
 ]);
-/** Characters of an attached message that are shown in the text. */
-const maxCarried = 50_000;
-const maxCarriedMails = 3;
-
 /** Parses one message. Throws an error when it exceeds the limits of the MIME parser. `own`: the
  *  channel's addresses, used to recognize responses to our messages. */
 export async function readMail(raw: Uint8Array, own: readonly string[]): Promise<Mail> {
   const root = await readTree(raw);
-  const headers = repaired(root.headers, raw, charsetHint(root));
-  const report = reportOf(root);
+  const headers = root.headers.some(isBroken) ? repaired(root, raw) : root.headers;
+  const onlyText = isOnlyText(root);
+  const report = onlyText ? null : reportOf(root);
   const subject = textOf(headerOf(headers, "subject"));
   const ids = idsOf(headers);
   const people = peopleOf(headers);
@@ -120,10 +115,12 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
   // A forward without the subject prefix is read again, so that its HTML is not marked as a quote.
   const inside = report === null && trimmed.forwards;
   const body = inside ? bodyOf(root, { ...options, relation: "forward" }) : read;
-  const carried = report === null ? await carriedText(body.carried) : null;
+  const carried = report === null && body.carried.length > 0 ? await carriedText(body.carried) : null;
   const fullText = [body.text, carried?.text ?? ""].filter((text) => text !== "").join("\n\n");
-  const forward = byPrefix || carried !== null || (report === null && hasForwardLine(body.text));
-  const inText = forward && carried === null ? await forwardedIn(subject, body.text) : null;
+  const inText =
+    carried === null && (byPrefix || (report === null && hasForwardLine(body.text)))
+      ? await forwardedIn(subject, body.text)
+      : null;
   const forwards = byPrefix || inside || carried !== null;
   const text = withoutMarks(forwards ? fullText.trim() : trimmed.text);
   return {
@@ -144,14 +141,17 @@ export async function readMail(raw: Uint8Array, own: readonly string[]): Promise
     wordless: body.attachments.length > 0 && !forwards && !body.inlineAnswers && isWordless(fullText),
     fullText: withoutMarks(fullText),
     markers: body.markers,
-    forwarded: carried?.forwarded ?? inText,
+    forwardedFrom: carried === null ? inText : carried.from,
     attachments: body.attachments,
     report,
-    contentType: root.mediaType,
-    calendarMethod: calendarMethodOf(root, text),
-    sealed: sealedIn(root, text),
+    calendarMethod: onlyText ? null : calendarMethodOf(root, text),
+    sealed: onlyText && !text.includes("-----BEGIN PGP MESSAGE-----") ? null : sealedIn(root, text),
   };
 }
+
+/** True for a forward by its body: a line of the bounded text announces the forwarded message, before
+ *  any response to another message could. */
+const hasForwardLine = (text: string): boolean => boundedText(text).split("\n").some(isForwardLine);
 
 type Head = Pick<Mail, "subject" | "inReplyTo" | "references" | "from" | "to" | "cc" | "deliveredTo"> & {
   readonly root: MimePart;
@@ -242,33 +242,6 @@ function deliveredTo(headers: readonly HeaderField[]): string[] {
     .filter((field) => deliveryHeaders.has(field.name))
     .flatMap((field) => field.value.slice(0, 5000).split(","));
   return [...new Set(found.map(cleanAddress).filter((address) => address !== ""))].slice(0, 50);
-}
-
-/** Returns the charset of the text, which is the best guess for raw headers. */
-function charsetHint(root: MimePart): string | null {
-  for (const part of walk(root)) {
-    const charset = part.parameters["charset"];
-    if (charset !== undefined) return charset;
-  }
-  return null;
-}
-
-/** Returns the text of attached messages: sender, subject and text below a line that announces the
- *  forward. */
-async function carriedText(parts: readonly MimePart[]) {
-  const texts: string[] = [];
-  let forwarded: Mail["forwarded"] = null;
-  for (const part of parts.slice(0, maxCarriedMails)) {
-    const root = await readTree(part.content);
-    const from = mailboxesOf(root.headers, "from")[0] ?? null;
-    const subject = textOf(headerOf(root.headers, "subject"));
-    forwarded ??= { from, subject: subject === "" ? null : subject };
-    const by =
-      from === null ? "" : `From: ${from.name === "" ? from.address : `${from.name} <${from.address}>`}\n`;
-    const text = bodyOf(root, { relation: "forward" }).text.slice(0, maxCarried);
-    texts.push(`---------- Forwarded message ----------\n${by}Subject: ${subject}\n\n${text}`);
-  }
-  return texts.length === 0 ? null : { text: texts.join("\n\n"), forwarded };
 }
 
 /** Bytes of one text part, and text parts of one message, that the digest covers. */

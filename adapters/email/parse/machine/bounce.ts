@@ -5,7 +5,7 @@ import type { DeliveryEvent, ExternalId, SendKey } from "bridgehead/contract";
 import type { Arrival } from "../../events.ts";
 import { cleanAddress, type Identity, isDaemon, messageIdsOf } from "../headers.ts";
 import type { Mail } from "../mail.ts";
-import { idsOfReturned } from "../mime.ts";
+import { idsOfReturned } from "../special-parts.ts";
 
 export interface Bounce {
   readonly kind: "bounce";

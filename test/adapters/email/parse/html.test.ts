@@ -254,10 +254,7 @@ describe("quotes in HTML", () => {
       '<div>please look</div><div class="gmail_quote"><div class="gmail_attr">---------- Forwarded message ---------<br>From: <b>Bob</b> &lt;bob@example.net&gt;<br>Date: Fri, May 3, 2024 at 10:00 AM<br>Subject: Broken<br>To: &lt;anna@example.org&gt;<br></div><br>my mug is broken</div>';
     const parsed = await read(html(body, { Subject: "Fwd: Broken" }));
     expect(parsed.text).toContain("my mug is broken");
-    expect(parsed.forwarded).toEqual({
-      from: { address: "bob@example.net", name: "Bob" },
-      subject: "Broken",
-    });
+    expect(parsed.forwardedFrom).toEqual({ address: "bob@example.net", name: "Bob" });
   });
   it("keeps a top-posted mail whole when nothing but the quote is there", async () => {
     const parsed = await read(html(`<blockquote type="cite">${old}</blockquote>`));

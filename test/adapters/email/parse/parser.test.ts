@@ -54,9 +54,8 @@ describe("fields", () => {
       deliveredTo: ["support@example.com", "box@example.com", "hilfe@example.de"],
       returnPath: "anna@example.org",
       date: Date.UTC(2024, 4, 3, 10),
-      contentType: "text/plain",
       report: null,
-      forwarded: null,
+      forwardedFrom: null,
     });
     expect(read1.headers.find((header) => header.name === "references")?.value).toBe(
       "<0@x> <1@x> junk <0@x>",
@@ -185,10 +184,7 @@ describe("attachments", () => {
       ["message.eml", "message/rfc822", false],
     ]);
     expect(parsed.text).toContain("my mug is broken");
-    expect(parsed.forwarded).toEqual({
-      from: { address: "bob@example.net", name: "Bob" },
-      subject: "Broken mug",
-    });
+    expect(parsed.forwardedFrom).toEqual({ address: "bob@example.net", name: "Bob" });
   });
 });
 
@@ -215,11 +211,11 @@ describe("forwards in text", () => {
     const parsed = await read(
       mail({ Subject: `=?utf-8?B?${Buffer.from(subject).toString("base64")}?=` }, body),
     );
-    expect(parsed.forwarded?.from?.address).toBe("bob@example.net");
+    expect(parsed.forwardedFrom?.address).toBe("bob@example.net");
     expect(parsed.text).toContain("my mug is broken");
   });
   it("an answer to a forward is none", async () => {
-    expect((await read(mail({ Subject: "Re: Fwd: Broken" }, "ok"))).forwarded).toBeNull();
+    expect((await read(mail({ Subject: "Re: Fwd: Broken" }, "ok"))).forwardedFrom).toBeNull();
   });
 });
 

@@ -1,0 +1,199 @@
+// Reads the parts of a message that are not text: delivery reports, calendar objects, and content that cannot be read
+// (encrypted, opaquely signed, TNEF).
+
+import { cleanAddress, cleanLine, messageIdsOf } from "./headers.ts";
+import type { DeliveryReport, Sealed } from "./mail.ts";
+import { type MimePart, walk } from "./mime.ts";
+
+const maxRecipients = 200;
+/** Bytes of a report or of a returned message that are read. */
+const maxBytes = 200_000;
+
+type MimeFields = ReadonlyMap<string, string>;
+
+/** Returns the report in a message, or null when it has none. */
+export function reportOf(root: MimePart): DeliveryReport | null {
+  const parts = [...walk(root)];
+  const status = parts.find((part) => /^message\/(?:global-)?delivery-status$/.test(part.mediaType));
+  const receipt = parts.find((part) =>
+    /^message\/(?:global-)?disposition-notification$/.test(part.mediaType),
+  );
+  const abuse = parts.find((part) => part.mediaType === "message/feedback-report");
+  const told =
+    root.mediaType === "multipart/report" ? (root.parameters["report-type"] ?? "").toLowerCase() : "";
+  const found = status ?? receipt ?? abuse;
+  if (found === undefined && told === "") return null;
+  const groups = found === undefined ? [] : fieldGroups(latin(found.content));
+  const type =
+    told || (status ? "delivery-status" : receipt ? "disposition-notification" : "feedback-report");
+  return {
+    type: cleanLine(type, 60),
+    recipients: groups.flatMap(recipientOf).slice(0, maxRecipients),
+    about: [
+      ...new Set([
+        ...groups.flatMap((fields) => messageIdsOf(fields.get("original-message-id") ?? null)),
+        ...returnedIds(parts),
+      ]),
+    ],
+    envelopeId: envelopeIdOf(groups),
+  };
+}
+
+function recipientOf(fields: MimeFields): DeliveryReport["recipients"][number][] {
+  const final =
+    fields.get("final-recipient") ?? fields.get("original-recipient") ?? fields.get("original-rcpt-to");
+  if (final === undefined) return [];
+  // Format: "rfc822; a@example.com". The original recipient is the address we used; the final one may be an
+  // alias behind it.
+  const original = fields.get("original-recipient");
+  const address = addressIn(original ?? "") || addressIn(final);
+  return [
+    {
+      address,
+      action: (fields.get("action") ?? "").toLowerCase().split(/[\s;(]/, 1)[0] ?? "",
+      status: /\b[245]\.\d{1,3}\.\d{1,3}\b/.exec(fields.get("status") ?? "")?.[0] ?? "",
+      diagnostic: cleanLine(fields.get("diagnostic-code") ?? fields.get("disposition") ?? "", 500),
+    },
+  ];
+}
+
+function addressIn(value: string): string {
+  return cleanAddress(value.slice(value.indexOf(";") + 1).trim());
+}
+
+function envelopeIdOf(groups: readonly MimeFields[]): string | null {
+  const id = groups.map((fields) => fields.get("original-envelope-id")).find((value) => value !== undefined);
+  return id === undefined ? null : cleanLine(id, 200);
+}
+
+/** Returns the Message-IDs of the returned message, from a complete copy or from its header. */
+function returnedIds(parts: readonly MimePart[]): string[] {
+  return parts
+    .filter((part) =>
+      /^(?:message\/(?:rfc822|global|rfc822-headers|global-headers)|text\/rfc822-headers)$/.test(
+        part.mediaType,
+      ),
+    )
+    .flatMap((part) => idsOfReturned(part.content))
+    .slice(0, 20);
+}
+
+/** Returns the Message-ID in the header of a returned message. */
+export function idsOfReturned(bytes: Uint8Array): string[] {
+  return fieldGroups(latin(bytes), 1).flatMap((fields) => messageIdsOf(fields.get("message-id") ?? null));
+}
+
+const latin = (bytes: Uint8Array) =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, maxBytes)).toString("latin1");
+
+/** Returns groups of `Name: value` fields separated by blank lines; the first field of a name counts. */
+function fieldGroups(text: string, max = maxRecipients + 1): MimeFields[] {
+  const groups: Map<string, string>[] = [new Map()];
+  let last = "";
+  for (const line of text.split("\n")) {
+    const group = groups.at(-1) as Map<string, string>;
+    if (line.trim() === "") {
+      if (group.size > 0 && groups.length >= max) return groups;
+      if (group.size > 0) groups.push(new Map());
+    } else if (/^[ \t]/.test(line)) {
+      const value = group.get(last) ?? "";
+      if (value.length < 4000) group.set(last, `${value} ${line.trim()}`);
+    } else {
+      const colon = line.indexOf(":");
+      if (colon <= 0) continue;
+      last = line.slice(0, colon).trim().toLowerCase();
+      if (group.has(last)) last = "";
+      else group.set(last, line.slice(colon + 1).trim());
+    }
+  }
+  return groups.filter((group) => group.size > 0);
+}
+
+/** Returns METHOD of the first calendar part in lower case (RFC 5546), "" when it has none, null without
+ *  a calendar part. A calendar file attached to a text counts as an ordinary file; calendar programs
+ *  send theirs as an alternative of the text. */
+export function calendarMethodOf(root: MimePart, text: string): string | null {
+  for (const part of walk(root)) {
+    if (part.disposition === "attachment" && text.trim() !== "") continue;
+    const isCalendar =
+      part.mediaType === "text/calendar" ||
+      part.mediaType === "application/ics" ||
+      (part.mediaType === "application/octet-stream" && /\.ics$/i.test(part.fileName ?? ""));
+    if (!isCalendar) continue;
+    const inside = /^METHOD(?:;[^:\r\n]{0,100})?:([A-Z-]{1,30})/im.exec(headOf(part, 20_000))?.[1];
+    return (part.parameters["method"] ?? inside ?? "").trim().toLowerCase();
+  }
+  return null;
+}
+
+/** `text` is the author's new text: an armored PGP message in a quote is ignored. */
+export function sealedIn(root: MimePart, text: string): Sealed | null {
+  for (const part of walk(root)) {
+    const found = sealedPart(part);
+    if (found !== null) return found;
+  }
+  if (/^[ \t]{0,3}-----BEGIN PGP MESSAGE-----/m.test(text)) return pgp;
+  return null;
+}
+
+const pgp: Sealed = { code: "pgp-encrypted", reason: "the message is encrypted with PGP" };
+const encrypted: Sealed = { code: "smime-encrypted", reason: "the message is encrypted with S/MIME" };
+const opaque: Sealed = {
+  code: "smime-opaque",
+  reason: "the message is wrapped in an opaque S/MIME signature and cannot be read",
+};
+const winmail: Sealed = {
+  code: "winmail",
+  reason: "the message is, or has attachments, in Outlook's winmail.dat (TNEF) and cannot be read completely",
+};
+const rights: Sealed = {
+  code: "rights-protected",
+  reason: "the message is encrypted with Microsoft Purview (rpmsg) and cannot be read",
+};
+
+function sealedPart(part: MimePart): Sealed | null {
+  const { mediaType } = part;
+  const name = (part.fileName ?? "").toLowerCase();
+  const isUntyped = mediaType === "application/octet-stream";
+  if (mediaType === "multipart/encrypted" || mediaType === "application/pgp-encrypted")
+    return part.parameters["protocol"]?.toLowerCase().includes("pkcs7") ? encrypted : pgp;
+  if (/^application\/(?:x-)?pkcs7-mime$/.test(mediaType) || (isUntyped && name.endsWith(".p7m")))
+    return smime(part);
+  if (/^application\/(?:vnd\.)?ms-tnef$/.test(mediaType) || (isUntyped && name === "winmail.dat"))
+    return winmail;
+  if (mediaType === "application/x-microsoft-rpmsg-message" || (isUntyped && name.endsWith(".rpmsg")))
+    return rights;
+  if (isUntyped || mediaType.startsWith("application/pgp") || /\.(?:asc|pgp|gpg)$/.test(name))
+    return headOf(part, 200).includes("-----BEGIN PGP MESSAGE-----") ? pgp : null;
+  return null;
+}
+
+/** Checks attachments that were not downloaded, by type and name. Called for oversized messages. */
+export function sealedInFiles(
+  files: readonly { readonly mediaType: string; readonly name: string }[],
+): Sealed | null {
+  for (const { mediaType, name } of files) {
+    const untyped = mediaType === "application/octet-stream";
+    const ending = untyped ? (/\.(p7m|rpmsg|asc|pgp|gpg)$/i.exec(name)?.[1]?.toLowerCase() ?? "") : "";
+    if (/^application\/(?:x-)?pkcs7-mime$/.test(mediaType) || ending === "p7m") return encrypted;
+    if (/^application\/(?:vnd\.)?ms-tnef$/.test(mediaType) || (untyped && /^winmail\.dat$/i.test(name)))
+      return winmail;
+    if (mediaType === "application/x-microsoft-rpmsg-message" || ending === "rpmsg") return rights;
+    if (mediaType === "application/pgp-encrypted" || ["asc", "pgp", "gpg"].includes(ending)) return pgp;
+  }
+  return null;
+}
+
+/** DER encoding of the content type signedData (RFC 5652, 4), which marks signed messages and
+ *  certificates. Other S/MIME content counts as encrypted. */
+const signedData = "06092a864886f70d010702";
+
+function smime(part: MimePart): Sealed | null {
+  const type = (part.parameters["smime-type"] ?? "").toLowerCase();
+  if (type === "certs-only") return null;
+  const signed = Buffer.from(part.content.subarray(0, 64)).toString("hex").includes(signedData);
+  return type === "signed-data" || type === "compressed-data" || (type === "" && signed) ? opaque : encrypted;
+}
+
+const headOf = ({ content }: MimePart, bytes: number): string =>
+  Buffer.from(content.subarray(0, bytes)).toString("latin1");
