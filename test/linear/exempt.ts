@@ -120,10 +120,7 @@ export const exempt: Readonly<Record<string, readonly string[]>> = {
     "adapters/email/smtp/long-markdown.ts#prepare",
     "adapters/sms/telnyx/webhook.ts#isProven",
   ],
-  "is called by a function of its folder that is tested": [
-    "adapters/email/parse/html/elements.ts#pushChildren",
-    "adapters/email/parse/mime.ts#walk",
-  ],
+  "is called by a function of its folder that is tested": ["adapters/email/parse/mime.ts#walk"],
 };
 
 /** Milliseconds for 100 kB where a linear function needs more than 50. All run in the worker thread, which has a time limit

@@ -4,7 +4,7 @@ import { externalId } from "bridgehead/contract";
 import { config as emailConfig } from "../../adapters/email/config.ts";
 import type { Traces } from "../../adapters/email/imap/traces.ts";
 import { identity } from "../../adapters/email/parse/headers.ts";
-import { plainLook } from "../../adapters/email/parse/html/elements.ts";
+import { plainLook } from "../../adapters/email/parse/html/visibility.ts";
 import { compose } from "../../adapters/email/smtp/compose.ts";
 import {
   bytes,
@@ -263,9 +263,18 @@ export const emailCases: Cases = {
         return sheet.rulesOf(elementWith(text), new Map());
       }),
     enter: (f, text) => f(new Map(), elementWith(text), 1),
+    declarations: one,
+    isRelevant: one,
   },
-  "adapters/email/parse/html/elements.ts": {
-    isHidden: (f, text) => f(elementWith(text), stylesWith(text)),
+  "adapters/email/parse/html/write.ts": {
+    layOutElement: (f, text) => f(elementWith(text)),
+    plainly: (f, text) => f({ children: [elementWith(text)] }),
+    write: (f, text) => f(text, []),
+  },
+  "adapters/email/parse/html/visibility.ts": {
+    hidesByStyle: (f, text) => f(stylesWith(text)),
+    isStyled: (f, text) => f(elementWith(text), stylesWith(text)),
+    isZero: one,
     lookOf: (f, text) => f(elementWith(text), stylesWith(text), plainLook),
   },
 };

@@ -43,6 +43,11 @@ interface Complex {
 }
 
 const none: CssRules = new Map();
+const relevantName = new RegExp(`(?<![\\w-])(?:${[...relevant].join("|")})\\s*:`, "i");
+
+/** False for a style attribute without a relevant declaration. */
+export const isRelevant = (style: string): boolean =>
+  style.includes("/*") || relevantName.test(style.slice(0, maxDeclarations));
 
 /** Parses the style sheets of a message. Invalid CSS is skipped. */
 export function readStyleSheet(css: string): StyleSheet {
@@ -71,8 +76,6 @@ export function readStyleSheet(css: string): StyleSheet {
     needsPath: complex.length > 0,
     rulesOf(element, path) {
       const inline = element.attribs["style"];
-      if (simple.size === 0 && complex.length === 0)
-        return inline === undefined ? none : declarations(inline);
       const keys = keysOfElement(element);
       const found = keys.flatMap((key) => simple.get(key) ?? []);
       for (const rule of complex) {
@@ -212,7 +215,7 @@ function endOfBlock(css: string, open: number): number {
 }
 
 /** Returns the relevant declarations; the last of a name overrides the others, as in a browser. */
-function declarations(style: string): Map<string, string> {
+export function declarations(style: string): Map<string, string> {
   const rules = new Map<string, string>();
   const text = style.slice(0, maxDeclarations).toLowerCase();
   for (const rule of (text.includes("/*") ? withoutComments(text) : text).split(";")) {

@@ -1,73 +1,41 @@
-// Converts HTML messages to text. The first pass works on the tree: it removes hidden parts, turns the quote
-// containers of mail clients into blockquotes, and turns tables into lines. Without separators "10" and "2" in two
-// cells would read as 102. Then html-to-text writes the text, with quotes marked by "> ", so that one rule trims text
-// and HTML alike.
+// Converts HTML messages to text. The first pass works on the tree: it removes hidden parts, turns the quote containers of
+// mail clients into blockquotes, and tables into lines. Then html-to-text writes the text, with quotes marked by "> ", so
+// that one rule trims text and HTML alike.
 
-import { type ChildNode, type Document, DomHandler, type Element, isTag, isText, Text } from "domhandler";
+import { type ChildNode, type Document, DomHandler, Element, isTag, isText } from "domhandler";
 import { removeElement } from "domutils";
-import { compile, type DomNode, type FormatCallback } from "html-to-text";
 import { Parser } from "htmlparser2";
 import { cleanText } from "../headers.ts";
-import { scan } from "../quotes/lines.ts";
+import { addressesIn, isForwardLine, scan } from "../quotes/lines.ts";
 import type { TrimOptions } from "../quotes/trim.ts";
-import { type ElementCounts, enter, readStyleSheet } from "./css.ts";
 import {
+  type CssRules,
+  declarations,
+  type ElementCounts,
+  enter,
+  isRelevant,
+  readStyleSheet,
+  type StyleSheet,
+} from "./css.ts";
+import {
+  hidesByStyle,
   isColoured,
-  isHidden,
   isReadable,
+  isStyled,
+  isZero,
+  linkLook,
   lookOf,
-  markQuotes,
   plainLook,
-  pushChildren,
   type TextStyle,
-} from "./elements.ts";
+} from "./visibility.ts";
+import { cellMark, layOutElement, maxDepth, maxWritten, needsLayout, plainly, write } from "./write.ts";
 
 /** Characters of HTML that are read; the rest is truncated. */
 const maxHtml = 2_000_000;
-/** Deeper elements are dropped before any recursion reaches them. */
-const maxDepth = 120;
 /** Parsing stops when more elements are open at once: the parser's work is quadratic in this number. */
 const maxOpen = 1500;
-/** Characters of text that are written. */
-const maxWritten = 400_000;
 /** With more elements `plainly` writes the text, because html-to-text takes several times as long. */
 const maxElements = 12_000;
-
-/** Writes the nodes that are passed as metadata, so that html-to-text does not parse the HTML a second time. Its published
- *  types omit the metadata. The first call takes the nodes: a further `<tree>` is the sender's, an unknown element. */
-const tree: FormatCallback = (element, walk, builder) => {
-  const { metadata } = builder as unknown as { readonly metadata: DomNode[][] };
-  walk(metadata.pop() ?? element.children, builder);
-};
-
-const write = compile({
-  wordwrap: false,
-  preserveNewlines: false,
-  limits: {
-    maxDepth: maxDepth + 10,
-    maxChildNodes: 20_000,
-    maxBaseElements: 1,
-  },
-  formatters: { tree },
-  selectors: [
-    { selector: "tree", format: "tree" },
-    { selector: "a", options: { hideLinkHrefIfSameAsText: true, ignoreHref: false, noAnchorUrl: true } },
-    { selector: "img", format: "skip" },
-    ..."dl dt dd center address fieldset legend figure figcaption details summary"
-      .split(" ")
-      .map((selector) => ({
-        selector,
-        format: "block",
-        options: { leadingLineBreaks: 1, trailingLineBreaks: 1 },
-      })),
-    ...["h1", "h2", "h3", "h4", "h5", "h6"].map((selector) => ({ selector, options: { uppercase: false } })),
-    { selector: "hr", options: { length: 20 } },
-    {
-      selector: "blockquote",
-      options: { leadingLineBreaks: 2, trailingLineBreaks: 2, trimEmptyLines: true },
-    },
-  ],
-}) as (html: string, metadata: (readonly ChildNode[])[]) => string;
 
 export interface HtmlText {
   /** All visible text. Quotes are marked with "> ", unless the message is a forward or has answers
@@ -92,9 +60,6 @@ export function htmlToText(html: string, options: TrimOptions): HtmlText {
   return { text: unmarked, inlineAnswers: true };
 }
 
-/** Separates two cells until the text is written, with tabs in its place. A private-use character, because a tab
- *  would be collapsed. */
-const cellMark = "\ue0c1";
 const cellMarks = new RegExp(` {0,8}${cellMark} {0,8}`, "g");
 const privateMarks = new RegExp(`[${colourMark}${cellMark}]`, "g");
 
@@ -106,8 +71,8 @@ function written(html: string, options: TrimOptions): string {
 }
 
 function writtenAs(html: string, options: TrimOptions, colours: boolean): string {
-  const { document, elements } = read(html.slice(0, maxHtml));
-  prune(document, colours);
+  const { document, elements, hasSheet } = read(html.slice(0, maxHtml));
+  prune(document, hasSheet ? readStyleSheet(styleTexts(document)) : null, colours);
   if (options.relation !== "forward") markQuotes(document, options);
   layOut(document);
   const text =
@@ -145,66 +110,33 @@ function hasColouredQuote(text: string, plain: string, options: TrimOptions): bo
     );
 }
 
-const paragraphs = new Set("p blockquote h1 h2 h3 h4 h5 h6 ul ol dl pre".split(" "));
-const blocks = new Set([
-  ...paragraphs,
-  ..."div br hr li dt dd center address fieldset legend figure figcaption details summary section article header".split(
-    " ",
-  ),
-  ..."footer main nav aside form body html".split(" "),
-]);
-
-/** Writes the text of a message with very many elements: one line for each block, quotes with "> ",
- *  links with their address. Unlike html-to-text it writes no list marks and collapses whitespace in
- *  `<pre>`. Returns at most `maxWritten` characters. */
-function plainly(document: Document): string {
-  const lines: string[] = [];
-  let line: string[] = [];
-  let depth = 0;
-  let length = 0;
-  const endLine = () => {
-    const words = line.join("").replace(/\s+/g, " ").trim();
-    line = [];
-    if (words === "") return;
-    lines.push("> ".repeat(depth) + words);
-    length += 2 * depth + words.length;
-  };
-  const endBlock = (name: string) => {
-    if (!blocks.has(name)) return;
-    endLine();
-    if (paragraphs.has(name) && lines.at(-1) !== "") lines.push("");
-  };
-  const stack: (ChildNode | { leave: Element })[] = [...document.children].reverse();
-  for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
-    if (length >= maxWritten) break;
-    if ("leave" in next) {
-      const { name, attribs } = next.leave;
-      const href = name === "a" ? (attribs["href"] ?? "").slice(0, 2000).replace(/^mailto:/i, "") : "";
-      if (href !== "" && !href.startsWith("#") && line.at(-1)?.trim() !== href) line.push(` [${href}]`);
-      endBlock(name);
-      if (name === "blockquote") depth--;
-    } else if (isText(next)) line.push(next.data);
-    else if (isTag(next)) {
-      endBlock(next.name);
-      if (next.name === "blockquote") depth++;
-      stack.push({ leave: next });
-      pushChildren(next, stack);
-    }
+/** Converts tables, and `<sup>` and `<sub>` digits. */
+function layOut(document: Document): void {
+  // Parents come first, so a row reads its cells before they are renamed.
+  for (const element of elementsIn(document)) {
+    if (element.name === "div" || element.name === "p") dropLastBreak(element);
+    else if (needsLayout.has(element.name)) layOutElement(element);
   }
-  endLine();
-  return lines.join("\n").slice(0, maxWritten);
 }
 
-/** Returns the tree without comments, and the number of elements in the HTML. The input is fed in
- *  pieces, so that parsing can stop. */
-function read(html: string): { readonly document: Document; readonly elements: number } {
+interface ReadHtml {
+  /** Without comments. */
+  readonly document: Document;
+  readonly elements: number;
+  readonly hasSheet: boolean;
+}
+
+/** The input is fed in pieces, so that parsing can stop. */
+function read(html: string): ReadHtml {
   const handler = new DomHandler();
   let open = 0;
   let elements = 0;
+  let hasSheet = false;
   const parser = new Parser({
     onopentag(name, attributes) {
       open++;
       elements++;
+      hasSheet ||= name === "style";
       handler.onopentag(name, attributes);
     },
     onclosetag() {
@@ -217,13 +149,12 @@ function read(html: string): { readonly document: Document; readonly elements: n
   for (let at = 0; at < html.length && !tooMany(); at += 4096) parser.write(html.slice(at, at + 4096));
   if (!tooMany()) parser.end();
   handler.onend();
-  return { document: handler.root, elements };
+  return { document: handler.root, elements, hasSheet };
 }
 
 /** Removes elements that are hidden or too deep, and attributes that are not needed. Iterative, because
  *  the sender controls the depth. `colours`: text in the colour of its background counts as hidden. */
-function prune(document: Document, colours: boolean): void {
-  const sheet = readStyleSheet(styleTexts(document));
+function prune(document: Document, sheet: StyleSheet | null, colours: boolean): void {
   const path: ElementCounts = new Map();
   type Step = { node: ChildNode; depth: number; look: TextStyle } | { leave: Element };
   const stack: Step[] = document.children.map((node) => ({ node, depth: 0, look: plainLook }));
@@ -236,6 +167,7 @@ function prune(document: Document, colours: boolean): void {
     if (isText(node)) {
       if (node.data.trim() === "") continue;
       node.data = node.data.replace(privateMarks, "");
+      if (look === plainLook || look === linkLook) continue;
       if (!isReadable(look, colours)) removeElement(node);
       else if (isColoured(look) && !isWarning(node.data)) node.data = colourMark + node.data;
       continue;
@@ -244,14 +176,14 @@ function prune(document: Document, colours: boolean): void {
       removeElement(node);
       continue;
     }
-    const rules = sheet.rulesOf(node, path);
-    if (depth > maxDepth || isHidden(node, rules)) {
+    const rules = sheet === null ? styleOf(node) : sheet.rulesOf(node, path);
+    if (depth > maxDepth || isHidden(node) || (rules.size > 0 && hidesByStyle(rules))) {
       removeElement(node);
       continue;
     }
-    const inside = lookOf(node, rules, look);
+    const inside = insideOf(node, rules, look);
     if (node.attribs["style"] !== undefined && node.name !== "blockquote") delete node.attribs["style"];
-    if (sheet.needsPath) {
+    if (sheet?.needsPath) {
       enter(path, node, 1);
       stack.push({ leave: node });
     }
@@ -259,11 +191,182 @@ function prune(document: Document, colours: boolean): void {
   }
 }
 
+const noRules: CssRules = new Map();
+
+/** Returns the rules of the style attribute. */
+const styleOf = ({ attribs: { style } }: Element): CssRules =>
+  style !== undefined && isRelevant(style) ? declarations(style) : noRules;
+
+/** Returns the style of the text in an element. */
+function insideOf(element: Element, rules: CssRules, look: TextStyle): TextStyle {
+  if (isStyled(element, rules)) return lookOf(element, rules, look);
+  if (element.name !== "a" || look.link) return look;
+  return look === plainLook ? linkLook : { ...look, link: true };
+}
+
+/** Elements that are never shown or contain no text. */
+const silent = new Set([
+  ..."head style script template noscript iframe object embed svg math canvas audio video meta".split(" "),
+  ..."link title base map select textarea input button applet frameset noframes dialog".split(" "),
+]);
+/** Class names that style sheets of messages use to hide elements. */
+const hidingClasses =
+  /(?:^|\s)(?:hidden|hide|d-none|invisible|sr-only|visually-hidden|visuallyhidden|preheader|preview-text|mcnpreviewtext|display-none|screen-reader-text|is-hidden|u-hidden)(?=\s|$)/;
+
+/** True when the element and all its content are invisible, whatever their style. */
+function isHidden({ name, attribs }: Element): boolean {
+  if (silent.has(name)) return true;
+  const { hidden, class: classes, type, width, height } = attribs;
+  if (hidden !== undefined || attribs["aria-hidden"]?.trim().toLowerCase() === "true") return true;
+  if (type?.toLowerCase() === "hidden") return true;
+  if (classes !== undefined && hidingClasses.test(classes.slice(0, 500).toLowerCase())) return true;
+  return isZero(width) && isZero(height);
+}
+
 /** Mail gateways of companies use colour for their warning above external messages. */
 const isWarning = (text: string) =>
   /caution|external|warning|achtung|vorsicht|extern|attention|attenzione|precaución|waarschuwing/i.test(
     text.slice(0, 200),
   );
+
+/** Removes the line break at the end of a block with other content, because it is not visible. */
+function dropLastBreak(block: Element): void {
+  const last = block.children.findLastIndex((child) => !isText(child) || child.data.trim() !== "");
+  const node = block.children[last];
+  if (last > 0 && node !== undefined && isTag(node) && node.name === "br") block.children.splice(last, 1);
+}
+
+/** Converts quote containers to blockquotes, and other blockquotes (indents) to divs. */
+function markQuotes(document: Document, options: TrimOptions): void {
+  const quoted = new Set<ChildNode>();
+  const stack: ChildNode[] = [...document.children].reverse();
+  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
+    if (!isTag(node) || quoted.has(node)) continue;
+    if (isReplyHeader(node)) {
+      if (quotesOwn(node, options)) flatten(wrapFromHere(node), quoted);
+      else pushChildren(node, stack);
+    } else if (isQuote(node) && !isForwarded(node)) {
+      if (hasAnswers(node)) markPieces(node, quoted);
+      else {
+        node.name = "blockquote";
+        flatten(node, quoted);
+      }
+    } else {
+      if (node.name === "blockquote") node.name = "div";
+      pushChildren(node, stack);
+    }
+  }
+}
+
+/** True when the customer has written between the blockquotes of a container, as Gmail formats answers
+ *  to single questions. */
+function hasAnswers(container: Element): boolean {
+  if (container.name === "blockquote") return false;
+  const first = container.children.findIndex((child) => isTag(child) && child.name === "blockquote");
+  if (first < 0) return false;
+  return container.children.slice(first + 1).some((child) => {
+    if (isText(child)) return child.data.trim() !== "";
+    return isTag(child) && child.name !== "blockquote" && !isQuote(child) && topOf(child).trim() !== "";
+  });
+}
+
+/** Marks the blockquotes of a container, and keeps the rest as the customer's text. */
+function markPieces(container: Element, quoted: Set<ChildNode>): void {
+  for (const child of container.children) {
+    if (!isTag(child)) continue;
+    if (child.name === "blockquote") flatten(child, quoted);
+    else quoted.add(child);
+  }
+}
+
+/** Adds the children of an element to a stack, the first on top. */
+function pushChildren(node: Element, stack: (ChildNode | { leave: Element })[]): void {
+  for (let i = node.children.length - 1; i >= 0; i--) stack.push(node.children[i] as ChildNode);
+}
+
+/** Outlook marks the header of a quoted message in responses and in forwards in the same way. It is a
+ *  quote when the message answers one of our messages and the quoted message is not from a third party. */
+function quotesOwn(header: Element, { relation, isOwn }: TrimOptions): boolean {
+  if (relation !== "ours") return false;
+  let text = "";
+  let element: ChildNode | null = header;
+  for (let i = 0; i < 6 && element !== null && text.length < 200; i++, element = element.next)
+    if (isTag(element)) text += ` ${topOf(element)}`;
+  // The sender comes first; the recipients follow.
+  const [sender] = addressesIn(text.split(/\b(?:to|an|à|para|aan|till|til|кому|kime)\s?:/i, 1)[0] ?? "");
+  return sender === undefined || isOwn === undefined || isOwn(sender);
+}
+
+/** Quotes inside a quote are part of it; one level of "> " is sufficient. */
+function flatten(quote: Element, quoted: Set<ChildNode>): void {
+  const stack: ChildNode[] = [quote];
+  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
+    if (!isTag(node)) continue;
+    quoted.add(node);
+    if (node !== quote && node.name === "blockquote") node.name = "div";
+    for (const child of node.children) stack.push(child);
+  }
+}
+
+const quoteClasses =
+  /(?:^|\s)(?:gmail_quote|gmail_attr|gmail_extra_quote|yahoo_quoted|protonmail_quote|tutanota_quote|moz-cite-prefix|zmail_extra|wiseStampQuote|front-blockquote|skiff_quote|hey_quote|fastmail-quote|cite-quote|mail-quote|x_gmail_quote|x_moz-cite-prefix|x_yahoo_quoted|x_protonmail_quote|mailru-blockquote|gmx_quote|uik-quote|spark_quote|mimestream_quote|airmail_on)(?=\s|$)/i;
+const quoteIds =
+  /^(?:x_)?(?:yahoo_quoted_\d{1,20}|replyblockquote|ms-outlook-mobile-body-separator-line|oriMsgHtmlSeperator|isReplyContent|reply139content|origbody|quoted_header)$/i;
+/** Outlook's marks: the quote begins here and ends with the parent element. */
+const replyHeaderIds =
+  /^(?:x_)?(?:divRplyFwdMsg|appendonsend|stopSpelling|mail-editor-reference-message-container)$/i;
+
+function isQuote(element: Element): boolean {
+  const { class: classes, id, type, name, cite, style } = element.attribs;
+  if (classes !== undefined && quoteClasses.test(classes.slice(0, 500))) return true;
+  if (id !== undefined && id.length < 100 && quoteIds.test(id)) return true;
+  if (name !== undefined && /^(?:quote|messageReplySection|ActiveMailReplySection)$/i.test(name)) return true;
+  if (element.name !== "blockquote") return false;
+  return (
+    type?.toLowerCase() === "cite" ||
+    cite !== undefined ||
+    /border-left\s{0,4}:\s{0,4}[^;]{0,60}(?:solid|[1-9]px)/i.test((style ?? "").slice(0, 1000))
+  );
+}
+
+function isReplyHeader(element: Element): boolean {
+  const { id, class: classes } = element.attribs;
+  if (
+    classes !== undefined &&
+    /(?:^|\s)ms-outlook-mobile-reference-message(?:\s|$)/.test(classes.slice(0, 500))
+  )
+    return true;
+  return id !== undefined && id.length < 60 && replyHeaderIds.test(id);
+}
+
+/** True for "---------- Forwarded message ---------" at the top of an apparent quote. */
+function isForwarded(element: Element): boolean {
+  return isForwardLine(/^[-_=\s]{2,40}[^\n=-]{4,60}[-_=]{2,40}/.exec(topOf(element))?.[0] ?? "");
+}
+
+/** Returns the first characters of an element's text. */
+function topOf(element: Element): string {
+  let text = "";
+  const stack: ChildNode[] = [...element.children].reverse();
+  for (let node = stack.pop(); node !== undefined && text.length < 200; node = stack.pop()) {
+    if (isText(node)) text = (text + node.data.slice(0, 400)).trimStart();
+    else if (isTag(node)) stack.push(...node.children.slice(0, 50).reverse());
+  }
+  return text.slice(0, 200);
+}
+
+/** Moves the element and all its later siblings into one blockquote, which is returned. */
+function wrapFromHere(element: Element): Element {
+  const siblings = element.parent?.children ?? [];
+  const moved = siblings.splice(siblings.indexOf(element));
+  const quote = new Element("blockquote", {}, moved);
+  quote.parent = element.parent;
+  for (const child of moved) child.parent = quote;
+  quote.prev = siblings.at(-1) ?? null;
+  if (quote.prev !== null) quote.prev.next = quote;
+  siblings.push(quote);
+  return quote;
+}
 
 /** Returns the text of the `<style>` elements. */
 function styleTexts(document: Document): string {
@@ -275,125 +378,3 @@ function styleTexts(document: Document): string {
 
 const textIn = (element: Element): string =>
   element.children.map((child) => (isText(child) ? child.data : "")).join("");
-
-/** A row whose cells have more text, blocks or nodes is used for layout: its cells become paragraphs. */
-const most = { text: 200, blocks: 4, nodes: 60 };
-
-const blockNames = new Set(["p", "div", "br", "h1", "h2", "h3", "h4", "h5", "h6", "center", "blockquote"]);
-const structureNames = new Set(["table", "ul", "ol", "dl", "pre", "hr"]);
-const tableNames = new Set(["table", "thead", "tbody", "tfoot", "caption", "tr", "td", "th"]);
-
-/** Converts tables to blocks and separated cells, and `<sup>` and `<sub>` digits to their Unicode forms. */
-function layOut(document: Document): void {
-  // Parents come first, so a row reads its cells before they are renamed.
-  for (const element of elementsIn(document)) {
-    if (element.name === "tr") layOutRow(element);
-    else if (element.name === "sup" || element.name === "sub") writeRaised(element);
-    else if (element.name === "div" || element.name === "p") dropLastBreak(element);
-    if (tableNames.has(element.name)) element.name = "div";
-  }
-}
-
-/** Returns the number of characters in a cell; null when it is too large or has its own structure.
- *  Inspects a limited number of nodes. */
-function textOfCell(cell: Element): number | null {
-  const seen = { text: 0, blocks: 0, nodes: 0 };
-  const stack: ChildNode[] = [cell];
-  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
-    if (isText(node))
-      seen.text += node.data.length > 5 * most.text ? node.data.length : node.data.trim().length;
-    if (isTag(node)) {
-      if (structureNames.has(node.name) || node.children.length > most.nodes) return null;
-      if (blockNames.has(node.name)) seen.blocks++;
-      stack.push(...node.children);
-    }
-    if (++seen.nodes > most.nodes || seen.text > most.text || seen.blocks > most.blocks) return null;
-  }
-  return seen.text;
-}
-
-function layOutRow(row: Element): void {
-  const cells = row.children.filter((child) => isTag(child) && /^t[dh]$/.test(child.name)) as Element[];
-  if (cells.length < 2) return;
-  const sizes: number[] = [];
-  for (const cell of cells) {
-    const size = textOfCell(cell);
-    if (size === null) return;
-    sizes.push(size);
-  }
-  const last = sizes.findLastIndex((size) => size > 0);
-  const children: ChildNode[] = [];
-  for (const [at, cell] of cells.entries()) {
-    if (at > last) break;
-    if (at > 0) children.push(new Text(cellMark));
-    cell.name = "span";
-    if (cell.children.some((child) => isTag(child))) makeInline(cell);
-    children.push(cell);
-  }
-  setChildren(row, children);
-}
-
-/** Puts the blocks of a cell on one line, separated by a space. The cell is small, so the line is short
- *  as well. */
-function makeInline(cell: Element): void {
-  const stack: Element[] = [cell];
-  for (let element = stack.pop(); element !== undefined; element = stack.pop()) {
-    const children: ChildNode[] = [];
-    for (const child of element.children) {
-      if (isTag(child) && blockNames.has(child.name)) {
-        children.push(new Text(" "));
-        if (child.name !== "br") children.push(child, new Text(" "));
-        child.name = "span";
-      } else children.push(child);
-      if (isTag(child)) stack.push(child);
-    }
-    setChildren(element, children);
-  }
-}
-
-/** Removes the line break at the end of a block with other content, because it is not visible. */
-function dropLastBreak(block: Element): void {
-  const last = block.children.findLastIndex((child) => !isText(child) || child.data.trim() !== "");
-  const node = block.children[last];
-  if (last > 0 && node !== undefined && isTag(node) && node.name === "br") block.children.splice(last, 1);
-}
-
-/** The characters that have raised and lowered forms, at the same index in the other two strings. */
-const flat = "0123456789+-=()−";
-const raised = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾⁻";
-const lowered = "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎₋";
-
-/** Writes "10<sup>2</sup>" as "10²". Letters ("1<sup>st</sup>") are unchanged; other content gets the
- *  prefix "^" or "_". */
-function writeRaised(element: Element): void {
-  const up = element.name === "sup";
-  element.name = "span";
-  const first = firstText(element);
-  if (first === null) return;
-  const words = first.data.trim();
-  if (words === "" || words.length > 30) return;
-  const forms = up ? raised : lowered;
-  if (/^[0-9+\-=()−]+$/.test(words))
-    first.data = words.replace(/./g, (char) => forms.charAt(flat.indexOf(char)));
-  else if (!/^\p{L}+\.?$/u.test(words) || !up) first.data = `${up ? "^" : "_"}${words}`;
-}
-
-/** Returns the text node of an element that contains only text, possibly nested in inline elements. */
-function firstText(element: Element): Text | null {
-  let node: ChildNode | undefined = element;
-  for (let depth = 0; depth < 8 && node !== undefined; depth++) {
-    if (isText(node)) return node;
-    if (!isTag(node) || node.children.length !== 1) return null;
-    node = node.children[0];
-  }
-  return null;
-}
-
-function setChildren(parent: Element, children: ChildNode[]): void {
-  parent.children = children;
-  for (const [at, child] of children.entries()) {
-    child.parent = parent;
-    child.prev = children[at - 1] ?? null;
-    child.next = children[at + 1] ?? null;
-  }
-}
