@@ -103,12 +103,12 @@ export function createCaller(
   };
 }
 
-type RequestSender = Pick<ClientOptions, "rate" | "timeoutMs"> &
+type SendSettings = Pick<ClientOptions, "rate" | "timeoutMs"> &
   Pick<Outgoing, "connectionWaitMs"> & { readonly clock: Clock; readonly connections: OriginConnections };
 
 /** Makes one attempt of a call: waits for the rate limit, sends the request, and interprets the response. */
 async function send<T>(
-  { rate, clock, connections, connectionWaitMs, ...sender }: RequestSender,
+  { rate, clock, connections, connectionWaitMs, ...sender }: SendSettings,
   sent: Pick<Outgoing, "method" | "path" | "headers" | "body">,
   { mayBeMissing, answer }: { readonly mayBeMissing: boolean; readonly answer: BodyContent<T> },
   { signal = never, crossing, timeoutMs = sender.timeoutMs }: CallOptions,
