@@ -62,8 +62,10 @@ export interface EscalationHooks {
   /** Handles a message that the adapter would have answered. Returns true when it is a responder's reply
    *  to an escalation. Its event is then settled, and the agent never receives it. */
   routeReply(q: Query, line: ChannelRuntime, row: EventRow, event: MessageEvent): Promise<boolean>;
-  /** Called when the platform has accepted a question: detects an escalating answer and schedules a poll
-   *  of the platform's conversation. Returns true when the call must be transferred after the answer.
+  /** Milliseconds until the platform's conversation is polled after a question; depends on the policy. */
+  readonly pollAfter: () => number;
+  /** Called for a question without an answer, and for an answer of an agent with configured escalations: opens
+   *  one when the answer escalates. Returns true when the call must be transferred after the answer.
    *  Independent of the policy. */
   answered(
     q: Query,

@@ -33,6 +33,7 @@ async function alerted(options: HouseOptions = {}): Promise<Alerted> {
       if (!alerts.some(({ key }) => key === trigger.key)) alerts.push(trigger);
     },
     routeReply: async () => false,
+    pollAfter: () => 60_000,
     answered: async () => false,
     undeliverable: async (_, line, draft, { state, reason }) => {
       undelivered.push(`${line.channel} ${draft.id} ${state}: ${reason}`);

@@ -11,7 +11,7 @@ import { newId } from "../../ops/clock.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import type { EscalationHooks, EscalationTrigger } from "../../pipeline/escalation.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
-import { type ConversationRow, schedulePoll } from "../../store/tables/conversations.ts";
+import type { ConversationRow } from "../../store/tables/conversations.ts";
 import type { DraftRow } from "../../store/tables/drafts.ts";
 import {
   addTriggers,
@@ -96,6 +96,8 @@ export class EscalationHandler implements EscalationHooks {
     this.#deps = deps;
   }
 
+  readonly pollAfter = (): number => (this.#deps.policy() ?? this.#deps.timing.escalation).poll;
+
   async open(q: Query, trigger: EscalationTrigger, subject?: Subject): Promise<void> {
     const policy = this.#deps.policy();
     if (policy?.causes.includes(trigger.cause))
@@ -116,7 +118,6 @@ export class EscalationHandler implements EscalationHooks {
     { conversation, turn }: { readonly conversation: ConversationRow; readonly turn: TurnRow },
     answer: Answer,
   ): Promise<boolean> {
-    if (turn.kind !== "question") return false;
     const { channel, agent } = line;
     const configured = line.settings()?.escalations ?? [];
     const text = answer.text ?? "";
@@ -133,11 +134,6 @@ export class EscalationHandler implements EscalationHooks {
         cause: "topic",
         reason: "the agent gave the answer it has for this escalation",
       });
-    // Polls also after a turn without an answer: a human may answer on the platform. Locks are taken in
-    // the usual order.
-    const timing = this.#deps.timing.escalation;
-    const { poll } = this.#deps.policy() ?? timing;
-    await schedulePoll(q, conversation, configured.length > 0 ? timing.pollAfterAnswer : poll);
     return found !== null && turn.session !== null;
   }
 

@@ -1,6 +1,7 @@
 // The statements of stage ask: the claimed turns, the record of an attempt, and the writes of a decision.
 // Each transition first checks the lease's token. A holder whose lease has expired therefore writes nothing.
 
+import type { Answer } from "../../agent/calls.ts";
 import { readOpening } from "../../domain/turn.ts";
 import { newId } from "../../ops/clock.ts";
 import type { Query } from "../../store/driver.ts";
@@ -177,7 +178,7 @@ async function answered(
     reason: silent ? noAnswer : null,
   });
   if (!wanted) return;
-  const transfer = (await line.escalation()?.answered(q, line, asking, answer)) ?? false;
+  const transfer = await escalated(q, asking, answer);
   if (silent || answer.text === null) return list(q, asking, "ignored", "silent", noAnswer);
   const { askedAt } = asking.attempt;
   const tookMs = askedAt === null ? null : clock.monotonic() - askedAt;
@@ -193,6 +194,21 @@ async function answered(
     clock,
     log,
   });
+}
+
+/** Detects an answer that needs a human, and schedules a poll of the platform's conversation: also after a turn without
+ *  an answer, because a human may answer on the platform. Returns true when the call must be transferred after the
+ *  answer. */
+async function escalated(q: Query, asking: Asking, answer: Answer): Promise<boolean> {
+  const { line, turn, conversation, timing } = asking;
+  const hooks = line.escalation();
+  if (hooks === null || turn.kind !== "question") return false;
+  const hasConfigured = (line.settings()?.escalations ?? []).length > 0;
+  const mayEscalate = hasConfigured || (answer.text ?? "").trim() === "";
+  const transfer = mayEscalate && (await hooks.answered(q, line, asking, answer));
+  // After the escalation's rows: locks are taken in the usual order.
+  await schedulePoll(q, conversation, hasConfigured ? timing.escalation.pollAfterAnswer : hooks.pollAfter());
+  return transfer;
 }
 
 /** Records the id of a human's message, so that polling does not take it for an external one. */
