@@ -89,16 +89,13 @@ const isAskedAtCommit = (
   turn.attempts === 0 &&
   conversation.platform_id !== null;
 
-const recordPoints = ["ask.record"] as const;
-const openPoints = ["open.commit", "ask.record"] as const;
-
 /** Commits the attempt. Rejects, and nothing is sent, when the lease is lost, the transaction fails, or
  *  the turn changed. */
 async function record(asking: Asking, deps: AskDeps, isQuestion: boolean): Promise<void> {
   const { attempt, turn } = asking;
   const fields = { channel: asking.line.channel, turn: turn.id };
   const write = async (q: Query) => {
-    const points = attempt.unbound === null ? recordPoints : openPoints;
+    const points = [...(attempt.unbound === null ? [] : ["open.commit" as const]), "ask.record" as const];
     const done = points.map((point) => failpointBefore(q, point, fields));
     if (!(await recordAttempt(q, asking))) return false;
     if (isQuestion && turn.kind === "question")

@@ -68,7 +68,7 @@ class JointQuery implements Query {
   }
 }
 
-interface WaitingTransaction {
+interface WaitingJoint {
   readonly work: (q: Query) => Promise<unknown>;
   readonly options: TxOptions & { readonly joint: string };
   readonly resolve: (value: unknown) => void;
@@ -77,7 +77,7 @@ interface WaitingTransaction {
 
 /** A transaction whose statements are known. */
 interface Prepared {
-  readonly one: WaitingTransaction;
+  readonly one: WaitingJoint;
   readonly q: JointQuery;
   readonly ended: Promise<{ readonly value: unknown } | { readonly error: unknown }>;
 }
@@ -87,7 +87,7 @@ export class JointTransactions {
   readonly #timing: { readonly response: number; readonly jointLock: number };
   /** Runs a transaction alone, after a joint one was rolled back. */
   readonly #alone: (work: (q: Query) => Promise<unknown>, options: TxOptions) => Promise<unknown>;
-  #waiting: WaitingTransaction[] = [];
+  #waiting: WaitingJoint[] = [];
   #isSending = false;
   observer: StoreObserver | null = null;
 
@@ -104,7 +104,7 @@ export class JointTransactions {
   /** See `Database.tx`. */
   run<T>(work: (q: Query) => Promise<T>, options: TxOptions & { readonly joint: string }): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.#waiting.push({ work, options, resolve, reject } as WaitingTransaction);
+      this.#waiting.push({ work, options, resolve, reject } as WaitingJoint);
       if (!this.#isSending) void this.#sendAll();
     });
   }
@@ -181,7 +181,7 @@ export class JointTransactions {
 const mostJoint = 32;
 
 /** Runs the work until it waits for its result. Returns null when it failed before. */
-async function prepare(one: WaitingTransaction): Promise<Prepared | null> {
+async function prepare(one: WaitingJoint): Promise<Prepared | null> {
   const q = new JointQuery();
   const ended = one.work(q).then(
     (value) => ({ value }),

@@ -197,9 +197,8 @@ const askingMove = `
   ${newAttempt} SELECT id, attempts, 'ask', $5, $6, now_ms() FROM moved -- only: postgres
 `;
 
-/** Records the attempt before it is made. Call with the lane's row locked (`guardLease`). Returns false when the
- *  turn has changed since the claim (it was dropped, or a later message was added to it), or its channel was
- *  paused. Its claimed text must then not be asked. */
+/** Records the attempt before it is made. Call with the lane's row locked (`guardLease`). Returns false when the claimed text
+ *  must not be asked: the turn was dropped or a later message was added to it since the claim, or its channel was paused. */
 export async function recordAsking(q: Query, turn: TurnRow, node: string, token: number): Promise<boolean> {
   const { id, question, opening, attempts } = turn;
   const changed = await q.run(askingMove, id, question, opening ?? "", attempts, node, token);
