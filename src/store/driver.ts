@@ -5,7 +5,7 @@
 import type { Log } from "bridgehead/contract";
 import { type FailpointName, failpoints } from "../ops/failpoints.ts";
 import type { CommitReport, Hop } from "../ops/hops.ts";
-import type { LaneLeases } from "./lanes.ts";
+import type { LaneLeases } from "./sqlite/lane-leases.ts";
 
 export type Value = string | number | null | Uint8Array;
 export type Row = Record<string, unknown>;

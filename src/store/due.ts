@@ -31,12 +31,21 @@ export const exemptLanes: Which = (direction, channel) => {
   const lane = `SELECT conversation || '/${direction}' FROM ${table} WHERE ${table}.channel = ${channel} AND open = 1`;
   return {
     // The sum keeps the databases from searching the index of due lanes.
-    condition: `lanes.due_at + 0 <= now_ms() AND lanes.id IN (${lane} AND ${begun[direction]} UNION ALL ${lane} AND ${exempt[direction]}) AND (
-       SELECT CASE WHEN ${waits[direction]} THEN 0 ELSE 1 END FROM ${table} head
-       WHERE head.conversation = lanes.conversation AND head.open = 1 ORDER BY head.seq LIMIT 1) = 1`,
+    condition: `lanes.due_at + 0 <= now_ms() AND lanes.id IN (${lane} AND ${begun[direction]} UNION ALL ${lane} AND ${exempt[direction]})
+       AND ${isExempt(direction)}`,
     limit: (most) => `CASE WHEN ${isPaused(channel)} THEN ${most} ELSE 0 END`,
   };
 };
+
+/** Those of the listed lanes that are due and may start. `ids`: an SQL expression, the list as JSON. */
+export const listedLanes = (direction: Direction, channel: string, ids: string): string =>
+  `lanes.due_at + 0 <= now_ms() AND lanes.id IN (SELECT value FROM json_each(${ids}))
+       AND (NOT ${isPaused(channel)} OR ${isExempt(direction)})`;
+
+/** A condition on lanes: the head does not wait for the end of a pause. */
+const isExempt = (direction: Direction): string => `(
+       SELECT CASE WHEN ${waits[direction]} THEN 0 ELSE 1 END FROM ${itemTable[direction]} head
+       WHERE head.conversation = lanes.conversation AND head.open = 1 ORDER BY head.seq LIMIT 1) = 1`;
 const waits = {
   in: "head.state = 'waiting' AND head.kind = 'question' AND head.session IS NULL",
   out: "head.state = 'queued' AND head.internal = 0 AND head.session IS NULL",
@@ -129,6 +138,7 @@ export async function findDue(q: Query, node: string, everything: boolean): Prom
   if (wanted.length === 0) return;
   const found = await dueWork(q, node);
   for (const work of wanted as Work[]) {
+    for (const channel of found.get(work) ?? []) q.leases?.search(work, channel);
     const channels = [...(q.touched.get(work) ?? []), ...(found.get(work) ?? [])];
     if (channels.length > 0 || q.touched.has(work)) q.touched.set(work, new Set(channels));
   }

@@ -1,10 +1,10 @@
 // Lanes: one direction of one conversation, processed strictly in order by the lease holder. Claiming a
 // lease issues a new fencing token, and every later write checks the token. A holder whose lease was
 // taken over cannot write. On PostgreSQL leases are columns of `lanes`; on SQLite they are in memory
-// (`Query.leases`), because one process owns the store.
+// (`Query.leases`, sqlite/lane-leases.ts), because one process owns the store.
 
 import { noteDue, type Query } from "./driver.ts";
-import { allLanes, type Direction, exemptLanes, itemTable } from "./due.ts";
+import { allLanes, type Direction, exemptLanes, itemTable, listedLanes } from "./due.ts";
 
 export interface Lease {
   readonly lane: string;
@@ -52,10 +52,8 @@ const statements = { in: statementsOf("in"), out: statementsOf("out") } as const
 /** Returns the next sequence number of the lane. */
 export async function nextSeq(q: Query, conversation: string, direction: Direction): Promise<number> {
   const lane = laneId(conversation, direction);
-  const row = await q.one<{ seq: number }>(
-    "UPDATE lanes SET next_seq = next_seq + 1 WHERE id = $1 RETURNING next_seq - 1 AS seq",
-    lane,
-  );
+  const taken = "UPDATE lanes SET next_seq = next_seq + 1 WHERE id = $1 RETURNING next_seq - 1 AS seq";
+  const row = await q.one<{ seq: number }>(taken, lane);
   if (!row) throw new Error(`taking a number in lane ${lane}: there is no such lane`);
   return row.seq;
 }
@@ -80,9 +78,24 @@ export async function appendToLane(
     dueAt,
   );
   if (!row) throw new Error(`taking a number in lane ${lane}: there is no such lane`);
+  const { wait } = row;
   await insert(row.seq);
-  if (row.wait === null) await refreshLane(q, conversation, direction);
-  else noteDue(q, itemTable[direction], row.channel, row.wait);
+  if (wait === null) await refreshLane(q, conversation, direction);
+  else noteDueLane(q, direction, { ...row, lane, wait });
+}
+
+interface DueLane {
+  readonly lane: string;
+  readonly channel: string;
+  readonly wait: number;
+}
+
+/** Notes that the lane becomes due in `wait` milliseconds, or is due. */
+export function noteDueLane(q: Query, direction: Direction, row: DueLane): void {
+  const { lane, channel, wait } = row;
+  const work = itemTable[direction];
+  if (wait <= 0) q.leases?.announce(work, channel, lane);
+  noteDue(q, work, channel, wait);
 }
 
 /** Locks the lane's row and waits for a concurrent writer. Call before changing an item without a lease
@@ -105,12 +118,13 @@ export async function tryLane(q: Query, conversation: string, direction: Directi
 /** Sets the lane's due time to that of its head. Call after every change of an item, with the lane's row
  *  locked (`guardLease`, `nextSeq`, `lockLane`). */
 export async function refreshLane(q: Query, conversation: string, direction: Direction): Promise<void> {
-  const lane = await q.one<{ channel: string; wait: number | null }>(
+  const lane = laneId(conversation, direction);
+  const row = await q.one<{ channel: string; wait: number | null }>(
     statements[direction].refresh,
     conversation,
-    laneId(conversation, direction),
+    lane,
   );
-  if (lane && lane.wait !== null) noteDue(q, itemTable[direction], lane.channel, lane.wait);
+  if (row && row.wait !== null) noteDueLane(q, direction, { ...row, lane, wait: row.wait });
 }
 
 /** Which lanes are leased: at most `limit` due ones of the channel, for `holder`. */
@@ -121,6 +135,9 @@ export interface Claim {
   readonly limit: number;
   /** Default: none. */
   readonly closed?: ClosedLanes;
+  /** SQLite reads only the lanes that became due since the last such claim, where these are known (`LaneLeases`). For
+   *  claims that follow `findDue`. */
+  readonly announced?: boolean;
 }
 
 /** A leased lane with its head; null when it has none. */
@@ -139,6 +156,8 @@ export class LaneHeads<T extends { readonly conversation: string }> {
   readonly #joins: string;
   /** The statement of a claim without closed lanes. */
   readonly #usual: { readonly sqlite: string; readonly postgres: string };
+  /** SQL for SQLite: $4 is the list of lanes to claim. */
+  readonly #listed: string;
 
   /** `columns` are those of the head and of further tables that `joins` adds. */
   constructor(direction: Direction, columns: string, joins = "") {
@@ -148,6 +167,10 @@ export class LaneHeads<T extends { readonly conversation: string }> {
     this.#joins = `JOIN ${items} ON ${items}.conversation = lanes.conversation AND ${items}.open = 1 AND ${items}.seq = (
        SELECT MIN(seq) FROM ${items} head WHERE head.conversation = lanes.conversation AND head.open = 1) ${joins}`;
     this.#usual = { sqlite: this.#reading(nothingClosed), postgres: this.#leasing(nothingClosed) };
+    this.#listed = this.#heads(
+      `${listedLanes(direction, "$1", "$4")} AND (lanes.node IS NULL OR lanes.node = $2)`,
+      "$3",
+    );
   }
 
   /** Leases due lanes of a channel, longest due first, and reads their heads. Lanes pinned to another node are
@@ -162,9 +185,13 @@ export class LaneHeads<T extends { readonly conversation: string }> {
       const sql = isUsual ? this.#usual.postgres : this.#leasing(closed);
       return this.#withHeads(q, await q.all<Lease>(sql, channel, holder, limit, leaseMs, ...closed.senders));
     }
-    const sql = isUsual ? this.#usual.sqlite : this.#reading(closed);
-    const busy = JSON.stringify(memory.busy(holder, channel));
-    const rows = await q.all<LaneColumns & T>(sql, channel, holder, limit, busy, ...closed.senders);
+    const work = itemTable[this.#direction];
+    const follows = isUsual && claim.announced === true;
+    const lanes = follows ? memory.announced(work, channel, holder) : null;
+    const sql = lanes ? this.#listed : isUsual ? this.#usual.sqlite : this.#reading(closed);
+    const list = JSON.stringify(lanes ?? memory.busy(holder, channel));
+    const rows = await q.all<LaneColumns & T>(sql, channel, holder, limit, list, ...closed.senders);
+    if (follows) memory.claimed(q, work, channel, rows.length < limit);
     return rows.map((row) => {
       const { lane, lane_conversation: conversation, lane_sender: sender } = row;
       const token = memory.take(q, lane, channel, holder, leaseMs);
@@ -175,13 +202,19 @@ export class LaneHeads<T extends { readonly conversation: string }> {
 
   /** SQL for SQLite: $4 is the list of lanes that are leased in memory. */
   #reading(closed: ClosedLanes): string {
-    const some = (which: typeof allLanes) => `SELECT * FROM (
-     SELECT lanes.id AS lane, lanes.conversation AS lane_conversation, lanes.sender AS lane_sender, ${this.#columns}
-     FROM lanes LEFT ${this.#joins}
-     WHERE ${which(this.#direction, "$1").condition} AND (lanes.node IS NULL OR lanes.node = $2)
-       AND lanes.id NOT IN (SELECT value FROM json_each($4))${openOnly(closed, 5)}
-       ORDER BY lanes.due_at LIMIT ${which(this.#direction, "$1").limit("$3")})`;
+    const some = (which: typeof allLanes) => {
+      const { condition, limit } = which(this.#direction, "$1");
+      const free = "lanes.id NOT IN (SELECT value FROM json_each($4))";
+      const where = `${condition} AND (lanes.node IS NULL OR lanes.node = $2) AND ${free}${openOnly(closed, 5)}`;
+      return `SELECT * FROM (${this.#heads(where, limit("$3"))})`;
+    };
     return `${some(allLanes)} UNION ALL ${some(exemptLanes)}`;
+  }
+
+  #heads(where: string, limit: string): string {
+    return `SELECT lanes.id AS lane, lanes.conversation AS lane_conversation, lanes.sender AS lane_sender, ${this.#columns}
+     FROM lanes LEFT ${this.#joins}
+     WHERE ${where} ORDER BY lanes.due_at LIMIT ${limit}`;
   }
 
   /** SQL for PostgreSQL: $4 is the length of the leases in milliseconds. */
@@ -262,90 +295,4 @@ export async function releaseLane(q: Query, lease: Lease, direction: Direction):
   );
   if (!lane) throw new LeaseLost(lease.lane);
   if (lane.wait !== null) noteDue(q, itemTable[direction], lease.channel, lane.wait);
-}
-
-/** A lease in memory. */
-interface HeldLease {
-  readonly channel: string;
-  /** Null after the holder gave up without an outcome. */
-  readonly holder: string | null;
-  readonly token: number;
-  /** Epoch milliseconds. */
-  readonly until: number;
-}
-
-/** The leases of a store that one process owns (SQLite), by lane. All of them end with the process: work that a crash
- *  interrupted is recognized by the state of its turn or draft. Every change reverts with its transaction (`Query.onRollback`). */
-export class LaneLeases {
-  readonly #entries = new Map<string, HeldLease>();
-  /** The leased lanes of each channel. */
-  readonly #channels = new Map<string, Set<string>>();
-  readonly #now: () => number;
-  #token = 0;
-
-  /** `now` returns epoch milliseconds: the clock behind now_ms(). */
-  constructor(now: () => number) {
-    this.#now = now;
-  }
-
-  /** Returns whether `holder` may lease the lane. Its own lease blocks it even after the lease has expired
-   *  by the clock, because the work continues after a clock step. */
-  isFree(lane: string, holder: string): boolean {
-    const entry = this.#entries.get(lane);
-    return entry === undefined || (entry.until <= this.#now() && entry.holder !== holder);
-  }
-
-  /** Returns the lanes that `holder` may not lease: of one channel, or of all. */
-  busy(holder: string, channel?: string): string[] {
-    const lanes = channel === undefined ? this.#entries.keys() : (this.#channels.get(channel) ?? []);
-    return [...lanes].filter((lane) => !this.isFree(lane, holder));
-  }
-
-  /** Leases the lane for `ms` milliseconds and returns the fencing token. */
-  take(q: Query, lane: string, channel: string, holder: string, ms: number): number {
-    const token = ++this.#token;
-    this.#set(q, lane, { channel, holder, token, until: this.#now() + ms });
-    return token;
-  }
-
-  /** Returns whether the lease is still the valid one. */
-  holds({ lane, token }: Lease): boolean {
-    const entry = this.#entries.get(lane);
-    return entry?.token === token && entry.holder !== null;
-  }
-
-  /** Releases the lane. */
-  release(q: Query, lane: string): void {
-    this.#set(q, lane, undefined);
-  }
-
-  /** Ends the holder's claim without an outcome; the lane stays leased until the lease expires. */
-  abandon(q: Query, { lane, token }: Lease): void {
-    const entry = this.#entries.get(lane);
-    if (entry?.token === token) this.#set(q, lane, { ...entry, holder: null });
-  }
-
-  #set(q: Query, lane: string, entry: HeldLease | undefined): void {
-    const before = this.#entries.get(lane);
-    this.#put(lane, entry);
-    q.onRollback(() => this.#put(lane, before));
-  }
-
-  #put(lane: string, entry: HeldLease | undefined): void {
-    const before = this.#entries.get(lane);
-    if (before !== undefined) this.#channels.get(before.channel)?.delete(lane);
-    if (entry === undefined) {
-      this.#entries.delete(lane);
-      return;
-    }
-    this.#entries.set(lane, entry);
-    const lanes = this.#channels.get(entry.channel) ?? new Set();
-    this.#channels.set(entry.channel, lanes.add(lane));
-  }
-
-  /** Ends all leases. */
-  clear(): void {
-    this.#entries.clear();
-    this.#channels.clear();
-  }
 }

@@ -188,7 +188,7 @@ it("takes seven statements for a mail that is sent, six of them of its own", asy
   const composed = statements.findIndex((sql) => sql.startsWith("INSERT INTO drafts"));
   const own = statements.slice(composed + 1).filter((sql) => !sql.startsWith("SELECT 'events' AS work"));
   expect(own.map((sql) => sql.split(" ").slice(0, 3).join(" "))).toEqual([
-    "SELECT * FROM", // due lanes with their heads: once for all claims of a commit
+    "SELECT lanes.id AS", // due lanes with their heads: once for all claims of a commit
     "UPDATE drafts SET",
     "INSERT INTO attempts",
     "UPDATE attempts SET",

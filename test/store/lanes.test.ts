@@ -3,7 +3,8 @@
 import { cursor } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { moveCursor } from "../../src/pipeline/accept/rows.ts";
-import type { Database } from "../../src/store/driver.ts";
+import type { Database, Query } from "../../src/store/driver.ts";
+import { findDue } from "../../src/store/due.ts";
 import {
   guardLease,
   type Lease,
@@ -16,9 +17,11 @@ import { dropLease, endLeases, takeLease } from "../../src/store/leases.ts";
 import { attemptsOn } from "../../src/store/operators/outbox.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { insertReply } from "../../src/store/tables/drafts.ts";
+import { pauseChannel, resumeChannel } from "../../src/store/tables/pauses.ts";
 import {
   countUnsent,
   endAttempt,
+  leaseTurns,
   platformIds,
   readTurn,
   recordAsking,
@@ -68,7 +71,117 @@ async function withTurns(place: NewPlace, ids: readonly string[]): Promise<Datab
   return db;
 }
 
+/** The turns of a claim like those of the scheduler. */
+const announced = async (q: Query, limit = 1000): Promise<string[]> => {
+  const held = await leaseTurns(q, { channel: "c", holder: "n", leaseMs: minute, limit, announced: true });
+  return held.flatMap(({ head }) => (head === null ? [] : [head.turn.id]));
+};
+
+/** Opens conversations with a turn that waits. */
+const asking = (db: Database, ids: readonly string[]): Promise<void> =>
+  db.tx(async (q) => {
+    for (const id of ids) {
+      await conversation(q, `k${id}`);
+      await turn(q, id, `k${id}`);
+    }
+  });
+
 onEachDatabase((place) => {
+  describe("announced lanes", () => {
+    it("are all that a claim reads, however many questions wait for their answers", async () => {
+      const db = await fresh(place);
+      const asked = Array.from({ length: 300 }, (_, at) => `t${at}`);
+      await asking(db, asked);
+      expect((await db.tx((q) => announced(q))).toSorted()).toEqual(asked.toSorted());
+      const lists: string[][] = [];
+      const noted = (q: Query): Query => ({
+        ...q,
+        all: (sql, ...values) => {
+          if (sql.includes("json_each($4)")) lists.push(JSON.parse(String(values[3])) as string[]);
+          return q.all(sql, ...values);
+        },
+      });
+      for (const id of ["new", "newer"]) {
+        await asking(db, [id]);
+        expect(await db.tx((q) => announced(noted(q)))).toEqual([id]);
+      }
+      expect(await db.tx((q) => announced(noted(q)))).toEqual([]);
+      if (db.kind === "sqlite") expect(lists).toEqual([["knew/in"], ["knewer/in"], []]);
+    });
+
+    it("are claimed again when they are released with more work", async () => {
+      const db = await fresh(place);
+      expect(await db.tx((q) => announced(q))).toEqual([]);
+      await asking(db, ["a"]);
+      await db.tx((q) => turn(q, "b", "ka"));
+      const [held] = await lease(db);
+      await db.tx((q) => turn(q, "c", "ka"));
+      expect(await db.tx((q) => announced(q))).toEqual([]);
+      await db.tx(async (q) => {
+        await concludeTurn(q, "a", { state: "answered", open: 0 });
+        if (held) await releaseLane(q, held, "in");
+      });
+      expect(await db.tx((q) => announced(q))).toEqual(["b"]);
+    });
+
+    it("are not lost by a claim that is rolled back", async () => {
+      const db = await fresh(place);
+      await db.tx((q) => announced(q));
+      await asking(db, ["a"]);
+      const failed = db.tx(async (q) => {
+        expect(await announced(q)).toEqual(["a"]);
+        throw new Error("full");
+      });
+      await expect(failed).rejects.toThrow("full");
+      expect(await db.tx((q) => announced(q))).toEqual(["a"]);
+    });
+
+    it("are not lost when a claim has room for some of them", async () => {
+      const db = await fresh(place);
+      await db.tx((q) => announced(q));
+      await asking(db, ["a", "b", "c"]);
+      const found = [await db.tx((q) => announced(q, 2)), await db.tx((q) => announced(q, 2))];
+      expect(found.flat().toSorted()).toEqual(["a", "b", "c"]);
+    });
+
+    it("are joined by those that a search finds: they became due with time, or by another process", async () => {
+      const db = await fresh(place);
+      await asking(db, ["a"]);
+      await db.tx((q) => q.run("UPDATE lanes SET due_at = now_ms() + 3600000 WHERE direction = 'in'"));
+      expect(await db.tx((q) => announced(q))).toEqual([]);
+      await db.tx((q) => q.run("UPDATE lanes SET due_at = now_ms() WHERE direction = 'in'"));
+      const found = await db.tx(async (q) => {
+        await findDue(q, "n", true);
+        return announced(q);
+      });
+      expect(found).toEqual(["a"]);
+    });
+
+    it("of a channel that claims nothing are forgotten and searched for when there are many", async () => {
+      const db = await fresh(place);
+      await db.tx((q) => announced(q));
+      const ids = Array.from({ length: 1100 }, (_, at) => `t${at}`);
+      await asking(db, ids);
+      expect(await db.tx((q) => announced(q, 2000))).toHaveLength(ids.length);
+    });
+
+    it("of a paused channel are found by the search after the pause", async () => {
+      const db = await fresh(place);
+      await db.tx((q) => announced(q));
+      await db.tx((q) =>
+        pauseChannel(q, { channel: "c", code: "operator", reason: "r", event: null, forMs: null }),
+      );
+      await asking(db, ["a"]);
+      expect(await db.tx((q) => announced(q))).toEqual([]);
+      const found = await db.tx(async (q) => {
+        await resumeChannel(q, "c");
+        await findDue(q, "n", false);
+        return announced(q);
+      });
+      expect(found).toEqual(["a"]);
+    });
+  });
+
   describe("lanes", () => {
     it("numbers what is put in, in order", async () => {
       const db = await withTurns(place, []);

@@ -310,6 +310,10 @@ onEachDatabase((place) => {
       expect(await scans(db, (q) => leaseDrafts(q, claim))).toEqual([]);
       expect(await db.tx((q) => leaseDrafts(q, claim))).toHaveLength(1);
       expect(await scans(db, (q) => leaseDrafts(q, claim))).toEqual([]);
+      // SQLite looks each announced lane up by its key.
+      const announced = { ...claim, limit: 10, announced: true };
+      await db.tx((q) => leaseTurns(q, announced));
+      expect(await scans(db, (q) => leaseTurns(q, announced))).toEqual([]);
     });
 
     it("read no due lane of a paused channel but those of its work that may start", async () => {

@@ -82,6 +82,7 @@ export function askStage(deps: AskDeps): Stage {
         holder: deps.node,
         leaseMs,
         limit: room,
+        announced: true,
       })) {
         const deadline = leaseDeadline(deps.clock, leaseMs);
         if (head === null || (await isDropped(q, line, head)) || (await isHeld(q, line, head, deps))) {

@@ -75,7 +75,8 @@ export function sendStage(deps: SendDeps): Stage {
       if (!line) return [];
       const claimed: Claimed[] = [];
       const gate = await pauses.gate(q, line);
-      const claim = { channel, holder: deps.node, leaseMs, limit: room, closed: gate.closed };
+      const { closed } = gate;
+      const claim = { channel, holder: deps.node, leaseMs, limit: room, closed, announced: true };
       for (const { lease, head } of await leaseDrafts(q, claim)) {
         const deadline = leaseDeadline(deps.clock, leaseMs);
         const { draft, waitsForDisk } = await nextDraft(q, line, lease, head, deps);

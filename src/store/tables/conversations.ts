@@ -2,7 +2,8 @@
 // the command that started them, and the schedule of polls.
 
 import { ManyRows, noteDue, type Query } from "../driver.ts";
-import { type Direction, itemTable } from "../due.ts";
+import type { Direction } from "../due.ts";
+import { noteDueLane } from "../lanes.ts";
 
 export interface ConversationRow {
   readonly id: string;
@@ -41,7 +42,7 @@ const conversationRows = new ManyRows<NewConversation>(
 const laneRows = new ManyRows(
   "INSERT INTO lanes (id, conversation, channel, direction, sender, next_seq, due_at) VALUES",
   "(:id, :conversation, :channel, :direction, :sender, :seq, CASE WHEN :due < now_ms() THEN now_ms() ELSE :due END)",
-  "RETURNING direction, channel, due_at - now_ms() AS wait",
+  "RETURNING id AS lane, direction, channel, due_at - now_ms() AS wait",
 );
 
 /** Opens conversations with their two lanes, and announces those that are due. */
@@ -54,9 +55,13 @@ export async function insertConversations(q: Query, rows: readonly NewConversati
       { ...lane, id: `${conversation}/out`, direction: "out", seq: 1 },
     ];
   });
-  const opened = await laneRows.all<{ direction: Direction; channel: string; wait: number | null }>(q, lanes);
-  for (const { direction, channel, wait } of opened)
-    if (wait !== null) noteDue(q, itemTable[direction], channel, wait);
+  const opened = await laneRows.all<{
+    lane: string;
+    direction: Direction;
+    channel: string;
+    wait: number | null;
+  }>(q, lanes);
+  for (const { wait, ...row } of opened) if (wait !== null) noteDueLane(q, row.direction, { ...row, wait });
 }
 
 /** Opens a conversation with its two lanes. */
