@@ -2,13 +2,23 @@
 // that a reload changed.
 
 import { createHash } from "node:crypto";
-import type { Adapter, Channel, ChannelStatus, Clock, Inbound, Log, Route } from "bridgehead/contract";
+import type {
+  Adapter,
+  AgentFacts,
+  Channel,
+  ChannelStatus,
+  Clock,
+  Inbound,
+  Log,
+  Route,
+} from "bridgehead/contract";
 import type { ChannelConfig } from "../config/index.ts";
 import type { Scheduler } from "../engine/scheduler.ts";
 import type { Statistics } from "../ops/statistics.ts";
 import type { Timing } from "../ops/timing.ts";
 import type { ReaderLease } from "../pipeline/accept/stage.ts";
-import { agentFacts, type ChannelRuntime, type ChannelRuntimes } from "../pipeline/channel-runtime.ts";
+import { whyNotAsk } from "../pipeline/ask/decide.ts";
+import { type ChannelRuntime, type ChannelRuntimes, skillOf } from "../pipeline/channel-runtime.ts";
 import type { EscalationHooks } from "../pipeline/escalation.ts";
 import type { RunningAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
@@ -323,4 +333,16 @@ function digest(config: ChannelConfig, agent: RunningAgent): string {
   }
   const text = JSON.stringify([config.core, config.settings, config.adapter.name, number]);
   return createHash("sha256").update(text).digest("hex");
+}
+
+/** Returns the facts about the agent that the adapter receives. `paused`: the channel is paused or in shadow mode. */
+function agentFacts(line: ChannelRuntime, paused: boolean): AgentFacts | null {
+  const settings = line.settings();
+  if (!settings) return null;
+  return {
+    active: whyNotAsk(line) === null,
+    paused,
+    name: settings.name,
+    introduction: skillOf(line)?.introduction ?? null,
+  };
 }

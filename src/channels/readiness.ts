@@ -1,7 +1,7 @@
 // State of the running channels and agents for /readyz, and the service's status text.
 
 import type { ChannelStatus, Clock } from "bridgehead/contract";
-import { whyNotAsk } from "../pipeline/channel-runtime.ts";
+import { whyNotAsk } from "../pipeline/ask/decide.ts";
 import type { RunningAgent } from "../pipeline/settings.ts";
 import type { Database } from "../store/driver.ts";
 import { type ChannelOverview, proveWritable } from "../store/operators/overview.ts";

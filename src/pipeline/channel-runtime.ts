@@ -1,6 +1,6 @@
 // The channel runtime (`Line`): a configured channel with its agent, as the pipeline uses it.
 
-import type { Adapter, AgentFacts, Outbound, Traits } from "bridgehead/contract";
+import type { Adapter, Outbound, Traits } from "bridgehead/contract";
 import type { AgentClient, AgentSettings, ChannelSettings } from "../agent/calls.ts";
 import type { Cap, Rules } from "../domain/guards.ts";
 import type { EscalationHooks } from "./escalation.ts";
@@ -65,11 +65,10 @@ export interface ChannelRuntime {
 
 /** Returns the settings of the channel's skill; null when the agent has no such skill, or no settings
  *  were read yet. */
-export function skillOf(line: ChannelRuntime): ChannelSettings | null {
-  const { platform } = line.traits;
-  const settings = line.settings();
-  return platform === null || settings === null ? null : skillNamed(settings, platform);
-}
+export const skillOf = ({ traits: { platform }, settings }: ChannelRuntime): ChannelSettings | null => {
+  const known = platform === null ? null : settings();
+  return platform === null || known === null ? null : skillNamed(known, platform);
+};
 
 /** True for the platforms that the start call can open and that need a skill of the agent. */
 export const startable = (platform: string | null): platform is "email" | "sms" | "voice" =>
@@ -85,36 +84,6 @@ export const skillNamed = (settings: AgentSettings, platform: string): ChannelSe
   startable(platform)
     ? settings[platform]
     : (Object.entries(settings.skills ?? {}).find(([name]) => name === platform)?.[1] ?? null);
-
-/** Returns the facts about the agent that the adapter receives. `paused`: the channel is paused or in shadow mode. */
-export function agentFacts(line: ChannelRuntime, paused: boolean): AgentFacts | null {
-  const settings = line.settings();
-  if (!settings) return null;
-  return {
-    active: whyNotAsk(line) === null,
-    paused,
-    name: settings.name,
-    introduction: skillOf(line)?.introduction ?? null,
-  };
-}
-
-/** Returns the reason why no question may be asked now, or null. Messages are stored until then. A call
- *  needs no VOICE skill, because that skill describes the platform's own telephony. A VOICE skill that
- *  the operator has set to inactive still disables calls. */
-export function whyNotAsk(line: ChannelRuntime): string | null {
-  const { platform } = line.traits;
-  if (platform === null) return "the channel carries notices only";
-  const problem = line.problem();
-  if (problem !== null) return problem;
-  const settings = line.settings();
-  if (!settings) return "the agent's settings were never read: the platform has not answered yet";
-  if (settings.status !== "active") return `the agent is ${settings.status}`;
-  const skill = skillNamed(settings, platform);
-  if (!skill)
-    return startable(platform) && platform !== "voice" ? `the agent has no ${platform} skill` : null;
-  if (skill.status !== "active") return `the agent's ${platform} skill is inactive`;
-  return null;
-}
 
 /** The running channel runtimes by channel. A configuration reload replaces entries. */
 export type ChannelRuntimes = ReadonlyMap<string, ChannelRuntime>;

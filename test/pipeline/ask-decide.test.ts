@@ -7,6 +7,7 @@ import {
   afterFailedCall,
   afterFailedLookup,
   afterPending,
+  beforeAsking,
   repeatable,
 } from "../../src/pipeline/ask/decide.ts";
 import type { TurnRow } from "../../src/store/tables/turns.ts";
@@ -39,6 +40,29 @@ const turn = (over: Partial<TurnRow> = {}): TurnRow => ({
 const sent = { recorded: true, obsolete: false, unbound: null, askedAt: null };
 const failed = (result: Parameters<typeof afterFailedCall>[1], over: Partial<TurnRow> = {}, attempt = sent) =>
   afterFailedCall({ turn: turn(over), attempt }, result);
+
+describe("before a question", () => {
+  const before = (over: Partial<TurnRow>, suppressed: string | null = null, waited = 2000) =>
+    beforeAsking({ turn: turn({ age: waited, ...over }), waited }, suppressed, 1000);
+
+  it("drops it when its recipient is suppressed, also when it was tried before", () => {
+    const dropped = { kind: "drop", code: "suppressed", reason: "suppressed: STOP" };
+    expect(before({}, "STOP")).toEqual(dropped);
+    expect(before({ attempts: 1, reason: "released" }, "STOP")).toEqual(dropped);
+  });
+
+  it("holds it when it waited too long for its first attempt", () => {
+    expect(before({})).toMatchObject({ kind: "hold", code: "too-old" });
+    expect(before({ age: 500 })).toEqual({ kind: "ask" });
+    for (const tried of [{ attempts: 1 }, { reason: "released by an operator" }, { event: null }])
+      expect(before(tried)).toEqual({ kind: "ask" });
+  });
+
+  it("exempts turns of a call, turns that a human wrote, and turns that may have been asked", () => {
+    for (const exempt of [{ session: "s" }, { kind: "relayed" }, { state: "unknown" }] as const)
+      expect(before(exempt, "STOP")).toEqual({ kind: "ask" });
+  });
+});
 
 describe("after a failed call", () => {
   it("hands the lane back when the turn changed before the crossing", () => {

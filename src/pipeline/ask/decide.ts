@@ -1,8 +1,9 @@
-// Decisions of stage ask: pure functions on one claimed turn and the result of an API call. rows.ts writes
+// Decisions of stage ask: pure functions on the channel, one claimed turn, and the result of an API call. rows.ts writes
 // the decision.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { Answer, CallResult, LookUp } from "../../agent/calls.ts";
+import { suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
 import {
   answerLifetime,
   askDelay,
@@ -16,8 +17,8 @@ import type { Timing } from "../../ops/timing.ts";
 import type { Lease } from "../../store/lanes.ts";
 import type { RateReserve } from "../../store/rates.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
-import type { TurnRow } from "../../store/tables/turns.ts";
-import type { ChannelRuntime } from "../channel-runtime.ts";
+import type { ClaimedTurn, TurnRow } from "../../store/tables/turns.ts";
+import { type ChannelRuntime, phoneOf, skillNamed, skillOf, startable } from "../channel-runtime.ts";
 
 /** One claimed turn with its lease, conversation and attempt. */
 export interface Asking {
@@ -48,6 +49,75 @@ export interface AttemptState {
   unbound: string | null;
   /** Monotonic milliseconds of the crossing with the question; null before it. */
   askedAt: number | null;
+}
+
+/** Returns the reason why no question may be asked now, or null. Messages are stored until then. A call
+ *  needs no VOICE skill, because that skill describes the platform's own telephony. A VOICE skill that
+ *  the operator has set to inactive still disables calls. */
+export function whyNotAsk(line: ChannelRuntime): string | null {
+  const { platform } = line.traits;
+  if (platform === null) return "the channel carries notices only";
+  const problem = line.problem();
+  if (problem !== null) return problem;
+  const settings = line.settings();
+  if (!settings) return "the agent's settings were never read: the platform has not answered yet";
+  if (settings.status !== "active") return `the agent is ${settings.status}`;
+  const skill = skillNamed(settings, platform);
+  if (!skill)
+    return startable(platform) && platform !== "voice" ? `the agent has no ${platform} skill` : null;
+  if (skill.status !== "active") return `the agent's ${platform} skill is inactive`;
+  return null;
+}
+
+/** Whether a claimed turn is asked. `drop` and `hold`: its messages are listed with the code. */
+export type BeforeAsking =
+  | { readonly kind: "ask" }
+  | { readonly kind: "drop" | "hold"; readonly code: string; readonly reason: string };
+
+/** True for a customer's question that was certainly not asked. Only such a turn is dropped or held: messages of a call and
+ *  messages written by a human are exempt. */
+export const isUnasked = ({ state, session, kind }: TurnRow): boolean =>
+  state === "waiting" && session === null && kind === "question";
+
+/** Decides about a claimed turn. It is dropped when its recipient is suppressed, for example by a STOP that arrived while
+ *  the turn waited. It is held when it waited longer than `maxAge` without an attempt, as after a long pause of the channel.
+ *  `suppressed`: why nothing may be sent to the recipient, or null. */
+export function beforeAsking(
+  { turn, waited }: Pick<ClaimedTurn, "turn" | "waited">,
+  suppressed: string | null,
+  maxAge: number,
+): BeforeAsking {
+  if (!isUnasked(turn)) return { kind: "ask" };
+  if (suppressed !== null) return { kind: "drop", code: suppressedCode, reason: `suppressed: ${suppressed}` };
+  // A turn that an operator released starts anew (it has a reason).
+  const isNew = turn.attempts === 0 && turn.reason === null && turn.event !== null;
+  // A message that joined an old turn makes it as young as itself.
+  const age = Math.min(waited, turn.age);
+  if (!isNew || age <= maxAge) return { kind: "ask" };
+  return { kind: "hold", code: tooOldCode, reason: waitedTooLong(age, maxAge) };
+}
+
+/** Returns true when the platform's conversation is to be opened as user plus conversation. Calls also use this form when
+ *  the agent has no active VOICE skill, because the start call for voice needs that skill. */
+export function opensByCreate(line: ChannelRuntime, { person, platform_id }: ConversationRow): boolean {
+  if (platform_id !== null) return false;
+  const { platform } = line.traits;
+  if (line.rules.opening === "create" || !startable(platform)) return true;
+  if (platform === "voice" && skillOf(line)?.status !== "active") return true;
+  return platform !== "email" && phoneOf(person) === null;
+}
+
+/** The highest number of API calls that the work can make. Each call counts against the shared rate
+ *  limit. */
+export function callsOf({
+  turn,
+  conversation,
+  isCreated,
+}: Pick<Asking, "turn" | "conversation" | "isCreated">): number {
+  const isNew = turn.state === "waiting";
+  if (conversation.platform_id !== null) return isNew && turn.kind !== "relayed" ? 1 : 2;
+  const question = isNew && turn.opening === null ? 1 : 0;
+  return question + (isNew && isCreated ? 3 : 1);
 }
 
 export type AskOutcome = "sent" | "refused" | "deferred" | "unknown";

@@ -2,7 +2,7 @@
 // Each transition first checks the lease's token. A holder whose lease has expired therefore writes nothing.
 
 import type { Answer } from "../../agent/calls.ts";
-import { readOpening } from "../../domain/turn.ts";
+import { type Address, readOpening } from "../../domain/turn.ts";
 import { newId } from "../../ops/clock.ts";
 import type { Query } from "../../store/driver.ts";
 import { guardLease, releaseLane } from "../../store/lanes.ts";
@@ -16,9 +16,11 @@ import {
 } from "../../store/tables/conversations.ts";
 import { insertReply } from "../../store/tables/drafts.ts";
 import { reportUnanswered, settleEventsOf } from "../../store/tables/events.ts";
+import { suppression } from "../../store/tables/suppressions.ts";
 import { namePlatformId } from "../../store/tables/takeover.ts";
 import {
   bindAsking,
+  type ClaimedTurn,
   changeTurn,
   changeUndropped,
   countUnsent,
@@ -27,10 +29,39 @@ import {
   readTurn,
   recordAsking,
   type TurnChange,
+  type TurnRow,
 } from "../../store/tables/turns.ts";
-import { skillOf } from "../channel-runtime.ts";
+import { type ChannelRuntime, skillOf } from "../channel-runtime.ts";
 import { composeAnswer } from "../compose/stage.ts";
-import type { AskDecision, Asking, AskOutcome } from "./decide.ts";
+import { heldTrigger } from "../escalation.ts";
+import { type AskDecision, type Asking, type AskOutcome, type BeforeAsking, isUnasked } from "./decide.ts";
+
+/** Returns why nothing may be sent to the recipient of a claimed turn; null when it may, and for a turn that is exempt.
+ *  The claim has read it for the turn's person. */
+export async function recipientSuppression(
+  q: Query,
+  { turn, suppressed }: Pick<ClaimedTurn, "turn" | "suppressed">,
+): Promise<string | null> {
+  if (!isUnasked(turn)) return null;
+  const { to } = JSON.parse(turn.address) as Partial<Address>;
+  const recipient = (to?.[0]?.address ?? turn.person).toLowerCase();
+  return recipient === turn.person ? suppressed : suppression(q, turn.channel, recipient);
+}
+
+/** Ends a claimed turn that is not asked. Messages that are held open an escalation. */
+export async function refuse(
+  q: Query,
+  line: ChannelRuntime,
+  turn: TurnRow,
+  { kind, code, reason }: Exclude<BeforeAsking, { kind: "ask" }>,
+  deps: Pick<Asking, "clock" | "timing">,
+): Promise<void> {
+  await changeTurn(q, turn.id, { state: kind === "drop" ? "dropped" : "failed", open: 0, reason });
+  const outcome = { state: kind === "drop" ? "ignored" : "held", code, reason } as const;
+  await settleEventsOf(q, turn.id, outcome);
+  reportUnanswered(q, turn, outcome);
+  if (kind === "hold") await line.escalation()?.open(q, heldTrigger(line, code, reason, deps));
+}
 
 /** Records the attempt at the crossing. When the same work has just opened the platform's conversation, its
  *  recorded attempt continues with the question, and the conversation is stored. Returns false, with nothing
