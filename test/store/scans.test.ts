@@ -1,16 +1,7 @@
 // What is asked often reads what is open, never the history: proven by the databases' own plans over a history.
 
 import { describe, expect, it } from "vitest";
-import {
-  bindTargets,
-  conversationsWith,
-  endNotifications,
-  headlinesOf,
-  lastNotified,
-  readTargets,
-  retryNow,
-  targetStates,
-} from "../../src/escalation/notify/rows.ts";
+import * as notify from "../../src/escalation/notify/rows.ts";
 import * as polls from "../../src/escalation/poll/rows.ts";
 import * as replies from "../../src/escalation/reply/rows.ts";
 import * as triggers from "../../src/escalation/trigger/rows.ts";
@@ -123,9 +114,9 @@ async function withClosed(q: Query): Promise<void> {
   await addTrigger(q, { key: "s", escalation: "e", source: "ours", detail: "d" });
   await contact(q, "o", "e");
   await contacts.giveLinks(q, [{ target: "o", link: "hash" }], 1);
-  await bindTargets(q, ["o"], "k");
+  await notify.bindTargets(q, ["o"], "k");
   await notice(q, "n", "o");
-  await endNotifications(q, ["n"], "rd");
+  await notify.endNotifications(q, ["n"], "rd");
   await escalations.closeEscalation(q, "e", "Dora");
   await schedulePoll(q, { id: "k", channel: "c" }, 0);
   await q.run("UPDATE polls SET due_at = NULL");
@@ -388,13 +379,13 @@ onEachDatabase((place) => {
         (q) => replies.targetsNotifiedBy(q, "c", ["<m7"]),
         (q) => replies.readCustomers(q, ["k7"]),
         (q) => contacts.notificationStatesOf(q, "e7"),
-        (q) => targetStates(q, ["e7", "e8"]),
-        (q) => readTargets(q, ["o7", "o8"]),
-        (q) => headlinesOf(q, [{ id: "e7", conversation: "k7" } as escalations.EscalationRow]),
-        (q) => conversationsWith(q, [{ channel: "c", address: "o7" }]),
+        (q) => notify.targetStates(q, ["e7", "e8"]),
+        (q) => notify.readTargets(q, ["o7", "o8"]),
+        (q) => notify.headlinesOf(q, [{ id: "e7", conversation: "k7" } as escalations.EscalationRow]),
+        (q) => notify.conversationsWith(q, [{ channel: "c", address: "o7" }]),
         (q) => contacts.sentIds(q, ["k7", "k8"]),
-        (q) => retryNow(q, ["k7", "k8"]),
-        (q) => lastNotified(q, [{ channel: "c", address: "o7" }], 60_000),
+        (q) => notify.retryNow(q, ["k7", "k8"]),
+        (q) => notify.lastNotified(q, [{ channel: "c", address: "o7" }], 60_000),
         (q) => dueChannels(q, "polls"),
         (q) => polls.duePolls(q, "c", 9),
         (q) => polls.loadPollFacts(q, "k7", "p7"),
@@ -458,7 +449,7 @@ onEachDatabase((place) => {
       if (db.kind === "postgres") await db.tx((q) => q.run("ANALYZE"));
       const due = (q: Query) => escalations.dueEscalations(q, 9);
       const unsaid = (q: Query) => contacts.dueNotifications(q, 9, 60_000);
-      const told = (q: Query) => lastNotified(q, [{ channel: "c", address: "o7" }], 60_000);
+      const told = (q: Query) => notify.lastNotified(q, [{ channel: "c", address: "o7" }], 60_000);
       if (db.kind === "postgres") {
         expect(await scans(db, due)).toEqual([]);
         expect(await scans(db, unsaid)).toEqual([]);
