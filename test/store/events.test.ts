@@ -172,6 +172,15 @@ onEachDatabase((place) => {
       await db.tx((q) => postponeEvent(q, ids[0] ?? 0, 60_000, 5, "later"));
       expect((await db.read((q) => storedEvents(q, "c", 9))).map((row) => row.id)).toEqual(ids.slice(1));
       expect(await db.read((q) => dueChannels(q, "events"))).toEqual(["c", "d"]);
+      // A postponed event that is due again precedes the later ones.
+      await db.tx((q) => q.run("UPDATE events SET due_at = now_ms() - 1"));
+      expect((await db.read((q) => storedEvents(q, "c", 2))).map((row) => row.id)).toEqual(ids.slice(0, 2));
+      await db.tx(async (q) => {
+        for (const id of ids.slice(1)) await settleEvent(q, id, { state: "ignored" });
+      });
+      expect(await db.read((q) => dueChannels(q, "events"))).toEqual(["c", "d"]);
+      await db.tx((q) => postponeEvent(q, ids[0] ?? 0, 60_000, 5, "later"));
+      expect(await db.read((q) => dueChannels(q, "events"))).toEqual(["d"]);
     });
 
     it("gives an event up after as many failures as it is allowed", async () => {

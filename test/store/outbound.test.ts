@@ -8,6 +8,7 @@ import { refreshLane, releaseLane } from "../../src/store/lanes.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
 import {
   changeDraft,
+  enqueueDraft,
   hasEarlierReply,
   insertReply,
   readDraft,
@@ -187,6 +188,7 @@ onEachDatabase((place) => {
 
     it("matches a bounce by recipient: the newest that went there, none that did not", async () => {
       const db = await fresh(place);
+      const bounced = { conversation: "k", channel: "c", turn: null, text: "x", platformId: null };
       await db.tx(async (q) => {
         await conversation(q, "k");
         for (const id of ["d1", "d2", "d3"]) await draft(q, id, "k");
@@ -197,6 +199,13 @@ onEachDatabase((place) => {
       const by = (address: string, within: number) =>
         db.read(async (q) => (await draftByRecipient(q, "c", address, within))?.id ?? null);
       expect([await by("A@example.org", hour), await by("b@example.org", hour)]).toEqual(["d1", null]);
+      await db.tx(async (q) => {
+        await insertReply(q, { ...bounced, id: "r4" });
+        const other = { ...bounced, id: "d4", reply: "r4", recipient: "b@example.org", body: "{}" };
+        await enqueueDraft(q, { ...other, dueAt: 0 });
+        await concludeDraft(q, "d4", { state: "sent", open: 0 });
+      });
+      expect(await by("B@example.org", hour)).toBe("d4");
       await db.tx((q) => q.run("UPDATE drafts SET updated_at = updated_at - 7200000"));
       expect(await by("a@example.org", hour)).toBeNull();
     });

@@ -33,8 +33,12 @@ export async function draftByRecipient(
   withinMs: number,
 ): Promise<DraftRow | null> {
   const row = await q.one<DraftRow>(
-    `SELECT ${draftColumns} FROM drafts WHERE channel = $1 AND recipient = $2 AND updated_at > now_ms() - $3
-       AND state IN ('sent', 'unknown', 'held', 'delivered') ORDER BY updated_at DESC LIMIT 1`,
+    `SELECT ${draftColumns} FROM drafts WHERE id IN (
+         SELECT drafts.id FROM conversations JOIN drafts ON drafts.conversation = conversations.id
+         WHERE conversations.channel = $1 AND person = $2
+         UNION ALL SELECT id FROM drafts WHERE channel = $1 AND recipient = $2 AND elsewhere = 1)
+       AND recipient = $2 AND updated_at > now_ms() - $3 AND state IN ('sent', 'unknown', 'held', 'delivered')
+     ORDER BY updated_at DESC LIMIT 1`,
     channel,
     recipient.toLowerCase(),
     withinMs,

@@ -318,6 +318,8 @@ CREATE TABLE drafts (
   channel TEXT NOT NULL,
   reply TEXT NOT NULL REFERENCES replies (id),
   recipient TEXT NOT NULL,
+  -- 0: the recipient is the conversation's person, by which such drafts are found.
+  elsewhere BIGINT NOT NULL DEFAULT 1,
   trace TEXT NOT NULL DEFAULT '',
   received_at BIGINT,
   session TEXT,
@@ -346,7 +348,7 @@ CREATE INDEX drafts_now ON drafts (channel, state, due_at, received_at) WHERE op
 CREATE INDEX drafts_exempt ON drafts (channel, open) WHERE open = 1 AND (internal = 1 OR session IS NOT NULL);
 CREATE INDEX drafts_held ON drafts (channel) WHERE state = 'held';
 CREATE INDEX drafts_reply ON drafts (reply);
-CREATE INDEX drafts_recipient ON drafts (channel, recipient);
+CREATE INDEX drafts_recipient ON drafts (channel, recipient) WHERE elsewhere = 1;
 CREATE INDEX drafts_listed ON drafts (state, updated_at) WHERE state IN ('unknown', 'held', 'failed', 'dropped');
 
 CREATE TABLE attempts (

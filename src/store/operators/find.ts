@@ -103,7 +103,10 @@ const byAddress = (q: Query, address: string, limit: number): Promise<Found[]> =
        SELECT conversations.id AS conversation, CAST(NULL AS BIGINT) AS event, opened_at AS at, 'address' AS what
          FROM channels CROSS JOIN conversations WHERE conversations.channel = channels.id AND person = $1
        UNION ALL SELECT drafts.conversation, NULL, drafts.created_at, 'recipient'
-         FROM channels CROSS JOIN drafts WHERE drafts.channel = channels.id AND recipient = $1
+         FROM channels CROSS JOIN conversations CROSS JOIN drafts WHERE conversations.channel = channels.id AND person = $1
+           AND drafts.conversation = conversations.id AND recipient = $1
+       UNION ALL SELECT drafts.conversation, NULL, drafts.created_at, 'recipient'
+         FROM channels CROSS JOIN drafts WHERE drafts.channel = channels.id AND recipient = $1 AND elsewhere = 1
      ) AS hits ORDER BY at DESC LIMIT $2`,
     address,
     limit * 20,

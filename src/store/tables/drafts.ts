@@ -234,9 +234,10 @@ export async function enqueueDraft(q: Query, draft: NewDraft): Promise<void> {
 }
 
 const draftRows = new ManyRows(
-  `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, forced, session, trace,
-     internal, created_at, updated_at, received_at) VALUES`,
-  `(:id, :conversation, :channel, :reply, :recipient, :seq, 'queued', 1, :body,
+  `INSERT INTO drafts (id, conversation, channel, reply, recipient, elsewhere, seq, state, open, body, due_at, forced, session,
+     trace, internal, created_at, updated_at, received_at) VALUES`,
+  `(:id, :conversation, :channel, :reply, :recipient,
+     (SELECT CASE WHEN person = :recipient THEN 0 ELSE 1 END FROM conversations WHERE id = :conversation), :seq, 'queued', 1, :body,
      CASE WHEN :dueAt > now_ms() THEN :dueAt ELSE now_ms() END, :forced, :session, :trace, :internal, now_ms(), now_ms(),
      (SELECT turns.received_at FROM replies JOIN turns ON turns.id = replies.turn WHERE replies.id = :reply))`,
 );
