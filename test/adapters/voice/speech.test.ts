@@ -135,6 +135,31 @@ describe("speakable", () => {
     );
   });
 
+  it("says one line the same whether it is parsed as Markdown or needs no parser", () => {
+    const units = [
+      ..."aZé1 09.,:;!?()-+=#>|/@$%^{}'\"…—  \u00A0",
+      "www.",
+      "https://a.b",
+      "\\",
+      "*",
+      "_",
+      "~~",
+      "`",
+      "[",
+      "](",
+      "<",
+      "&amp;",
+    ];
+    const line = fc.array(fc.constantFrom(...units), { maxLength: 40 }).map((parts) => `A${parts.join("")}`);
+    fc.assert(
+      fc.property(line, (text) => {
+        // A definition is not spoken, and a text of several lines is always parsed.
+        expect(said(text)).toBe(said(`${text}\n\n[x]: /u`));
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
   it("says plain words as they are", () => {
     const word = fc.stringMatching(/^[a-zäöüß]{2,10}$/).filter((one) => one !== "xd");
     fc.assert(
