@@ -24,7 +24,7 @@ import type { ParseContext } from "./parse/mail.ts";
 import { sharedParser } from "./parse/parser.ts";
 import { probe } from "./probe.ts";
 import { mailbox, mailboxOf, providerOf } from "./providers.ts";
-import { compose } from "./smtp/compose.ts";
+import { compose, isLong } from "./smtp/compose.ts";
 import type { SmtpOptions } from "./smtp/connection.ts";
 import { prepare } from "./smtp/long-markdown.ts";
 import { type EmailDraft, readDraft, SmtpPool, sender } from "./smtp/send.ts";
@@ -180,7 +180,8 @@ export function outbound({ channel, config, self, health, pool, folder }: Outbou
   return {
     outbound: {
       attachmentLimit: config.attachments.max_sent_bytes,
-      prepare: (markdown, signal) => prepare(channel.clock, markdown, signal),
+      prepare: async (markdown, signal) =>
+        isLong(markdown) ? prepare(channel.clock, markdown, signal) : null,
       compose: (reply) => compose(config, self, reply),
       ...countedSends<EmailDraft>(pool.connections, (draft, attempt) => send(readDraft(draft), attempt)),
       recipients: (draft) => {

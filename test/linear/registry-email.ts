@@ -200,6 +200,7 @@ export const emailCases: Cases = {
     ],
     referencesOf: (f, text) => f(text.split(" ").map(externalId), null),
     clean: (f, text) => f(text, 1000),
+    isLong: one,
     renderMarkdown: one,
     renderPlain: one,
   },

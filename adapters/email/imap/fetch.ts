@@ -85,6 +85,9 @@ const batchBytes = 4_000_000;
 const fewMails = 8;
 /** In that round trip at most this many bytes of each message are fetched. */
 const smallMail = 256_000;
+/** In ms. The last messages of a poll are marked, and further ones noticed, after this time: the questions to the agent
+ *  leave first, and messages that arrive shortly after one another share the commands. */
+const markDelay = 50;
 /** After this many failed attempts a message is settled as unreadable. */
 const readLimit = 3;
 /** After this many attempts the sender counts as one that cannot be verified. With the retry delays this
@@ -175,14 +178,18 @@ export class MailFetcher {
       const events: InboundEvent[] = settled.flatMap((one) => one.events);
       await core.accept(events, cursorAfter(uids));
       // Marks are set after the commit and do not delay the next batch.
-      marks = marks.then(() => mark(client, uids, own));
+      const isLast = ahead.length === 0;
+      marks = marks.then(async () => {
+        if (isLast) await core.clock.sleep(markDelay, signal);
+        await mark(client, uids, own);
+      });
     }
     await marks;
     return pending;
   }
 
   async #results(batch: Batch): Promise<FetchResult[]> {
-    const { client, config } = this.#options;
+    const { client, config, traces } = this.#options;
     const fits = (one: Listed) => one.size <= config.max_size;
     const mails =
       batch.fetched?.filter(fits) ?? (await sources(client, batch.listed.filter(fits), config.max_size + 1));
@@ -191,10 +198,18 @@ export class MailFetcher {
     const unread = found.filter((one) => one.kind === "unread").map((one) => one.uid);
     const heads = unread.length === 0 ? null : await envelopes(client, unread);
     const byUid = new Map(batch.listed.map((one) => [one.uid, one]));
+    // Most messages are new, and no other program has flagged them.
+    const isUntouched = (mail: Listed | undefined) =>
+      mail !== undefined && mail.uid > traces.backlog.lastUid && mail.keywords.length === 0;
     const results = found
       .map((one) => (one.kind === "unread" ? this.#refused(one, heads?.get(one.uid) ?? null) : one))
       .sort((a, b) => a.uid - b.uid);
-    return Promise.all(results.map((one) => this.#withTraces(one, byUid.get(one.uid))));
+    return Promise.all(
+      results.map(async (one) => {
+        const mail = byUid.get(one.uid);
+        return isUntouched(mail) ? one : this.#withTraces(one, mail);
+      }),
+    );
   }
 
   async #read(mail: Fetched): Promise<FetchResult | Unread> {
@@ -298,8 +313,6 @@ export class MailFetcher {
   async #withTraces(one: FetchResult, mail: Listed | undefined): Promise<FetchResult> {
     if (one.kind !== "events" || mail === undefined) return one;
     const { traces } = this.#options;
-    // The usual case: a new message, which no other program has flagged.
-    if (mail.uid > traces.backlog.lastUid && mail.keywords.length === 0) return one;
     const events: InboundEvent[] = [];
     for (const event of one.events) {
       const handledBefore =
@@ -314,7 +327,7 @@ export class MailFetcher {
   }
 
   #arrival(listed: Listed): Arrival {
-    return { id: this.#idOf(listed.uid), listed, now: this.#options.core.clock.now() };
+    return { id: this.#idOf(listed.uid), listed, now: listed.arrived ?? this.#options.core.clock.now() };
   }
 }
 

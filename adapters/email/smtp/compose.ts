@@ -53,13 +53,12 @@ export function compose(config: EmailConfig, self: Identity, reply: Reply): read
 }
 
 /** Returns one line without control characters, so that header values cannot inject another header. */
-export function clean(text: string, limit: number): string {
-  return text
+export const clean = (text: string, limit: number): string =>
+  text
     .replace(/[\p{Cc}\u2028\u2029]+/gu, " ")
     .trim()
     .slice(0, limit)
     .toWellFormed();
-}
 
 /** Returns the References, oldest first, `answers` last. Ids in the middle are dropped when there are
  *  too many. */
@@ -92,9 +91,12 @@ function subjectOf(reply: Reply): string {
   return answered.test(subject) ? subject : `Re: ${subject}`.trim();
 }
 
-/** Inline rendering runs inside the core's transaction. Longer Markdown arrives rendered by `prepare`,
- *  or is sent as plain text. */
+/** Inline rendering runs inside the core's transaction and takes a few milliseconds. Longer Markdown arrives rendered by
+ *  `prepare`, or is sent as plain text. */
 const inlineLimit = 2000;
+
+/** True for Markdown that `compose` does not render itself. */
+export const isLong = (markdown: string): boolean => markdown.trim().length > inlineLimit;
 
 function bodyOf(config: EmailConfig, reply: Reply): { text: string; html: string } {
   // `findMarkers` recognizes it in answers.

@@ -4,8 +4,6 @@ import { isMainThread, parentPort, Worker, workerData } from "node:worker_thread
 import type { Clock, Json } from "bridgehead/contract";
 import { markdownLimit, type Rendered, renderMarkdown } from "./compose.ts";
 
-/** `compose` renders shorter Markdown itself, in a few milliseconds. */
-const shortLimit = 2000;
 /** Timeout. Parsing the longest accepted text takes 50 ms; the rest covers the start of the worker on a
  *  busy machine. */
 const timeLimitMs = 5000;
@@ -23,9 +21,8 @@ function isRenderJob(data: unknown): data is { readonly markdown: string } {
   return typeof data === "object" && data !== null && "markdown" in data;
 }
 
-/** Implements `Outbound.prepare`. Returns null for a text that `compose` renders itself or sends as
- *  plain text, and when a limit is exceeded or the signal aborts. Starts one worker per long response,
- *  because these are rare. */
+/** Renders Markdown that `isLong`. Returns null for a text that `compose` sends as plain text, and when a limit is exceeded
+ *  or the signal aborts. Starts one worker per long response, because these are rare. */
 export async function prepare(
   clock: Clock,
   markdown: string,
@@ -33,7 +30,7 @@ export async function prepare(
   limits: { readonly ms: number; readonly source: URL } = { ms: timeLimitMs, source: entry },
 ): Promise<Json | null> {
   const text = markdown.trim();
-  if (text.length <= shortLimit || text.length > markdownLimit || signal.aborted) return null;
+  if (text.length > markdownLimit || signal.aborted) return null;
   const worker = new Worker(limits.source, {
     name: "markdown",
     execArgv,

@@ -7,6 +7,7 @@ import { config as schema } from "../../../adapters/email/config.ts";
 import { identity } from "../../../adapters/email/parse/headers.ts";
 import {
   compose,
+  isLong,
   markdownLimit,
   readRendered,
   renderMarkdown,
@@ -105,7 +106,7 @@ describe("long Markdown is rendered in a worker", () => {
   });
 
   it("only where it is worth a thread", async () => {
-    expect(await prepare(systemClock, "**short**", never)).toBeNull();
+    expect([isLong("**short**"), isLong(" ".repeat(3000)), isLong(long)]).toEqual([false, false, true]);
     expect(await prepare(systemClock, "x".repeat(markdownLimit + 1), never)).toBeNull();
     expect(await prepare(systemClock, long, AbortSignal.abort())).toBeNull();
   });
