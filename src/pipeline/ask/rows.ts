@@ -216,6 +216,7 @@ async function answered(
   q.hop({ name: "answered", ...hopOf(turn), tookMs });
   const { text, replyId: platformId } = answer;
   await composeAnswer(q, line, {
+    id: newId(clock.now()),
     turn,
     conversation,
     text,

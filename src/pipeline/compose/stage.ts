@@ -23,7 +23,6 @@ import {
 import type { ChannelSettings } from "../../agent/calls.ts";
 import type { Address, NoticeAddress } from "../../domain/turn.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
-import { newId } from "../../ops/clock.ts";
 import { failpointOfCommit, type Query } from "../../store/driver.ts";
 import { refreshLane } from "../../store/lanes.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
@@ -128,6 +127,8 @@ async function enqueue(
 
 /** An agent's answer, with the rows of its question. */
 interface NewAnswer {
+  /** Id of the reply. */
+  readonly id: string;
   readonly turn: TurnRow;
   readonly conversation: ConversationRow;
   readonly text: string;
@@ -142,9 +143,9 @@ interface NewAnswer {
 /** Stores an agent's answer with its drafts, in the transaction that ends its question. When composing
  *  fails, the reply is stored as `ready`, and stage compose handles the failure. */
 export async function composeAnswer(q: Query, line: ChannelRuntime, answer: NewAnswer): Promise<void> {
-  const { turn, conversation, text, transfer, rendered, platformId, clock, log } = answer;
+  const { id, turn, conversation, text, transfer, rendered, platformId, clock, log } = answer;
   const { channel } = line;
-  const own = { id: newId(clock.now()), conversation: conversation.id, channel, turn: turn.id, text };
+  const own = { id, conversation: conversation.id, channel, turn: turn.id, text };
   const row: ReplyRow = {
     ...own,
     kind: "answer",

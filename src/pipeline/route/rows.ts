@@ -373,8 +373,8 @@ export const noWrites = (): Writes => ({
 
 /** Writes everything and empties the lists. */
 export async function write(q: Query, writes: Writes): Promise<void> {
-  await insertConversations(q, writes.conversations);
-  await addParticipants(q, writes.participants);
+  if (writes.conversations.length > 0) await insertConversations(q, writes.conversations);
+  if (writes.participants.length > 0) await addParticipants(q, writes.participants);
   await citeAll(q, writes.citations);
   await insertTurns(
     q,
