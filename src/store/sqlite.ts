@@ -90,22 +90,20 @@ function queryOn(
     if (changes > 0 || prepared.writes === "always") wrote();
     return changes;
   };
+  /** Returns the rows, or the first row alone. */
+  const select = (method: "all" | "get", sql: string, values: readonly Value[]): unknown => {
+    const prepared = prepare(sql);
+    const found = prepared.statement[method](prepared.inOrder(values)) as unknown[] | object | undefined;
+    const isEmpty = found === undefined || (Array.isArray(found) && found.length === 0);
+    if (prepared.writes !== "never" && !isEmpty) wrote();
+    return found;
+  };
   return {
-    async all<T>(sql: string, ...values: Value[]) {
-      const prepared = prepare(sql);
-      const rows = prepared.statement.all(prepared.inOrder(values)) as T[];
-      if (prepared.writes !== "never" && rows.length > 0) wrote();
-      return rows;
-    },
-    async one<T>(sql: string, ...values: Value[]) {
-      const prepared = prepare(sql);
-      const row = prepared.statement.get(prepared.inOrder(values)) as T | undefined;
-      if (prepared.writes !== "never" && row !== undefined) wrote();
-      return row;
-    },
+    all: async <T>(sql: string, ...values: Value[]) => select("all", sql, values) as T[],
+    one: async <T>(sql: string, ...values: Value[]) => select("get", sql, values) as T | undefined,
     run: async (sql, ...values) => change(sql, values),
     write: async (sql, ...values) => void change(sql, values),
-    async writeOne(otherwise, sql, ...values) {
+    writeOne: async (otherwise, sql, ...values) => {
       if (change(sql, values) !== 1) throw otherwise();
     },
     touched: new Map(),
