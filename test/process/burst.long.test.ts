@@ -31,7 +31,7 @@ describeReal("the daemon, killed in a burst", missing, () => {
   });
   afterAll(() => world?.close());
 
-  it("leaves unknown only what it began to transmit, and sends the rest", { timeout: 240_000 }, async () => {
+  it("leaves unknown only what it began to transmit, and sends the rest", { timeout: 600_000 }, async () => {
     const place = await openPlace(world, { user, bounces: false, onUnknown: "hold" });
     place.peer.fail("connect", { kind: "delay", ms: connectDelay });
     place.peer.fail("dot", { kind: "delay", ms: acceptDelay });
