@@ -201,8 +201,8 @@ export class SmtpPool {
   working = false;
   readonly #options: SmtpOptions;
   readonly #queue: PQueue;
-  /** The newest is last. A connection leaves the list when its `reused` aborts. */
-  readonly #idle: { readonly pooled: PooledConnection; readonly reused: AbortController }[] = [];
+  /** The newest is last. A connection leaves the list when it is reused, or when its time expires. */
+  readonly #idle: { readonly pooled: PooledConnection; readonly expiry: NodeJS.Timeout }[] = [];
   #closed = false;
 
   constructor(options: SmtpOptions) {
@@ -219,8 +219,6 @@ export class SmtpPool {
     // Only for the wait: p-queue would free the slot of running work at an abort, before the work ends.
     const waiting = new AbortController();
     const leave = () => waiting.abort(signal.reason);
-    signal.addEventListener("abort", leave, { once: true });
-    if (signal.aborted) leave();
     const run = async () => {
       signal.removeEventListener("abort", leave);
       const pooled = (fresh ? null : this.#reuse()) ?? (await openSmtp(this.#options, signal));
@@ -233,6 +231,9 @@ export class SmtpPool {
         throw error;
       }
     };
+    if (signal.aborted) leave();
+    else if (this.#queue.size === 0 && this.#queue.pending < this.connections) return this.#queue.add(run);
+    else signal.addEventListener("abort", leave, { once: true });
     return this.#queue.add(run, { signal: waiting.signal });
   }
 
@@ -244,7 +245,7 @@ export class SmtpPool {
 
   #reuse(): PooledConnection | null {
     for (let entry = this.#idle.pop(); entry !== undefined; entry = this.#idle.pop()) {
-      entry.reused.abort("reused"); // a reason avoids the default error object and its stack trace
+      clearTimeout(entry.expiry);
       if (!entry.pooled.connection.destroyed) return { ...entry.pooled, used: true };
     }
     return null;
@@ -255,17 +256,13 @@ export class SmtpPool {
     const { connection } = pooled;
     const sent = pooled.sent + 1;
     if (this.#closed || sent >= messageLimit || connection.destroyed) return connection.close();
-    const entry = { pooled: { ...pooled, sent }, reused: new AbortController() };
-    this.#idle.push(entry);
     const tooLong = () => {
       this.#idle.splice(this.#idle.indexOf(entry), 1);
       if (connection.destroyed) connection.close();
       else connection.quit();
     };
-    AbortSignal.timeout(idleLimit).addEventListener("abort", tooLong, {
-      once: true,
-      signal: entry.reused.signal,
-    });
+    const entry = { pooled: { ...pooled, sent }, expiry: setTimeout(tooLong, idleLimit).unref() };
+    this.#idle.push(entry);
   }
 }
 
