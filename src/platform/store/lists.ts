@@ -88,8 +88,8 @@ interface ListSource {
 
 const end: Shelf = { at: Number.MAX_SAFE_INTEGER, n: 0, rows: 0 };
 
-/** A place in a list: the rows before this key. */
-interface ShelfPlace extends Omit<Shelf, "rows"> {
+/** A key in the order of a list, with the number of rows before it. */
+interface ListBound extends Omit<Shelf, "rows"> {
   readonly before: number;
 }
 
@@ -111,9 +111,9 @@ export function prepareShelves<Row>(
     `SELECT count(*) FROM ${table} WHERE agent_id = ? AND (${time}, n) >= (?, ?) AND (${time}, n) < (?, ?)`,
   );
 
-  /** Returns the place of the first row that is not older than `at`. Counts from the end of the shelf that is probably
+  /** Returns the bound before the first row that is not older than `at`. Counts from the end of the shelf that is probably
    *  nearer. */
-  const placeOf = (all: readonly Shelf[], agentId: string, at: number): ShelfPlace => {
+  const boundAt = (all: readonly Shelf[], agentId: string, at: number): ListBound => {
     const after = all.findIndex((shelf) => shelf.at >= at);
     const last = (after < 0 ? all.length : after) - 1;
     const shelf = all[last];
@@ -127,13 +127,13 @@ export function prepareShelves<Row>(
     return { at, n: 0, before };
   };
 
-  /** Returns the rows at positions `first` to `behind - 1`, oldest first. Starts at the nearest of the given places and
+  /** Returns the rows at positions `first` to `behind - 1`, oldest first. Starts at the nearest of the given bounds and
    *  of the ends of the shelves. */
   const read = (
     all: readonly Shelf[],
     agentId: string,
     [first, behind]: readonly [number, number],
-    [oldest, newest]: readonly [ShelfPlace, ShelfPlace],
+    [oldest, newest]: readonly [ListBound, ListBound],
   ): Row[] => {
     const low = later(oldest, shelfAt(all, first)[0]);
     const high = earlier(newest, shelfAt(all, behind - 1)[1]);
@@ -145,8 +145,8 @@ export function prepareShelves<Row>(
 
   return (agentId, { direction, limit, offset, from, until }) => {
     const all = shelves(agentId);
-    const oldest = from === null ? { at: 0, n: 0, before: 0 } : placeOf(all, agentId, from);
-    const newest = until === null ? { ...end, before: rowsOf(all) } : placeOf(all, agentId, until + 1);
+    const oldest = from === null ? { at: 0, n: 0, before: 0 } : boundAt(all, agentId, from);
+    const newest = until === null ? { ...end, before: rowsOf(all) } : boundAt(all, agentId, until + 1);
     const total = Math.max(0, newest.before - oldest.before);
     const ascending = direction === "ASC";
     const first = ascending
@@ -182,15 +182,15 @@ function prepareShelfCache(db: Db, list: string): (agentId: string) => readonly 
   };
 }
 
-const later = (a: ShelfPlace, b: ShelfPlace): ShelfPlace => (a.before > b.before ? a : b);
-const earlier = (a: ShelfPlace, b: ShelfPlace): ShelfPlace => (a.before < b.before ? a : b);
+const later = (a: ListBound, b: ListBound): ListBound => (a.before > b.before ? a : b);
+const earlier = (a: ListBound, b: ListBound): ListBound => (a.before < b.before ? a : b);
 
 function rowsOf(shelves: readonly Shelf[]): number {
   return shelves.reduce((sum, { rows }) => sum + rows, 0);
 }
 
 /** Returns both ends of the shelf that contains the row at this position. */
-function shelfAt(shelves: readonly Shelf[], position: number): readonly [ShelfPlace, ShelfPlace] {
+function shelfAt(shelves: readonly Shelf[], position: number): readonly [ListBound, ListBound] {
   let before = 0;
   for (const [index, shelf] of shelves.entries()) {
     const behind = before + shelf.rows;
