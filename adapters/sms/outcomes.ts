@@ -2,7 +2,6 @@
 // channel. Each provider has one table that maps its own error codes to these classes.
 
 import type { Attempt, ChannelStatus, Clock, Health, SendOutcome } from "bridgehead/contract";
-
 import type { TextDraft, TextStatus } from "./provider.ts";
 
 /** The subject of a refusal. */

@@ -15,6 +15,7 @@ import {
   type RoutePath,
   type SendOutcome,
   units,
+  withTimeout,
 } from "bridgehead/contract";
 import * as z from "zod";
 import type { SmsConfig } from "../config.ts";
@@ -179,18 +180,20 @@ class Telnyx implements Provider {
   }
 
   #ask(path: string, signal: AbortSignal, body?: object, crossing?: () => Promise<void>) {
-    return this.#connections.exchange({
-      method: body === undefined ? "GET" : "POST",
-      url: new URL(`${this.#base}/v2${path}`),
-      headers: {
-        accept: "application/json",
-        authorization: `Bearer ${this.#config.api_key}`,
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
-      crossing,
-    });
+    return withTimeout(this.#channel.clock, signal, timeoutMs, (limited) =>
+      this.#connections.exchange({
+        method: body === undefined ? "GET" : "POST",
+        url: new URL(`${this.#base}/v2${path}`),
+        headers: {
+          accept: "application/json",
+          authorization: `Bearer ${this.#config.api_key}`,
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        signal: limited,
+        crossing,
+      }),
+    );
   }
 
   #bodyOf(text: TextDraft, attempt: Attempt): object {
