@@ -11,10 +11,9 @@ import {
   type Verdict,
 } from "bridgehead/contract";
 import type { MessageInstance } from "twilio/lib/rest/api/v2010/account/message.js";
-
 import { SenderPauses } from "../outcomes.ts";
 import { isLocal, statusEventId, type TextDraft, type TextStatus } from "../provider.ts";
-import { isApiFailure, outcomeOf, statusOf, type TwilioClient } from "./client.ts";
+import { isApiFailure, type MessageForm, outcomeOf, statusOf, type TwilioClient } from "./client.ts";
 import { keyParameter, statuses } from "./forms.ts";
 import type { TwilioSettings } from "./index.ts";
 
@@ -60,14 +59,13 @@ export class TwilioSender {
     return this.#pauses.send(text, attempt, async (crossing) => {
       const callback = this.#callbackOf(attempt.key);
       try {
-        const { sid, status } = await this.#client
-          .messages({ signal: attempt.signal, crossing })
-          .create({ ...creationOf(text, this.#settings), ...callback });
+        const form = { ...creationOf(text, this.#settings), ...callback };
+        const { sid, status } = await this.#client.create(form, { signal: attempt.signal, crossing });
         if (typeof sid !== "string" || sid === "")
           return { kind: "unknown", reason: "the answer has no sid" };
         this.#own(sid, attempt.key);
         this.#health.set("account", { state: "ready" });
-        return { kind: "sent", id: externalId(sid), detail: `201 ${status}` };
+        return { kind: "sent", id: externalId(sid), detail: `201 ${String(status)}` };
       } catch (error) {
         if (!isApiFailure(error)) throw error;
         const status = statusOf(error.api);
@@ -78,11 +76,11 @@ export class TwilioSender {
   }
 
   /** The callback settles a send whose response was lost. */
-  #callbackOf(key: SendKey): { statusCallback?: string } {
+  #callbackOf(key: SendKey): { StatusCallback?: string } {
     if (this.#callback === null) return {};
     const { callbackOverrides: overrides } = this.#settings;
     const suffix = overrides === "" ? "" : `#${overrides}`;
-    return { statusCallback: `${this.#callback}?${keyParameter}=${key}${suffix}` };
+    return { StatusCallback: `${this.#callback}?${keyParameter}=${key}${suffix}` };
   }
 
   async reconcile(text: TextDraft, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict> {
@@ -118,14 +116,14 @@ export class TwilioSender {
   }
 }
 
-function creationOf(text: TextDraft, settings: TwilioSettings) {
+function creationOf(text: TextDraft, settings: TwilioSettings): MessageForm {
   return {
-    to: text.to,
-    body: text.body,
-    validityPeriod: Math.min(36_000, Math.max(1, Math.round(settings.validityMs / 1000))),
-    ...(text.from === null ? {} : { from: text.from }),
-    ...(text.service === null ? {} : { messagingServiceSid: text.service }),
-    ...(text.media.length === 0 ? {} : { mediaUrl: [...text.media] }),
+    To: text.to,
+    Body: text.body,
+    ValidityPeriod: Math.min(36_000, Math.max(1, Math.round(settings.validityMs / 1000))),
+    ...(text.from === null ? {} : { From: text.from }),
+    ...(text.service === null ? {} : { MessagingServiceSid: text.service }),
+    ...(text.media.length === 0 ? {} : { MediaUrl: text.media }),
   };
 }
 
