@@ -85,9 +85,6 @@ const batchBytes = 4_000_000;
 const fewMails = 8;
 /** In that round trip at most this many bytes of each message are fetched. */
 const smallMail = 256_000;
-/** In ms. The last messages of a poll are marked, and further ones noticed, after this time: the questions to the agent
- *  leave first, and messages that arrive shortly after one another share the commands. */
-const markDelay = 50;
 /** After this many failed attempts a message is settled as unreadable. */
 const readLimit = 3;
 /** After this many attempts the sender counts as one that cannot be verified. With the retry delays this
@@ -178,11 +175,7 @@ export class MailFetcher {
       const events: InboundEvent[] = settled.flatMap((one) => one.events);
       await core.accept(events, cursorAfter(uids));
       // Marks are set after the commit and do not delay the next batch.
-      const isLast = ahead.length === 0;
-      marks = marks.then(async () => {
-        if (isLast) await core.clock.sleep(markDelay, signal);
-        await mark(client, uids, own);
-      });
+      marks = marks.then(() => mark(client, uids, own));
     }
     await marks;
     return pending;
