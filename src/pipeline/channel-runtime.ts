@@ -65,9 +65,10 @@ export interface ChannelRuntime {
 
 /** Returns the settings of the channel's skill; null when the agent has no such skill, or no settings
  *  were read yet. */
-export const skillOf = ({ traits: { platform }, settings }: ChannelRuntime): ChannelSettings | null => {
-  const known = platform === null ? null : settings();
-  return platform === null || known === null ? null : skillNamed(known, platform);
+export const skillOf = (line: ChannelRuntime): ChannelSettings | null => {
+  const { platform } = line.traits;
+  const settings = line.settings();
+  return platform === null || settings === null ? null : skillNamed(settings, platform);
 };
 
 /** True for the platforms that the start call can open and that need a skill of the agent. */
