@@ -13,7 +13,7 @@ import type { Clock, Log } from "bridgehead/contract";
 import { leaseDeadline } from "../../engine/running.ts";
 import { type Claimed, type Stage, withFailpoint } from "../../engine/stage.ts";
 import type { Timing } from "../../ops/timing.ts";
-import type { Database } from "../../store/driver.ts";
+import type { Database, Query } from "../../store/driver.ts";
 import { abandonLane, releaseLane } from "../../store/lanes.ts";
 import type { RateReserve } from "../../store/rates.ts";
 import { leaseTurns } from "../../store/tables/turns.ts";
@@ -39,15 +39,13 @@ export interface AskDeps {
 
 export function askStage(deps: AskDeps): Stage {
   let nextRateAt = 0;
-  const { clock, log, node, rate, timing } = deps;
-  const core = { clock, log, node, rate, timing };
+  const { clock, node, rate, timing } = deps;
   const { rateWait, rateRetry, leaseMargin } = timing.ask;
   // One lease covers a wait for the rate limit, a lookup, and two effects: the opening and the question. It
   // is never renewed.
   const leaseMs = rateWait + calls.readTimeout(deps) + 2 * deps.timeout + leaseMargin;
   /** The number of calls of claimed work that has not started: they are not yet taken from the limit. */
-  let claimedCalls = 0;
-  const addClaimed = (by: number) => void (claimedCalls += by);
+  const waiting = { calls: 0 };
   /** Nothing is claimed before the rate limit has room again. */
   const delay = (ms: number) => void (nextRateAt = clock.monotonic() + Math.min(ms, rateRetry));
   const mayClaim = (channel: string) => {
@@ -59,12 +57,12 @@ export function askStage(deps: AskDeps): Stage {
     takes: "turns",
     mayClaim,
     // A channel without room stays a candidate, so that the channels take turns in a scarce rate limit.
-    room: () => (clock.monotonic() < nextRateAt ? 0 : rate.room(rateWait) - claimedCalls),
+    room: () => (clock.monotonic() < nextRateAt ? 0 : rate.room(rateWait) - waiting.calls),
     async claim(q, channel, room) {
       const line = deps.lines().get(channel);
       if (!line) return [];
       const claimed: Claimed[] = [];
-      const before = claimedCalls;
+      const before = waiting.calls;
       let useDrawn: () => void = () => undefined;
       const claim = { channel, holder: node, leaseMs, limit: room, announced: true };
       for (const { lease, head } of await leaseTurns(q, claim)) {
@@ -79,32 +77,29 @@ export function askStage(deps: AskDeps): Stage {
           await releaseLane(q, lease, "in");
           continue;
         }
-        const { turn, conversation } = head;
-        const isCreated = opensByCreate(line, conversation);
+        const isCreated = opensByCreate(line, head.conversation);
         const attempt = { recorded: false, obsolete: false, unbound: null, askedAt: null };
-        const asking = {
-          ...core,
-          line,
-          lease,
-          leaseDeadline: deadline,
-          turn,
-          conversation,
-          isCreated,
-          attempt,
-        };
+        const asking = { ...deps, ...head, line, lease, leaseDeadline: deadline, isCreated, attempt };
         const requests = callsOf(asking);
-        addClaimed(requests);
-        q.onRollback(() => addClaimed(-requests));
+        const free = count(q, waiting, requests);
         const begin = () => {
-          addClaimed(-requests);
+          free();
           useDrawn();
         };
         claimed.push(piece(asking, requests, deps, { begin, delay }));
       }
-      if (claimedCalls > before) useDrawn = await rate.prepare(q, claimedCalls - before);
+      if (waiting.calls > before) useDrawn = await rate.prepare(q, waiting.calls - before);
       return claimed;
     },
   };
+}
+
+/** Adds the calls of a claim. Returns a function that subtracts them; a rollback does so too. */
+function count(q: Query, waiting: { calls: number }, calls: number): () => void {
+  waiting.calls += calls;
+  const free = () => void (waiting.calls -= calls);
+  q.onRollback(free);
+  return free;
 }
 
 /** What a piece of work reports to its stage: that it starts, and that the rate limit has no room. */

@@ -108,6 +108,29 @@ function addCounts(
   }
 }
 
+/** Adds the look-up of the persons' conversations, and of our own addresses that are to be recorded. */
+function addPersons(
+  parts: Parts,
+  messages: readonly Incoming[],
+  senders: readonly string[],
+  ownAddressMs: number,
+): void {
+  parts.add("conversation", senders, () => [
+    columns("given.value", "MAX(conversations.id)", "COALESCE(via, '')"),
+    "CROSS JOIN conversations WHERE conversations.channel = $1 AND person = given.value GROUP BY given.value, COALESCE(via, '')",
+  ]);
+  const recent = parts.param(ownAddressMs);
+  parts.add(
+    "own",
+    messages.flatMap(({ event }) => event.to[0]?.address ?? []),
+    () => [
+      columns("given.value"),
+      `WHERE NOT EXISTS (SELECT 1 FROM own_addresses WHERE address = given.value AND own_addresses.channel = $1
+       AND received_at > now_ms() - ${recent})`,
+    ],
+  );
+}
+
 /** Loads the facts about messages that do not depend on each other, in one statement. Also records our own
  *  addresses, at most once in `ownAddressMs`. */
 export async function loadFacts(
@@ -142,22 +165,7 @@ export async function loadFacts(
     ],
   );
   addCounts(parts, "sender", senders, line.rules.caps.sender);
-  if (perPerson) {
-    parts.add("conversation", senders, () => [
-      columns("given.value", "MAX(conversations.id)", "COALESCE(via, '')"),
-      "CROSS JOIN conversations WHERE conversations.channel = $1 AND person = given.value GROUP BY given.value, COALESCE(via, '')",
-    ]);
-    const recent = parts.param(ownAddressMs);
-    parts.add(
-      "own",
-      messages.flatMap(({ event }) => event.to[0]?.address ?? []),
-      () => [
-        columns("given.value"),
-        `WHERE NOT EXISTS (SELECT 1 FROM own_addresses WHERE address = given.value AND own_addresses.channel = $1
-         AND received_at > now_ms() - ${recent})`,
-      ],
-    );
-  }
+  if (perPerson) addPersons(parts, messages, senders, ownAddressMs);
   parts.add(
     "session",
     messages.flatMap(({ event }) => ("session" in event.thread ? [event.thread.session] : [])),
