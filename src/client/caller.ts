@@ -225,7 +225,7 @@ type ResponseHeaders = { readonly [name: string]: string | string[] | undefined 
 
 /** Sends one request and reads the complete response. Never rejects, never sends twice, never follows a
  *  redirect. */
-export async function exchange(connections: OriginConnections, outgoing: Outgoing): Promise<Exchange> {
+async function exchange(connections: OriginConnections, outgoing: Outgoing): Promise<Exchange> {
   const { signal, connectionWaitMs } = outgoing;
   // Promise.withResolvers is not available: this client also supports Node.js 20.
   let resolve!: (exchange: Exchange) => void;
