@@ -90,16 +90,11 @@ describe("backup and restore", () => {
     onTestFinished(unlock);
     const db = openSqlite(store, Date.now);
     await db.tx((q) => q.run("UPDATE meta SET value = value"));
-    expect(await run("backup", copy)).toMatchObject({
-      code: exitCodes.ok,
-      out: expect.stringContaining("events: 100,"),
-    });
+    expect((await run("backup", copy)).code).toBe(exitCodes.ok);
+    expect(eventsIn(copy)).toBe(100);
     await db.close();
     expect(statSync(copy).mode & 0o777).toBe(0o600);
     expect(verifyStore(copy)).toMatchObject({ isBackup: true, problems: [], schema: migrations.length });
-    const again = await run("backup", copy);
-    expect(again.code).toBe(exitCodes.failed);
-    expect(again.err).toContain(`${copy}: the file exists`);
   });
 
   it("puts a copy back and keeps the former store", async () => {
@@ -172,15 +167,6 @@ describe("backup and restore", () => {
     expect(installation.cause).toBe(phase === "after" ? "restored" : "new");
     expect((await run("restore", copy)).code).toBe(exitCodes.ok);
     expect(eventsIn(store)).toBe(100);
-  });
-
-  it("explains what to do about PostgreSQL", async () => {
-    writeFileSync(
-      config,
-      readFileSync(config, "utf8").replace("sqlite:store.db", "postgres://b@127.0.0.1/b"),
-    );
-    expect((await run("backup", copy)).err).toContain("pg_dump");
-    expect((await run("restore", copy)).err).toContain("pg_restore");
   });
 });
 

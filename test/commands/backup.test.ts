@@ -1,0 +1,86 @@
+// What backup, verify, restore and migrate print. backup.long.test.ts runs them beside daemons, kills them and damages files.
+
+import { existsSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { exitCodes, runCommand } from "../../src/commands/io.ts";
+import { backup, migrateStore, restore, verify } from "../../src/commands/store/backup.ts";
+import { migrations } from "../../src/store/migrate.ts";
+import { commandIo } from "../support/machine/command.ts";
+
+const commands = { backup, verify, restore, migrate: migrateStore };
+
+function setUp(store = "sqlite:store.db") {
+  const folder = mkdtempSync(join(tmpdir(), "bridgehead-backup-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const config = join(folder, "bridgehead.yaml");
+  writeFileSync(config, `store: ${store}\n`);
+  /** The exit code, then each line, without the name of the folder. */
+  const run = async (
+    command: keyof typeof commands,
+    file = "",
+    json = false,
+  ): Promise<readonly unknown[]> => {
+    const lines: string[] = [];
+    const say = (text: string) => void lines.push(text.replaceAll(`${folder}/`, ""));
+    const io = commandIo({ out: say, err: say, cwd: folder });
+    const code = await runCommand(commands[command], { config, file, json }, io);
+    return [code, ...lines];
+  };
+  return { folder, run };
+}
+
+const schema = migrations.length;
+const size = expect.stringMatching(new RegExp(`: schema ${schema}, \\d+ bytes, no events$`)) as unknown;
+const counts = expect.stringMatching(/^(\w+: \d+, )*events: 0, (\w+: \d+, )*\w+: \d+$/) as unknown;
+
+it("names the file, its schema and its rows, and refuses to overwrite a file", async () => {
+  const { run } = setUp();
+  expect(await run("backup", "copy.db")).toEqual([exitCodes.failed, "there is no store store.db"]);
+  expect((await run("migrate"))[0]).toBe(exitCodes.ok);
+  const done = await run("backup", "copy.db");
+  expect(done).toEqual([exitCodes.ok, size, counts]);
+  expect(done[1]).toMatch(/^backed up to copy\.db: /);
+  expect(await run("backup", "copy.db")).toEqual([
+    exitCodes.failed,
+    expect.stringContaining("copy.db: the file exists"),
+  ]);
+  expect(await run("backup", "absent/copy.db")).toEqual([
+    exitCodes.failed,
+    "the folder absent does not exist",
+  ]);
+  const sound = await run("verify", "copy.db");
+  expect(sound).toEqual([exitCodes.ok, size, counts, "no problems found"]);
+  expect(JSON.parse(String((await run("verify", "copy.db", true))[1]))).toMatchObject({
+    file: "copy.db",
+    schema,
+    problems: [],
+    counts: { events: 0 },
+  });
+});
+
+it("says what a restore has put where, and what is held then", async () => {
+  const { folder, run } = setUp();
+  await run("migrate");
+  await run("backup", "copy.db");
+  const [code, done, , kept, held] = await run("restore", "copy.db");
+  expect([code, done]).toEqual([exitCodes.ok, size]);
+  expect(done).toMatch(/^restored to store\.db: /);
+  expect(kept).toMatch(/^the former store is kept as store\.db\.before-restore/);
+  expect(held).toContain("bridgehead inbox list --code ");
+  expect(existsSync(join(folder, String(kept).replace(/^.* as /, "")))).toBe(true);
+  expect(await run("restore", "store.db")).toEqual([
+    exitCodes.failed,
+    "store.db is the store itself; name a backup",
+  ]);
+  expect(await run("restore", "absent.db")).toEqual([exitCodes.failed, "there is no file absent.db"]);
+  truncateSync(join(folder, "copy.db"), 8192);
+  expect((await run("restore", "copy.db"))[0]).toBe(exitCodes.damagedStore);
+});
+
+it("names the programs that copy a PostgreSQL store", async () => {
+  const { run } = setUp("postgres://nobody@127.0.0.1/none");
+  expect(String(await run("backup", "copy"))).toContain("pg_dump --format=custom");
+  expect(String(await run("restore", "copy"))).toContain("pg_restore --clean");
+});
