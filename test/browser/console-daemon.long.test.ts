@@ -8,8 +8,7 @@ import { createLoginLink } from "../../src/console/session.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import { openWorld } from "../support/daemon/mail-daemon.ts";
 import { type Dovecot, startDovecot } from "../support/email/dovecot.ts";
-import { needChromium, startChromium, visit } from "../support/machine/chromium.ts";
-import { describeReal, need } from "../support/machine/debian.ts";
+import { describeReal, need, needChromium, startChromium, visit } from "../support/machine/debian.ts";
 
 vi.setConfig({ testTimeout: 180_000 });
 

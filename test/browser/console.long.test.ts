@@ -17,8 +17,7 @@ import {
   populate,
   refused,
 } from "../support/commands/console.ts";
-import { needChromium, startChromium, visit } from "../support/machine/chromium.ts";
-import { describeReal } from "../support/machine/debian.ts";
+import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
 import { put, sqlitePlace } from "../support/store/databases.ts";
 
 const results = fileURLToPath(new URL("../../test-results/console/", import.meta.url));

@@ -8,8 +8,7 @@ import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-c
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 import { operations } from "../../src/wire/operations/index.ts";
-import { needChromium, startChromium, visit } from "../support/machine/chromium.ts";
-import { describeReal } from "../support/machine/debian.ts";
+import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
 import { closeServer, listen } from "../support/machine/network.ts";
 import { startWith } from "../support/platform/platform.ts";
 

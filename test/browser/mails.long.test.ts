@@ -10,8 +10,7 @@ import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
 import { consoleRig } from "../support/commands/console.ts";
-import { needChromium, startChromium, visit } from "../support/machine/chromium.ts";
-import { describeReal } from "../support/machine/debian.ts";
+import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
 import { conversation, event, insertEvent, sqlitePlace } from "../support/store/databases.ts";
 
 vi.setConfig({ testTimeout: 180_000 });

@@ -7,9 +7,8 @@ import { fileURLToPath } from "node:url";
 import axe from "axe-core";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";
-import { needChromium, startChromium, visit } from "../support/machine/chromium.ts";
 import { startDemo } from "../support/machine/command.ts";
-import { describeReal } from "../support/machine/debian.ts";
+import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
 
 const folder = fileURLToPath(new URL("../../.vitest/screenshots/", import.meta.url));
 const phone = { width: 390, height: 844 };

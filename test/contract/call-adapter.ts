@@ -138,6 +138,7 @@ export const callHarness: Harness = {
     "hang-after": "callers acknowledge nothing",
   },
   quietMs: 100,
+  patienceMs: 2000,
   async start() {
     const always: TestSocket[] = [];
     return {

@@ -10,7 +10,7 @@ import {
   type Receiver,
   startReceiver,
   status,
-} from "../support/escalation/webhook-target.ts";
+} from "../support/escalation/policy.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { certificate } from "../support/machine/network.ts";
 

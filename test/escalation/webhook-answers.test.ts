@@ -9,7 +9,7 @@ import {
   opened,
   type Receiver,
   startReceiver,
-} from "../support/escalation/webhook-target.ts";
+} from "../support/escalation/policy.ts";
 
 async function receiver(answer: Answering): Promise<Receiver> {
   const started = await startReceiver();

@@ -4,13 +4,7 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { describeAdapter, type Fault, type Harness, type Peer } from "bridgehead/contract/testing";
 import { beforeAll } from "vitest";
 import { webhookAdapter } from "../../src/escalation/webhook/adapter.ts";
-import {
-  type Answering,
-  personAt,
-  policyWith,
-  startReceiver,
-  status,
-} from "../support/escalation/webhook-target.ts";
+import { type Answering, personAt, policyWith, startReceiver, status } from "../support/escalation/policy.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { certificate, startTcpProxy } from "../support/machine/network.ts";
 

@@ -17,13 +17,7 @@ import {
 } from "../support/daemon/escalation-daemon.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
-import {
-  type Answering,
-  json,
-  type Receiver,
-  startReceiver,
-  status,
-} from "../support/escalation/webhook-target.ts";
+import { type Answering, json, type Receiver, startReceiver, status } from "../support/escalation/policy.ts";
 
 interface World {
   readonly desk: Desk;

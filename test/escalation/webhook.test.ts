@@ -14,7 +14,7 @@ import {
   type Receiver,
   startReceiver,
   status,
-} from "../support/escalation/webhook-target.ts";
+} from "../support/escalation/policy.ts";
 import { freePort } from "../support/machine/network.ts";
 
 const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;

@@ -1,5 +1,5 @@
 // Every exported function that is given untrusted text (customers', agents', responders', providers'), and how it is called
-// with it. A function that is in neither table fails linear.test.ts: it must be added here, or exempted with a reason.
+// with it. A function that is not here fails registered.test.ts, unless it is exempt there with a reason.
 
 import type { Outbound } from "bridgehead/contract";
 import { recordingChannel } from "bridgehead/contract/testing";
@@ -11,8 +11,17 @@ import voice from "../../adapters/voice/index.ts";
 import { phrases } from "../../adapters/voice/speech/phrases.ts";
 import type { ListSplitter } from "../../src/client/reading.ts";
 import { message } from "../../src/wire/conversation.ts";
-import { bytes, type Cases, eventWith, type Given, matterWith, ofMatter, one, replyWith } from "./inputs.ts";
-import { emailCases } from "./registry-email.ts";
+import {
+  bytes,
+  type Cases,
+  emailCases,
+  eventWith,
+  type Given,
+  matterWith,
+  ofMatter,
+  one,
+  replyWith,
+} from "./registry-email.ts";
 
 const sms = smsConfig.parse({
   provider: "twilio",

@@ -20,9 +20,8 @@ import { tmpdir } from "node:os";
 import { dirname, join, normalize } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { needChromium, startChromium, visit } from "../support/machine/chromium.ts";
 import { root, systemNode } from "../support/machine/command.ts";
-import { describeReal } from "../support/machine/debian.ts";
+import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
 
 const run = promisify(execFile);
 const scratch = mkdtempSync(join(tmpdir(), "bridgehead-packed-"));

@@ -1,7 +1,7 @@
 // The matrix of escalations can fail.
 
 import { afterAll, beforeAll, describe } from "vitest";
-import { escalationDefects } from "../support/process/escalation/defects.ts";
+import { escalationDefects } from "../support/process/defects.ts";
 import { escalationCaseNamed, tellEscalation } from "../support/process/escalation/scenario.ts";
 import {
   type EscalationWorld,

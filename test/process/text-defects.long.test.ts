@@ -1,8 +1,8 @@
 // The matrix of texts can fail.
 
 import { afterAll, beforeAll, describe } from "vitest";
+import { textDefects } from "../support/process/defects.ts";
 import { catchesAll } from "../support/process/mail/scenario.ts";
-import { textDefects } from "../support/process/sms/defects.ts";
 import { tellTexts, textCaseNamed } from "../support/process/sms/scenario.ts";
 import { type LinesWorld, openPlace, startLinesWorld } from "../support/process/sms/servers.ts";
 

@@ -14,7 +14,7 @@ import {
   statusForm,
   textForm,
   token,
-} from "../../support/sms/twilio.ts";
+} from "../../support/sms/providers.ts";
 
 const signingKey = "PSK_signing_key";
 const stops: (() => Promise<unknown>)[] = [];

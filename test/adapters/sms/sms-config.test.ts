@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import sms from "../../../adapters/sms/index.ts";
-import { account, ours, type Settings, settings, token } from "../../support/sms/twilio.ts";
+import { account, ours, type Settings, settings, token } from "../../support/sms/providers.ts";
 
 /** The paths of what is wrong with a block, with what is said about it. */
 function wrong(block: Record<string, unknown>): string[] {

@@ -11,7 +11,7 @@ import {
 } from "bridgehead/contract/testing";
 import sms from "../../../adapters/sms/index.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
-import { apiKey, finalized, publicKey, received, startTelnyx, webhook } from "../../support/sms/telnyx.ts";
+import { apiKey, finalized, publicKey, received, startTelnyx, webhook } from "../../support/sms/providers.ts";
 
 const idOf = (text: string) => createHash("md5").update(text).digest("hex");
 

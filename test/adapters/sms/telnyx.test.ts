@@ -17,11 +17,11 @@ import {
   finalized,
   publicKey,
   received,
+  replyTo,
   startTelnyx,
   type TelnyxFault,
   webhook,
-} from "../../support/sms/telnyx.ts";
-import { replyTo } from "../../support/sms/twilio.ts";
+} from "../../support/sms/providers.ts";
 
 const other = generateKeyPairSync("ed25519");
 const otherPublic = other.publicKey.export({ format: "der", type: "spki" }).subarray(-32).toString("base64");

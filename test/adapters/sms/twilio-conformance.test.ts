@@ -15,7 +15,7 @@ import {
 import sms from "../../../adapters/sms/index.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 import { certificate, startTcpProxy } from "../../support/machine/network.ts";
-import { person, settings, signed, startApi, statusForm, textForm } from "../../support/sms/twilio.ts";
+import { person, settings, signed, startApi, statusForm, textForm } from "../../support/sms/providers.ts";
 
 /** Ends TLS in front of a server on 127.0.0.1. */
 async function startTls(target: number) {

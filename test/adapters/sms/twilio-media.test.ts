@@ -7,7 +7,7 @@ import { isFinal, type Json } from "bridgehead/contract";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openDownload } from "../../../adapters/sms/media.ts";
 import type { SmsApi } from "../../../src/sandbox/sms-api.ts";
-import { account, desk, person, type Settings, startApi } from "../../support/sms/twilio.ts";
+import { account, desk, person, type Settings, startApi } from "../../support/sms/providers.ts";
 
 let api: SmsApi;
 beforeAll(async () => {

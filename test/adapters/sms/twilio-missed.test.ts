@@ -14,7 +14,7 @@ import {
   signed,
   startApi,
   textForm,
-} from "../../support/sms/twilio.ts";
+} from "../../support/sms/providers.ts";
 
 let api: SmsApi;
 beforeEach(async () => {

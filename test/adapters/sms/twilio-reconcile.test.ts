@@ -15,7 +15,7 @@ import {
   signed,
   startApi,
   statusForm,
-} from "../../support/sms/twilio.ts";
+} from "../../support/sms/providers.ts";
 
 let api: SmsApi;
 beforeAll(async () => {

@@ -16,7 +16,7 @@ import {
   sendText,
   startApi,
   token,
-} from "../../support/sms/twilio.ts";
+} from "../../support/sms/providers.ts";
 
 let api: SmsApi;
 beforeAll(async () => {

@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import { formOf } from "../../../adapters/sms/twilio/forms.ts";
 import { prove } from "../../../adapters/sms/twilio/webhook.ts";
 import { workedMs } from "../../support/clock.ts";
-import { account, desk, type Fields, person, signed, textForm, token } from "../../support/sms/twilio.ts";
+import { account, desk, type Fields, person, signed, textForm, token } from "../../support/sms/providers.ts";
 
 const api = "http://127.0.0.1:9";
 const base = "https://bridge.example/channels/test-channel";

@@ -14,7 +14,7 @@ import {
   signed,
   statusForm,
   textForm,
-} from "../../support/sms/twilio.ts";
+} from "../../support/sms/providers.ts";
 
 const api = "http://127.0.0.1:9";
 const at = (path: string, query = "") => `https://bridge.example/channels/test-channel${path}${query}`;

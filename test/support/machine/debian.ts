@@ -6,7 +6,8 @@ import { closeSync, existsSync, openSync, rmSync, statSync, writeSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { describe } from "vitest";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { describe, onTestFinished } from "vitest";
 
 const run = promisify(execFile);
 const lockFile = join(tmpdir(), "bridgehead-apt.lock");
@@ -74,4 +75,58 @@ export async function serverOfRun(name: "postgres" | "dovecot"): Promise<string>
   const text = await response.text();
   if (!response.ok) throw new Error(`starting ${name} for this run: ${text}`);
   return text;
+}
+
+// Debian's Chromium, without a window and with a profile of its own that goes with it. The driver brings no browser.
+
+const browser = "/usr/bin/chromium";
+
+/** Null, or why there is no browser. */
+export const needChromium = (): Promise<string | null> => need("chromium", browser);
+
+/** What the browser does by itself stays on this machine: no name but ours has an address. */
+const flags = [
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+  "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+];
+
+/** Resolves when it can be driven. */
+export async function startChromium(): Promise<Browser> {
+  // Loaded here, because few tests need a browser.
+  const { chromium } = await import("playwright-core");
+  return chromium.launch({ executablePath: browser, headless: true, args: flags, timeout: 110_000 });
+}
+
+export interface Visit {
+  readonly page: Page;
+  /** What the page complained of: errors and warnings of its console, and what nobody caught. */
+  readonly complaints: string[];
+  /** What it asked for, in order. */
+  readonly requests: string[];
+}
+
+/** A visitor of his own, who has never been here; gone when the test is. */
+export async function visit(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<Visit> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  onTestFinished(() => context.close());
+  context.setDefaultTimeout(150_000);
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  const requests: string[] = [];
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) complaints.push(message.text());
+  });
+  page.on("pageerror", (error) => void complaints.push(error.message));
+  context.on("request", (request) => void requests.push(request.url()));
+  await page.goto(url);
+  return { page, complaints, requests };
 }

@@ -10,10 +10,9 @@ import type { Clock } from "bridgehead/contract";
 import type { ApiCall } from "../../../adapters/sms/twilio/client.ts";
 import type { TwilioSender } from "../../../adapters/sms/twilio/send.ts";
 import { type TimingOverrides, timingWith } from "../../../src/ops/timing.ts";
-import { escalationDefects } from "./escalation/defects.ts";
+import { escalationDefects, textDefects } from "./defects.ts";
 import { defects } from "./mail/defects.ts";
 import type { Plant, Wraps } from "./planting.ts";
-import { textDefects } from "./sms/defects.ts";
 
 // Not defects, but circumstances that would take too long to wait for, or need more than one machine: planted as defects are.
 

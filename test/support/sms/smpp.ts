@@ -6,7 +6,7 @@ import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/con
 import smpp, { type PDU, type Server, type Session } from "smpp";
 import sms from "../../../adapters/sms/index.ts";
 import { freePort } from "../machine/network.ts";
-import { replyTo } from "./twilio.ts";
+import { replyTo } from "./providers.ts";
 
 export interface Taken {
   readonly pdu: PDU;
