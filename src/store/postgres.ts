@@ -236,6 +236,12 @@ async function checkDurable(pool: Pool): Promise<void> {
   );
 }
 
+/** Without it the server plans each statement six times on each connection. */
+const planOnce = (timeoutMs: number) => ({
+  text: "SET plan_cache_mode = force_generic_plan",
+  query_timeout: timeoutMs,
+});
+
 export interface PostgresOptions {
   /** Separates tests. */
   readonly schema?: string;
@@ -264,9 +270,7 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
   const pool = new Pool({
     ...setup,
     max: options.connections ?? 10,
-    // Else the server plans each statement six times on each connection.
-    verify: (client, done) =>
-      client.query("SET plan_cache_mode = force_generic_plan", (error) => done(error)),
+    verify: (client, done) => client.query(planOnce(timing.response), (error) => done(error)),
   });
   pool.on("error", () => undefined); // the pool replaces an idle connection that fails
   pool.on("connect", (client) => client.on("error", () => undefined)); // a connection in use: its query rejects as well

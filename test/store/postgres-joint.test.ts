@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import { openPostgres } from "../../src/store/postgres.ts";
+import { openPostgres, type PostgresOptions } from "../../src/store/postgres.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { startTcpProxy, type TcpProxy } from "../support/machine/network.ts";
 import { postgresPlace } from "../support/store/databases.ts";
@@ -17,14 +17,16 @@ describeReal("joint transactions on PostgreSQL", await needPostgres(), () => {
   afterAll(() => server?.stop());
 
   /** A migrated store behind a proxy; `other` is a connection of another node. */
-  async function behindProxy(): Promise<{ db: Database; other: Database; proxy: TcpProxy }> {
+  async function behindProxy(
+    timing: NonNullable<PostgresOptions["timing"]> = {},
+  ): Promise<{ db: Database; other: Database; proxy: TcpProxy }> {
     const place = await postgresPlace(server);
     const other = await place.open();
     await migrate(other);
     const url = new URL(server.url);
     const proxy = await startTcpProxy(Number(url.port));
     url.port = String(proxy.port);
-    const db = await openPostgres(url.href, { schema: place.schema ?? "", connections: 2 });
+    const db = await openPostgres(url.href, { schema: place.schema ?? "", connections: 2, timing });
     onTestFinished(async () => {
       await db.close();
       await proxy.close();
@@ -135,6 +137,30 @@ describeReal("joint transactions on PostgreSQL", await needPostgres(), () => {
     expect(runs).toBe(3);
     expect(await record(db, "e")).toBe(1);
     expect(await idsOf(db)).toEqual(["a", "b", "c", "d", "e"]);
+  });
+
+  it("commits the others where the server translates its messages", async () => {
+    const { db, proxy } = await behindProxy();
+    await record(db, "a");
+    // Like "FEHLER", in as many bytes.
+    proxy.rewrite((data) =>
+      Buffer.from(data.toString("latin1").replaceAll("SERROR\0", "SFEHLR\0"), "latin1"),
+    );
+    const settled = await Promise.allSettled([record(db, "a"), record(db, "b"), record(db, "c")]);
+    expect(settled.map(({ status }) => status)).toEqual(["rejected", "fulfilled", "fulfilled"]);
+    expect(await idsOf(db)).toEqual(["a", "b", "c"]);
+  });
+
+  it("gives up a new connection that does not respond", async () => {
+    const { db, proxy } = await behindProxy({ response: 300 });
+    await record(db, "a");
+    proxy.cut();
+    await expect.poll(() => idsOf(db).catch(() => null)).toEqual(["a"]);
+    proxy.cut();
+    proxy.rewrite((data) => (data.includes("SET\0") ? Buffer.alloc(0) : data));
+    await expect(record(db, "b")).rejects.toThrow();
+    proxy.rewrite(null);
+    await expect.poll(() => record(db, "c").catch(() => null)).toBe(1);
   });
 
   it("refuses statements after the result that it waits for", async () => {

@@ -148,8 +148,8 @@ export class JointTransactions {
       client.release(error as Error);
       throw error;
     }
-    if (!isFatal(error)) await roundTrip(client, [{ sql: "ROLLBACK", values: [] }], this.#timing.response);
-    client.release(isFatal(error) ? (error as Error) : undefined);
+    const ended = isFatal(error) ? { error } : await roundTrip(client, rollback, this.#timing.response);
+    client.release(ended.error as Error | undefined);
     for (const { one } of batch) this.#alone(one.work, one.options).then(one.resolve, one.reject);
   }
 
@@ -176,6 +176,8 @@ export class JointTransactions {
     for (const report of reports) report();
   }
 }
+
+const rollback: readonly Sent[] = [{ sql: "ROLLBACK", values: [] }];
 
 /** At most this many transactions are sent together. */
 const mostJoint = 32;

@@ -201,9 +201,12 @@ export const isFatal = (error: unknown): boolean =>
 export const isOutdated = (error: unknown): boolean =>
   (error as { code?: string }).code === "0A000" && String(error).includes("cached plan");
 
-/** Returns whether the server reported that it has rolled back. After other errors the outcome of a commit is unknown. */
+/** Returns whether the server reported that it has rolled back. After other errors the outcome of a commit is unknown. The
+ *  server may translate the severity, so these codes tell as much: none of them ends a session. */
 export const isDefinite = (error: unknown): boolean =>
-  error instanceof DatabaseError && error.severity === "ERROR";
+  error instanceof DatabaseError &&
+  (error.severity === "ERROR" ||
+    /^(?:2[123]|4[024]|55|0A|57014)/.test(error.code === "40003" ? "" : (error.code ?? "")));
 
 /** PostgreSQL text cannot contain NUL. NULs are removed, so that an external message cannot block
  *  intake. */
