@@ -129,10 +129,10 @@ const deleteActions = `DELETE FROM actions WHERE id IN (
   SELECT id FROM actions WHERE channel = $1 AND made_at > 0 AND made_at < now_ms() - $2 ORDER BY made_at LIMIT $3)`;
 
 /** Returns the first young event of the channel. Event ids increase in order of arrival, so all events before it are
- *  old. */
+ *  old. One that arrived while the clock was ahead does not count: it would keep all later ones. */
 async function firstYoung(q: Query, channel: string, ageMs: number): Promise<number> {
   const young = await q.one<{ id: number }>(
-    `SELECT id FROM events WHERE channel = $1 AND body <> '{}' AND received_at >= now_ms() - $2
+    `SELECT id FROM events WHERE channel = $1 AND body <> '{}' AND received_at >= now_ms() - $2 AND received_at <= now_ms()
      ORDER BY received_at LIMIT 1`,
     channel,
     ageMs,

@@ -309,6 +309,20 @@ onEachDatabase((place) => {
       expect(raw).toEqual([{ digest: "raw three" }, { digest: "raw two" }]);
     });
 
+    it("forgets old raw messages behind one that arrived while the clock was ahead", async () => {
+      const db = await fresh(place);
+      await db.tx(async (q) => {
+        const ahead = await storeEvent(q, "ahead", { raw: blob("ahead") });
+        await storeEvent(q, "old", { raw: blob("old") });
+        await q.run("UPDATE events SET state = 'routed', received_at = received_at - $1", 2 * day);
+        await q.run("UPDATE events SET received_at = received_at + $2 WHERE id = $1", ahead, 300 * day);
+      });
+      const forgotten = await db.tx((q) => forget(q, { rawMs: day, eventsMs: 9 * day }));
+      expect(forgotten).toMatchObject({ raw: 1 });
+      const left = await db.read((q) => q.all("SELECT digest FROM raw_messages"));
+      expect(left).toEqual([{ digest: "ahead" }]);
+    });
+
     it("forgets the words of what is settled, keeps what is not, and still knows a copy", async () => {
       const db = await withDrafts(place, ["d1", "d2", "d3"]);
       const [settled, held] = await db.tx(async (q) => {

@@ -1,6 +1,7 @@
 // The lists and counts of the console.
 
 import { describe, expect, it } from "vitest";
+import { releaseEvent } from "../../src/store/operators/inbox.ts";
 import { countHour, lastQuestions } from "../../src/store/operators/overview.ts";
 import {
   countWaiting,
@@ -135,6 +136,11 @@ onEachDatabase((place) => {
         await put(q, "drafts", "d3", "state = 'unknown'");
         // All in the same millisecond.
         await q.run("UPDATE drafts SET due_at = 1000");
+        // The first message is due last.
+        await q.run("UPDATE events SET due_at = due_at - 1000");
+        const first = await q.one<{ id: number }>("SELECT MIN(id) AS id FROM events");
+        await q.run("UPDATE events SET state = 'held' WHERE id = $1", first?.id ?? 0);
+        await releaseEvent(q, first?.id ?? 0);
       });
       for (const kind of waitingKinds) {
         const seen: string[] = [];

@@ -95,7 +95,7 @@ export async function releaseEvent(q: Query, id: number, actor: string = someOpe
   if (await reviveAsked(q, id)) return;
   const changed = await q.run(
     moves("events", "stored", {
-      set: "code = 'released', reason = NULL, attempts = 0, due_at = now_ms()",
+      set: "code = 'released', reason = NULL, attempts = 0, due_at = now_ms(), postponed = 1",
       where: `id = $1 AND kind = 'message' AND (state <> 'stored' OR code = 'cap-channel') AND body <> '{}'
        AND COALESCE(code, '') NOT IN ('duplicate', 'opt-out', 'opt-in', 'help')`,
       again: true,
