@@ -23,7 +23,7 @@ export function countedSends<Draft extends Json>(
 ): { readonly send: Outbound<Draft>["send"]; capacity(): number } {
   let running = 0;
   return {
-    send: async (draft, attempt) => {
+    async send(draft, attempt) {
       running += 1;
       try {
         return await send(draft, attempt);

@@ -1,10 +1,10 @@
 // The server of the line protocol, and the harness that shows it to the conformance suite.
 
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import net from "node:net";
 import { createInterface } from "node:readline";
 import type { Fault, Harness, Peer } from "bridgehead/contract/testing";
-import { freePort } from "../support/machine/network.ts";
 
 interface Request {
   readonly op: string;
@@ -34,7 +34,7 @@ async function startLinePeer(): Promise<Peer> {
   const readers = new Set<() => void>();
   let fault: Fault | "none" = "none";
   // "refuse-connection" gives the port up for a while and must get it back.
-  const port = await freePort();
+  const port = await choosePort();
 
   const take = (request: Request, socket: net.Socket, answer: (line: object) => void) => {
     if (fault === "refuse-message") return answer({ op: "never" });
@@ -117,4 +117,20 @@ async function startLinePeer(): Promise<Peer> {
         .flatMap(({ files }) => files)
         .map(({ name, base64 }) => ({ name, bytes: Buffer.from(base64, "base64") })),
   };
+}
+
+// Below the ports that the system deals, each once: nobody takes one while its server has given it up.
+const [lowest, many] = [6000, 4000];
+let dealt = randomInt(many);
+
+/** Returns a port of 127.0.0.1 that nobody uses. */
+async function choosePort(): Promise<number> {
+  dealt = (dealt + 1) % many;
+  const port = lowest + dealt; // others ask meanwhile
+  const server = net.createServer();
+  const isFree = new Promise<boolean>((resolve) => {
+    server.once("error", () => resolve(false));
+    server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
+  });
+  return (await isFree) ? port : choosePort();
 }

@@ -56,10 +56,8 @@ export function cleanAddress(text: string): string {
 /** Returns the address with its domain as A-labels (RFC 5890), the form in which every address is
  *  stored, compared and sent. A Unicode local part is unchanged, as it needs SMTPUTF8. A domain without
  *  such a form is unchanged. */
-export const asciiAddress = (address: string): string =>
-  /^[\x00-\x7f]*$/.test(address) ? address : withAsciiDomain(address);
-
-function withAsciiDomain(address: string): string {
+export function asciiAddress(address: string): string {
+  if (/^[\x00-\x7f]*$/.test(address)) return address;
   const at = address.lastIndexOf("@") + 1;
   const domain = asciiDomain(address.slice(at));
   return domain === "" ? address : address.slice(0, at) + domain;

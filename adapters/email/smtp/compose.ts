@@ -53,12 +53,13 @@ export function compose(config: EmailConfig, self: Identity, reply: Reply): read
 }
 
 /** Returns one line without control characters, so that header values cannot inject another header. */
-export const clean = (text: string, limit: number): string =>
-  text
+export function clean(text: string, limit: number): string {
+  return text
     .replace(/[\p{Cc}\u2028\u2029]+/gu, " ")
     .trim()
     .slice(0, limit)
     .toWellFormed();
+}
 
 /** Returns the References, oldest first, `answers` last. Ids in the middle are dropped when there are
  *  too many. */

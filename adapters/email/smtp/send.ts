@@ -261,7 +261,10 @@ export class SmtpPool {
       if (connection.destroyed) connection.close();
       else connection.quit();
     };
-    const entry = { pooled: { ...pooled, sent }, expiry: setTimeout(tooLong, idleLimit).unref() };
+    // Every message frees a connection. An AbortSignal.timeout stays for its whole time; this timer is cancelled.
+    // oxlint-disable-next-line no-restricted-globals
+    const expiry = setTimeout(tooLong, idleLimit).unref();
+    const entry = { pooled: { ...pooled, sent }, expiry };
     this.#idle.push(entry);
   }
 }

@@ -18,6 +18,8 @@ const common = {
 interface Peer {
   readonly line: Line;
   begin(): void;
+  /** Whether the call's first verbs have arrived. Absent when it listens from the beginning. */
+  listens?(): boolean;
   speak(text: string): void;
   askForHuman(): void;
 }
@@ -114,16 +116,19 @@ const jambonz: Provider = {
     return {
       line,
       begin: () => phone.begin(again ? "session:reconnect" : "session:new"),
+      listens: () => phone.listening,
       speak: (text) => phone.speak(text),
       askForHuman: () => phone.press("0"),
     };
   },
 };
 
-const opened = (board: Switchboard) =>
-  board.channel.until("opened", (channel) => story(channel).includes("opened"));
+const opened = async (board: Switchboard, peer: Peer) => {
+  await board.channel.until("opened", (channel) => story(channel).includes("opened"));
+  if (peer.listens) await expect.poll(() => peer.listens?.()).toBe(true);
+};
 const asked = async (board: Switchboard, peer: Peer) => {
-  await opened(board);
+  await opened(board, peer);
   peer.speak("Tell me all.");
   await board.heard();
 };
@@ -140,7 +145,7 @@ const phases: readonly (readonly [string, (board: Switchboard, peer: Peer) => Pr
   [
     "during a transfer",
     async (board, peer) => {
-      await opened(board);
+      await opened(board, peer);
       peer.askForHuman();
       await board.channel.until("the transfer", (channel) => story(channel).includes("transferring asked"));
       await peer.line.until("the transfer", (frame) =>
@@ -220,7 +225,7 @@ describe.each([telnyx, retell, jambonz])("a line of $name", (provider) => {
     peer.begin();
     if (provider !== telnyx)
       await peer.line.until("the greeting", (one) => JSON.stringify(one).includes("Ava"));
-    await opened(board);
+    await opened(board, peer);
     peer.askForHuman();
     await peer.line.until("the sentence", (frame) => JSON.stringify(frame).includes("colleague"));
     peer.speak("Hurry up.");

@@ -137,7 +137,7 @@ describe("speakable", () => {
 
   it("says one line the same whether it is parsed as Markdown or needs no parser", () => {
     const units = [
-      ..."aZé1 09.,:;!?()-+=#>|/@$%^{}'\"…—  \u00A0",
+      ...Array.from("aZé1 09.,:;!?()-+=#>|/@$%^{}'\"…—  \u00A0"),
       "www.",
       "https://a.b",
       "\\",
