@@ -407,7 +407,6 @@ export const emailCases: Cases = {
   "adapters/email/parse/html/write.ts": {
     layOutElement: (f, text) => f(elementWith(text)),
     plainly: (f, text) => f({ children: [elementWith(text)] }),
-    write: (f, text) => f(text, []),
   },
   "adapters/email/parse/html/visibility.ts": {
     hidesByStyle: (f, text) => f(stylesWith(text)),

@@ -397,9 +397,9 @@ async function record(): Promise<FileOperation[]> {
   const node = [process.execPath, "--conditions=source", program, "write", file];
   const operations: FileOperation[] = [];
   for (const [first, count, end] of [
-    [0, 50, "die"],
-    [50, 30, "close"],
-    [80, 30, "die"],
+    [0, 60, "die"],
+    [60, 40, "close"],
+    [100, 40, "die"],
   ] as const)
     operations.push(...(await traceFiles(file, [...node, String(first), String(count), end])));
   return operations;
@@ -413,7 +413,7 @@ describeReal("a power cut", missing, () => {
   it("loses nothing acknowledged and damages nothing, at whatever instant it happens", async () => {
     const operations = await record();
     const acknowledged = operations.filter(({ kind }) => kind === "output").length;
-    expect(acknowledged).toBe(110);
+    expect(acknowledged).toBe(140);
     const place = join(folder(existsSync("/dev/shm") ? "/dev/shm" : tmpdir()), storeName);
     const found = replay(operations, place);
     report("which obeys every sync", found);
