@@ -116,9 +116,9 @@ async function buildRoot(folder: string, packageFile: string): Promise<string> {
   // Unpacked here, because an emulated processor takes a minute for it. The package has no script that runs before.
   mkdirSync(join(root, "var/lib/dpkg/updates"), { recursive: true });
   mkdirSync(join(root, "var/lib/dpkg/info"), { recursive: true });
-  const unpack = [`--root=${root}`, `--log=${folder}/log`, "--force-unsafe-io", "--unpack", packageFile];
+  const args = [`--root=${root}`, `--log=${folder}/log`, "--force-unsafe-io", "--unpack", packageFile];
   // dpkg wants the administrator's programs in PATH.
-  await run("dpkg", unpack, { env: { ...process.env, PATH: `${process.env["PATH"]}:/usr/sbin:/sbin` } });
+  await run("dpkg", args, { env: { ...process.env, PATH: `${process.env["PATH"]}:/usr/sbin:/sbin` } });
   return root;
 }
 
