@@ -33,7 +33,7 @@ import { routeStage } from "./pipeline/route/stage.ts";
 import { sendStage } from "./pipeline/send/stage.ts";
 import type { RunningAgent } from "./pipeline/settings.ts";
 import { copyBeforeMigration, stampOf } from "./store/backup.ts";
-import type { Database } from "./store/driver.ts";
+import type { Core, Database } from "./store/driver.ts";
 import { type Installation, identifyInstallation, installationWarning } from "./store/installation.ts";
 import { dropLease, endLeases } from "./store/leases.ts";
 import { type Migration, migrate, migrations, schemaVersion } from "./store/migrate.ts";
@@ -166,16 +166,15 @@ export class App {
     platform(request: Request): Promise<Response>;
     escalations(request: Request): Promise<Response>;
   };
+  readonly #core: Core;
   readonly #options: AppOptions;
-  readonly #timing: Timing;
   readonly #unlock: () => void;
-  readonly #node: string;
   readonly #rate: RateReserve;
   readonly #pauses: PauseWatch;
   readonly #agents: ReturnType<typeof createAgents>;
   readonly #registering: WebhookRegistrations;
   /** What the parts of the escalation share. */
-  readonly #escalating: EscalationCore;
+  readonly #escalating: Core & EscalationCore;
   readonly #lives = new AbortController();
   #running: readonly Promise<void>[] = [];
   /** True when responders are configured or were. */
@@ -190,9 +189,9 @@ export class App {
     this.installation = store.installation;
     this.#options = options;
     this.#config = config;
-    this.#timing = timing;
     this.#unlock = store.unlock;
-    this.#node = `${config.node}/${newToken(6)}`;
+    const core = { db, clock, log, node: `${config.node}/${newToken(6)}`, timing };
+    this.#core = core;
     this.#hasResponders = hadTargets || config.escalation !== null;
     db.observe((report) => {
       reportCommit(report, log, statistics);
@@ -200,19 +199,14 @@ export class App {
     });
     const { requests, per } = config.platform.rate;
     const limit = rateOf(requests, per, timing.rate);
-    this.#rate = new RateReserve({ db, clock, log, name: "platform", rate: limit, timing });
+    this.#rate = new RateReserve({ ...core, name: "platform", rate: limit });
     this.#pauses = new PauseWatch(log);
     const policy = () => this.#config.escalation;
-    this.#escalating = { policy, lines: () => this.host.lines, clock, log, timing };
-    this.host = new Host({
-      db,
+    this.#escalating = { ...core, policy, lines: () => this.host.lines };
+    this.host = new Host(core, {
       installation: store.installation,
       escalation: new EscalationHandler({ ...this.#escalating, hasResponders: () => this.#hasResponders }),
       scheduler: () => this.scheduler,
-      clock,
-      log,
-      node: this.#node,
-      timing,
       publicUrl: () => options.publicUrl(),
       statistics,
       retire: async (routes) => options.retire?.(routes),
@@ -220,25 +214,16 @@ export class App {
     });
     const { platformUrl } = options;
     const changed = () => this.scheduler.wake();
-    this.#agents = createAgents({ db, platformUrl, rate: this.#rate, clock, log, timing, changed });
+    this.#agents = createAgents({ ...core, platformUrl, rate: this.#rate, changed });
     this.scheduler = this.#createScheduler();
     const publicUrl = () => this.#config.http.public_url;
     const agents = () => this.agents.values();
-    this.#registering = new WebhookRegistrations({
-      db,
-      policy,
-      agents,
-      publicUrl,
-      rate: this.#rate,
-      clock,
-      log,
-      timing,
-    });
+    this.#registering = new WebhookRegistrations({ ...core, policy, agents, publicUrl, rate: this.#rate });
     const isAgent = (name: string) => this.agents.has(name);
     const { scheduler } = this;
     this.web = {
-      platform: platformWebhookHandler({ policy, isAgent, db, scheduler, clock, log, timing }),
-      escalations: linkHandler({ ...this.#escalating, db, scheduler }),
+      platform: platformWebhookHandler({ ...this.#escalating, isAgent, scheduler }),
+      escalations: linkHandler({ ...this.#escalating, scheduler }),
     };
   }
 
@@ -289,34 +274,29 @@ export class App {
   }
 
   #createScheduler(): Scheduler {
-    const { db } = this;
-    const { clock, log } = this.#options;
     const { platform } = this.#options.config;
     const lines = () => this.host.lines;
-    const [node, timing, rate] = [this.#node, this.#timing, this.#rate];
-    const deps = { lines, sessions: new CallSessions(timing.calls), db, clock, log, node, timing };
+    const core = this.#core;
+    const rate = this.#rate;
+    const deps = { ...core, lines, sessions: new CallSessions(core.timing.calls) };
     const escalating = this.#escalating;
     const limits = { timeout: platform.timeout, settleAfter: platform.absent_after };
     return new Scheduler({
-      db,
-      node,
-      clock,
-      log,
-      timing,
+      ...core,
       transactional: [
         routeStage({ ...deps, cancel: (key) => this.scheduler.cancel(key) }),
         platformWebhookStage(escalating),
         notifyStage({ ...escalating, link: (token) => linkTo(this.#config.http.public_url, token) }),
         composeStage(deps),
-        heartbeatStage(deps),
+        heartbeatStage(core),
         this.#pauses.stage(),
-        healthStage({ ...escalating, pulses: () => pulsesOf(this.host, clock) }),
+        healthStage({ ...escalating, pulses: () => pulsesOf(this.host, core.clock) }),
       ],
       stages: [
         askStage({ ...deps, rate, ...limits }),
         sendStage(deps),
         fetchStage({ ...deps, mostBytes }),
-        pollStage({ ...escalating, db, rate, node }),
+        pollStage({ ...escalating, rate }),
       ],
       capacity: (_stage, channel) => lines().get(channel)?.rules.concurrency ?? 0,
     });
@@ -325,7 +305,7 @@ export class App {
   /** Builds all changed components before it modifies running ones. A failure leaves the running state
    *  unchanged. */
   async #apply(next: Config): Promise<void> {
-    const answerMs = this.#timing.escalation.webhookAnswer;
+    const answerMs = this.#core.timing.escalation.webhookAnswer;
     const channels = [...next.channels, ...webhookChannels(next, { ...this.#escalating, answerMs })];
     const agents = await this.#agents.prepare(next);
     let exchange: () => Promise<void>;
@@ -353,7 +333,7 @@ export class App {
   /** Releases the node lease, so that other nodes take over this node's calls before the lease expires. */
   async #leave(): Promise<void> {
     await this.db
-      .tx((q) => dropLease(q, nodeLease(this.#node), this.#node))
+      .tx((q) => dropLease(q, nodeLease(this.#core.node), this.#core.node))
       .catch((error: unknown) => this.#options.log.warn({ err: error }, "releasing the node lease failed"));
   }
 

@@ -5,20 +5,12 @@
 // Failure: retried at the next sweep.
 // Crash: the other nodes detect it when the node's lease expires.
 
-import type { Clock, Log } from "bridgehead/contract";
 import type { TransactionalStage } from "../engine/stage.ts";
-import type { Timing } from "../ops/timing.ts";
-import type { Database } from "../store/driver.ts";
+import type { Core } from "../store/driver.ts";
 import { takeLease } from "../store/leases.ts";
 import { endLost, forgetNodes, loseOrphans, nodeLease, reclaimSessions } from "./rows.ts";
 
-export function heartbeatStage(deps: {
-  readonly db: Database;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly node: string;
-  readonly timing: Timing;
-}): TransactionalStage {
+export function heartbeatStage(deps: Core): TransactionalStage {
   const timing = deps.timing.calls;
   let nextAt = Number.NEGATIVE_INFINITY;
   return {

@@ -2,12 +2,10 @@
 // when no step can fail any more. Replaced agents are closed when their connections are unused. Also
 // derives the request limit of an agent's client.
 
-import type { Clock, Log } from "bridgehead/contract";
 import { createAgentClient } from "../agent/index.ts";
 import type { Config } from "../config/index.ts";
-import type { Timing } from "../ops/timing.ts";
 import { createAgent, type RunningAgent } from "../pipeline/settings.ts";
-import type { Database } from "../store/driver.ts";
+import type { Core } from "../store/driver.ts";
 import type { RateReserve } from "../store/rates.ts";
 
 /** Polls of conversations per channel (stage watch) that run in parallel to its questions. */
@@ -48,16 +46,14 @@ interface AgentEntry {
   ended: Promise<void>;
 }
 
-export function createAgents(options: {
-  readonly db: Database;
+interface AgentParts extends Core {
   readonly platformUrl: string;
   readonly rate: RateReserve;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly timing: Timing;
   /** Called when an agent's settings changed. */
   changed(): void;
-}): RunningAgents {
+}
+
+export function createAgents(options: AgentParts): RunningAgents {
   const { db, clock, log, timing } = options;
   let entries = new Map<string, AgentEntry>();
   let agents = new Map<string, RunningAgent>();

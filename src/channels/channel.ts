@@ -7,7 +7,6 @@ import {
   type ChannelId,
   type ChannelIdentity,
   type ChannelStatus,
-  type Clock,
   type ExternalId,
   externalId,
   type Log,
@@ -15,9 +14,8 @@ import {
   type SessionId,
 } from "bridgehead/contract";
 import type { Scheduler } from "../engine/scheduler.ts";
-import type { Timing } from "../ops/timing.ts";
 import { accept, type ReaderLease } from "../pipeline/accept/stage.ts";
-import type { Database, Query } from "../store/driver.ts";
+import type { Core, Query } from "../store/driver.ts";
 import type { Installation } from "../store/installation.ts";
 import { readSecret, writeSecret } from "../store/secrets.ts";
 import { ownAddresses } from "../store/tables/conversations.ts";
@@ -35,7 +33,7 @@ export interface ChannelState {
   readonly warnings: Map<string, string>;
 }
 
-export function createChannel(options: {
+interface ChannelParts extends Core {
   readonly id: ChannelId;
   /** The adapter's name. All channels of an adapter share its secrets. */
   readonly adapter: string;
@@ -43,21 +41,17 @@ export function createChannel(options: {
   /** Ids of the channels that currently run on this store. */
   running(): readonly string[];
   readonly scheduler: Scheduler;
-  readonly db: Database;
-  readonly clock: Clock;
-  readonly log: Log;
   readonly publicUrl: string;
-  /** Id of this process among those that share the store. */
-  readonly node: string;
   readonly state: ChannelState;
-  readonly timing: Timing;
   /** The platform's current facts about the agent on this channel. */
   agent(): AgentFacts | null;
   /** The lease under which this process currently reads the channel. */
   reader(): ReaderLease | null;
   /** Called when a channel that worked, or was connecting, has failed. */
   lost(): void;
-}): Channel {
+}
+
+export function createChannel(options: ChannelParts): Channel {
   const { id, scheduler, db, clock, node, state } = options;
   const log = inChannel(options.log, id);
   const startedAt = clock.now();

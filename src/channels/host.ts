@@ -2,26 +2,16 @@
 // that a reload changed.
 
 import { createHash } from "node:crypto";
-import type {
-  Adapter,
-  AgentFacts,
-  Channel,
-  ChannelStatus,
-  Clock,
-  Inbound,
-  Log,
-  Route,
-} from "bridgehead/contract";
+import type { Adapter, AgentFacts, Channel, ChannelStatus, Inbound, Route } from "bridgehead/contract";
 import type { ChannelConfig } from "../config/index.ts";
 import type { Scheduler } from "../engine/scheduler.ts";
 import type { Statistics } from "../ops/statistics.ts";
-import type { Timing } from "../ops/timing.ts";
 import type { ReaderLease } from "../pipeline/accept/stage.ts";
 import { whyNotAsk } from "../pipeline/ask/decide.ts";
 import { type ChannelRuntime, type ChannelRuntimes, skillOf } from "../pipeline/channel-runtime.ts";
 import type { EscalationHooks } from "../pipeline/escalation.ts";
 import type { RunningAgent } from "../pipeline/settings.ts";
-import type { Database } from "../store/driver.ts";
+import type { Core } from "../store/driver.ts";
 import type { Installation } from "../store/installation.ts";
 import { ensureChannel } from "../store/tables/events.ts";
 import type { ChannelPause } from "../store/tables/pauses.ts";
@@ -29,14 +19,9 @@ import { type ChannelState, createChannel } from "./channel.ts";
 import { type Supervised, supervise } from "./supervisor.ts";
 
 interface HostOptions {
-  readonly db: Database;
   readonly installation: Installation;
   /** A function, because the scheduler is created later: its stages use this host's `lines`. */
   scheduler(): Scheduler;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly node: string;
-  readonly timing: Timing;
   publicUrl(): string;
   readonly statistics: Statistics;
   readonly escalation: EscalationHooks;
@@ -54,6 +39,7 @@ class RunningChannel {
   readonly line: ChannelRuntime;
   readonly digest: string;
   readonly state: ChannelState;
+  readonly #core: Core;
   readonly #options: HostOptions;
   readonly #channel: Channel;
   readonly #abort = new AbortController();
@@ -68,12 +54,15 @@ class RunningChannel {
   constructor(
     config: ChannelConfig,
     agent: RunningAgent,
+    core: Core,
     options: HostOptions,
     siblings: () => readonly string[],
   ) {
-    const { clock, db, log, node, installation, statistics, timing } = options;
+    const { clock } = core;
+    const { installation, statistics } = options;
     this.config = config;
     this.digest = digest(config, agent);
+    this.#core = core;
     this.#options = options;
     this.state = {
       status: { state: "connecting" },
@@ -82,18 +71,14 @@ class RunningChannel {
       warnings: new Map(),
     };
     this.#channel = createChannel({
+      ...core,
       id: config.id,
       adapter: config.adapter.name,
       installation,
       running: siblings,
       scheduler: options.scheduler(),
-      db,
-      clock,
-      log,
       publicUrl: options.publicUrl(),
-      node,
       state: this.state,
-      timing,
       reader: () => this.#reader,
       lost: () => statistics.count("connections_lost_total", { channel: config.id }),
       agent: () => agentFacts(this.line, config.core.mode === "shadow" || this.pause !== null),
@@ -147,7 +132,7 @@ class RunningChannel {
   }
 
   async close(): Promise<void> {
-    const { log, timing } = this.#options;
+    const { log, timing } = this.#core;
     await this.adapter.close?.(AbortSignal.timeout(timing.channels.close)).catch((error: unknown) => {
       log.warn({ err: error }, "closing an adapter failed");
     });
@@ -155,7 +140,8 @@ class RunningChannel {
 
   #lineOf(agent: RunningAgent, builtAt: number): ChannelRuntime {
     const { config, adapter, state } = this;
-    const { clock, escalation, timing } = this.#options;
+    const { clock, timing } = this.#core;
+    const { escalation } = this.#options;
     return {
       channel: config.id,
       agent: agent.name,
@@ -177,16 +163,12 @@ class RunningChannel {
   }
 
   #supervised(inbound: Inbound): Supervised {
-    const { clock, db, log, node, timing } = this.#options;
+    const { clock, log } = this.#core;
     const { id } = this.config;
     return {
+      ...this.#core,
       channel: id,
       inbound,
-      db,
-      clock,
-      log,
-      node,
-      timing: timing.channels,
       setReader: (next) => {
         this.#reader = next;
         this.#retryAt = null;
@@ -211,6 +193,7 @@ class RunningChannel {
 }
 
 export class Host {
+  readonly #core: Core;
   readonly #options: HostOptions;
   readonly #channels = new Map<string, RunningChannel>();
   readonly #lines = new Map<string, ChannelRuntime>();
@@ -218,7 +201,8 @@ export class Host {
   readonly lines: ChannelRuntimes = this.#lines;
   readonly #closing = new Set<Promise<void>>();
 
-  constructor(options: HostOptions) {
+  constructor(core: Core, options: HostOptions) {
+    this.#core = core;
     this.#options = options;
   }
 
@@ -237,7 +221,7 @@ export class Host {
         if (!agent) throw new Error(`starting channel ${config.id}: there is no agent ${config.core.agent}`);
         if (this.#channels.get(config.id)?.digest === digest(config, agent)) continue;
         const siblings = () => [...this.#channels.keys()];
-        built.set(config.id, new RunningChannel(config, agent, this.#options, siblings));
+        built.set(config.id, new RunningChannel(config, agent, this.#core, this.#options, siblings));
       }
       for (const { id, core } of wanted) {
         const told =
@@ -247,7 +231,7 @@ export class Host {
             `starting channel ${id}: its notifications go through ${core.notify.channel}, which cannot send`,
           );
       }
-      await this.#options.db.tx(async (q) => {
+      await this.#core.db.tx(async (q) => {
         for (const id of built.keys()) await ensureChannel(q, id);
       });
     } catch (error) {

@@ -1,24 +1,18 @@
 // Runs one channel's inbound under the channel's lease until the process ends. Restarts it with backoff and
 // jitter when it ends. The supervisor alone reconnects; adapters do not.
 
-import type { Clock, Inbound, Log } from "bridgehead/contract";
+import type { Inbound } from "bridgehead/contract";
 import { cursor } from "bridgehead/contract";
 import { jitter } from "../ops/clock.ts";
-import type { Timing } from "../ops/timing.ts";
 import type { ReaderLease } from "../pipeline/accept/stage.ts";
-import type { Database } from "../store/driver.ts";
+import type { Core } from "../store/driver.ts";
 import { dropLease, takeLease } from "../store/leases.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
 import { readCursor } from "../store/tables/events.ts";
 
-export interface Supervised {
+export interface Supervised extends Core {
   readonly channel: string;
   readonly inbound: Inbound;
-  readonly db: Database;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly node: string;
-  readonly timing: Timing["channels"];
   /** Sets the lease under which accept() may write the cursor; null without a lease. */
   setReader(reader: ReaderLease | null): void;
   /** True when the adapter has reported `ready` since the run started. */
@@ -35,7 +29,7 @@ export interface Supervised {
 /** Runs until the signal aborts and the running inbound has ended. */
 export async function supervise(one: Supervised, signal: AbortSignal): Promise<void> {
   const lease = `channel:${one.channel}`;
-  const { renewal, restart, restartLongest, stableRun } = one.timing;
+  const { renewal, restart, restartLongest, stableRun } = one.timing.channels;
   let backOff = restart;
   while (!signal.aborted) {
     one.tick();
@@ -61,7 +55,7 @@ export async function supervise(one: Supervised, signal: AbortSignal): Promise<v
  *  queried. */
 async function tryLease(one: Supervised, lease: string): Promise<number | "held" | "failed"> {
   try {
-    return (await one.db.tx((q) => takeLease(q, lease, one.node, one.timing.lease))) ?? "held";
+    return (await one.db.tx((q) => takeLease(q, lease, one.node, one.timing.channels.lease))) ?? "held";
   } catch (error) {
     // The scheduler has one line for a store that is lost.
     const fields = { channel: one.channel, err: error };
@@ -95,7 +89,7 @@ async function runOnce(one: Supervised, reader: ReaderLease, signal: AbortSignal
 /** Renews the lease regularly. Ends when the lease is lost, also according to this
  *  process's own clock. */
 async function renew(one: Supervised, reader: ReaderLease, life: AbortSignal): Promise<void> {
-  const { lease, renewal } = one.timing;
+  const { lease, renewal } = one.timing.channels;
   let renewedAt = one.clock.monotonic();
   for (;;) {
     await one.clock.sleep(renewal, life);

@@ -2,23 +2,17 @@
 // effects claims work under leases, performs all I/O without writes, and applies one transition. Work that
 // a commit made ready is claimed in the same commit, also with the capacity that this commit frees.
 
-import type { Clock, Log } from "bridgehead/contract";
 import type { Timing } from "../ops/timing.ts";
-import type { CommitPace, Database, Query } from "../store/driver.ts";
+import type { CommitPace, Core, Query } from "../store/driver.ts";
 import { findDue } from "../store/due.ts";
 import { LeaseLost } from "../store/lanes.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
 import { Running, SweepTimer } from "./running.ts";
 import { type Claimed, type Stage, type TransactionalStage, type Transition, whenever } from "./stage.ts";
 
-export interface SchedulerOptions {
-  readonly db: Database;
-  readonly node: string;
-  readonly clock: Clock;
-  readonly log: Log;
+export interface SchedulerOptions extends Core {
   readonly transactional: readonly TransactionalStage[];
   readonly stages: readonly Stage[];
-  readonly timing: Timing;
   /** Maximum concurrent work of a stage for a channel; 0 when the channel cannot work now. Asked for every
    *  claim. */
   capacity(stage: string, channel: string): number;

@@ -1,14 +1,13 @@
 // Acknowledges, closes and resumes escalations. An acknowledgement ends the policy's steps and notifies the
 // other targets.
 
-import type { Clock, Log, Traits } from "bridgehead/contract";
+import type { Clock, Traits } from "bridgehead/contract";
 import type { Policy } from "../domain/policy.ts";
 import { type Address, firstTo } from "../domain/turn.ts";
 import type { Scheduler } from "../engine/scheduler.ts";
 import { newId } from "../ops/clock.ts";
-import type { Timing } from "../ops/timing.ts";
 import type { ChannelRuntimes } from "../pipeline/channel-runtime.ts";
-import { type Database, logOnDisk, type Query } from "../store/driver.ts";
+import { type Core, logOnDisk, type Query } from "../store/driver.ts";
 import type { RateReserve } from "../store/rates.ts";
 import { insertReply } from "../store/tables/drafts.ts";
 import { closeEscalation, type EscalationRow } from "../store/tables/escalations.ts";
@@ -21,17 +20,12 @@ import { acknowledgeEscalation, type Customer, notifyOthers } from "./reply/rows
 import type { ChannelHealth } from "./trigger/decide.ts";
 
 /** What the parts of escalation handling use; each takes the members that it needs. */
-export interface EscalationParts {
+export interface EscalationParts extends Core {
   /** Null when the current configuration has no policy. */
   readonly policy: () => Policy | null;
   readonly lines: () => ChannelRuntimes;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly timing: Timing;
-  readonly db: Database;
   readonly scheduler: Pick<Scheduler, "commit">;
   readonly rate: RateReserve;
-  readonly node: string;
   /** Returns the public URL of a link token for responders' browsers; null without a public URL. */
   readonly link: (token: string) => string | null;
   /** True when an agent of that name is configured. */

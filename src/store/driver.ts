@@ -2,9 +2,10 @@
 // ends in `-- only: sqlite` or `-- only: postgres` exists for that database only; now_ms() is the
 // database's clock.
 
-import type { Log } from "bridgehead/contract";
+import type { Clock, Log } from "bridgehead/contract";
 import { type FailpointName, failpoints } from "../ops/failpoints.ts";
 import type { CommitReport, Hop } from "../ops/hops.ts";
+import type { Timing } from "../ops/timing.ts";
 import type { LaneLeases } from "./sqlite/lane-leases.ts";
 
 export type Value = string | number | null | Uint8Array;
@@ -160,6 +161,16 @@ export interface Database {
   /** Notifies the other nodes when this transaction commits. */
   wake(q: Query): Promise<void>;
   close(): Promise<void>;
+}
+
+/** What every component of the daemon receives. */
+export interface Core {
+  readonly db: Database;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Id of this process among those that share the store. */
+  readonly node: string;
+  readonly timing: Timing;
 }
 
 /** Runs `work` in a transaction and resolves at the commit, before it is on disk; its sync is shared (`CommitPace`). On

@@ -5,7 +5,7 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import { standardTiming, type Timing } from "../ops/timing.ts";
-import { atCommit, type Database, type Query } from "./driver.ts";
+import { atCommit, type Core, type Database, type Query } from "./driver.ts";
 import { isUnreachable } from "./postgres/unreachable.ts";
 
 export interface Rate {
@@ -212,14 +212,7 @@ export class RateReserve {
   /** Incremented when the reserve is discarded. */
   #generation = 0;
 
-  constructor(options: {
-    readonly db: Database;
-    readonly clock: Clock;
-    readonly log: Log;
-    readonly name: string;
-    readonly rate: Rate;
-    readonly timing: Timing;
-  }) {
+  constructor(options: Omit<Core, "node"> & { readonly name: string; readonly rate: Rate }) {
     this.#db = options.db;
     this.#clock = options.clock;
     this.#log = options.log;

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { supervise } from "../../src/channels/supervisor.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import { standardTiming } from "../../src/ops/timing.ts";
+import { timingWith } from "../../src/ops/timing.ts";
 import { dropLease, takeLease } from "../../src/store/leases.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
@@ -37,7 +37,7 @@ it("stands by while another node reads the channel, and says so; then it reads",
       },
       db,
       clock: systemClock,
-      timing: { ...standardTiming.channels, renewal: 20 },
+      timing: timingWith({ channels: { renewal: 20 } }),
       log,
       node: "own",
       setReader: () => undefined,

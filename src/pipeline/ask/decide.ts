@@ -1,7 +1,6 @@
 // Decisions of stage ask: pure functions on the channel, one claimed turn, and the result of an API call. rows.ts writes
 // the decision.
 
-import type { Clock, Log } from "bridgehead/contract";
 import type { Answer, CallResult, LookUp } from "../../agent/calls.ts";
 import { suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
 import {
@@ -13,7 +12,7 @@ import {
   rateWindow,
 } from "../../domain/retry.ts";
 import type { LeaseDeadline } from "../../engine/running.ts";
-import type { Timing } from "../../ops/timing.ts";
+import type { Core } from "../../store/driver.ts";
 import type { Lease } from "../../store/lanes.ts";
 import type { RateReserve } from "../../store/rates.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
@@ -21,7 +20,7 @@ import type { ClaimedTurn, TurnRow } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, phoneOf, skillNamed, skillOf, startable } from "../channel-runtime.ts";
 
 /** One claimed turn with its lease, conversation and attempt. */
-export interface Asking {
+export interface Asking extends Pick<Core, "clock" | "log" | "node" | "timing"> {
   readonly line: ChannelRuntime;
   readonly lease: Lease;
   readonly leaseDeadline: LeaseDeadline;
@@ -29,11 +28,7 @@ export interface Asking {
   readonly conversation: ConversationRow;
   /** The platform's conversation is opened as user plus conversation. */
   readonly isCreated: boolean;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly node: string;
   readonly rate: RateReserve;
-  readonly timing: Timing;
   readonly attempt: AttemptState;
 }
 

@@ -9,11 +9,9 @@
 // Crash: before the crossing the turn is `waiting` and is asked again immediately. After it the turn is
 // `asking` with an expired lease, which the next holder treats as `unknown`.
 
-import type { Clock, Log } from "bridgehead/contract";
 import { leaseDeadline } from "../../engine/running.ts";
 import { type Claimed, type Stage, withFailpoint } from "../../engine/stage.ts";
-import type { Timing } from "../../ops/timing.ts";
-import type { Database, Query } from "../../store/driver.ts";
+import type { Core, Query } from "../../store/driver.ts";
 import { abandonLane, releaseLane } from "../../store/lanes.ts";
 import type { RateReserve } from "../../store/rates.ts";
 import { leaseTurns } from "../../store/tables/turns.ts";
@@ -22,19 +20,14 @@ import * as calls from "./calls.ts";
 import { type Asking, beforeAsking, callsOf, handBack, opensByCreate, whyNotAsk } from "./decide.ts";
 import { recipientSuppression, refuse, write } from "./rows.ts";
 
-export interface AskDeps {
+export interface AskDeps extends Core {
   readonly lines: () => ChannelRuntimes;
-  readonly db: Database;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly node: string;
   readonly rate: RateReserve;
   /** Timeout of one API call, in milliseconds. */
   readonly timeout: number;
   /** Milliseconds after an unanswered call before a missing question counts as not asked. Applies to
    *  channels without their own value. */
   readonly settleAfter: number;
-  readonly timing: Timing;
 }
 
 export function askStage(deps: AskDeps): Stage {

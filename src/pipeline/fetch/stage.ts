@@ -8,24 +8,20 @@
 // Crash: the fetch starts again when the claim's lease expires.
 
 import { createHash } from "node:crypto";
-import { type Clock, finalError, isFinal, type Json, type Log } from "bridgehead/contract";
+import { finalError, isFinal, type Json } from "bridgehead/contract";
 import { fetchDelay, fetchLimit } from "../../domain/retry.ts";
 import { type LeaseDeadline, leaseDeadline, overdue } from "../../engine/running.ts";
 import { type Claimed, type Stage, type Transition, whenever, withFailpoint } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
-import type { Timing } from "../../ops/timing.ts";
+import type { Core } from "../../store/driver.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import { abandonFetch, claimFetches, endFetch, type Fetch, keepFetched, postponeFetch } from "./rows.ts";
 
 /** Each fetch may hold a whole attachment in memory. */
 const atOnce = 2;
 
-export interface FetchDeps {
+interface FetchDeps extends Core {
   readonly lines: () => ChannelRuntimes;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly node: string;
-  readonly timing: Timing;
   /** Size limit of one attachment, in bytes. */
   readonly mostBytes: number;
 }

@@ -8,13 +8,12 @@
 // Failure: retried later.
 // Crash: retried later.
 
-import { type Clock, type Json, type Log, sendKey, type Verdict } from "bridgehead/contract";
+import { type Json, sendKey, type Verdict } from "bridgehead/contract";
 import { paceOf } from "../../domain/retry.ts";
 import type { LeaseDeadline } from "../../engine/running.ts";
 import type { Transition } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
-import type { Timing } from "../../ops/timing.ts";
-import type { Database, Query } from "../../store/driver.ts";
+import type { Core, Query } from "../../store/driver.ts";
 import { guardLease, type Lease, releaseLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
 import {
@@ -30,13 +29,6 @@ import type { ChannelRuntime } from "../channel-runtime.ts";
 import { changeAfter, notificationRules } from "./decide.ts";
 import { lastAttempt } from "./rows.ts";
 
-export interface ReconcileDeps {
-  readonly db: Database;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly timing: Timing;
-}
-
 /** One claimed draft. */
 export interface DraftWork {
   readonly line: ChannelRuntime;
@@ -46,11 +38,7 @@ export interface DraftWork {
 }
 
 /** Called by stage send for a claimed draft of unknown outcome. */
-export async function reconcile(
-  work: DraftWork,
-  signal: AbortSignal,
-  deps: ReconcileDeps,
-): Promise<Transition> {
+export async function reconcile(work: DraftWork, signal: AbortSignal, deps: Core): Promise<Transition> {
   const { line, draft } = work;
   const { attempt, isNotification } = await deps.db.read(async (q) => ({
     attempt: await lastAttempt(q, draft.id),
@@ -80,7 +68,7 @@ async function find(
   { line, draft }: DraftWork,
   attempt: { readonly number: number; readonly started_at: number },
   signal: AbortSignal,
-  deps: ReconcileDeps,
+  deps: Core,
 ): Promise<Verdict> {
   if (!line.outbound?.reconcile) return { kind: "unsure" };
   const past = { key: sendKey(draft.id), number: attempt.number, startedAt: new Date(attempt.started_at) };

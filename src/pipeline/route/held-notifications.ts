@@ -2,12 +2,12 @@
 // confirmations of STOP, START and HELP. Part of stage route. Each reply is written in the event's own transaction, and
 // therefore exactly once.
 
-import type { Clock, Log, MessageEvent, Refusal } from "bridgehead/contract";
+import type { Clock, MessageEvent, Refusal } from "bridgehead/contract";
 import { type Cap, isShortCode } from "../../domain/guards.ts";
 import { answerTo, attachmentLines, firstTo } from "../../domain/turn.ts";
 import { newId, newToken } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
-import { logOnDisk, type Query } from "../../store/driver.ts";
+import { type Core, logOnDisk, type Query } from "../../store/driver.ts";
 import { insertConversation } from "../../store/tables/conversations.ts";
 import { countNotices, hasNotice, insertNotice } from "../../store/tables/drafts.ts";
 import { countHeld, type EventRow, hasKeywordSince, settleEvent } from "../../store/tables/events.ts";
@@ -74,11 +74,8 @@ export async function forwardToHumans(
   return settleEvent(q, row.id, { state: "held", code: "for-humans", reason, conversation });
 }
 
-interface NoticeDeps {
+interface NoticeDeps extends Omit<Core, "db"> {
   readonly lines: () => ChannelRuntimes;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly timing: Timing;
 }
 
 /** Sends the text to each of the channel's `notify`, in separate conversations. Returns false when the

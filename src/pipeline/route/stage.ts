@@ -8,13 +8,11 @@
 // Failure: retried with backoff; `failed` after five attempts.
 // Crash: the event is still `stored`.
 
-import type { Clock, Log } from "bridgehead/contract";
 import { loopCode } from "../../domain/guards.ts";
 import { routeDelay } from "../../domain/retry.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId, newToken } from "../../ops/clock.ts";
-import type { Timing } from "../../ops/timing.ts";
-import { failpointOfCommit, type Query } from "../../store/driver.ts";
+import { type Core, failpointOfCommit, type Query } from "../../store/driver.ts";
 import {
   type EventRow,
   elderEvents,
@@ -62,13 +60,9 @@ import {
 import { pauseAtLimit, waitForRoom } from "./limits.ts";
 import { boundConversation, loadConversations, loadFacts, noWrites, write } from "./rows.ts";
 
-interface RouteDeps {
+interface RouteDeps extends Omit<Core, "db"> {
   readonly lines: () => ChannelRuntimes;
   readonly sessions: LiveSessions;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly node: string;
-  readonly timing: Timing;
   /** Cancels the running question of that conversation, because it is obsolete. */
   cancel(conversation: string): void;
 }

@@ -13,7 +13,7 @@ import { leaseDeadline, TooLate } from "../../engine/running.ts";
 import { type Claimed, type Stage, type Transition, withFailpoint } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
-import { failpointBefore, failpointOfCommit, type Query } from "../../store/driver.ts";
+import { type Core, failpointBefore, failpointOfCommit, type Query } from "../../store/driver.ts";
 import { abandonLane, guardLease, type Lease, releaseLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
 import { changeDraft, endRest, reportDraft, reportEnd } from "../../store/tables/drafts.ts";
@@ -23,7 +23,7 @@ import { endAttempt } from "../../store/tables/turns.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import { heldTrigger } from "../escalation.ts";
 import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
-import { type DraftWork, type ReconcileDeps, reconcile } from "../reconcile/stage.ts";
+import { type DraftWork, reconcile } from "../reconcile/stage.ts";
 import { type Ending, endingOf, nextStep, shadowCode } from "./decide.ts";
 import {
   type HeadRow,
@@ -35,10 +35,9 @@ import {
   recordSending,
 } from "./rows.ts";
 
-export interface SendDeps extends ReconcileDeps {
+interface SendDeps extends Core {
   readonly lines: () => ChannelRuntimes;
   readonly sessions: LiveSessions;
-  readonly node: string;
 }
 
 /** One claimed draft with what its attempt needs. */

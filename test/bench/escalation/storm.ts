@@ -64,38 +64,21 @@ export async function startStorm(customers: number): Promise<Storm> {
   await migrate(db);
   const policy = { ...basis, responders: new Map([["dora", dora]]) };
   const lines = new Map<string, ChannelRuntime>();
-  const deps = {
-    policy: () => policy,
-    lines: () => lines,
-    sessions: new CallSessions(standardTiming.calls),
-    clock,
-    log,
-    node: "bench",
-    timing: standardTiming,
-  };
+  const core = { db, clock, log, node: "bench", timing: standardTiming };
+  const sessions = new CallSessions(standardTiming.calls);
+  const deps = { ...core, policy: () => policy, lines: () => lines, sessions };
   const escalation = new EscalationHandler(deps);
   for (const channel of ["customers", "pager"])
     lines.set(channel, { ...lineOf(channel), escalation: () => escalation });
-  const rate = new RateReserve({
-    db,
-    clock,
-    log,
-    name: "platform",
-    rate: rateOf(1_000_000, 1000),
-    timing: standardTiming,
-  });
+  const rate = new RateReserve({ ...core, name: "platform", rate: rateOf(1_000_000, 1000) });
   const scheduler: Scheduler = new Scheduler({
-    db,
-    node: "bench",
-    clock,
-    log,
-    timing: standardTiming,
+    ...core,
     transactional: [
       routeStage({ ...deps, cancel: () => {} }),
       notifyStage({ ...deps, link: () => null }),
       composeStage(deps),
     ],
-    stages: [sendStage({ ...deps, db }), pollStage({ ...deps, db, rate })],
+    stages: [sendStage(deps), pollStage({ ...deps, rate })],
     capacity: () => 8,
   });
   const conversations = await db.tx(async (q) => {
