@@ -1,5 +1,5 @@
 // Counters and histograms of the daemon, kept without prom-client, which is loaded at the first scrape only. metrics.ts
-// exposes them. All definitions are in one table, from which docs/logs-and-metrics.md is generated. Logs and counts the
+// exposes them. All definitions are in one table, from which docs/logs-and-metrics.md is generated. Counts and logs the
 // hops of each commit.
 
 import type { Log, LogFields } from "bridgehead/contract";
@@ -157,19 +157,19 @@ export class Statistics {
 /** The prefix of every metric of the daemon. */
 export const prefix = "bridgehead_";
 
-/** Writes the log lines of a commit's hops, and counts commit and hops. */
+/** Counts a commit and its hops, then writes the log lines of the hops. */
 export function reportCommit(
   { hops, commitMs, syncMs }: CommitReport,
   log: Log,
   statistics: Statistics,
 ): void {
+  statistics.observe("store_commit_duration_seconds", {}, commitMs / 1000);
+  if (syncMs !== null) statistics.observe("store_sync_duration_seconds", {}, syncMs / 1000);
+  for (const hop of hops) counts[hop.name]?.(hop, statistics);
   for (const hop of hops) {
     const line = hopLines[hop.name];
     if (line !== null) log[line[0]](fieldsOf(hop), line[1]);
-    counts[hop.name]?.(hop, statistics);
   }
-  statistics.observe("store_commit_duration_seconds", {}, commitMs / 1000);
-  if (syncMs !== null) statistics.observe("store_sync_duration_seconds", {}, syncMs / 1000);
 }
 
 type Count = (hop: Hop, statistics: Statistics) => void;
