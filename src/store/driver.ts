@@ -6,7 +6,7 @@ import type { Clock, Log } from "bridgehead/contract";
 import { type FailpointName, failpoints } from "../ops/failpoints.ts";
 import type { CommitReport, Hop } from "../ops/hops.ts";
 import type { Timing } from "../ops/timing.ts";
-import type { LaneLeases } from "./sqlite/lane-leases.ts";
+import type { LaneLeases } from "./lanes.ts";
 
 export type Value = string | number | null | Uint8Array;
 export type Row = Record<string, unknown>;

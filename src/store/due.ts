@@ -1,5 +1,5 @@
-// Finds due work: the channels that have some, and the due lanes of a channel. The claims build their statements with it
-// (lanes.ts); the scheduler searches for what no commit has announced.
+// Finds due work: the channels that have some, and the due lanes of a channel, with the statements that claim them for
+// lanes.ts. The scheduler searches for what no commit has announced.
 
 import type { Query, Work } from "./driver.ts";
 import { isPaused } from "./tables/pauses.ts";
@@ -17,7 +17,7 @@ type Which = (
 ) => { readonly condition: string; readonly limit: (most: string) => string };
 
 /** All due lanes, unless the channel is paused. */
-export const allLanes: Which = (direction, channel) => ({
+const allLanes: Which = (direction, channel) => ({
   condition: `lanes.direction = '${direction}' AND lanes.channel = ${channel} AND lanes.due_at <= now_ms()`,
   limit: (most) => `CASE WHEN ${isPaused(channel)} THEN 0 ELSE ${most} END`,
 });
@@ -26,7 +26,7 @@ export const allLanes: Which = (direction, channel) => ({
  *  belong to a call (`session`). Lookups of an earlier attempt and notifications of responders do not. The attempts check
  *  the same (`recordAsking`, `recordSending`): a lane whose attempt is refused would be claimed over and over. The lanes
  *  are found by the items that do not wait, so the cost does not grow with what waits. */
-export const exemptLanes: Which = (direction, channel) => {
+const exemptLanes: Which = (direction, channel) => {
   const table = itemTable[direction];
   const lane = `SELECT conversation || '/${direction}' FROM ${table} WHERE ${table}.channel = ${channel} AND open = 1`;
   return {
@@ -38,7 +38,7 @@ export const exemptLanes: Which = (direction, channel) => {
 };
 
 /** Those of the listed lanes that are due and may start. `ids`: an SQL expression, the list as JSON. */
-export const listedLanes = (direction: Direction, channel: string, ids: string): string =>
+const listedLanes = (direction: Direction, channel: string, ids: string): string =>
   `lanes.due_at + 0 <= now_ms() AND lanes.id IN (SELECT value FROM json_each(${ids}))
        AND (NOT ${isPaused(channel)} OR ${isExempt(direction)})`;
 
@@ -56,6 +56,66 @@ const exempt = {
   in: "(kind <> 'question' OR session IS NOT NULL)",
   out: "(internal = 1 OR session IS NOT NULL)",
 } as const;
+
+/** Lanes that may not be leased: those of some senders, or all except those of live calls. */
+export interface ClosedLanes {
+  readonly all: boolean;
+  readonly senders: readonly string[];
+}
+
+export const nothingClosed: ClosedLanes = { all: false, senders: [] };
+
+/** Returns a condition on lanes; its parameters start at $`first`. Lanes of live calls are pinned to a
+ *  node and stay available, because pauses concern the placing of calls and the sending of texts only. */
+function openOnly({ all, senders }: ClosedLanes, first: number): string {
+  if (all) return " AND lanes.node IS NOT NULL";
+  if (senders.length === 0) return "";
+  return ` AND (lanes.node IS NOT NULL OR lanes.sender NOT IN (${senders.map((_, at) => `$${at + first}`).join(", ")}))`;
+}
+
+/** Returns the SQL of the claims of one direction. $1 is the channel, $2 the holder, $3 the highest number of lanes; the
+ *  senders that are closed follow after $4. `columns` are those of the head and of further tables that `joins` adds. */
+export function claimsOf(direction: Direction, columns: string, joins: string) {
+  const items = itemTable[direction];
+  /** Joins each lane with its head: the open item with the lowest number. */
+  const withHead = `JOIN ${items} ON ${items}.conversation = lanes.conversation AND ${items}.open = 1 AND ${items}.seq = (
+       SELECT MIN(seq) FROM ${items} head WHERE head.conversation = lanes.conversation AND head.open = 1) ${joins}`;
+  const isMine = "(lanes.node IS NULL OR lanes.node = $2)";
+  const read = (where: string, limit: string) =>
+    `SELECT lanes.id AS lane, lanes.conversation AS lane_conversation, lanes.sender AS lane_sender, ${columns}
+     FROM lanes LEFT ${withHead}
+     WHERE ${where} AND ${isMine} ORDER BY lanes.due_at LIMIT ${limit}`;
+  const searched = (which: Which, closed: ClosedLanes) => {
+    const { condition, limit } = which(direction, "$1");
+    const isFree = "lanes.id NOT IN (SELECT value FROM json_each($4))";
+    return `SELECT * FROM (${read(`${condition} AND ${isFree}${openOnly(closed, 5)}`, limit("$3"))})`;
+  };
+  const locked = (which: Which, closed: ClosedLanes) => {
+    const { condition, limit } = which(direction, "$1");
+    return `AS MATERIALIZED (
+       SELECT id FROM lanes
+       WHERE ${condition} AND lease_until <= now_ms()
+         AND (holder IS NULL OR holder <> $2) AND ${isMine}${openOnly(closed, 5)}
+       ORDER BY due_at LIMIT ${limit("$3")}
+       FOR UPDATE SKIP LOCKED
+     )`;
+  };
+  return {
+    /** Reads the lanes that may be leased, on SQLite: $4 is the list of those that are leased in memory. */
+    search: (closed: ClosedLanes) =>
+      `${searched(allLanes, closed)} UNION ALL ${searched(exemptLanes, closed)}`,
+    /** Like `search` without closed senders: $4 is the list of the lanes to choose from. */
+    listed: read(listedLanes(direction, "$1", "$4"), "$3"),
+    /** Leases lanes on PostgreSQL: $4 is the length of the leases in milliseconds. */
+    lease: (closed: ClosedLanes) =>
+      `WITH free ${locked(allLanes, closed)}, exempted ${locked(exemptLanes, closed)}
+     UPDATE lanes SET holder = $2, token = token + 1, lease_until = now_ms() + $4
+     WHERE id IN (SELECT id FROM free UNION ALL SELECT id FROM exempted) RETURNING id AS lane, conversation, channel, token, sender`,
+    /** Reads the heads of the lanes in the list $1, on PostgreSQL. */
+    heads: `SELECT ${columns} FROM lanes ${withHead}
+     WHERE lanes.id = ANY (SELECT json_array_elements_text($1::json))`,
+  };
+}
 
 /** Returns SQL that lists the channels with rows that satisfy `open`, and `due` if given. It iterates
  *  over the channels through the index on (channel, ...) WHERE `open`; a plain DISTINCT would read the

@@ -1,10 +1,10 @@
 // Lanes: one direction of one conversation, processed strictly in order by the lease holder. Claiming a
 // lease issues a new fencing token, and every later write checks the token. A holder whose lease was
 // taken over cannot write. On PostgreSQL leases are columns of `lanes`; on SQLite they are in memory
-// (`Query.leases`, sqlite/lane-leases.ts), because one process owns the store.
+// (`LaneLeases`), because one process owns the store.
 
-import { noteDue, type Query } from "./driver.ts";
-import { allLanes, type Direction, exemptLanes, itemTable, listedLanes } from "./due.ts";
+import { noteDue, type Query, type Work } from "./driver.ts";
+import { type ClosedLanes, claimsOf, type Direction, itemTable, nothingClosed } from "./due.ts";
 
 export interface Lease {
   readonly lane: string;
@@ -13,12 +13,6 @@ export interface Lease {
   readonly token: number;
   /** Outbound: the channel address that sends the conversation's drafts; "" for the default address. */
   readonly sender: string;
-}
-
-/** Lanes that may not be leased: those of some senders, or all except those of live calls. */
-export interface ClosedLanes {
-  readonly all: boolean;
-  readonly senders: readonly string[];
 }
 
 /** The lease was taken over by another holder; the pending write is rejected. */
@@ -146,31 +140,18 @@ export interface Held<T> {
   readonly head: T | null;
 }
 
-const nothingClosed: ClosedLanes = { all: false, senders: [] };
-
 /** Claims of the lanes of one direction, with what they read of the head of each (`turns` or `drafts`). */
 export class LaneHeads<T extends { readonly conversation: string }> {
   readonly #direction: Direction;
-  readonly #columns: string;
-  /** Joins each lane with its head: the open item with the lowest number. */
-  readonly #joins: string;
-  /** The statement of a claim without closed lanes. */
-  readonly #usual: { readonly sqlite: string; readonly postgres: string };
-  /** SQL for SQLite: $4 is the list of lanes to claim. */
-  readonly #listed: string;
+  readonly #sql: ReturnType<typeof claimsOf>;
+  /** The statements of a claim without closed lanes. */
+  readonly #usual: { readonly search: string; readonly lease: string };
 
   /** `columns` are those of the head and of further tables that `joins` adds. */
   constructor(direction: Direction, columns: string, joins = "") {
-    const items = itemTable[direction];
     this.#direction = direction;
-    this.#columns = columns;
-    this.#joins = `JOIN ${items} ON ${items}.conversation = lanes.conversation AND ${items}.open = 1 AND ${items}.seq = (
-       SELECT MIN(seq) FROM ${items} head WHERE head.conversation = lanes.conversation AND head.open = 1) ${joins}`;
-    this.#usual = { sqlite: this.#reading(nothingClosed), postgres: this.#leasing(nothingClosed) };
-    this.#listed = this.#heads(
-      `${listedLanes(direction, "$1", "$4")} AND (lanes.node IS NULL OR lanes.node = $2)`,
-      "$3",
-    );
+    this.#sql = claimsOf(direction, columns, joins);
+    this.#usual = { search: this.#sql.search(nothingClosed), lease: this.#sql.lease(nothingClosed) };
   }
 
   /** Leases due lanes of a channel, longest due first, and reads their heads. Lanes pinned to another node are
@@ -182,13 +163,13 @@ export class LaneHeads<T extends { readonly conversation: string }> {
     const { channel, holder, leaseMs, limit, closed = nothingClosed } = claim;
     const isUsual = !closed.all && closed.senders.length === 0;
     if (memory === null) {
-      const sql = isUsual ? this.#usual.postgres : this.#leasing(closed);
+      const sql = isUsual ? this.#usual.lease : this.#sql.lease(closed);
       return this.#withHeads(q, await q.all<Lease>(sql, channel, holder, limit, leaseMs, ...closed.senders));
     }
     const work = itemTable[this.#direction];
     const follows = isUsual && claim.announced === true;
     const lanes = follows ? memory.announced(work, channel, holder) : null;
-    const sql = lanes ? this.#listed : isUsual ? this.#usual.sqlite : this.#reading(closed);
+    const sql = lanes ? this.#sql.listed : isUsual ? this.#usual.search : this.#sql.search(closed);
     const list = JSON.stringify(lanes ?? memory.busy(holder, channel));
     const rows = await q.all<LaneColumns & T>(sql, channel, holder, limit, list, ...closed.senders);
     if (follows) memory.claimed(q, work, channel, rows.length < limit);
@@ -200,44 +181,9 @@ export class LaneHeads<T extends { readonly conversation: string }> {
     });
   }
 
-  /** SQL for SQLite: $4 is the list of lanes that are leased in memory. */
-  #reading(closed: ClosedLanes): string {
-    const some = (which: typeof allLanes) => {
-      const { condition, limit } = which(this.#direction, "$1");
-      const free = "lanes.id NOT IN (SELECT value FROM json_each($4))";
-      const where = `${condition} AND (lanes.node IS NULL OR lanes.node = $2) AND ${free}${openOnly(closed, 5)}`;
-      return `SELECT * FROM (${this.#heads(where, limit("$3"))})`;
-    };
-    return `${some(allLanes)} UNION ALL ${some(exemptLanes)}`;
-  }
-
-  #heads(where: string, limit: string): string {
-    return `SELECT lanes.id AS lane, lanes.conversation AS lane_conversation, lanes.sender AS lane_sender, ${this.#columns}
-     FROM lanes LEFT ${this.#joins}
-     WHERE ${where} ORDER BY lanes.due_at LIMIT ${limit}`;
-  }
-
-  /** SQL for PostgreSQL: $4 is the length of the leases in milliseconds. */
-  #leasing(closed: ClosedLanes): string {
-    const some = (which: typeof allLanes) => `AS MATERIALIZED (
-       SELECT id FROM lanes
-       WHERE ${which(this.#direction, "$1").condition} AND lease_until <= now_ms()
-         AND (holder IS NULL OR holder <> $2) AND (node IS NULL OR node = $2)${openOnly(closed, 5)}
-       ORDER BY due_at LIMIT ${which(this.#direction, "$1").limit("$3")}
-       FOR UPDATE SKIP LOCKED
-     )`;
-    return `WITH free ${some(allLanes)}, exempted ${some(exemptLanes)}
-     UPDATE lanes SET holder = $2, token = token + 1, lease_until = now_ms() + $4
-     WHERE id IN (SELECT id FROM free UNION ALL SELECT id FROM exempted) RETURNING id AS lane, conversation, channel, token, sender`;
-  }
-
   async #withHeads(q: Query, leases: readonly Lease[]): Promise<readonly Held<T>[]> {
     if (leases.length === 0) return [];
-    const rows = await q.all<T>(
-      `SELECT ${this.#columns} FROM lanes ${this.#joins}
-     WHERE lanes.id = ANY (SELECT json_array_elements_text($1::json))`,
-      JSON.stringify(leases.map(({ lane }) => lane)),
-    );
+    const rows = await q.all<T>(this.#sql.heads, JSON.stringify(leases.map(({ lane }) => lane)));
     const heads = new Map(rows.map((row) => [row.conversation, row]));
     return leases.map((lease) => ({ lease, head: heads.get(lease.conversation) ?? null }));
   }
@@ -247,14 +193,6 @@ interface LaneColumns {
   readonly lane: string;
   readonly lane_conversation: string;
   readonly lane_sender: string;
-}
-
-/** Returns a condition on lanes; its parameters start at $`first`. Lanes of live calls are pinned to a
- *  node and stay available, because pauses concern the placing of calls and the sending of texts only. */
-function openOnly({ all, senders }: ClosedLanes, first: number): string {
-  if (all) return " AND lanes.node IS NOT NULL";
-  if (senders.length === 0) return "";
-  return ` AND (lanes.node IS NOT NULL OR lanes.sender NOT IN (${senders.map((_, at) => `$${at + first}`).join(", ")}))`;
 }
 
 /** Throws LeaseLost unless the lease is still valid. First statement of every transition. It also makes
@@ -295,4 +233,122 @@ export async function releaseLane(q: Query, lease: Lease, direction: Direction):
   );
   if (!lane) throw new LeaseLost(lease.lane);
   if (lane.wait !== null) noteDue(q, itemTable[direction], lease.channel, lane.wait);
+}
+
+/** Bounds the memory for lanes of a channel that claims nothing. */
+const mostAnnounced = 1000;
+
+/** A lease in memory. */
+interface HeldLease {
+  readonly channel: string;
+  /** Null after the holder gave up without an outcome. */
+  readonly holder: string | null;
+  readonly token: number;
+  /** Epoch milliseconds. */
+  readonly until: number;
+}
+
+/** The leases of a store that one process owns (SQLite), by lane, and the lanes that have become due. All of them end with the process: work that a crash
+ *  interrupted is recognized by the state of its turn or draft. Every change reverts with its transaction (`Query.onRollback`). */
+export class LaneLeases {
+  readonly #entries = new Map<string, HeldLease>();
+  /** The leased lanes of each channel. */
+  readonly #channels = new Map<string, Set<string>>();
+  /** The lanes that became due since the last claim, by kind of work and channel. Absent where others may be due too. A
+   *  claim that searches all due lanes reads those that are leased as well, so its cost grows with the questions that
+   *  wait for their answers. */
+  readonly #announced = new Map<string, Set<string>>();
+  readonly #now: () => number;
+  #token = 0;
+
+  /** `now` returns epoch milliseconds: the clock behind now_ms(). */
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /** Returns whether `holder` may lease the lane. Its own lease blocks it even after the lease has expired
+   *  by the clock, because the work continues after a clock step. */
+  isFree(lane: string, holder: string): boolean {
+    const entry = this.#entries.get(lane);
+    return entry === undefined || (entry.until <= this.#now() && entry.holder !== holder);
+  }
+
+  /** Returns the lanes that `holder` may not lease: of one channel, or of all. */
+  busy(holder: string, channel?: string): string[] {
+    const lanes = channel === undefined ? this.#entries.keys() : (this.#channels.get(channel) ?? []);
+    return [...lanes].filter((lane) => !this.isFree(lane, holder));
+  }
+
+  /** Notes that a lane is due. */
+  announce(work: Work, channel: string, lane: string): void {
+    const lanes = this.#announced.get(`${work} ${channel}`)?.add(lane);
+    if (lanes && lanes.size > mostAnnounced) this.search(work, channel);
+  }
+
+  /** Notes that a search has found due lanes, which may not have been announced. */
+  search(work: Work, channel: string): void {
+    this.#announced.delete(`${work} ${channel}`);
+  }
+
+  /** Returns the announced lanes that `holder` may lease; null when other lanes may be due. */
+  announced(work: Work, channel: string, holder: string): string[] | null {
+    const lanes = this.#announced.get(`${work} ${channel}`);
+    return lanes ? [...lanes].filter((lane) => this.isFree(lane, holder)) : null;
+  }
+
+  /** Call after a claim. `all`: it has read all lanes that were due. */
+  claimed(q: Query, work: Work, channel: string, all: boolean): void {
+    if (all) this.#announced.set(`${work} ${channel}`, new Set());
+    else this.search(work, channel);
+    q.onRollback(() => this.search(work, channel));
+  }
+
+  /** Leases the lane for `ms` milliseconds and returns the fencing token. */
+  take(q: Query, lane: string, channel: string, holder: string, ms: number): number {
+    const token = ++this.#token;
+    this.#set(q, lane, { channel, holder, token, until: this.#now() + ms });
+    return token;
+  }
+
+  /** Returns whether the lease is still the valid one. */
+  holds({ lane, token }: Lease): boolean {
+    const entry = this.#entries.get(lane);
+    return entry?.token === token && entry.holder !== null;
+  }
+
+  /** Releases the lane. */
+  release(q: Query, lane: string): void {
+    this.#set(q, lane, undefined);
+  }
+
+  /** Ends the holder's claim without an outcome; the lane stays leased until the lease expires. */
+  abandon(q: Query, { lane, token }: Lease): void {
+    const entry = this.#entries.get(lane);
+    if (entry?.token === token) this.#set(q, lane, { ...entry, holder: null });
+  }
+
+  #set(q: Query, lane: string, entry: HeldLease | undefined): void {
+    const before = this.#entries.get(lane);
+    this.#put(lane, entry);
+    q.onRollback(() => this.#put(lane, before));
+  }
+
+  #put(lane: string, entry: HeldLease | undefined): void {
+    const before = this.#entries.get(lane);
+    if (before !== undefined) this.#channels.get(before.channel)?.delete(lane);
+    if (entry === undefined) {
+      this.#entries.delete(lane);
+      return;
+    }
+    this.#entries.set(lane, entry);
+    const lanes = this.#channels.get(entry.channel) ?? new Set();
+    this.#channels.set(entry.channel, lanes.add(lane));
+  }
+
+  /** Ends all leases. */
+  clear(): void {
+    this.#entries.clear();
+    this.#channels.clear();
+    this.#announced.clear();
+  }
 }

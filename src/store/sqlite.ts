@@ -7,10 +7,10 @@ import Sqlite from "better-sqlite3";
 import { createPrivateFile } from "../ops/private-file.ts";
 import { standardTiming } from "../ops/timing.ts";
 import { type Database, dialect, type Query, type Value } from "./driver.ts";
+import { LaneLeases } from "./lanes.ts";
 import { Commits } from "./sqlite/commits.ts";
 import { damaged, isDamage } from "./sqlite/damaged.ts";
 import { maintain, openWriter } from "./sqlite/file.ts";
-import { LaneLeases } from "./sqlite/lane-leases.ts";
 import type { WalOptions } from "./sqlite/wal.ts";
 
 /** The version of the SQLite library. */

@@ -8,7 +8,8 @@ import { paceOf } from "../../domain/retry.ts";
 import { jitter } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Query } from "../../store/driver.ts";
-import { type Claim, type ClosedLanes, type Held, LaneHeads, type Lease } from "../../store/lanes.ts";
+import type { ClosedLanes } from "../../store/due.ts";
+import { type Claim, type Held, LaneHeads, type Lease } from "../../store/lanes.ts";
 import { sendRate, takeRate } from "../../store/rates.ts";
 import { type DraftRow, draftColumns, resent } from "../../store/tables/drafts.ts";
 import {
