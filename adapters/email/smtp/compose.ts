@@ -53,7 +53,7 @@ export function compose(config: EmailConfig, self: Identity, reply: Reply): read
 }
 
 /** Returns one line without control characters, so that header values cannot inject another header. */
-export function clean(text: string, limit: number): string {
+function clean(text: string, limit: number): string {
   return text
     .replace(/[\p{Cc}\u2028\u2029]+/gu, " ")
     .trim()
@@ -73,9 +73,9 @@ export function referencesOf(
   return [...all.slice(0, 1), ...all.slice(-(referenceLimit - 1))];
 }
 
-/** False for ids that other servers do not know. */
+/** False for ids that other servers do not know, and for those that a header cannot carry. */
 function isCitable(id: string): boolean {
-  return /^<[^<>\s]{1,900}>$/.test(id) && !id.endsWith(surrogateEnd);
+  return /^<[^<>\s\p{Cc}\p{Cs}]{1,900}>$/u.test(id) && !id.endsWith(surrogateEnd);
 }
 
 function automaticOf(reply: Reply): EmailDraft["automatic"] {

@@ -12,7 +12,6 @@ import PQueue from "p-queue";
 import * as z from "zod";
 import { isTokenFailure } from "../oauth.ts";
 import { isLogin, outcomeOf, type SmtpFailure, statusOf } from "../status.ts";
-import { clean } from "./compose.ts";
 import { openSmtp, type PooledConnection, type SmtpOptions } from "./connection.ts";
 
 export interface SenderOptions {
@@ -269,22 +268,25 @@ export class SmtpPool {
   }
 }
 
-const party = z.strictObject({ address: z.string(), name: z.string() });
+/** A value of a header, without line breaks and control characters, which could begin another header. `compose` removes
+ *  them. */
+const line = z.string().regex(/^[^\p{Cc}\u2028\u2029]*$/u);
+const party = z.strictObject({ address: line, name: line });
 
 const schema = z.strictObject({
   v: z.literal(1),
   /** The send key, which identifies the draft in the envelope and in boundaries. */
   key: z.string(),
-  envelopeFrom: z.string(),
+  envelopeFrom: line,
   from: party,
   to: z.array(party),
   cc: z.array(party),
-  replyTo: z.string().nullable(),
-  subject: z.string(),
+  replyTo: line.nullable(),
+  subject: line,
   /** With angle brackets, as are the following ids. */
-  messageId: z.string(),
-  inReplyTo: z.string().nullable(),
-  references: z.array(z.string()),
+  messageId: line,
+  inReplyTo: line.nullable(),
+  references: z.array(line),
   /** ISO 8601. */
   date: z.string(),
   /** The Auto-Submitted header (RFC 3834): responses use `auto-replied`; outbound conversations and
@@ -348,14 +350,14 @@ function encoded(content: string, encoding: string | false): string {
 
 function compiled(draft: EmailDraft, files: readonly Uint8Array[]): MimeNode {
   const composer = new MailComposer({
-    from: mailbox(draft.from),
-    to: draft.to.map(mailbox),
-    cc: draft.cc.map(mailbox),
-    ...(draft.replyTo === null ? {} : { replyTo: clean(draft.replyTo, 400) }),
-    subject: clean(draft.subject, 1000),
-    messageId: clean(draft.messageId, 1000),
-    ...(draft.inReplyTo === null ? {} : { inReplyTo: clean(draft.inReplyTo, 1000) }),
-    references: draft.references.map((id) => clean(id, 1000)),
+    from: draft.from,
+    to: [...draft.to],
+    cc: [...draft.cc],
+    ...(draft.replyTo === null ? {} : { replyTo: draft.replyTo }),
+    subject: draft.subject,
+    messageId: draft.messageId,
+    ...(draft.inReplyTo === null ? {} : { inReplyTo: draft.inReplyTo }),
+    references: [...draft.references],
     date: new Date(draft.date),
     headers: {
       "Auto-Submitted": draft.automatic,
@@ -380,10 +382,6 @@ function compiled(draft: EmailDraft, files: readonly Uint8Array[]): MimeNode {
     newline: "windows",
   });
   return composer.compile();
-}
-
-function mailbox(party: EmailDraft["from"]): { name: string; address: string } {
-  return { name: clean(party.name, 200), address: clean(party.address, 320) };
 }
 
 function bufferOf(bytes: Uint8Array | undefined): Buffer {

@@ -8,7 +8,7 @@ import type * as z from "zod";
 import { config as schema } from "../../../adapters/email/config.ts";
 import { identity } from "../../../adapters/email/parse/headers.ts";
 import { compose, referencesOf, renderMarkdown } from "../../../adapters/email/smtp/compose.ts";
-import { messageBytes } from "../../../adapters/email/smtp/send.ts";
+import { messageBytes, readDraft } from "../../../adapters/email/smtp/send.ts";
 
 const server = { host: "127.0.0.1", tls: "none" } as const;
 const settings = (more: Partial<z.input<typeof schema>> = {}) =>
@@ -42,7 +42,7 @@ const draftOf = (more: Partial<Reply> = {}, configured = settings()) => {
   return draft;
 };
 const sent = async (more: Partial<Reply> = {}, configured = settings()) =>
-  (await messageBytes(draftOf(more, configured))).toString("latin1");
+  (await messageBytes(readDraft(draftOf(more, configured)))).toString("latin1");
 const headersOf = (raw: string) =>
   raw
     .slice(0, raw.indexOf("\r\n\r\n"))
@@ -285,4 +285,15 @@ describe("the bytes", () => {
       { numRuns: 2000, seed: 7 },
     );
   }, 120_000);
+
+  it("cite no id that would begin another header", async () => {
+    const hostile = ["<a\u0001b@c>", "<a\ud800@c>", "<a@c>\r\nBcc: x@y.z"].map(externalId);
+    const raw = await sent({ history: [...hostile, ...reply.history], answers: hostile[0] ?? null });
+    expect(header(raw, "In-Reply-To")).toEqual([]);
+    expect(header(raw, "References")).toEqual(["<q1@example.net> <a1@example.com> <q2@example.net>"]);
+  });
+
+  it.each(["a\r\nBcc: x@y.z", "a\u0000", "a\u2028b"])("cannot be read with the subject %j", (subject) => {
+    expect(() => readDraft({ ...draftOf(), subject })).toThrow("reading a stored draft failed");
+  });
 });
