@@ -46,8 +46,10 @@ const statements = { in: statementsOf("in"), out: statementsOf("out") } as const
 /** Returns the next sequence number of the lane. */
 export async function nextSeq(q: Query, conversation: string, direction: Direction): Promise<number> {
   const lane = laneId(conversation, direction);
-  const taken = "UPDATE lanes SET next_seq = next_seq + 1 WHERE id = $1 RETURNING next_seq - 1 AS seq";
-  const row = await q.one<{ seq: number }>(taken, lane);
+  const row = await q.one<{ seq: number }>(
+    "UPDATE lanes SET next_seq = next_seq + 1 WHERE id = $1 RETURNING next_seq - 1 AS seq",
+    lane,
+  );
   if (!row) throw new Error(`taking a number in lane ${lane}: there is no such lane`);
   return row.seq;
 }

@@ -235,11 +235,11 @@ async function escalated(q: Query, asking: Asking, answer: Answer): Promise<bool
   const { line, turn, conversation, timing } = asking;
   const hooks = line.escalation();
   if (hooks === null || turn.kind !== "question") return false;
-  const hasConfigured = (line.settings()?.escalations ?? []).length > 0;
-  const mayEscalate = hasConfigured || (answer.text ?? "").trim() === "";
-  const transfer = mayEscalate && (await hooks.answered(q, line, asking, answer));
+  const escalates = (line.settings()?.escalations ?? []).length > 0;
+  const isEmpty = (answer.text ?? "").trim() === "";
+  const transfer = (escalates || isEmpty) && (await hooks.answered(q, line, asking, answer));
   // After the escalation's rows: locks are taken in the usual order.
-  await schedulePoll(q, conversation, hasConfigured ? timing.escalation.pollAfterAnswer : hooks.pollAfter());
+  await schedulePoll(q, conversation, escalates ? timing.escalation.pollAfterAnswer : hooks.pollAfter());
   return transfer;
 }
 

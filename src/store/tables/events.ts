@@ -347,10 +347,12 @@ export async function elderEvents(
   return q.all<EventRow>(`${elders} ORDER BY id LIMIT 32`, channel, id, conversation);
 }
 const elders = storedParts(
-  (
-    where,
-  ) => `SELECT ${eventColumns} FROM events WHERE ${where} AND id < $2 AND ${underCap} AND ${dueOrCapped} AND sender IN (
-       SELECT person FROM conversations WHERE id = $3 UNION ALL SELECT address FROM participants WHERE conversation = $3) ORDER BY id LIMIT 32`,
+  (where) =>
+    `SELECT ${eventColumns} FROM events
+     WHERE ${where} AND id < $2 AND ${underCap} AND ${dueOrCapped} AND sender IN (
+       SELECT person FROM conversations WHERE id = $3
+       UNION ALL SELECT address FROM participants WHERE conversation = $3)
+     ORDER BY id LIMIT 32`,
 );
 
 /** Counts the messages that wait for capacity under the cap of their channel. */
