@@ -21,7 +21,34 @@ export interface Check {
   run(subject: AdapterUnderTest): Promise<void>;
 }
 
+/** The sends of one check. A check that fails while a send runs leaves it behind. */
+export class BegunSends {
+  readonly #end = new AbortController();
+  readonly #running = new Set<Promise<unknown>>();
+
+  /** Aborts when the check has ended. */
+  readonly signal = this.#end.signal;
+
+  /** Owns a send until it settles: its rejection belongs to the check, which may have failed before. */
+  add(send: Promise<unknown>): void {
+    const settled = send
+      .catch(() => undefined)
+      .finally(() => {
+        this.#running.delete(settled);
+      });
+    this.#running.add(settled);
+  }
+
+  /** Aborts the sends that run, and waits until they have settled, `graceMs` at most. */
+  async end(): Promise<void> {
+    if (this.#running.size === 0) return;
+    this.#end.abort(new Error("the check has ended"));
+    await within(Promise.all(this.#running), graceMs);
+  }
+}
+
 export interface Fixture extends AdapterUnderTest {
+  readonly sends: BegunSends;
   readonly peer: Peer;
   readonly channel: RecordingChannel;
   readonly adapter: Adapter;
@@ -64,27 +91,31 @@ export async function withFixture(
   options: FixtureOptions = {},
 ): Promise<void> {
   const peer = await subject.harness.start();
+  const sends = new BegunSends();
   try {
-    const fixture = await createFixture(subject, peer, options);
+    const fixture = await createFixture({ ...subject, sends }, peer, options);
     await body(fixture);
   } finally {
+    await sends.end();
     await peer.stop();
   }
 }
 
 /** Creates an adapter with its own channel for `peer`. */
 export async function createFixture(
-  subject: AdapterUnderTest,
+  subject: AdapterUnderTest & Pick<Fixture, "sends">,
   peer: Peer,
   options: FixtureOptions = {},
 ): Promise<Fixture> {
-  const { definition, harness } = subject;
+  const { definition, harness, sends } = subject;
   const channel = recordingChannel(options.clock ? { clock: options.clock } : {});
   const config = await definition.config.parseAsync(peer.config(options.credentials ?? "right"));
   const adapter = definition.create(channel, config);
   await peer.attach?.(adapter, channel);
   return {
-    ...subject,
+    definition,
+    harness,
+    sends,
     peer,
     channel,
     adapter,

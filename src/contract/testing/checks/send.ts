@@ -44,16 +44,27 @@ interface Conditions {
   readonly read?: Attempt["read"];
 }
 
-export async function send(
+/** Sends the draft. The send ends with its check (`BegunSends`), also when the check fails before it. */
+export function send(
   fixture: Fixture,
   composed: ComposedDraft,
   conditions: Conditions = {},
+): Promise<TestedOutcome> {
+  const sending = sendUnder(fixture, composed, conditions);
+  fixture.sends.add(sending);
+  return sending;
+}
+
+async function sendUnder(
+  fixture: Fixture,
+  composed: ComposedDraft,
+  conditions: Conditions,
 ): Promise<TestedOutcome> {
   let crossed = false;
   const attempt: Attempt = {
     key: composed.key,
     number: 1,
-    signal: conditions.signal ?? deadline(fixture.patienceMs),
+    signal: AbortSignal.any([fixture.sends.signal, conditions.signal ?? deadline(fixture.patienceMs)]),
     crossing: async () => {
       await conditions.crossing?.();
       crossed = true;
@@ -140,6 +151,8 @@ async function waitsForTheCrossing(fixture: Fixture): Promise<void> {
   const late = compose(fixture, "late");
   const end = new AbortController();
   const pending = Promise.withResolvers<void>();
+  // A send that never calls crossing() does not handle the rejection.
+  pending.promise.catch(() => undefined);
   const begun = Promise.withResolvers<void>();
   const aborted = send(fixture, late, {
     signal: end.signal,
