@@ -203,7 +203,7 @@ function defineBoxes(define: Define): void {
     "ids of drafts (outbox list)",
     Object.keys(draftStates),
     "drafts in this state: STATES",
-  );
+  ).option("--after <id>", "list: continue after this draft, with older ones");
   box(
     define(
       "inbox",

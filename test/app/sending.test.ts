@@ -33,7 +33,8 @@ const draft = async (world: World) => (await world.rows("SELECT * FROM drafts OR
 /** Polls until the first draft looks like this. */
 const drafted = (world: World, expected: object) =>
   eventually(async () => expect(await draft(world)).toMatchObject(expected));
-const failed = (world: World) => world.app().db.read((q) => listDrafts(q, { state: "failed", limit: 10 }));
+const failed = async (world: World) =>
+  (await world.app().db.read((q) => listDrafts(q, { state: "failed", limit: 10 }))).drafts;
 
 describeReal("replies that are not simply taken", missing, () => {
   let dovecot: MailStore;

@@ -146,6 +146,26 @@ it("the lists print answered messages, and only those of the time asked for", as
   expect(out).toContain("Dora: calls back");
 });
 
+it("a list of sent drafts tells where it stopped reading, and continues there", async () => {
+  const { run, db } = await filled();
+  await db.tx((q) =>
+    q.run(
+      `INSERT INTO drafts (id, conversation, channel, reply, recipient, seq, state, open, body, due_at, created_at, updated_at)
+       WITH RECURSIVE n (i) AS (SELECT 101 UNION ALL SELECT i + 1 FROM n WHERE i < 220)
+       SELECT 'd2' || n.i, conversation, channel, reply, recipient, n.i, 'delivered', 0, body, due_at, 1, updated_at
+       FROM drafts, n WHERE drafts.id = 'd1'`,
+    ),
+  );
+  const first = await run("outbox", "list", "--state", "sent", "--limit", "1");
+  expect(first.out).toBe("nothing\n");
+  expect(first.err).toBe(
+    "drafts created before 1970-01-01 00:00:00 UTC were not read: continue with --after d2121\n",
+  );
+  const next = await run("outbox", "list", "--state", "sent", "--limit", "1", "--after", "d2121");
+  expect(next.out).toContain("d1");
+  expect(next.err).toBe("");
+});
+
 it("an operator's name is in the history of what they did", async () => {
   const { run, refused } = await filled();
   expect((await run("inbox", "answer", String(refused))).code).toBe(exitCodes.ok);

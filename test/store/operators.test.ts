@@ -71,11 +71,32 @@ onEachDatabase((place) => {
         await concludeDraft(q, "d2", { state: "held", open: 0, reason: "why" });
       });
       const ids = async (wanted: Parameters<typeof listDrafts>[1]) =>
-        (await db.read((q) => listDrafts(q, wanted))).map((row) => row.id);
+        (await db.read((q) => listDrafts(q, wanted))).drafts.map((row) => row.id);
       expect(await ids({ limit: 3 })).toEqual(["d4", "d3", "d2"]);
       expect(await ids({ channel: "c", limit: 9 })).toEqual(["d3", "d2", "d1"]);
       expect(await ids({ state: "held", limit: 9 })).toEqual(["d2"]);
       expect(await ids({ state: "held", channel: "other", limit: 9 })).toEqual([]);
+    });
+
+    it("reads a bounded number of sent drafts for a page, and tells where the next one continues", async () => {
+      const ids = Array.from({ length: 220 }, (_, n) => `d${n + 100}`);
+      const db = await withDrafts(place, ids);
+      await db.tx((q) =>
+        q.run("UPDATE drafts SET state = CASE WHEN id = 'd100' THEN 'delivered' ELSE 'sent' END"),
+      );
+      const list = async (wanted: Omit<Parameters<typeof listDrafts>[1], "limit">) => {
+        const { drafts, readTo } = await db.read((q) => listDrafts(q, { limit: 1, ...wanted }));
+        return [...drafts.map(({ id }) => id), `to ${readTo?.id ?? "the end"}`];
+      };
+      expect(await list({ state: "delivered" })).toEqual(["to d220"]);
+      expect(await list({ state: "delivered", after: "d220" })).toEqual(["to d120"]);
+      expect(await list({ state: "delivered", after: "d120" })).toEqual(["d100", "to the end"]);
+      expect(await list({ channel: "other" })).toEqual(["to d220"]);
+      expect(await list({ state: "delivered", since: Date.now() + day })).toEqual(["to the end"]);
+      expect(await list({ state: "sent" })).toEqual(["d319", "to the end"]);
+      await db.tx((q) => q.run("UPDATE drafts SET state = 'held', open = 0 WHERE id IN ('d150', 'd160')"));
+      expect(await list({ state: "held" })).toEqual(["d160", "to the end"]);
+      expect(await list({ state: "held", after: "d160" })).toEqual(["d150", "to the end"]);
     });
 
     it("shows a draft with its attempts", async () => {

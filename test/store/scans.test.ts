@@ -14,6 +14,7 @@ import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
 import { find, listConversations, summariesOf } from "../../src/store/operators/find.ts";
 import { conversationHistory } from "../../src/store/operators/history.ts";
 import { listEvents } from "../../src/store/operators/inbox.ts";
+import { listDrafts } from "../../src/store/operators/outbox.ts";
 import { countHour, lastQuestions, overview } from "../../src/store/operators/overview.ts";
 import * as lists from "../../src/store/operators/worklists.ts";
 import { forget } from "../../src/store/retention.ts";
@@ -409,6 +410,9 @@ onEachDatabase((place) => {
         expect(await scans(db, (q) => listConversations(q, { state, limit: 20 }))).toEqual([]);
       for (const state of ["ignored", "held", "failed", "waiting"] as const)
         expect(await scans(db, (q) => listEvents(q, { state, limit: 20 }))).toEqual([]);
+      for (const state of ["sent", "delivered", "queued", "held", "dropped"])
+        for (const filter of [{ state }, { state, channel: "other" }, { code: "none" }])
+          expect(await scans(db, (q) => listDrafts(q, { ...filter, limit: 1 }))).toEqual([]);
     });
 
     it("read the search index and the conversations for a part of an address, not the messages", async () => {

@@ -29,10 +29,7 @@ type OutboxOptions = MessageOptions<"list" | "show" | "resend" | Repair>;
 export function outbox(options: OutboxOptions, io: Io): Promise<number> {
   return withStore(options, io, async (db) => {
     const { action, ids = [] } = options;
-    if (action === "list") {
-      printList(await db.read((q) => listDrafts(q, options)), columns, options, io);
-      return exitCodes.ok;
-    }
+    if (action === "list") return list(db, options, io);
     if (action !== "show")
       return runRepair(db, ["outbox"], action === "resend" ? "retry" : action, options, io);
     const [id, ...others] = ids;
@@ -40,6 +37,16 @@ export function outbox(options: OutboxOptions, io: Io): Promise<number> {
       fail("outbox show needs a draft's id (see outbox list)", exitCodes.usage);
     return show(db, id, options, io);
   });
+}
+
+async function list(db: Database, options: OutboxOptions, io: Io): Promise<number> {
+  const { drafts, readTo } = await db.read((q) => listDrafts(q, options));
+  printList(drafts, columns, options, io);
+  if (readTo !== null)
+    io.err(
+      `drafts created before ${when(readTo.created_at)} UTC were not read: continue with --after ${readTo.id}`,
+    );
+  return exitCodes.ok;
 }
 
 const columns: readonly ListColumn<DraftSummary>[] = [

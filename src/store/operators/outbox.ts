@@ -37,30 +37,71 @@ export interface AttemptRow {
 export const draftColumns =
   "id, channel, conversation, recipient, state, attempts, code, reason, external_id, due_at, created_at, updated_at";
 
-/** Newest first: the last changed ones of a state, the last created ones of all, or of those sent. */
-export async function listDrafts(
-  q: Query,
-  wanted: {
-    readonly state?: string;
-    readonly channel?: string;
-    readonly code?: string;
-    /** Only drafts created since then (epoch milliseconds). */
-    readonly since?: number;
-    readonly limit: number;
-  },
-): Promise<DraftSummary[]> {
-  const { state } = wanted;
-  const listed = state === undefined ? null : listedDrafts(state);
-  return q.all<DraftSummary>(
-    `SELECT ${draftColumns} FROM drafts WHERE ${listed ?? "state <> ''"} AND ${state === undefined ? "state <> $1" : "state = $1"}
+export interface DraftFilter {
+  readonly state?: string;
+  readonly channel?: string;
+  readonly code?: string;
+  /** Only drafts created since then (epoch milliseconds). */
+  readonly since?: number;
+  /** Continues after this draft (its id), with older ones. */
+  readonly after?: string;
+  readonly limit: number;
+}
+
+export interface DraftPage {
+  readonly drafts: readonly DraftSummary[];
+  /** The last draft that was read, when the page is not full and older drafts were not read; else null. */
+  readonly readTo: Pick<DraftSummary, "id" | "created_at"> | null;
+}
+
+/** Drafts that are read for each one of the page, where no index selects them by their state. */
+const readForEach = 100;
+
+/** Lists drafts, newest first: the last changed ones of a state that an index has, and the last created ones of all, or of
+ *  those that were sent. Of the latter a page reads a bounded number: an index of sent drafts would cost each message
+ *  a page. */
+export async function listDrafts(q: Query, wanted: DraftFilter): Promise<DraftPage> {
+  const { state, after = null } = wanted;
+  const indexed = state === undefined ? null : listedDrafts(state);
+  const last = indexed === null ? await lastRead(q, wanted) : null;
+  const [rows, order] =
+    indexed === null
+      ? ["id < $6 AND id >= $7", "id DESC"]
+      : [`${indexed} AND (updated_at, id) < ${placeOf("$6")} AND $7 = ''`, "updated_at DESC, id DESC"];
+  const drafts = await q.all<DraftSummary>(
+    `SELECT ${draftColumns} FROM drafts WHERE ${rows} AND ${state === undefined ? "state <> $1" : "state = $1"}
        AND (channel = $2 OR $2 = '') AND created_at >= $3 AND (code = $4 OR $4 = '')
-     ORDER BY ${listed === null ? "id DESC" : "updated_at DESC, id DESC"} LIMIT $5`,
+     ORDER BY ${order} LIMIT $5`,
     state ?? "",
     wanted.channel ?? "",
     wanted.since ?? 0,
     wanted.code ?? "",
     wanted.limit,
+    after ?? endOfIds,
+    last?.id ?? "",
   );
+  const isComplete = drafts.length === wanted.limit || (last?.created_at ?? 0) < (wanted.since ?? 0);
+  return { drafts, readTo: isComplete ? null : last };
+}
+
+/** After every id, in the order of every collation. */
+const endOfIds = "zz";
+
+/** SQL: where the list of a state that an index has continues after a draft. */
+const placeOf = (draft: string): string =>
+  `(COALESCE((SELECT updated_at FROM drafts WHERE id = ${draft}), ${Number.MAX_SAFE_INTEGER}), ${draft})`;
+
+/** Returns the last of the drafts that a page reads; null when there are fewer. Reads the index of the ids. */
+async function lastRead(
+  q: Query,
+  { after = endOfIds, limit }: DraftFilter,
+): Promise<Pick<DraftSummary, "id" | "created_at"> | null> {
+  const last = await q.one<Pick<DraftSummary, "id" | "created_at">>(
+    "SELECT id, created_at FROM drafts WHERE id < $1 ORDER BY id DESC LIMIT 1 OFFSET $2",
+    after,
+    readForEach * limit - 1,
+  );
+  return last ?? null;
 }
 
 /** Returns a draft with its content (the adapter's JSON; empty after retention erased it) and its
