@@ -8,7 +8,8 @@ import type SMTPConnection from "nodemailer/lib/smtp-connection";
 import { getDomain } from "tldts";
 import type { EmailConfig } from "./config.ts";
 import { type ConnectionOptions, openConnection } from "./imap/connection.ts";
-import { headerFields, lastUid, readPosition, validityOf } from "./imap/mailbox.ts";
+import { headerFields } from "./imap/header-fields.ts";
+import { lastUid, readPosition, validityOf } from "./imap/mailbox.ts";
 import type { PooledConnection } from "./smtp/connection.ts";
 import type { SmtpPool } from "./smtp/send.ts";
 

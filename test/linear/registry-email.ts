@@ -360,10 +360,19 @@ export const emailCases: Cases = {
   },
   "adapters/email/imap/mailbox.ts": {
     keywordOf: (f, text) => f(text, text),
+  },
+  "adapters/email/imap/header-fields.ts": {
+    envelopes: (f, text) => {
+      const mailbox = { path: "INBOX", uidValidity: 1n, exists: 1 };
+      const headers = Buffer.from(`From: ${text}\r\nSubject: ${text}\r\nIn-Reply-To: ${text}\r\n${text}`);
+      const client = { mailbox, usable: true, fetchAll: () => Promise.resolve([{ uid: 1, headers }]) };
+      return f(client, [1]);
+    },
     headerFields: (f, text) => {
       const mailbox = { path: "INBOX", uidValidity: 1n, exists: 1 };
       const rows = [{ uid: 1, headers: Buffer.from(`Subject: ${text}\r\n${text}`) }];
-      return f({ mailbox, fetchAll: () => Promise.resolve(rows) }, [1], ["subject"]);
+      const client = { mailbox, usable: true, fetchAll: () => Promise.resolve(rows) };
+      return f(client, [1], ["subject"]);
     },
   },
   "adapters/email/imap/traces.ts": {

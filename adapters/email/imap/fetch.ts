@@ -18,10 +18,9 @@ import type { Arrival, EventRequest } from "../events.ts";
 import type { Identity } from "../parse/headers.ts";
 import type { ParseContext, SenderAuth } from "../parse/mail.ts";
 import type { Parser } from "../parse/parser.ts";
+import { type Envelope, envelopes } from "./header-fields.ts";
 import {
   arrivedSince,
-  type Envelope,
-  envelopes,
   type Fetched,
   type Listed,
   list,
@@ -297,8 +296,13 @@ export class MailFetcher {
   }
 
   #refused({ uid, mail, code, reason }: Unread, head: Envelope | null): FetchResult {
-    this.#options.core.log.warn({ uid, size: mail.size, code }, "mail not accepted: kept unread for a retry");
-    return { kind: "events", uid, events: [unread(this.#arrival(mail), head, { code, reason }, mail.raw)] };
+    this.#options.core.log.warn(
+      { uid, size: mail.size, code, reason },
+      "mail unreadable: accepted without its text",
+    );
+    // A genuine message must not disappear, so a human looks at it.
+    const refusal: Refusal = head?.automatic ? { code, reason } : { code, reason, hold: true };
+    return { kind: "events", uid, events: [unread(this.#arrival(mail), head, refusal, mail.raw)] };
   }
 
   /** Sets `handledBefore` for the core on messages that an earlier state of the store, or another

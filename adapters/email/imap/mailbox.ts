@@ -25,16 +25,6 @@ export interface Fetched extends Listed {
   readonly raw: Uint8Array | null;
 }
 
-/** The fields that replace the header of a message whose bytes are not read. */
-export interface Envelope {
-  readonly uid: number;
-  readonly messageId: string | null;
-  /** With angle brackets, or null. */
-  readonly inReplyTo: string | null;
-  readonly from: { readonly address: string; readonly name: string } | null;
-  readonly subject: string;
-}
-
 const meta = { uid: true, size: true, internalDate: true, flags: true } as const;
 
 /** Returns every message with a UID of at least `from`, in order. `N:*` also returns the last message
@@ -82,34 +72,6 @@ export async function sources(
   return wanted.map((one) => {
     const row = byUid.get(one.uid);
     return { ...one, raw: row === undefined ? null : bytesOf(row) };
-  });
-}
-
-/** Returns sender, subject and id of messages that are not downloaded. */
-export async function envelopes(client: ImapFlow, uids: readonly number[]): Promise<Map<number, Envelope>> {
-  if (uids.length === 0 || openMailbox(client).exists === 0) return new Map();
-  const rows = await rowsOf(client, uidSet(uids), { uid: true, envelope: true });
-  return new Map(rows.map((row) => [row.uid, envelopeOf(row)]));
-}
-
-/** Returns these header fields of the messages, unfolded, by lower-case name. The first field of each
- *  name counts. */
-export async function headerFields(
-  client: ImapFlow,
-  uids: readonly number[],
-  names: readonly string[],
-): Promise<ReadonlyMap<string, string>[]> {
-  if (uids.length === 0 || openMailbox(client).exists === 0) return [];
-  const rows = await rowsOf(client, uidSet(uids), { uid: true, headers: [...names] });
-  return rows.map((row) => {
-    const fields = new Map<string, string>();
-    const lines = (row.headers?.toString("latin1") ?? "").replace(/\r?\n[ \t]/g, " ").split(/\r?\n/);
-    for (const line of lines) {
-      const colon = line.indexOf(":");
-      const name = line.slice(0, Math.max(0, colon)).trim().toLowerCase();
-      if (name !== "" && !fields.has(name)) fields.set(name, line.slice(colon + 1).trim());
-    }
-    return fields;
   });
 }
 
@@ -238,17 +200,6 @@ function bytesOf(row: FetchMessageObject): Uint8Array | null {
 function whole(row: FetchMessageObject, maxLength: number): Uint8Array | null {
   const bytes = bytesOf(row);
   return bytes !== null && bytes.length < maxLength ? bytes : null;
-}
-
-function envelopeOf(row: FetchMessageObject): Envelope {
-  const from = row.envelope?.from?.[0];
-  return {
-    uid: row.uid,
-    messageId: row.envelope?.messageId?.trim() || null,
-    inReplyTo: /<[^<>\s]{1,900}>/.exec(row.envelope?.inReplyTo ?? "")?.[0] ?? null,
-    from: from?.address ? { address: from.address.toLowerCase(), name: from.name ?? "" } : null,
-    subject: row.envelope?.subject ?? "",
-  };
 }
 
 function ordered<T extends Listed>(rows: T[]): T[] {

@@ -9,7 +9,8 @@ import type { Identity } from "../parse/headers.ts";
 import type { EmailDraft } from "../smtp/send.ts";
 import { brief } from "../status.ts";
 import { type ConnectionOptions, type ImapConnection, openConnection } from "./connection.ts";
-import { arrivedSince, headerFields, openMailbox } from "./mailbox.ts";
+import { headerFields } from "./header-fields.ts";
+import { arrivedSince, openMailbox } from "./mailbox.ts";
 
 /** `{ phase: "before" | "after", messageId }` around each copy that is filed. */
 const points = point("bridgehead:email.sent-copy");

@@ -72,11 +72,12 @@ export function asciiDomain(domain: string): string {
     : "";
 }
 
-/** Returns every `<...@...>` of a value in order, without duplicates; at most the last `max`. */
+/** Returns every `<...@...>` of a value in order, without duplicates; at most the last `max`. The newest
+ *  reference is the last one, so the end of a long value counts. */
 export function messageIdsOf(value: string | null, max = 100): string[] {
   if (value === null) return [];
   const found = new Set<string>();
-  for (const [id] of value.slice(0, 200_000).matchAll(/<[^<>\s]{1,990}>/g)) found.add(id);
+  for (const [id] of value.slice(-200_000).matchAll(/<[^<>\s]{1,990}>/g)) found.add(id);
   return [...found].slice(-max);
 }
 

@@ -130,7 +130,7 @@ describeReal("hostile mail", missing, () => {
     await arrived(channel, 2);
     await again.supervised.stop();
     expect(channel.messages[1]).toMatchObject({
-      refusal: { code: "unreadable" },
+      refusal: { code: "unreadable", hold: true },
       id: expect.stringMatching(/\/1$/),
     });
     expect(channel.cursor).toContain('"uid":2');
@@ -177,6 +177,25 @@ describeReal("hostile mail", missing, () => {
       15_000,
     );
     expect(channel.messages.at(-1)?.text.trim()).toBe("Question after");
+  });
+
+  it("is held when its header is too large, also for a line of the server's response", async () => {
+    const { channel, box } = boxes.open({}, {}, before());
+    await ready(channel);
+    const copies = Array.from({ length: 50_000 }, (_, i) => `copy${i}@many.example.net`).join(",\n ");
+    const head = { From: "=?utf-8?Q?J=C3=B6rg?= <ann@example.net>", "In-Reply-To": "<up@example.net>" };
+    await dovecot.deliver(box, mail("wide", { ...head, Cc: copies }));
+    await dovecot.deliver(box, mail("wide robot", { ...head, Cc: copies, "Auto-Submitted": "auto-replied" }));
+    await dovecot.deliver(box, mail("after"));
+    await arrived(channel, 3);
+    expect(subjects(channel)).toEqual(["Mail wide", "Mail wide robot", "Mail after"]);
+    const [wide, robot] = channel.messages;
+    expect(wide).toMatchObject({
+      from: { address: "ann@example.net", name: "Jörg" },
+      thread: { answers: ["<up@example.net>"] },
+      refusal: { code: "unparsable", hold: true },
+    });
+    expect(robot?.refusal).toEqual({ code: "unparsable", reason: wide?.refusal?.reason });
   });
 
   it("cites the same surrogate for the same mail without an id", async () => {
@@ -275,7 +294,7 @@ describeReal("hostile mail", missing, () => {
     await arrived(channel, 1);
     await running.stop();
     expect(channel.messages[0]).toMatchObject({
-      refusal: { code: "too-slow", reason: "planted" },
+      refusal: { code: "too-slow", reason: "planted", hold: true },
       from: { address: "ann@example.net" },
       subject: "Mail slow",
     });

@@ -61,6 +61,11 @@ describe("fields", () => {
       "<0@x> <1@x> junk <0@x>",
     );
   });
+  it("reads the newest of very many references", async () => {
+    const ids = Array.from({ length: 20_000 }, (_, i) => `<${i}@example.org>`);
+    const { references } = await read(mail({ References: ids.join("\r\n ") }));
+    expect(references).toEqual(ids.slice(-100));
+  });
   it("says null for what is missing or broken", async () => {
     const bare = await read(
       mail({ "Message-ID": "no brackets", Date: "yesterday", "Return-Path": "<>", To: null }),
