@@ -3,8 +3,7 @@
 //
 // | row | what happens before it is on disk | after a power failure without it |
 // | --- | --- | --- |
-// | message of the caller, its turn | the question is asked; the adapter's `accept` still waits | unknown; it was not acknowledged |
-// | first attempt to ask it (`asking`) | the question is asked | the turn is `waiting`: dropped here, never asked twice |
+// | message of the caller, its turn, first attempt to ask it (`asking`) | the question is asked; the adapter's `accept` still waits | unknown; it was not acknowledged |
 // | answer, its reply and draft, attempt to speak it (`sending`) | the reply is spoken | the turn is `asking`: looked up, its reply is not spoken |
 // | attempt to speak it later, outcome | the reply is spoken | the draft is `queued` or `sending`: not spoken again |
 //

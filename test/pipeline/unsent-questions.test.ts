@@ -86,6 +86,29 @@ describe("a question that has not been sent", () => {
     expect((await house.state()).turns).toEqual(["answered", "dropped", "answered"]);
   });
 
+  it("is asked in a call without a look-up when the rate limit has no room after its claim", async () => {
+    const house = await callHouse();
+    const call = callOf(house);
+    await call.opens();
+    const take = house.rate.take.bind(house.rate);
+    let refusals = 0;
+    house.rate.take = (count, maxWaitMs) => {
+      if (refusals > 0) return take(count, maxWaitMs);
+      refusals += 1;
+      return Promise.resolve({ taken: false, waitMs: 10 });
+    };
+    await call.says("hello");
+    await house.passes(5000, 500);
+    expect([refusals, asked(house), house.platform.count("look")]).toEqual([1, ["ask hello"], 0]);
+    expect(house.said.map(({ text }) => text)).toEqual(["answer to hello"]);
+    const attempts = await house.db.read((q) =>
+      q.all(
+        "SELECT outcome FROM attempts JOIN turns ON turns.id = subject WHERE opening IS NULL ORDER BY number",
+      ),
+    );
+    expect(attempts).toEqual([{ outcome: "deferred" }, { outcome: "sent" }]);
+  });
+
   it("is asked again after the channel's own absent_after when it was lost on the way", async () => {
     const asked = async (rules: { readonly absent_after?: number }) => {
       const house = await callHouse({ settleAfter: 600_000, rules });

@@ -13,7 +13,7 @@ import { type Opening, readOpening } from "../../domain/turn.ts";
 import { TooLate } from "../../engine/running.ts";
 import { limited, scopeUnder } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
-import { atCommit, failpointBefore, type Query } from "../../store/driver.ts";
+import { failpointBefore, type Query } from "../../store/driver.ts";
 import { type ConversationRow, isBound } from "../../store/tables/conversations.ts";
 import { platformIds } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, phoneOf, skillOf, startable } from "../channel-runtime.ts";
@@ -63,8 +63,9 @@ function effect(name: "open.cross" | "ask.cross", asking: Asking, signal: AbortS
     signal,
     crossing: async () => {
       check();
-      // A turn of unknown outcome stays unknown until this call has an outcome.
-      if (asking.turn.state === "waiting") await record(asking, deps, name === "ask.cross");
+      // A turn of unknown outcome stays unknown until this call has an outcome. The claim records some attempts.
+      if (asking.turn.state === "waiting" && !asking.attempt.recorded)
+        await record(asking, deps, name === "ask.cross");
       check();
       if (name === "ask.cross") asking.attempt.askedAt = deps.clock.monotonic();
       failpoints[name].publish({ phase: "before", ...fields });
@@ -73,12 +74,10 @@ function effect(name: "open.cross" | "ask.cross", asking: Asking, signal: AbortS
   };
 }
 
-/** Returns true for the first attempt to ask a question of a call whose conversation is bound. The question
- *  is asked at the commit of its record, before that is on disk. The record survives the end of the process,
- *  so the question is not repeated. A power failure may take the record, and it ends the call: the next start
- *  drops the questions that wait then, because they may have been asked (calls/rows.ts). Every other attempt
- *  waits for the disk, and with it for everything that was committed before. */
-const isAskedAtCommit = (
+/** Returns true for the first attempt to ask a question of a call whose conversation is bound. The claim records it, and
+ *  the question is asked at the commit of the claim, before that is on disk: what a power failure takes is explained in
+ *  calls/power-failure.ts. Every other attempt waits for the disk, and with it for everything that was committed before. */
+export const isAskedAtCommit = (
   { turn, conversation }: Pick<Asking, "turn" | "conversation">,
   { db }: Pick<AskDeps, "db">,
 ): boolean =>
@@ -89,23 +88,24 @@ const isAskedAtCommit = (
   turn.attempts === 0 &&
   conversation.platform_id !== null;
 
+/** Writes the record of an attempt in this transaction. Returns false, with nothing written, when the lease is lost or
+ *  the turn changed. */
+export async function writeRecord(q: Query, asking: Asking, isQuestion: boolean): Promise<boolean> {
+  const { attempt, turn, line } = asking;
+  const points = [...(attempt.unbound === null ? [] : ["open.commit" as const]), "ask.record" as const];
+  const done = points.map((point) => failpointBefore(q, point, { channel: line.channel, turn: turn.id }));
+  if (!(await recordAttempt(q, asking))) return false;
+  if (isQuestion && turn.kind === "question")
+    q.hop({ name: "asked", ...hopOf(turn), attempt: turn.attempts + 1, tookMs: turn.age });
+  for (const publish of done) publish();
+  return true;
+}
+
 /** Commits the attempt. Rejects, and nothing is sent, when the lease is lost, the transaction fails, or
  *  the turn changed. */
-async function record(asking: Asking, deps: AskDeps, isQuestion: boolean): Promise<void> {
-  const { attempt, turn } = asking;
-  const fields = { channel: asking.line.channel, turn: turn.id };
-  const write = async (q: Query) => {
-    const points = [...(attempt.unbound === null ? [] : ["open.commit" as const]), "ask.record" as const];
-    const done = points.map((point) => failpointBefore(q, point, fields));
-    if (!(await recordAttempt(q, asking))) return false;
-    if (isQuestion && turn.kind === "question")
-      q.hop({ name: "asked", ...hopOf(turn), attempt: turn.attempts + 1, tookMs: turn.age });
-    for (const publish of done) publish();
-    return true;
-  };
-  const recorded = await (isAskedAtCommit(asking, deps)
-    ? atCommit(deps.db, write)
-    : deps.db.tx(write, { joint: asking.lease.lane }));
+async function record(asking: Asking, { db }: AskDeps, isQuestion: boolean): Promise<void> {
+  const { attempt, lease } = asking;
+  const recorded = await db.tx((q) => writeRecord(q, asking, isQuestion), { joint: lease.lane });
   if (!recorded) {
     attempt.obsolete = true;
     throw new Error("recording the attempt: the turn changed after it was claimed");

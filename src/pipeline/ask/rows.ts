@@ -99,8 +99,12 @@ export async function write(q: Query, asking: Asking, decision: AskDecision): Pr
     await endAttempt(q, asking.turn.id, "sent", null);
   }
   switch (decision.kind) {
-    case "hand-back":
-      return releaseLane(q, asking.lease, "in");
+    case "hand-back": {
+      if (!asking.attempt.recorded) return releaseLane(q, asking.lease, "in");
+      // The claim has recorded an attempt that was not made.
+      await leave(q, asking, "deferred", { state: "waiting", open: 1, reason: noRoom });
+      return;
+    }
     case "bound":
       return bound(q, asking, decision.platformId, decision.adopted);
     case "opened":
@@ -125,6 +129,8 @@ export async function write(q: Query, asking: Asking, decision: AskDecision): Pr
       return gone(q, asking, decision.reason);
   }
 }
+
+const noRoom = "the rate limit of the platform has no room";
 
 /** Ends the attempt, changes the turn and releases the lane. Returns false when the question became
  *  obsolete during the attempt (in a call: a newer message arrived, or the call ended). The turn then

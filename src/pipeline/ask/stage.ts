@@ -7,7 +7,7 @@
 // lookup, or `failed`.
 // Failure: depends on the outcome. A question that may have been sent is looked up and never repeated.
 // Crash: before the crossing the turn is `waiting` and is asked again immediately. After it the turn is
-// `asking` with an expired lease, which the next holder treats as `unknown`.
+// `asking` with an expired lease, which the next holder treats as `unknown`; a question of a call from its claim on.
 
 import { leaseDeadline } from "../../engine/running.ts";
 import { type Claimed, type Stage, withFailpoint } from "../../engine/stage.ts";
@@ -73,6 +73,7 @@ export function askStage(deps: AskDeps): Stage {
         const isCreated = opensByCreate(line, head.conversation);
         const attempt = { recorded: false, obsolete: false, unbound: null, askedAt: null };
         const asking = { ...deps, ...head, line, lease, leaseDeadline: deadline, isCreated, attempt };
+        if (calls.isAskedAtCommit(asking, deps)) attempt.recorded = await calls.writeRecord(q, asking, true);
         const requests = callsOf(asking);
         const free = count(q, waiting, requests);
         const begin = () => {

@@ -37,8 +37,7 @@ export const textSteps: StepNames = {
 
 export const callSteps: StepNames = {
   transactions: [
-    "store and route the utterance, claim its turn",
-    "record the question",
+    "store and route the utterance, claim and record its turn",
     "store the answer, compose, claim its draft",
     "record the reply",
   ],
