@@ -64,8 +64,7 @@ export function createAgentClient({ log, ...options }: AgentClientOptions): Agen
       return mapped(await agents.get({ signal }), (record) => settingsOf(record, skillDropped));
     },
     async start(request, call) {
-      const started = await conversations.start(request, crossed(call));
-      return mapped(started, ({ conversationId }) => ({ conversationId }));
+      return conversations.start(request, crossed(call));
     },
     async create(request, call) {
       // One timeout for all requests, so that finding the user takes no longer than one call.

@@ -173,7 +173,7 @@ describe("opening a conversation", () => {
       emailIntroduction: "I",
     } as const;
     const call = effect();
-    expect(await client.start(request, call)).toEqual({ kind: "ok", value: { conversationId: "c-9" } });
+    expect(await client.start(request, call)).toMatchObject({ kind: "ok", value: { conversationId: "c-9" } });
     expect(call.crossings()).toBe(1);
     expect(JSON.parse(server.received[0]?.body ?? "")).toEqual(request);
     expect(server.received[0]).toMatchObject({ method: "POST", path: "/external/conversations/start" });
