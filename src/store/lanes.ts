@@ -3,6 +3,7 @@
 // taken over cannot write. On PostgreSQL leases are columns of `lanes`; on SQLite they are in memory
 // (`LaneLeases`), because one process owns the store.
 
+import type { Clock } from "bridgehead/contract";
 import { noteDue, type Query, type Work } from "./driver.ts";
 import { type ClosedLanes, claimsOf, type Direction, itemTable, nothingClosed } from "./due.ts";
 
@@ -13,6 +14,23 @@ export interface Lease {
   readonly token: number;
   /** Outbound: the channel address that sends the conversation's drafts; "" for the default address. */
   readonly sender: string;
+}
+
+/** The deadline of a lease in this process. Both clocks are used: the monotonic clock stops while a machine is suspended,
+ *  and the wall clock can jump. */
+export interface LeaseDeadline {
+  /** Milliseconds that are certainly left; zero or less when another node may hold the lease. The scheduler
+   *  aborts the work then. */
+  left(): number;
+}
+
+/** Starts the deadline now: call before the lease is taken. */
+export function leaseDeadline(clock: Pick<Clock, "now" | "monotonic">, leaseMs: number): LeaseDeadline {
+  const monotonic = clock.monotonic();
+  const wall = clock.now();
+  return {
+    left: () => leaseMs - Math.max(clock.monotonic() - monotonic, clock.now() - wall),
+  };
 }
 
 /** The lease was taken over by another holder; the pending write is rejected. */
@@ -129,6 +147,8 @@ export interface Claim {
   readonly holder: string;
   readonly leaseMs: number;
   readonly limit: number;
+  /** Measures the deadline of the leases. */
+  readonly clock: Pick<Clock, "now" | "monotonic">;
   /** Default: none. */
   readonly closed?: ClosedLanes;
   /** SQLite reads only the lanes that became due since the last such claim, where these are known (`LaneLeases`). For
@@ -139,6 +159,7 @@ export interface Claim {
 /** A leased lane with its head; null when it has none. */
 export interface Held<T> {
   readonly lease: Lease;
+  readonly deadline: LeaseDeadline;
   readonly head: T | null;
 }
 
@@ -162,11 +183,14 @@ export class LaneHeads<T extends { readonly conversation: string }> {
    *  one that claims and reads at once sees stale heads under READ COMMITTED. */
   async lease(q: Query, claim: Claim): Promise<readonly Held<T>[]> {
     const { leases: memory } = q;
-    const { channel, holder, leaseMs, limit, closed = nothingClosed } = claim;
+    const { channel, holder, leaseMs, limit, clock, closed = nothingClosed } = claim;
+    const deadline = leaseDeadline(clock, leaseMs);
     const isUsual = !closed.all && closed.senders.length === 0;
     if (memory === null) {
       const sql = isUsual ? this.#usual.lease : this.#sql.lease(closed);
-      return this.#withHeads(q, await q.all<Lease>(sql, channel, holder, limit, leaseMs, ...closed.senders));
+      const leases = await q.all<Lease>(sql, channel, holder, limit, leaseMs, ...closed.senders);
+      const heads = await this.#headsOf(q, leases);
+      return leases.map((lease) => ({ lease, deadline, head: heads.get(lease.conversation) ?? null }));
     }
     const work = itemTable[this.#direction];
     const follows = isUsual && claim.announced === true;
@@ -179,15 +203,15 @@ export class LaneHeads<T extends { readonly conversation: string }> {
       const { lane, lane_conversation: conversation, lane_sender: sender } = row;
       const token = memory.take(q, lane, channel, holder, leaseMs);
       const lease = { lane, conversation, channel, token, sender };
-      return { lease, head: row.conversation === null ? null : row };
+      return { lease, deadline, head: row.conversation === null ? null : row };
     });
   }
 
-  async #withHeads(q: Query, leases: readonly Lease[]): Promise<readonly Held<T>[]> {
-    if (leases.length === 0) return [];
+  /** Reads the heads of leased lanes, by conversation. */
+  async #headsOf(q: Query, leases: readonly Lease[]): Promise<ReadonlyMap<string, T>> {
+    if (leases.length === 0) return new Map();
     const rows = await q.all<T>(this.#sql.heads, JSON.stringify(leases.map(({ lane }) => lane)));
-    const heads = new Map(rows.map((row) => [row.conversation, row]));
-    return leases.map((lease) => ({ lease, head: heads.get(lease.conversation) ?? null }));
+    return new Map(rows.map((row) => [row.conversation, row]));
   }
 }
 

@@ -2,12 +2,11 @@
 
 import { describe, expect, it } from "vitest";
 import type { Answer } from "../../src/agent/calls.ts";
-import { leaseDeadline } from "../../src/engine/running.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { AskDecision, Asking } from "../../src/pipeline/ask/decide.ts";
 import { write } from "../../src/pipeline/ask/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
-import { LeaseLost } from "../../src/store/lanes.ts";
+import { LeaseLost, leaseDeadline } from "../../src/store/lanes.ts";
 import { endLeases } from "../../src/store/leases.ts";
 import { attemptsOn } from "../../src/store/operators/outbox.ts";
 import { bindPlatform, readConversation } from "../../src/store/tables/conversations.ts";

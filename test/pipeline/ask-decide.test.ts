@@ -43,7 +43,7 @@ const failed = (result: Parameters<typeof afterFailedCall>[1], over: Partial<Tur
 
 describe("before a question", () => {
   const before = (over: Partial<TurnRow>, suppressed: string | null = null, waited = 2000) =>
-    beforeAsking({ turn: turn({ age: waited, ...over }), waited }, suppressed, 1000);
+    beforeAsking({ turn: turn({ age: waited, ...over }), suppressed, waited }, 1000);
 
   it("drops it when its recipient is suppressed, also when it was tried before", () => {
     const dropped = { kind: "drop", code: "suppressed", reason: "suppressed: STOP" };

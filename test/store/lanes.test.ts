@@ -2,7 +2,9 @@
 
 import { cursor } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
+import { systemClock } from "../../src/ops/clock.ts";
 import { moveCursor } from "../../src/pipeline/accept/rows.ts";
+import { leaseTurns } from "../../src/pipeline/ask/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { findDue } from "../../src/store/due.ts";
 import {
@@ -21,7 +23,6 @@ import { pauseChannel, resumeChannel } from "../../src/store/tables/pauses.ts";
 import {
   countUnsent,
   endAttempt,
-  leaseTurns,
   platformIds,
   readTurn,
   recordAsking,
@@ -73,7 +74,14 @@ async function withTurns(place: NewPlace, ids: readonly string[]): Promise<Datab
 
 /** The turns of a claim like those of the scheduler. */
 const announced = async (q: Query, limit = 1000): Promise<string[]> => {
-  const held = await leaseTurns(q, { channel: "c", holder: "n", leaseMs: minute, limit, announced: true });
+  const held = await leaseTurns(q, {
+    channel: "c",
+    holder: "n",
+    leaseMs: minute,
+    limit,
+    clock: systemClock,
+    announced: true,
+  });
   return held.flatMap(({ head }) => (head === null ? [] : [head.turn.id]));
 };
 
@@ -87,6 +95,23 @@ const asking = (db: Database, ids: readonly string[]): Promise<void> =>
   });
 
 onEachDatabase((place) => {
+  it("counts the time of the claiming statement against the lease", async () => {
+    const db = await withTurns(place, ["t"]);
+    let now = 0;
+    const waiting = (q: Query): Query => ({
+      ...q,
+      all: (sql, ...values) => {
+        now += 5000;
+        return q.all(sql, ...values);
+      },
+    });
+    const claimClock = { now: () => now, monotonic: () => now };
+    const claim = { channel: "c", holder: "n", leaseMs: minute, limit: 1, clock: claimClock };
+    const [held] = await db.tx((q) => leaseTurns(waiting(q), claim));
+    expect(held?.head?.turn.id).toBe("t");
+    expect(held?.deadline.left()).toBe(minute - now);
+  });
+
   describe("announced lanes", () => {
     it("are all that a claim reads, however many questions wait for their answers", async () => {
       const db = await fresh(place);

@@ -1,6 +1,7 @@
 // Repair of many messages and replies: what a selection matches, what becomes of it, and what is left alone.
 
 import { describe, expect, it } from "vitest";
+import { systemClock } from "../../src/ops/clock.ts";
 import { leaseDrafts, recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { refreshLane } from "../../src/store/lanes.ts";
@@ -271,7 +272,7 @@ onEachDatabase((place) => {
             "SELECT id, CASE WHEN due_at > now_ms() THEN 1 ELSE 0 END AS waits, released FROM drafts ORDER BY seq",
           ),
         );
-      const claim = { channel: "c", holder: "n", leaseMs: 60_000, limit: 9 };
+      const claim = { channel: "c", holder: "n", leaseMs: 60_000, limit: 9, clock: systemClock };
 
       it("makes a delayed draft due with the earlier ones of its conversation, and records it", async () => {
         const db = await withDelayed(3);

@@ -5,7 +5,9 @@ import * as notify from "../../src/escalation/notify/rows.ts";
 import * as polls from "../../src/escalation/poll/rows.ts";
 import * as replies from "../../src/escalation/reply/rows.ts";
 import * as triggers from "../../src/escalation/trigger/rows.ts";
+import { systemClock } from "../../src/ops/clock.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
+import { leaseTurns } from "../../src/pipeline/ask/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { type Facts, type Incoming, messageOf } from "../../src/pipeline/route/decide.ts";
 import { loadConversations, loadFacts } from "../../src/pipeline/route/rows.ts";
@@ -23,7 +25,6 @@ import * as escalations from "../../src/store/tables/escalations.ts";
 import { pauseChannel } from "../../src/store/tables/pauses.ts";
 import * as contacts from "../../src/store/tables/responders.ts";
 import { customerHistories, transcriptsOf } from "../../src/store/tables/transcript.ts";
-import { leaseTurns } from "../../src/store/tables/turns.ts";
 import { eventRow, lineOf } from "../support/pipeline/stage.ts";
 import {
   addParticipant,
@@ -297,7 +298,7 @@ onEachDatabase((place) => {
     it("are none, over a history, in what claims ask, beside leased lanes too", async () => {
       const db = await withHistory(place);
       await db.tx((q) => q.run("UPDATE lanes SET due_at = now_ms() WHERE id IN ('l7', 'l8', 'l9')"));
-      const claim = { channel: "c", holder: "n", leaseMs: 60_000, limit: 1 };
+      const claim = { channel: "c", holder: "n", leaseMs: 60_000, limit: 1, clock: systemClock };
       expect(await scans(db, (q) => leaseTurns(q, claim))).toEqual([]);
       expect(await scans(db, (q) => leaseDrafts(q, claim))).toEqual([]);
       expect(await db.tx((q) => leaseDrafts(q, claim))).toHaveLength(1);
@@ -310,7 +311,7 @@ onEachDatabase((place) => {
 
     it("read no due lane of a paused channel but those of its work that may start", async () => {
       const db = await withHistory(place);
-      const claim = { channel: "c", holder: "n", leaseMs: 60_000, limit: 1 };
+      const claim = { channel: "c", holder: "n", leaseMs: 60_000, limit: 1, clock: systemClock };
       await db.tx(async (q) => {
         await q.run("UPDATE lanes SET due_at = now_ms()");
         await pauseChannel(q, { channel: "c", code: "operator", reason: "r", event: null, forMs: null });

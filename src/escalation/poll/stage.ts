@@ -6,14 +6,21 @@
 // due.
 
 import type { CallResult, PlatformMessage, PlatformMessages } from "../../agent/calls.ts";
-import { leaseDeadline } from "../../engine/running.ts";
 import { type Claimed, type Stage, type Transition, withFailpoint } from "../../engine/stage.ts";
 import { limited, newId } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import { readCall } from "../../pipeline/rate.ts";
 import { logOnDisk, type Query } from "../../store/driver.ts";
-import { abandonLane, guardLease, type Lease, releaseLane, tryLane } from "../../store/lanes.ts";
+import {
+  abandonLane,
+  guardLease,
+  type Lease,
+  type LeaseDeadline,
+  leaseDeadline,
+  releaseLane,
+  tryLane,
+} from "../../store/lanes.ts";
 import { leaseIdleLane } from "../../store/leases.ts";
 import { type ConversationRow, readConversation } from "../../store/tables/conversations.ts";
 import { insertReply } from "../../store/tables/drafts.ts";
@@ -44,6 +51,7 @@ const leaseFor = ({ pollCall, pollLeaseMargin }: Timing["escalation"]): number =
 interface PollWork {
   readonly line: ChannelRuntime;
   readonly lease: Lease;
+  readonly leaseDeadline: LeaseDeadline;
   readonly poll: PollRow;
   readonly conversation: ConversationRow;
   readonly platformId: string;
@@ -89,6 +97,7 @@ async function claimPoll(
   // The platform has no conversation yet. An answer schedules the next poll.
   if (platformId === null) await failPoll(q, id, timing.pollLongest);
   if (platformId === null) return null;
+  const deadline = leaseDeadline(deps.clock, leaseMs);
   const lease = deps.rate.room(0) < calls ? null : await leaseIdleLane(q, id, deps.node, leaseMs);
   if (lease === null) {
     // Questions have priority.
@@ -96,15 +105,14 @@ async function claimPoll(
     return null;
   }
   const until = await beginPoll(q, id, leaseMs);
-  return { line, lease, poll, conversation, platformId, until };
+  return { line, lease, leaseDeadline: deadline, poll, conversation, platformId, until };
 }
 
 function piece(look: PollWork, deps: PollDeps): Claimed {
   const fields = { channel: look.line.channel, conversation: look.conversation.id };
-  const held = leaseDeadline(deps.clock, leaseFor(deps.timing.escalation));
   return {
     channel: look.line.channel,
-    left: () => held.left(),
+    left: () => look.leaseDeadline.left(),
     abandon: (q) => abandonLane(q, look.lease),
     work: async (signal) => withFailpoint(await read(look, signal, deps), "poll.commit", fields),
   };

@@ -11,13 +11,13 @@ import {
   lookDelay,
   rateWindow,
 } from "../../domain/retry.ts";
-import type { LeaseDeadline } from "../../engine/running.ts";
 import type { Core } from "../../store/driver.ts";
-import type { Lease } from "../../store/lanes.ts";
+import type { Lease, LeaseDeadline } from "../../store/lanes.ts";
 import type { RateReserve } from "../../store/rates.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
-import type { ClaimedTurn, TurnRow } from "../../store/tables/turns.ts";
+import type { TurnRow } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, phoneOf, skillNamed, skillOf, startable } from "../channel-runtime.ts";
+import type { ClaimedTurn } from "./rows.ts";
 
 /** One claimed turn with its lease, conversation and attempt. */
 export interface Asking extends Pick<Core, "clock" | "log" | "node" | "timing"> {
@@ -75,11 +75,9 @@ export const isUnasked = ({ state, session, kind }: TurnRow): boolean =>
   state === "waiting" && session === null && kind === "question";
 
 /** Decides about a claimed turn. It is dropped when its recipient is suppressed, for example by a STOP that arrived while
- *  the turn waited. It is held when it waited longer than `maxAge` without an attempt, as after a long pause of the channel.
- *  `suppressed`: why nothing may be sent to the recipient, or null. */
+ *  the turn waited. It is held when it waited longer than `maxAge` without an attempt, as after a long pause of the channel. */
 export function beforeAsking(
-  { turn, waited }: Pick<ClaimedTurn, "turn" | "waited">,
-  suppressed: string | null,
+  { turn, suppressed, waited }: Omit<ClaimedTurn, "conversation">,
   maxAge: number,
 ): BeforeAsking {
   if (!isUnasked(turn)) return { kind: "ask" };

@@ -5,9 +5,10 @@ import type { Answer } from "../../agent/calls.ts";
 import { type Address, readOpening } from "../../domain/turn.ts";
 import { newId } from "../../ops/clock.ts";
 import type { Query } from "../../store/driver.ts";
-import { guardLease, releaseLane } from "../../store/lanes.ts";
+import { type Claim, guardLease, type Held, LaneHeads, releaseLane } from "../../store/lanes.ts";
 import {
   bindPlatform,
+  type ConversationRow,
   isBound,
   recordMode,
   resetPoll,
@@ -20,7 +21,6 @@ import { suppression } from "../../store/tables/suppressions.ts";
 import { namePlatformId } from "../../store/tables/takeover.ts";
 import {
   bindAsking,
-  type ClaimedTurn,
   changeTurn,
   changeUndropped,
   countUnsent,
@@ -36,16 +36,59 @@ import { composeAnswer } from "../compose/stage.ts";
 import { heldTrigger } from "../escalation.ts";
 import { type AskDecision, type Asking, type AskOutcome, type BeforeAsking, isUnasked } from "./decide.ts";
 
-/** Returns why nothing may be sent to the recipient of a claimed turn; null when it may, and for a turn that is exempt.
- *  The claim has read it for the turn's person. */
-export async function recipientSuppression(
-  q: Query,
-  { turn, suppressed }: Pick<ClaimedTurn, "turn" | "suppressed">,
-): Promise<string | null> {
+/** A turn at the head of its lane, with what a claim needs to decide. */
+export interface ClaimedTurn {
+  readonly turn: TurnRow;
+  readonly conversation: ConversationRow;
+  /** Why nothing may be sent to the recipient of the answer; null when it may, and for a turn that is exempt. */
+  readonly suppressed: string | null;
+  /** Milliseconds since the turn was made. */
+  readonly waited: number;
+}
+
+/** A turn with its conversation. `suppressed` is about the turn's person. */
+type TurnHead = TurnRow & {
+  readonly agent: string;
+  readonly customer: string;
+  readonly person_name: string | null;
+  readonly via: string | null;
+  readonly thread_subject: string | null;
+  readonly thread_token: string;
+  readonly platform_id: string | null;
+  readonly suppressed: string | null;
+  readonly waited: number;
+};
+
+const turnHeads = new LaneHeads<TurnHead>(
+  "in",
+  `turns.*, now_ms() - turns.tried_at AS trying_for, now_ms() - turns.received_at AS age,
+       now_ms() - turns.made_at AS waited, (SELECT now_ms() - ended_at FROM attempts WHERE attempts.subject = turns.id AND number = turns.attempts) AS over_ago,
+       conversations.agent, conversations.person AS customer, conversations.person_name, conversations.via,
+       conversations.subject AS thread_subject, conversations.token AS thread_token, conversations.platform_id,
+       (SELECT reason FROM suppressions WHERE suppressions.channel = turns.channel AND address = turns.person AND active = 1) AS suppressed`,
+  "LEFT JOIN conversations ON conversations.id = lanes.conversation",
+);
+
+/** Leases inbound lanes and reads their heads (`LaneHeads`). */
+export async function leaseTurns(q: Query, claim: Claim): Promise<readonly Held<ClaimedTurn>[]> {
+  const held: Held<ClaimedTurn>[] = [];
+  for (const { head, ...lane } of await turnHeads.lease(q, claim))
+    held.push({ ...lane, head: head && (await claimedTurn(q, head)) });
+  return held;
+}
+
+async function claimedTurn(q: Query, turn: TurnHead): Promise<ClaimedTurn> {
+  const { conversation: id, channel, agent, customer: person, person_name, via, platform_id, waited } = turn;
+  const [subject, token] = [turn.thread_subject, turn.thread_token];
+  const conversation = { id, channel, agent, person, person_name, via, platform_id, subject, token };
+  return { turn, conversation, suppressed: await suppressionOf(q, turn), waited };
+}
+
+async function suppressionOf(q: Query, turn: TurnHead): Promise<string | null> {
   if (!isUnasked(turn)) return null;
   const { to } = JSON.parse(turn.address) as Partial<Address>;
   const recipient = (to?.[0]?.address ?? turn.person).toLowerCase();
-  return recipient === turn.person ? suppressed : suppression(q, turn.channel, recipient);
+  return recipient === turn.person ? turn.suppressed : suppression(q, turn.channel, recipient);
 }
 
 /** Ends a claimed turn that is not asked. Messages that are held open an escalation. */

@@ -9,16 +9,14 @@
 // Crash: before the crossing the turn is `waiting` and is asked again immediately. After it the turn is
 // `asking` with an expired lease, which the next holder treats as `unknown`; a question of a call from its claim on.
 
-import { leaseDeadline } from "../../engine/running.ts";
 import { type Claimed, type Stage, withFailpoint } from "../../engine/stage.ts";
 import type { Core, Query } from "../../store/driver.ts";
 import { abandonLane, releaseLane } from "../../store/lanes.ts";
 import type { RateReserve } from "../../store/rates.ts";
-import { leaseTurns } from "../../store/tables/turns.ts";
 import type { ChannelRuntimes } from "../channel-runtime.ts";
 import * as calls from "./calls.ts";
 import { type Asking, beforeAsking, callsOf, handBack, opensByCreate, whyNotAsk } from "./decide.ts";
-import { recipientSuppression, refuse, write } from "./rows.ts";
+import { leaseTurns, refuse, write } from "./rows.ts";
 
 export interface AskDeps extends Core {
   readonly lines: () => ChannelRuntimes;
@@ -57,14 +55,13 @@ export function askStage(deps: AskDeps): Stage {
       const claimed: Claimed[] = [];
       const before = waiting.calls;
       let useDrawn: () => void = () => undefined;
-      const claim = { channel, holder: node, leaseMs, limit: room, announced: true };
-      for (const { lease, head } of await leaseTurns(q, claim)) {
-        const deadline = leaseDeadline(clock, leaseMs);
+      const claim = { channel, holder: node, leaseMs, limit: room, clock, announced: true };
+      for (const { lease, deadline, head } of await leaseTurns(q, claim)) {
         if (head === null) {
           await releaseLane(q, lease, "in");
           continue;
         }
-        const next = beforeAsking(head, await recipientSuppression(q, head), line.rules.max_age);
+        const next = beforeAsking(head, line.rules.max_age);
         if (next.kind !== "ask") {
           await refuse(q, line, head.turn, next, deps);
           await releaseLane(q, lease, "in");

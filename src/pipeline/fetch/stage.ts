@@ -10,10 +10,11 @@
 import { createHash } from "node:crypto";
 import { finalError, isFinal, type Json } from "bridgehead/contract";
 import { fetchDelay, fetchLimit } from "../../domain/retry.ts";
-import { type LeaseDeadline, leaseDeadline, overdue } from "../../engine/running.ts";
+import { overdue } from "../../engine/running.ts";
 import { type Claimed, type Stage, type Transition, whenever, withFailpoint } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
 import type { Core } from "../../store/driver.ts";
+import { type LeaseDeadline, leaseDeadline } from "../../store/lanes.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import { abandonFetch, claimFetches, endFetch, type Fetch, keepFetched, postponeFetch } from "./rows.ts";
 
@@ -45,13 +46,11 @@ export function fetchStage(deps: FetchDeps): Stage {
       const claimed: Claimed[] = [];
       const { attempt, leaseMargin } = deps.timing.fetch;
       const leaseMs = attempt + leaseMargin;
+      const deadline = leaseDeadline(deps.clock, leaseMs);
       for (const row of await claimFetches(q, channel, deps.node, leaseMs, room)) {
         // Ends the fetch of an attachment that crashes the process on each attempt.
         if (row.attempts > fetchLimit) await endFetch(q, row, "given up: every attempt was interrupted");
-        else
-          claimed.push(
-            piece({ channel, open, row, leaseDeadline: leaseDeadline(deps.clock, leaseMs) }, deps),
-          );
+        else claimed.push(piece({ channel, open, row, leaseDeadline: deadline }, deps));
       }
       return claimed;
     },

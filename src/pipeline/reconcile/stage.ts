@@ -10,11 +10,10 @@
 
 import { type Json, sendKey, type Verdict } from "bridgehead/contract";
 import { paceOf } from "../../domain/retry.ts";
-import type { LeaseDeadline } from "../../engine/running.ts";
 import type { Transition } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
 import type { Core, Query } from "../../store/driver.ts";
-import { guardLease, type Lease, releaseLane } from "../../store/lanes.ts";
+import { guardLease, type Lease, type LeaseDeadline, releaseLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
 import {
   changeDraft,

@@ -9,7 +9,7 @@
 
 import { type Json, type SendOutcome, sendKey } from "bridgehead/contract";
 import { paceOf, strikeLimit } from "../../domain/retry.ts";
-import { leaseDeadline, TooLate } from "../../engine/running.ts";
+import { TooLate } from "../../engine/running.ts";
 import { type Claimed, type Stage, type Transition, withFailpoint } from "../../engine/stage.ts";
 import { jitter, limited } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
@@ -75,24 +75,22 @@ export function sendStage(deps: SendDeps): Stage {
       const claimed: Claimed[] = [];
       const gate = await pauses.gate(q, line);
       const { closed } = gate;
-      const claim = { channel, holder: deps.node, leaseMs, limit: room, closed, announced: true };
-      for (const { lease, head } of await leaseDrafts(q, claim)) {
-        const deadline = leaseDeadline(deps.clock, leaseMs);
+      const { clock, node } = deps;
+      const claim = { channel, holder: node, leaseMs, limit: room, clock, closed, announced: true };
+      for (const { lease, deadline, head } of await leaseDrafts(q, claim)) {
         const { draft, waitsForDisk } = await nextDraft(q, line, lease, head, deps);
         // A reply in a call is spoken at the commit of its claim, so the claim records the attempt. A commit of
         // PostgreSQL whose response is lost starts no work.
         const isRecorded =
           draft?.session != null && draft.state === "queued" && !waitsForDisk && q.leases !== null;
         const admits = async (one: HeadRow) =>
-          (await gate.admits(one, lease.sender)) &&
-          (!isRecorded || recordSpeech(q, one, deps.node, lease.token));
+          (await gate.admits(one, lease.sender)) && (!isRecorded || recordSpeech(q, one, node, lease.token));
         if (!draft || !(await admits(draft))) {
           await releaseLane(q, lease, "out");
           continue;
         }
         const started = draft.state === "queued" ? count(waiting, channel) : () => undefined;
         q.onRollback(started);
-        const { node } = deps;
         const about = { line, lease, leaseDeadline: deadline, draft, pauses, node, started };
         claimed.push(piece({ ...about, waitsForDisk, isRecorded }, deps));
       }

@@ -2,9 +2,8 @@
 
 import { traceOf } from "../../ops/hops.ts";
 import { ManyRows, type Query, type Value } from "../driver.ts";
-import { appendToLane, type Claim, type Held, LaneHeads, lockLane, nextSeq, refreshLane } from "../lanes.ts";
+import { appendToLane, lockLane, nextSeq, refreshLane } from "../lanes.ts";
 import { moves, movesToAny, type StateOf, stateWhere, TransitionRefused } from "../transitions.ts";
-import type { ConversationRow } from "./conversations.ts";
 import { isPaused, pauseEnd } from "./pauses.ts";
 
 export interface TurnRow {
@@ -106,65 +105,6 @@ export async function appendTurn(q: Query, turn: NewTurn): Promise<void> {
   await appendToLane(q, turn.conversation, "in", turn.dueAt ?? 0, (seq) =>
     insertTurns(q, [{ ...turn, seq }]),
   );
-}
-
-/** A turn at the head of its lane, with what a claim needs to decide. */
-export interface ClaimedTurn {
-  readonly turn: TurnRow;
-  readonly conversation: ConversationRow;
-  /** The reason why nothing may be sent to the turn's person; null when it may. */
-  readonly suppressed: string | null;
-  /** Milliseconds since the turn was made. */
-  readonly waited: number;
-}
-
-/** Leases inbound lanes and reads their heads (`LaneHeads`). */
-export async function leaseTurns(q: Query, claim: Claim): Promise<readonly Held<ClaimedTurn>[]> {
-  const held = await turnHeads.lease(q, claim);
-  return held.map(({ lease, head }) => ({ lease, head: head && claimedTurn(head) }));
-}
-
-const turnHeads = new LaneHeads<TurnRow & ConversationColumns>(
-  "in",
-  `turns.*, now_ms() - turns.tried_at AS trying_for, now_ms() - turns.received_at AS age,
-       now_ms() - turns.made_at AS waited, (SELECT now_ms() - ended_at FROM attempts WHERE attempts.subject = turns.id AND number = turns.attempts) AS over_ago,
-       conversations.agent, conversations.person AS customer, conversations.person_name, conversations.via,
-       conversations.subject AS thread_subject, conversations.token AS thread_token, conversations.platform_id,
-       (SELECT reason FROM suppressions WHERE suppressions.channel = turns.channel AND address = turns.person AND active = 1) AS suppressed`,
-  "LEFT JOIN conversations ON conversations.id = lanes.conversation",
-);
-
-interface ConversationColumns {
-  readonly agent: string;
-  readonly customer: string;
-  readonly person_name: string | null;
-  readonly via: string | null;
-  readonly thread_subject: string | null;
-  readonly thread_token: string;
-  readonly platform_id: string | null;
-  readonly suppressed: string | null;
-  readonly waited: number;
-}
-
-function claimedTurn(row: TurnRow & ConversationColumns): ClaimedTurn {
-  const {
-    conversation: id,
-    channel,
-    agent,
-    customer,
-    person_name,
-    via,
-    platform_id,
-    suppressed,
-    waited,
-  } = row;
-  const conversation = { id, channel, agent, person: customer, person_name, via, platform_id };
-  return {
-    turn: row,
-    conversation: { ...conversation, subject: row.thread_subject, token: row.thread_token },
-    suppressed,
-    waited,
-  };
 }
 
 const asked = {

@@ -128,10 +128,10 @@ export const textDefects: Defects<TextInvariant> = {
         leaseDrafts:
           (real) =>
           async (q, ...more) =>
-            (await real(q, ...more)).map(({ lease, head }) => {
-              if (head === null || head.suppressed === null) return { lease, head };
+            (await real(q, ...more)).map(({ head, ...rest }) => {
+              if (head === null || head.suppressed === null) return { ...rest, head };
               altered();
-              return { lease, head: { ...head, suppressed: null } };
+              return { ...rest, head: { ...head, suppressed: null } };
             }),
         recordSending:
           (real) =>

@@ -18,6 +18,7 @@ export interface Modules {
   "src/domain/retry.ts": typeof import("../../../src/domain/retry.ts");
   "src/escalation/notify/rows.ts": typeof import("../../../src/escalation/notify/rows.ts");
   "src/escalation/actions.ts": typeof import("../../../src/escalation/actions.ts");
+  "src/pipeline/ask/rows.ts": typeof import("../../../src/pipeline/ask/rows.ts");
   "src/pipeline/accept/rows.ts": typeof import("../../../src/pipeline/accept/rows.ts");
   "src/pipeline/accept/stage.ts": typeof import("../../../src/pipeline/accept/stage.ts");
   "src/pipeline/send/rows.ts": typeof import("../../../src/pipeline/send/rows.ts");

@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFailed, onTestFinished } from "vitest";
+import { systemClock } from "../../../src/ops/clock.ts";
 import { insertEvents, type NewEvent } from "../../../src/pipeline/accept/rows.ts";
 import { recordSending } from "../../../src/pipeline/send/rows.ts";
 import type { Database, Query, Work } from "../../../src/store/driver.ts";
@@ -295,7 +296,7 @@ export async function leaseLanes(
   limit: number,
   closed?: ClosedLanes,
 ): Promise<Lease[]> {
-  const claim = { channel, holder, leaseMs, limit, ...(closed && { closed }) };
+  const claim = { channel, holder, leaseMs, limit, clock: systemClock, ...(closed && { closed }) };
   const held = await new LaneHeads(direction, "lanes.conversation").lease(q, claim);
   return held.map(({ lease }) => lease);
 }

@@ -261,11 +261,11 @@ export const defects: Defects<Invariant> = {
           (real, { headDraft }) =>
           async (q, claim) => {
             const found = [...(await real(q, claim))];
-            for (const [at, { lease, head }] of found.entries()) {
+            for (const [at, { lease, head, ...rest }] of found.entries()) {
               if (head === null || !["sending", "unknown"].includes(head.state)) continue;
               altered();
               await q.run("UPDATE drafts SET state = 'queued', due_at = now_ms() WHERE id = $1", head.id);
-              found[at] = { lease, head: await headDraft(q, lease) };
+              found[at] = { ...rest, lease, head: await headDraft(q, lease) };
             }
             return found;
           },
@@ -358,25 +358,27 @@ export const defects: Defects<Invariant> = {
     what: "a lane is worked from its end",
     caught: "route.commit after 1",
     by: ["order"],
-    plant: (altered) => ({
-      "src/store/tables/turns.ts": {
-        leaseTurns:
-          (real, { readTurn }) =>
-          async (q, claim) => {
+    plant: (altered) => {
+      let readTurn: Modules["src/store/tables/turns.ts"]["readTurn"] | undefined;
+      return {
+        "src/store/tables/turns.ts": { readTurn: (real) => (readTurn = real) },
+        "src/pipeline/ask/rows.ts": {
+          leaseTurns: (real) => async (q, claim) => {
             const found = [...(await real(q, claim))];
-            for (const [at, { lease, head }] of found.entries()) {
+            for (const [at, { head, ...rest }] of found.entries()) {
               const last = await q.one<{ id: string }>(
                 "SELECT id FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq DESC LIMIT 1",
-                lease.conversation,
+                rest.lease.conversation,
               );
-              if (head === null || last === undefined || last.id === head.turn.id) continue;
+              if (head === null || last === undefined || last.id === head.turn.id || !readTurn) continue;
               altered();
-              found[at] = { lease, head: { ...head, turn: await readTurn(q, last.id) } };
+              found[at] = { ...rest, head: { ...head, turn: await readTurn(q, last.id) } };
             }
             return found;
           },
-      },
-    }),
+        },
+      };
+    },
   },
   "no-guard": {
     what: "a holder whose lease was taken over writes all the same",
