@@ -27,7 +27,7 @@ export class BegunSends {
   readonly #running = new Set<Promise<unknown>>();
 
   /** Aborts when the check has ended. */
-  readonly signal = this.#end.signal;
+  readonly signal: AbortSignal = this.#end.signal;
 
   /** Owns a send until it settles: its rejection belongs to the check, which may have failed before. */
   add(send: Promise<unknown>): void {
