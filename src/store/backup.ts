@@ -30,13 +30,27 @@ export interface StoreSummary {
   readonly isBackup: boolean;
   /** Epoch milliseconds of the newest accepted event; null if none exists. */
   readonly newest: number | null;
-  /** Rows by table. */
+  /** Rows of each table that holds data of customers. */
   readonly counts: Readonly<Record<string, number>>;
   /** Problems found, at most ten sentences. Empty when the file is sound. */
   readonly problems: readonly string[];
 }
 
-const counted = ["channels", "conversations", "events", "turns", "replies", "drafts", "escalations", "blobs"];
+/** Tables without data of customers: state of the daemon. The rows of all others are counted. */
+const uncounted: ReadonlySet<string> = new Set([
+  "meta",
+  "leases",
+  "rates",
+  "installations",
+  "secrets",
+  "logins",
+  "agents",
+  "lanes",
+  "send_pauses",
+  "channel_pauses",
+  "own_addresses",
+  "webhook_registrations",
+]);
 const most = 10;
 
 /** Called with the name of the part that begins, and the share of the work that is done (0 to 1). */
@@ -82,15 +96,15 @@ export function verifyStore(file: string, report: ReportShare = () => {}): Store
     const schema = metaOf(db, "schema");
     if (schema === 0) problems.push("it holds no store of Bridgehead");
     else problems.push(...digestProblems(db, (share) => report("checking digests", (2 + share) / 3)));
-    const tables = new Set(namesOf(db));
-    const counts = counted
-      .filter((name) => tables.has(name))
+    const tables = namesOf(db);
+    const counts = (schema === 0 ? [] : tables)
+      .filter((name) => !uncounted.has(name) && !name.startsWith("sqlite_"))
       .map((name) => [name, countOf(db, name)] as const);
     return {
       schema,
       size,
       isBackup: metaOf(db, "backup") === 1,
-      newest: tables.has("events") ? newestEvent(db) : null,
+      newest: tables.includes("events") ? newestEvent(db) : null,
       counts: Object.fromEntries(counts),
       problems: problems.slice(0, most),
     };

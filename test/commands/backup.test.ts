@@ -6,8 +6,10 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes, runCommand } from "../../src/commands/io.ts";
 import { backup, migrateStore, restore, verify } from "../../src/commands/store/backup.ts";
+import { verifyStore } from "../../src/store/backup.ts";
 import { migrations } from "../../src/store/migrate.ts";
 import { commandIo } from "../support/machine/command.ts";
+import { fresh, sqlitePlace, storeEvent } from "../support/store/databases.ts";
 
 const commands = { backup, verify, restore, migrate: migrateStore };
 
@@ -58,6 +60,39 @@ it("names the file, its schema and its rows, and refuses to overwrite a file", a
     problems: [],
     counts: { events: 0 },
   });
+});
+
+it("counts the rows of every table that holds data of customers", async () => {
+  const place = await sqlitePlace();
+  const db = await fresh(async () => place);
+  const attachment = { name: "a.txt", mediaType: "text/plain", size: 1, ref: null, named: true };
+  const blob = { id: "file", bytes: Buffer.from("a") };
+  await db.tx((q) =>
+    storeEvent(q, "e", {
+      raw: { id: "raw", bytes: Buffer.from("raw") },
+      attachments: [{ ...attachment, blob }],
+    }),
+  );
+  const { counts } = verifyStore(place.file ?? "");
+  expect(counts).toMatchObject({ events: 1, raw_messages: 1, attachments: 1, blobs: 1 });
+  const tables = await db.read((q) =>
+    q.all<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'"),
+  );
+  // A new table is counted, or it is named here.
+  expect(tables.map(({ name }) => name).filter((name) => !(name in counts))).toEqual([
+    "meta",
+    "leases",
+    "installations",
+    "secrets",
+    "logins",
+    "send_pauses",
+    "channel_pauses",
+    "own_addresses",
+    "agents",
+    "rates",
+    "lanes",
+    "webhook_registrations",
+  ]);
 });
 
 it("says what a restore has put where, and what is held then", async () => {
