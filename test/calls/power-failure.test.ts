@@ -88,10 +88,11 @@ interface Cut {
 
 /** A call with an answer that was spoken, an older question that the caller has superseded, and a message on another
  *  channel, of which the disk has nothing. */
-async function cutDuringCall(): Promise<Cut> {
+async function cutDuringCall(commitBatch = standardTiming.sqlite.commitBatch): Promise<Cut> {
   const disk = newDisk();
   const platform = await startPlatform();
-  const db = await started(openSqlite(disk.file, Date.now, disk), 1);
+  const timing = { ...standardTiming.sqlite, commitBatch };
+  const db = await started(openSqlite(disk.file, Date.now, { sync: disk.sync, timing }), 1);
   onTestFinished(() => db.close());
   const house = await callHouse({ db, platform, channels: ["c", "mail"] });
   const call = callOf(house);
@@ -140,38 +141,42 @@ async function restarted(
 }
 
 describe("a power failure during a call", () => {
-  it("repeats no question and no reply of the call, and loses nothing of other channels, whatever survives", async () => {
-    let states = 0;
-    for (let index = 0; ; index += 1) {
-      const cut = await cutDuringCall();
-      const log = cut.logs[index];
-      if (log === undefined) break;
-      states += 1;
-      const house = await restarted(cut, log, 2);
-      // Where the record of its opening survives, the lookup comes first, and then a retry.
-      const isAsked = async () => {
+  // With 0 every transaction has a commit of its own, so that a message may survive without its routing.
+  it.each([standardTiming.sqlite.commitBatch, 0])(
+    "repeats no question and no reply of the call, and loses nothing of other channels, whatever survives of commits of %i ms",
+    async (commitBatch) => {
+      let states = 0;
+      for (let index = 0; ; index += 1) {
+        const cut = await cutDuringCall(commitBatch);
+        const log = cut.logs[index];
+        if (log === undefined) break;
+        states += 1;
+        const house = await restarted(cut, log, 2);
+        // Where the record of its opening survives, the lookup comes first, and then a retry.
+        const isAsked = async () => {
+          await house.settles();
+          return askedIn(cut, "a mail");
+        };
+        await expect.poll(isAsked, { timeout: 60_000 }).toBe(1);
         await house.settles();
-        return askedIn(cut, "a mail");
-      };
-      await expect.poll(isAsked, { timeout: 60_000 }).toBe(1);
-      await house.settles();
-      const asked = ["the first words", "the last words", "a mail"].map((words) => askedIn(cut, words));
-      expect([index, ...asked]).toEqual([index, 1, 1, 1]);
-      expect(askedIn(cut, "the older words")).toBe(1);
-      expect(house.said.map(({ text }) => text)).toEqual(["answer to a mail"]);
-      await callOf(house).says("are you there?");
-      await house.settles();
-      // Together with the older words, where those are still open: the platform certainly does not have them.
-      expect(house.said.at(-1)?.text).toMatch(/^answer to (?:the older words\n)?are you there\?$/);
-      const open = await house.db.read((q) =>
-        q.all("SELECT id FROM turns WHERE open = 1 UNION ALL SELECT id FROM drafts WHERE open = 1"),
-      );
-      expect(open).toEqual([]);
-    }
-    // Nothing, the older question, the message that waits for its end, the attempt, and the answer with the attempt to
-    // speak.
-    expect(states).toBeGreaterThan(4);
-  });
+        const asked = ["the first words", "the last words", "a mail"].map((words) => askedIn(cut, words));
+        expect([index, ...asked]).toEqual([index, 1, 1, 1]);
+        expect(askedIn(cut, "the older words")).toBe(1);
+        expect(house.said.map(({ text }) => text)).toEqual(["answer to a mail"]);
+        await callOf(house).says("are you there?");
+        await house.settles();
+        // Together with the older words, where those are still open: the platform certainly does not have them.
+        expect(house.said.at(-1)?.text).toMatch(/^answer to (?:the older words\n)?are you there\?$/);
+        const open = await house.db.read((q) =>
+          q.all("SELECT id FROM turns WHERE open = 1 UNION ALL SELECT id FROM drafts WHERE open = 1"),
+        );
+        expect(open).toEqual([]);
+      }
+      // Nothing, the older question, the message that waits for its end, the attempt, and the answer with the attempt to
+      // speak.
+      expect(states).toBeGreaterThan(4);
+    },
+  );
 
   it("would repeat the question if the start did not drop it", async () => {
     const repeated: number[] = [];
