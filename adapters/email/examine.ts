@@ -5,7 +5,6 @@ import { Resolver } from "node:dns/promises";
 import type { ChannelFinding, Cursor, TlsServer } from "bridgehead/contract";
 import type { ImapFlow } from "imapflow";
 import type SMTPConnection from "nodemailer/lib/smtp-connection";
-import { getDomain } from "tldts";
 import type { EmailConfig } from "./config.ts";
 import { type ConnectionOptions, openConnection } from "./imap/connection.ts";
 import { headerFields } from "./imap/header-fields.ts";
@@ -244,6 +243,8 @@ async function sender(
       .filter((text) => prefix.test(text));
   try {
     const spf = await texts(domain, /^v=spf1(?: |$)/i);
+    // Loaded on demand: the running daemon imports this file as well.
+    const { getDomain } = await import("tldts");
     const organization = getDomain(domain) ?? domain;
     const own = await texts(`_dmarc.${domain}`, /^v=DMARC1/i);
     const dmarc =

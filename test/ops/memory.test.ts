@@ -1,4 +1,6 @@
+import { execFile } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
@@ -9,6 +11,7 @@ import {
   optimizeWhenBusy,
   tidyAfterStart,
 } from "../../src/ops/memory.ts";
+import { root } from "../support/machine/command.ts";
 
 /** A clock whose first `busy` sleeps block the event loop for their time. */
 function clockWith(busy: number) {
@@ -33,6 +36,50 @@ describe("the collection after startup", () => {
     const { clock, counts } = clockWith(3);
     await tidyAfterStart(clock, 10, AbortSignal.abort());
     expect(counts.sleeps).toBe(1);
+  });
+});
+
+/** Prints the names that the daemon's own files import, other than their own. */
+const imports = `
+  import { registerHooks } from "node:module";
+  const found = new Set();
+  registerHooks({
+    resolve(name, context, next) {
+      const isOwn = context.parentURL !== undefined && !context.parentURL.includes("/node_modules/");
+      if (isOwn && !/^(?:[./]|node:|file:|bridgehead)/.test(name)) found.add(name);
+      return next(name, context);
+    },
+  });
+  for (const file of process.argv.slice(1)) await import(file);
+  console.log(JSON.stringify([...found].sort()));`;
+
+describe("the start of a daemon with a mailbox", () => {
+  it("loads only the packages that every such daemon needs", async () => {
+    const files = [
+      "src/commands/program.ts",
+      "src/commands/run.ts",
+      "src/console/server.ts",
+      "adapters/email/index.ts",
+    ].map((name) => root + name);
+    const argv = ["--conditions=source", "--input-type=module", "--eval", imports, ...files];
+    const { stdout } = await promisify(execFile)(process.execPath, argv);
+    const packages = (JSON.parse(stdout) as string[]).map((name) => /^(?:@[^/]+\/)?[^/]+/.exec(name)?.[0]);
+    expect([...new Set(packages)]).toEqual([
+      "@hono/node-server",
+      "better-sqlite3",
+      "commander",
+      "fast-string-truncated-width",
+      "hono",
+      "imapflow",
+      "ipaddr.js",
+      "nodemailer",
+      "p-queue",
+      "pino",
+      "postal-mime",
+      "undici",
+      "yaml",
+      "zod",
+    ]);
   });
 });
 
