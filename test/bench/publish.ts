@@ -44,8 +44,10 @@ function markdown(machine: Machine, command: string, chart: string): string {
 | duration | ${minutes.toFixed(0)} minutes |
 
 Absolute figures depend on the machine; ratios are comparable. The daemon and its baseline run in turns on the same
-machine. The store is SQLite on that disk, and every message is durable before it is acknowledged. Agent platform, SMTP
-server and SMS provider are stubs in another process that answer at once. A lost message or a second reply fails the run.
+machine. The daemon has the environment of the shipped unit (\`systemd/bridgehead.service\`), which limits V8's young
+generation and the arenas of malloc; baselines have the defaults of Node.js. The store is SQLite on that disk, and every
+message is durable before it is acknowledged. Agent platform, SMTP server and SMS provider are stubs in another process
+that answer at once. A lost message or a second reply fails the run.
 
 ## Baselines
 

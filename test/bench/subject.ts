@@ -55,6 +55,17 @@ export const parallel = {
   ).smtp.connections,
 };
 
+/** Environment variables of the shipped unit: settings of V8 and malloc, which count only at the start of a process. */
+export const serviceEnvironment: Variables = Object.fromEntries(
+  [
+    ...readFileSync(new URL("../../systemd/bridgehead.service", import.meta.url), "utf8").matchAll(
+      /^Environment=(\w+)=(.*)$/gm,
+    ),
+  ].map(([, name = "", value = ""]) => [name, value]),
+);
+
+type Variables = { readonly [name: string]: string };
+
 /** Starts the bare email script with the daemon's default concurrency. */
 export function startBare(around: Surroundings, preload?: Preload): Promise<Subject> {
   const options: BareOptions = {
@@ -87,7 +98,7 @@ export interface DaemonOptions {
   readonly ready?: string | null;
 }
 
-/** Starts the daemon with default settings, on a store of its own. */
+/** Starts the daemon with default settings and the environment of the shipped unit, on a store of its own. */
 export function startDaemon(around: Surroundings, options: DaemonOptions): Promise<Subject> {
   const { main, preload, ready = '"message":"ready"' } = options;
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), "bridgehead-bench-"));
@@ -98,6 +109,7 @@ export function startDaemon(around: Surroundings, options: DaemonOptions): Promi
     argv: [main, "run", "--config", config],
     ready,
     preload,
+    env: serviceEnvironment,
     ...(options.directory === undefined && { clean }),
   });
 }
@@ -130,6 +142,8 @@ export interface StartOptions {
   /** Text of its output that ends the wait; null: does not wait. */
   readonly ready: string | null;
   readonly preload?: Preload | undefined;
+  /** Added to the few variables that every subject gets. */
+  readonly env?: Variables;
   /** Called after its end. */
   readonly clean?: () => void;
 }
@@ -139,9 +153,14 @@ const preloads: Readonly<Record<Preload, string>> = {
   profiler: new URL("./costs/profiler.ts", import.meta.url).href,
 };
 
+/** Variables of this process that its subjects inherit. Others can change what they do: with NODE_EXTRA_CA_CERTS a Node
+ *  process needs 1 MB more. */
+const inherited = ["PATH", "HOME", "TMPDIR", "LANG", "BENCH_FILES"];
+
 /** Starts a Node process. Rejects when it ends before it has printed `ready`. */
-export async function start({ argv, ready, preload, clean }: StartOptions): Promise<Subject> {
-  const env = { ...process.env, BENCH_KEY: key, BENCH_PASSWORD: password };
+export async function start({ argv, ready, preload, env: added, clean }: StartOptions): Promise<Subject> {
+  const own = Object.fromEntries(inherited.map((name) => [name, process.env[name]]));
+  const env = { ...own, BENCH_KEY: key, BENCH_PASSWORD: password, ...added };
   const child = spawn(process.execPath, [...(preload ? ["--import", preloads[preload]] : []), ...argv], {
     stdio: ["ignore", "pipe", "pipe", ...(preload ? (["ipc"] as const) : [])],
     env,

@@ -96,7 +96,8 @@ describeReal("the image", noChroot, () => {
     }
   }, 600_000);
 
-  const env = { PATH: "/usr/local/bin:/usr/bin:/bin", NODE_ENV: "production", ...phoneSecrets };
+  const variables = final.filter(({ name }) => name === "ENV").map(({ value }) => value.split(/=(.*)/));
+  const env = { PATH: "/usr/local/bin:/usr/bin:/bin", ...Object.fromEntries(variables), ...phoneSecrets };
   const chroot = (command: readonly string[], user = `${uid}:${gid}`) => [
     `--userspec=${user}`,
     machine,

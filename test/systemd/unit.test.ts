@@ -36,6 +36,17 @@ describe("bridgehead.service", () => {
     expect(Number(settings("TimeoutStopSec")[0])).toBeGreaterThan(20);
   });
 
+  it("has the environment of the Dockerfile", () => {
+    const dockerfile = readFileSync(fileURLToPath(new URL("../../Dockerfile", import.meta.url)), "utf8");
+    const environment = settings("Environment");
+    expect(environment.map((assignment) => assignment.split("=")[0])).toEqual([
+      "NODE_ENV",
+      "NODE_OPTIONS",
+      "MALLOC_ARENA_MAX",
+    ]);
+    expect([...dockerfile.matchAll(/^ENV (.*)$/gm)].map(([, assignment]) => assignment)).toEqual(environment);
+  });
+
   it("names no directive that Node.js cannot live with", () => {
     expect(settings("MemoryDenyWriteExecute")).toEqual([]);
   });

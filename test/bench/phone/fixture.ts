@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { freePort } from "../../support/machine/network.ts";
-import { type Preload, type Subject, start } from "../subject.ts";
+import { type Preload, type Subject, serviceEnvironment, start } from "../subject.ts";
 import type { BarePhoneOptions } from "./bare.ts";
 import type { CallsOrder, CallsResult } from "./callers.ts";
 import type { PhoneMessage, PhoneOrder } from "./peers.ts";
@@ -90,7 +90,13 @@ async function startDaemon(ports: Ports, main: string, preload: Preload | undefi
   writeFileSync(config, configuration(ports, port));
   const argv = [main, "run", "--config", config];
   const clean = () => rmSync(directory, { recursive: true, force: true });
-  const subject = await start({ argv, ready: '"message":"ready"', preload, clean });
+  const subject = await start({
+    argv,
+    ready: '"message":"ready"',
+    preload,
+    env: serviceEnvironment,
+    clean,
+  });
   const base = `http://127.0.0.1:${port}/channels`;
   return { ...subject, inbound: `${base}/sms/inbound`, call: `${base}/voice/call` };
 }
