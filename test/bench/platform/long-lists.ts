@@ -1,4 +1,5 @@
-// Lists and statistics of the embedded platform with many messages, compared with few. Both platforms get the same
+// Lists and statistics of the embedded platform with many messages, compared with few. Both platforms run in one process,
+// because two processes that run the same code differ by up to a quarter in how V8 has optimized it. They get the same
 // requests in turns, one at a time. Pages have ten items, so that all pages of both are full. The samples of both are as
 // many, so that both read them from memory.
 
@@ -7,7 +8,7 @@ import { atMost, median, printFigure, printTally } from "../report.ts";
 import { agentKey, benchAgents, organizationKey } from "./agent.ts";
 import { commonName, type Grown, grow, rareName } from "./grown.ts";
 import { type Credential, type Line, openLine, requestOf } from "./http-line.ts";
-import { startServed, temporaryDirectory } from "./subjects.ts";
+import { startServedTogether, temporaryDirectory } from "./subjects.ts";
 
 const few = 1000;
 const goal = 1.2;
@@ -127,18 +128,18 @@ interface Compared {
   failed: number;
 }
 
-/** Starts both platforms anew, because two processes that run the same code differ by how V8 has optimized it. Every query
- *  runs with all samples before the first one is timed. */
+/** Starts both platforms anew. Every query runs with all samples before the first one is timed. */
 async function measure(
   compared: readonly Compared[],
   [small, large]: readonly [Grown, Grown],
   count: number,
 ): Promise<void> {
-  const served = { small: await startServed(small.file), large: await startServed(large.file) };
+  const { subject, ports } = await startServedTogether([small.file, large.file]);
+  const [smallPort = 0, largePort = 0] = ports;
   try {
     for (const isTimed of [false, true])
       for (const each of compared) {
-        const lines = { small: await openLine(served.small.port), large: await openLine(served.large.port) };
+        const lines = { small: await openLine(smallPort), large: await openLine(largePort) };
         const sides = [
           { grown: small, line: lines.small, times: isTimed ? each.small : [] },
           { grown: large, line: lines.large, times: isTimed ? each.large : [] },
@@ -148,7 +149,7 @@ async function measure(
         lines.large.close();
       }
   } finally {
-    await Promise.all([served.small.stop(), served.large.stop()]);
+    await subject.stop();
   }
 }
 

@@ -17,10 +17,18 @@ const scriptOf = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
 /** The platform with its database at `file`, which is kept. */
 export async function startServed(file: string): Promise<ServedSubject> {
-  const port = await freePort();
-  const options: ServedOptions = { port, file };
+  const { subject, ports } = await startServedTogether([file]);
+  return { ...subject, port: ports[0] ?? 0 };
+}
+
+/** One process with a platform for each of these databases. */
+export async function startServedTogether(
+  files: readonly string[],
+): Promise<{ readonly subject: Subject; readonly ports: readonly number[] }> {
+  const ports = await Promise.all(files.map(() => freePort()));
+  const options: ServedOptions = { platforms: files.map((file, n) => ({ file, port: ports[n] ?? 0 })) };
   const argv = ["--conditions=source", scriptOf("./served.ts"), JSON.stringify(options)];
-  return { ...(await start({ argv, ready: "ready" })), port };
+  return { subject: await start({ argv, ready: "ready" }), ports };
 }
 
 export async function startBareServed(
