@@ -13,7 +13,6 @@ import { type Opening, readOpening } from "../../domain/turn.ts";
 import { TooLate } from "../../engine/running.ts";
 import { limited, scopeUnder } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
-import { failpointBefore, type Query } from "../../store/driver.ts";
 import { type ConversationRow, isBound } from "../../store/tables/conversations.ts";
 import { platformIds } from "../../store/tables/turns.ts";
 import { type ChannelRuntime, phoneOf, skillOf, startable } from "../channel-runtime.ts";
@@ -30,7 +29,7 @@ import {
   handBack,
   repeatable,
 } from "./decide.ts";
-import { hopOf, logged, recordAttempt } from "./rows.ts";
+import { logged, recordAttempt } from "./rows.ts";
 import type { AskDeps } from "./stage.ts";
 
 /** A decision, and the turn it is about: the same work may continue with the question after the opening. */
@@ -88,24 +87,11 @@ export const isAskedAtCommit = (
   turn.attempts === 0 &&
   conversation.platform_id !== null;
 
-/** Writes the record of an attempt in this transaction. Returns false, with nothing written, when the lease is lost or
- *  the turn changed. */
-export async function writeRecord(q: Query, asking: Asking, isQuestion: boolean): Promise<boolean> {
-  const { attempt, turn, line } = asking;
-  const points = [...(attempt.unbound === null ? [] : ["open.commit" as const]), "ask.record" as const];
-  const done = points.map((point) => failpointBefore(q, point, { channel: line.channel, turn: turn.id }));
-  if (!(await recordAttempt(q, asking))) return false;
-  if (isQuestion && turn.kind === "question")
-    q.hop({ name: "asked", ...hopOf(turn), attempt: turn.attempts + 1, tookMs: turn.age });
-  for (const publish of done) publish();
-  return true;
-}
-
 /** Commits the attempt. Rejects, and nothing is sent, when the lease is lost, the transaction fails, or
  *  the turn changed. */
 async function record(asking: Asking, { db }: AskDeps, isQuestion: boolean): Promise<void> {
   const { attempt, lease } = asking;
-  const recorded = await db.tx((q) => writeRecord(q, asking, isQuestion), { joint: lease.lane });
+  const recorded = await db.tx((q) => recordAttempt(q, asking, isQuestion), { joint: lease.lane });
   if (!recorded) {
     attempt.obsolete = true;
     throw new Error("recording the attempt: the turn changed after it was claimed");

@@ -4,7 +4,7 @@
 import type { Answer } from "../../agent/calls.ts";
 import { type Address, readOpening } from "../../domain/turn.ts";
 import { newId } from "../../ops/clock.ts";
-import type { Query } from "../../store/driver.ts";
+import { failpointBefore, type Query } from "../../store/driver.ts";
 import { type Claim, guardLease, type Held, LaneHeads, releaseLane } from "../../store/lanes.ts";
 import {
   bindPlatform,
@@ -106,18 +106,28 @@ export async function refuse(
   if (kind === "hold") await line.escalation()?.open(q, heldTrigger(line, code, reason, deps));
 }
 
-/** Records the attempt at the crossing. When the same work has just opened the platform's conversation, its
- *  recorded attempt continues with the question, and the conversation is stored. Returns false, with nothing
- *  written, when the turn changed after it was claimed. */
-export async function recordAttempt(q: Query, asking: Asking): Promise<boolean> {
-  const { lease, turn, node, attempt } = asking;
+/** Records the attempt at the crossing, or with its claim. When the same work has just opened the platform's
+ *  conversation, its recorded attempt continues with the question, and the conversation is stored. Returns false, with
+ *  nothing written, when the turn changed after it was claimed. Throws LeaseLost. */
+export async function recordAttempt(q: Query, asking: Asking, isQuestion: boolean): Promise<boolean> {
+  const { lease, turn, node, attempt, line } = asking;
+  const fields = { channel: line.channel, turn: turn.id };
+  const points = [...(attempt.unbound === null ? [] : ["open.commit" as const]), "ask.record" as const];
+  const done = points.map((point) => failpointBefore(q, point, fields));
   await guardLease(q, lease);
-  if (attempt.unbound !== null) return bindAsking(q, turn, attempt.unbound);
-  return recordAsking(q, turn, node, lease.token);
+  const written =
+    attempt.unbound === null
+      ? await recordAsking(q, turn, node, lease.token)
+      : await bindAsking(q, turn, attempt.unbound);
+  if (!written) return false;
+  if (isQuestion && turn.kind === "question")
+    q.hop({ name: "asked", ...hopOf(turn), attempt: turn.attempts + 1, tookMs: turn.age });
+  for (const publish of done) publish();
+  return true;
 }
 
 /** Returns the fields of a turn in a hop. */
-export const hopOf = ({ id: turn, channel, conversation, trace, event, session }: Asking["turn"]) => ({
+const hopOf = ({ id: turn, channel, conversation, trace, event, session }: Asking["turn"]) => ({
   channel,
   trace,
   ...(event === null ? {} : { event }),

@@ -16,7 +16,7 @@ import type { RateReserve } from "../../store/rates.ts";
 import type { ChannelRuntimes } from "../channel-runtime.ts";
 import * as calls from "./calls.ts";
 import { type Asking, beforeAsking, callsOf, handBack, opensByCreate, whyNotAsk } from "./decide.ts";
-import { leaseTurns, refuse, write } from "./rows.ts";
+import { leaseTurns, recordAttempt, refuse, write } from "./rows.ts";
 
 export interface AskDeps extends Core {
   readonly lines: () => ChannelRuntimes;
@@ -70,7 +70,7 @@ export function askStage(deps: AskDeps): Stage {
         const isCreated = opensByCreate(line, head.conversation);
         const attempt = { recorded: false, obsolete: false, unbound: null, askedAt: null };
         const asking = { ...deps, ...head, line, lease, leaseDeadline: deadline, isCreated, attempt };
-        if (calls.isAskedAtCommit(asking, deps)) attempt.recorded = await calls.writeRecord(q, asking, true);
+        if (calls.isAskedAtCommit(asking, deps)) attempt.recorded = await recordAttempt(q, asking, true);
         const requests = callsOf(asking);
         const free = count(q, waiting, requests);
         const begin = () => {
