@@ -5,7 +5,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { systemClock as clock } from "../ops/clock.ts";
-import { createLog } from "../ops/log.ts";
+import { createLog, LogOutput } from "../ops/log.ts";
 import { isJournal } from "../ops/systemd.ts";
 import type { Administration, AgentFields } from "../platform/index.ts";
 import { aborted, exitCodes, fail, type Io } from "./io.ts";
@@ -46,7 +46,7 @@ async function serve(options: PlatformCommandOptions, io: Io): Promise<number> {
   const log = createLog({
     level: "info",
     format: "auto",
-    out: process.stderr,
+    out: new LogOutput(),
     clock,
     journal: isJournal(io.env["JOURNAL_STREAM"], 2),
   });

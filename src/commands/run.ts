@@ -14,7 +14,7 @@ import { defineAlarmGauges } from "../escalation/alarm/stage.ts";
 import { kindOf } from "../escalation/reply/decide.ts";
 import { type Listener, startListener } from "../http/listener.ts";
 import { systemClock as clock, jitter } from "../ops/clock.ts";
-import { createLog, inTurns } from "../ops/log.ts";
+import { createLog, LogOutput } from "../ops/log.ts";
 import type { Metrics } from "../ops/metrics.ts";
 import { Statistics } from "../ops/statistics.ts";
 import { createNotifier, isJournal, type Notifier } from "../ops/systemd.ts";
@@ -48,7 +48,7 @@ export async function runDaemon(
   const log = createLog({
     level: config.log.level,
     format: config.log.format,
-    out: inTurns(process.stderr),
+    out: new LogOutput(),
     clock,
     journal: isJournal(io.env["JOURNAL_STREAM"], 2),
   });

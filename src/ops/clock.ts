@@ -41,6 +41,11 @@ export function after(ms: number, act: () => void): () => void {
   return () => clearTimeout(timer);
 }
 
+/** Blocks the thread for `ms` milliseconds. Only for the end of the process. */
+export function pause(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
 /** Clock for due times and leases of one process. It follows the system clock forward. After a backward
  *  step it continues at the monotonic rate, so that no wait is repeated. */
 export function steadyNow(clock: Pick<Clock, "now" | "monotonic">): () => number {

@@ -1,8 +1,11 @@
 // Logger: one line per entry, fields as columns, constant messages. JSON for machines, text for terminals,
 // and journald priorities when the output goes to the journal.
 
+import { writeSync } from "node:fs";
 import type { Clock, Log, LogFields } from "bridgehead/contract";
 import { pino, stdSerializers } from "pino";
+import { after, pause } from "./clock.ts";
+import { standardTiming } from "./timing.ts";
 
 export type Level = "debug" | "info" | "warn" | "error";
 
@@ -10,7 +13,12 @@ export interface LogOptions {
   readonly level: Level;
   /** auto: text on a terminal, JSON elsewhere. */
   readonly format: "auto" | "json" | "text";
-  readonly out: { write(text: string): unknown; readonly isTTY?: boolean };
+  readonly out: {
+    write(text: string): unknown;
+    /** Called after a warning or an error: it may explain why the process ends. */
+    flush?(): void;
+    readonly isTTY?: boolean;
+  };
   readonly clock: Pick<Clock, "now">;
   /** True when `out` is connected to journald: each line starts with its priority (sd-daemon(3)). */
   readonly journal?: boolean;
@@ -36,6 +44,7 @@ export function createLog(options: LogOptions): RunningLog {
     options.out.write(
       options.journal === true ? `${safe.replace(/^/gm, priorities[level] ?? "")}\n` : `${safe}\n`,
     );
+    if (level === "error" || level === "warn") options.out.flush?.();
   };
   const root = pino(
     {
@@ -64,22 +73,71 @@ export function createLog(options: LogOptions): RunningLog {
   };
 }
 
-/** Returns an output that writes the lines of one turn of the event loop together: a message logs several lines at once,
- *  and a system call for each costs more than the line. Lines that wait when the process exits are written first. */
-export function inTurns(out: LogOptions["out"]): LogOptions["out"] {
-  let waiting = "";
-  const write = () => {
-    if (waiting !== "") out.write(waiting);
-    waiting = "";
-  };
-  process.on("exit", write);
-  return {
-    isTTY: out.isTTY === true,
-    write(lines) {
-      if (waiting === "") process.nextTick(write);
-      waiting += lines;
-    },
-  };
+type OutputStream = Pick<NodeJS.WriteStream, "emit"> & { readonly fd: number; readonly isTTY?: boolean };
+
+/** Standard error of a daemon. The lines of one turn of the event loop are written together: a message logs several at
+ *  once, and a system call for each costs more than the line. A reader that stalls does not block the process: the rest
+ *  waits in memory. Lines that wait when the process exits are written first. */
+export class LogOutput {
+  readonly isTTY: boolean;
+  readonly #stream: OutputStream;
+  /** Longest wait for the reader at the exit, and the interval at which it is tried again, in milliseconds. */
+  readonly #patience: number;
+  readonly #interval: number;
+  /** Lines of this turn. */
+  #lines = "";
+  /** What the reader has not taken, oldest first. */
+  #rest: Buffer[] = [];
+
+  constructor(stream: OutputStream = process.stderr, patience = standardTiming.upkeep.logReader) {
+    this.#stream = stream;
+    this.#patience = patience;
+    this.#interval = patience / 100;
+    this.isTTY = stream.isTTY === true;
+    process.on("exit", () => this.#end());
+  }
+
+  write(lines: string): void {
+    if (this.#lines === "") process.nextTick(() => this.flush());
+    this.#lines += lines;
+  }
+
+  /** Writes what waits as far as the reader takes it. A kill of the process does not lose what was written. */
+  flush(): void {
+    const isStalled = this.#rest.length > 0;
+    if (this.#lines !== "") this.#rest.push(Buffer.from(this.#lines));
+    this.#lines = "";
+    if (!this.#writeRest() && !isStalled) this.#retry();
+  }
+
+  #retry(): void {
+    after(this.#interval, () => {
+      if (!this.#writeRest()) this.#retry();
+    });
+  }
+
+  /** Returns false when the reader takes no more. The stream reports an error: its listener ends the process. */
+  #writeRest(): boolean {
+    for (let [next] = this.#rest; next !== undefined; [next] = this.#rest) {
+      try {
+        const left = next.subarray(writeSync(this.#stream.fd, next));
+        if (left.length > 0) this.#rest[0] = left;
+        else this.#rest.shift();
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === "EAGAIN") return false;
+        this.#rest = [];
+        this.#stream.emit("error", error);
+      }
+    }
+    return true;
+  }
+
+  /** Waits for the reader, which blocks the thread: the event loop has ended. */
+  #end(): void {
+    this.flush();
+    for (let left = this.#patience; left > 0 && !this.#writeRest(); left -= this.#interval)
+      pause(this.#interval);
+  }
 }
 
 /** Every email address and international number has one of these characters; few lines have one. */

@@ -1,8 +1,7 @@
-// All durations of the daemon, in milliseconds, by area. The composition roots (commands/run.ts and app.ts) pass the table
-// down; a test overrides a duration instead of waiting for it. Not in this table: the schedules of retries
-// (domain/retry.ts); durations that the configuration defines; the constants of a protocol, which its adapter keeps
-// (adapters/ and escalation/webhook/); the defaults of the client library (client/); the programs for trying out
-// (platform/, sandbox/). test/architecture enforces this.
+// All durations of the daemon, in milliseconds, by area. The composition roots (commands/run.ts and app.ts) pass them
+// down; a test overrides a duration instead of waiting for it. Not in this table: schedules of retries (domain/retry.ts),
+// durations that the configuration defines, constants of a protocol (adapters/, escalation/webhook/), defaults of the
+// client library (client/), and the programs for trying out (platform/, sandbox/). test/architecture enforces this.
 
 const second = 1000;
 const minute = 60 * second;
@@ -351,6 +350,8 @@ const table = {
     status: 30 * second,
     /** Interval at which the daemon looks for a requested log level. */
     logLevelCheck: 2 * second,
+    /** Longest wait for the reader of the log when the process exits. */
+    logReader: 2 * second,
     /** Interval of the retention. */
     retention: hour,
     /** Pause between two batches of the retention. */

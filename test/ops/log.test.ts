@@ -1,6 +1,13 @@
-import { describe, expect, it } from "vitest";
-import { createLog, inTurns, type LogOptions, type RunningLog } from "../../src/ops/log.ts";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { exitCodes } from "../../src/commands/io.ts";
+import { createLog, type LogOptions, LogOutput, type RunningLog } from "../../src/ops/log.ts";
 import { workedMs } from "../support/clock.ts";
+import { childEnv, root } from "../support/machine/command.ts";
 
 const clock = { now: () => Date.UTC(2030, 0, 2, 3, 4, 5) };
 
@@ -36,26 +43,67 @@ describe("the log", () => {
     );
   });
 
-  it("writes the lines of one turn of the event loop together, and waiting ones when the process exits", async () => {
-    const writes: string[] = [];
-    const before = process.listeners("exit");
-    const log = createLog({
-      level: "info",
-      format: "text",
-      clock,
-      out: inTurns({ write: (text) => writes.push(text) }),
+  it("writes the lines of one turn of the event loop together, and warnings and errors at once", async () => {
+    const file = join(mkdtempSync(join(tmpdir(), "log-")), "log");
+    const fd = openSync(file, "w");
+    onTestFinished(() => {
+      closeSync(fd);
+      rmSync(dirname(file), { recursive: true });
     });
+    const before = process.listeners("exit");
+    const out = new LogOutput({ fd, emit: () => false });
+    const [atExit = () => undefined] = process.listeners("exit").filter((one) => !before.includes(one));
+    onTestFinished(() => void process.removeListener("exit", atExit));
+    const log = createLog({ level: "info", format: "text", clock, out });
+    const written = () => readFileSync(file, "utf8").replaceAll("03:04:05 ", "").split("\n").slice(0, -1);
     log.info({}, "one");
     await Promise.resolve();
     log.info({}, "two");
-    expect(writes).toEqual([]);
+    expect(written()).toEqual([]);
     await new Promise((resolve) => setImmediate(resolve));
-    expect(writes).toEqual(["03:04:05 info  one\n03:04:05 info  two\n"]);
+    expect(written()).toEqual(["info  one", "info  two"]);
     log.info({}, "three");
-    const [atExit] = process.listeners("exit").filter((listener) => !before.includes(listener));
-    atExit?.(0);
-    expect(writes[1]).toBe("03:04:05 info  three\n");
-    process.removeListener("exit", atExit ?? (() => undefined));
+    log.error({}, "four");
+    log.info({}, "five");
+    expect(written().slice(2)).toEqual(["info  three", "error four"]);
+    log.warn({}, "six");
+    expect(written().slice(4)).toEqual(["info  five", "warn  six"]);
+  });
+
+  // Each process ends in the turn in which it has logged, most with more lines than a pipe takes at once.
+  it.each([
+    ["an uncaught exception", 'throw new Error("boom");', exitCodes.crashed, "uncaught exception"],
+    [
+      "an unhandled rejection",
+      'void Promise.reject(new Error("boom"));',
+      exitCodes.crashed,
+      "uncaught exception",
+    ],
+    ["process.exit", "process.exit(3);", 3, ""],
+    ["SIGKILL", 'log.error({}, "fatal"); process.kill(process.pid, "SIGKILL"); for (;;);', null, "fatal"],
+  ])("loses no line at %s", async (what, end, code, last) => {
+    const lines = what === "SIGKILL" ? 100 : 3000;
+    const script = `
+      const { createLog, LogOutput } = await import("${root}src/ops/log.ts");
+      const log = createLog({ level: "info", format: "text", clock: Date, out: new LogOutput() });
+      const crash = (error) => {
+        log.error({ err: error }, "uncaught exception");
+        process.exit(${exitCodes.crashed});
+      };
+      process.on("uncaughtException", crash);
+      process.on("unhandledRejection", crash);
+      for (let n = 1; n <= ${lines}; n += 1) log.info({ n, text: "${"x".repeat(50)}" }, "line");
+      ${end}`;
+    const child = spawn(process.execPath, ["--conditions=source", "--input-type=module", "-e", script], {
+      stdio: ["ignore", "ignore", "pipe"],
+      env: childEnv,
+    });
+    let err = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => void (err += text));
+    const [ended] = (await once(child, "close")) as [number | null];
+    expect(ended).toBe(code);
+    expect(err.match(/ {2}n=(\d+)/g)).toHaveLength(lines);
+    expect(err).toMatch(new RegExp(`n=${lines} .*\n${last === "" ? "$" : `.* error ${last}`}`));
   });
 
   it("leaves out of an error what a database adds to it: rows may hold addresses", () => {
