@@ -20,7 +20,7 @@ export const firstMail = {
 export const agentsFile = `
 organization: { name: Demo, key: demo-organization-key }
 agents:
-  - name: support
+  support:
     public_name: Lumen Support
     key: ${demoKey}
     skills:

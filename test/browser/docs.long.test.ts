@@ -15,7 +15,7 @@ import { startWith } from "../support/platform/platform.ts";
 const keys = { agent: "support-key-1", organization: "acme-organization-key" };
 const text = `
 organization: { name: Acme, key: ${keys.organization} }
-agents: [{ name: support, key: ${keys.agent}, rules: [{ when: order, answer: It ships today. }] }]
+agents: { support: { key: ${keys.agent}, rules: [{ when: order, answer: It ships today. }] } }
 `;
 
 async function startDocs() {

@@ -53,7 +53,7 @@ store: sqlite:${more || "absent.db"}
 const agents = `
 organization: { name: Example, key: key-of-example }
 agents:
-  - { name: ada, public_name: Ada, key: key-of-ada, status: STATUS, instructions: x, skills: { email: { status: active, email: ada@example.com } } }
+  ada: { public_name: Ada, key: key-of-ada, status: STATUS, instructions: x, skills: { email: { status: active, email: ada@example.com } } }
 `;
 
 describe("check", () => {

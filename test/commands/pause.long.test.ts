@@ -51,7 +51,7 @@ async function setUp(): Promise<Place> {
     join(folder, "agents.yaml"),
     `organization: { name: Acme }
 agents:
-  - { name: phone, key: ${key}, skills: { sms: { phoneNumber: "+15550100", defaultSmsIntroduction: Hello } } }
+  phone: { key: ${key}, skills: { sms: { phoneNumber: "+15550100", defaultSmsIntroduction: Hello } } }
 `,
   );
   const daemons: Daemon[] = [];

@@ -12,7 +12,7 @@ import { commandIo, root } from "../support/machine/command.ts";
 
 const agents = `organization: { name: Acme }
 agents:
-  - { name: support, key: support-key-1, default_answer: I cannot say. }
+  support: { key: support-key-1, default_answer: I cannot say. }
 `;
 
 /** The command line in this process: only the platform that serves needs one of its own. */
@@ -86,7 +86,7 @@ test("refuses a wrong file of agents with line and key, and a wrong command line
   write("agents.yaml", agents.replace("default_answer: I cannot say.", "colour: blue"));
   const wrong = await bridgehead(["platform", "--config", config]);
   expect(wrong).toMatchObject({ code: exitCodes.config, out: "" });
-  expect(wrong.err).toContain("agents.yaml:3: agents[0].colour: no such key");
+  expect(wrong.err).toContain("agents.yaml:3: agents.support.colour: no such key");
   expect((await bridgehead(["platform", "--config", `${config}.none`])).code).toBe(exitCodes.config);
   expect((await bridgehead(["platform"])).code).toBe(exitCodes.usage);
   expect((await bridgehead(["platform", "--listen", "nowhere"])).code).toBe(exitCodes.usage);

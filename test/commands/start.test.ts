@@ -47,7 +47,7 @@ async function setUp(sms = 'defaultSmsIntroduction: "Hello from Acme."'): Promis
     join(folder, "agents.yaml"),
     `organization: { name: Acme }
 agents:
-  - name: phone
+  phone:
     key: ${key}
     skills: { sms: { phoneNumber: "+15550100", ${sms} } }
 `,

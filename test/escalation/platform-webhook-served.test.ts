@@ -38,7 +38,7 @@ it(
       },
     ];
     const skills = { email: { email: office, responseDelaySeconds: 0 }, escalation: { escalations } };
-    const agents = { organization: { name: "W" }, agents: [{ name: "support", key: agentKey, skills }] };
+    const agents = { organization: { name: "W" }, agents: { support: { key: agentKey, skills } } };
     const platform = await startPlatform({
       file: join(folder, "platform.db"),
       listen: { host: "127.0.0.1", port: 0 },

@@ -21,13 +21,13 @@ describe("a key", () => {
 
   test("opens nothing while the API skill is off", async () => {
     const text =
-      "organization: { name: A }\nagents: [{ name: a, key: some-key-1, skills: { api: { status: inactive } } }]";
+      "organization: { name: A }\nagents: { a: { key: some-key-1, skills: { api: { status: inactive } } } }";
     const { call } = await startWith({ agents: readAgents(text, "a.yaml") });
     expect(await call("GET", "agents/by-api-key", undefined, "some-key-1")).toMatchObject(forbidden);
   });
 
   test("of an inactive agent reads, and gets its questions stored unanswered", async () => {
-    const text = "organization: { name: A }\nagents: [{ name: a, key: some-key-1, status: inactive }]";
+    const text = "organization: { name: A }\nagents: { a: { key: some-key-1, status: inactive } }";
     const { call, open } = await startWith({ agents: readAgents(text, "a.yaml") });
     const id = await open("jo@example.test", "some-key-1");
     const asked = await call("POST", `conversations/${id}/messages`, { message: "hi" }, "some-key-1");

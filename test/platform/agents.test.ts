@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 
-const smallest = "organization: { name: Acme }\nagents:\n  - { name: a, key: some-key-1 }\n";
+const smallest = "organization: { name: Acme }\nagents:\n  a: { key: some-key-1 }\n";
 
 test("the smallest file has defaults, and ids that stay", () => {
   const [agent] = readAgents(smallest, "agents.yaml");
@@ -27,7 +27,7 @@ test("the smallest file has defaults, and ids that stay", () => {
 
 test("ids may be given", () => {
   const id = "5f7b1b3b-3b3b-4b3b-8b3b-3b3b3b3b3b3b";
-  expect(readAgents(smallest.replace("name: a", `id: ${id}, name: a`), "agents.yaml")[0]?.id).toBe(id);
+  expect(readAgents(smallest.replace("key:", `id: ${id}, key:`), "agents.yaml")[0]?.id).toBe(id);
 });
 
 test("knowledge may come from files beside it", () => {
@@ -42,7 +42,7 @@ test("knowledge may come from files beside it", () => {
   ]);
   const missing = text.replace("faq.md", "none.md");
   expect(() => readAgents(missing, join(folder, "agents.yaml"))).toThrow(
-    /agents\.yaml:3: agents\[0\]\.knowledge\[1\]\.file: reading it: ENOENT/,
+    /agents\.yaml:3: agents\.a\.knowledge\[1\]\.file: reading it: ENOENT/,
   );
 });
 
@@ -51,7 +51,7 @@ describe("mistakes", () => {
     const text = `organization:
   name: Acme
 agents:
-  - name: a
+  a:
     key: short
     colour: blue
     status: asleep
@@ -70,27 +70,27 @@ agents:
     }
     const lines = message.split("\n").toSorted();
     expect(lines).toEqual([
-      expect.stringMatching(/^agents\.yaml:10: agents\[0\]\.skills\.email\.responseDelaySeconds: /),
-      expect.stringMatching(/^agents\.yaml:12: agents\[0\]\.rules\[0\]\.when: Invalid regular expression/),
-      expect.stringMatching(/^agents\.yaml:5: agents\[0\]\.key: a key has at least 8 characters/),
-      expect.stringMatching(/^agents\.yaml:6: agents\[0\]\.colour: no such key/),
-      expect.stringMatching(/^agents\.yaml:7: agents\[0\]\.status: /),
-      expect.stringMatching(/^agents\.yaml:9: agents\[0\]\.skills\.email\.email: /),
+      expect.stringMatching(/^agents\.yaml:10: agents\.a\.skills\.email\.responseDelaySeconds: /),
+      expect.stringMatching(/^agents\.yaml:12: agents\.a\.rules\[0\]\.when: Invalid regular expression/),
+      expect.stringMatching(/^agents\.yaml:5: agents\.a\.key: a key has at least 8 characters/),
+      expect.stringMatching(/^agents\.yaml:6: agents\.a\.colour: no such key/),
+      expect.stringMatching(/^agents\.yaml:7: agents\.a\.status: /),
+      expect.stringMatching(/^agents\.yaml:9: agents\.a\.skills\.email\.email: /),
     ]);
   });
 
   test.each([
     ["", /^agents\.yaml:1: the file: /],
     ["organization: {", /^agents\.yaml:1: /],
-    ["organization: { name: A }\nagents: []", /^agents\.yaml:2: agents: at least one agent/],
+    ["organization: { name: A }\nagents: {}", /^agents\.yaml:2: agents: at least one agent/],
+    // The list that other formats have is refused with the form of the map.
     [
-      `${smallest}  - { name: a, key: some-key-2 }`,
-      /^agents\.yaml:4: agents\[1\]\.name: another agent has the same/,
+      "organization: { name: A }\nagents:\n  - { name: a, key: some-key-1 }\n",
+      /^agents\.yaml:2: agents: write a map .*: `support: \{ key: \.\.\. \}` instead of `- \{ name: support, /,
     ],
-    [
-      `${smallest}  - { name: b, key: some-key-1 }`,
-      /^agents\.yaml:4: agents\[1\]\.key: another agent has the same/,
-    ],
+    [smallest.replace("key:", "name: b, key:"), /^agents\.yaml:3: agents\.a\.name: no such key/],
+    [`${smallest}  a: { key: some-key-2 }`, /^agents\.yaml:4: Map keys must be unique/],
+    [`${smallest}  b: { key: some-key-1 }`, /^agents\.yaml:4: agents\.b\.key: another agent has the same/],
     [smallest.replace("some-key-1", "some-key-1, knowledge: [{ title: x }]"), /knowledge\[0\]/],
     [smallest.replace("some-key-1", "some-key-1, model: { url: 'ftp://x', name: m }"), /model\.url/],
   ])("in %j", (text, expected) => {

@@ -108,7 +108,7 @@ describe("a model", () => {
     const text = `
 organization: { name: Acme }
 agents:
-  - name: clever
+  clever:
     key: clever-key-1
     instructions: Be kind.
     rules: [{ when: "password", answer: "Never send a password." }]
@@ -260,7 +260,7 @@ agents:
     ["name: llama", "<model_family>-4.1"],
     ["name: llama, listed_as: <model_family>-5-mini", "<model_family>-5-mini"],
   ])("with %s is shown as %s", async (block, shown) => {
-    const text = `organization: { name: A }\nagents: [{ name: a, key: some-key-1, model: { url: "http://127.0.0.1:9/v1", ${block} } }]`;
+    const text = `organization: { name: A }\nagents: { a: { key: some-key-1, model: { url: "http://127.0.0.1:9/v1", ${block} } } }`;
     const rig = await startWith({ agents: readAgents(text, "a.yaml") });
     const { body } = await rig.call("GET", "agents/by-api-key", undefined, "some-key-1");
     expect(body.aiConfig.model).toBe(shown);

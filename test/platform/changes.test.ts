@@ -54,7 +54,7 @@ describe("states", () => {
 organization:
   name: Acme
   states: [{ name: Complete, color: "#00aa00", persistent: true }, { name: Waiting, description: for us }]
-agents: [{ name: support, key: ${keys.support} }]
+agents: { support: { key: ${keys.support} } }
 `;
 
   test("are listed as defined, and are the only ones a conversation can have", async () => {
@@ -137,7 +137,7 @@ describe("removing", () => {
       thinking.resolve();
       void done.promise.then(() => saying("Too late")(response));
     });
-    const text = `organization: { name: A }\nagents: [{ name: a, key: ${keys.support}, model: { url: "${model.url}", name: m } }]`;
+    const text = `organization: { name: A }\nagents: { a: { key: ${keys.support}, model: { url: "${model.url}", name: m } } }`;
     const { call, open, errors } = await startWith({ agents: readAgents(text, "a.yaml") });
     const id = await open();
     const userId = (await call("GET", `conversations/${id}`)).body.conversationUserId as string;
@@ -171,7 +171,7 @@ describe("a question put for later", () => {
   test("stays, and says that it failed, when the agent fails", async () => {
     const model = await startModel();
     model.say(saying(null, 500));
-    const text = `organization: { name: A }\nagents: [{ name: a, key: ${keys.support}, model: { url: "${model.url}", name: m } }]`;
+    const text = `organization: { name: A }\nagents: { a: { key: ${keys.support}, model: { url: "${model.url}", name: m } } }`;
     const { call, open } = await startWith({ agents: readAgents(text, "a.yaml") });
     const id = await open();
     const put = await call("POST", `conversations/${id}/messages/async`, { message: "hi" });

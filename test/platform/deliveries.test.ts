@@ -86,8 +86,8 @@ test("a dialog does not end while its question is being answered", async () => {
   const text = `
 organization: { name: A }
 agents:
-  - { name: a, key: ${keys.support}, model: { url: "${model.url}", name: m, timeout: 600 } }
-  - { name: b, key: ${keys.sales} }`;
+  a: { key: ${keys.support}, model: { url: "${model.url}", name: m, timeout: 600 } }
+  b: { key: ${keys.sales} }`;
   const patience = { endAfter: 100, archiveAfter: 3_600_000 };
   const agents = readAgents(text, "a.yaml");
   const rig = await startWith({ allowPrivateWebhooks: true, patience, agents });

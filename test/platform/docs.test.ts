@@ -25,7 +25,7 @@ organization:
   users: [{ email: owner@acme.test, role: owner }]
   states: [{ name: Complete }]
 agents:
-  - name: support
+  support:
     key: support-key-1
     skills:
       escalation:

@@ -39,7 +39,7 @@ test("a restart keeps conversations, modes and people, and no key in clear", asy
 
 test("a rotated key replaces the old one, and the agent keeps its conversations", async () => {
   const file = newFile();
-  const text = (key: string) => `organization: { name: A }\nagents: [{ name: a, key: ${key} }]`;
+  const text = (key: string) => `organization: { name: A }\nagents: { a: { key: ${key} } }`;
   const first = await startWith({ file, agents: readAgents(text("old-key-1"), "a.yaml") });
   const id = await first.open("jo@example.test", "old-key-1");
   await first.platform.close();
@@ -51,7 +51,7 @@ test("a rotated key replaces the old one, and the agent keeps its conversations"
 test("agents may swap their keys, and a removed one's opens nothing", async () => {
   const file = newFile();
   const text = (...agents: [string, string][]) =>
-    `organization: { name: A }\nagents: [${agents.map(([name, key]) => `{ name: ${name}, key: ${key} }`).join(", ")}]`;
+    `organization: { name: A }\nagents: { ${agents.map(([name, key]) => `${name}: { key: ${key} }`).join(", ")} }`;
   const start = (...agents: [string, string][]) =>
     startWith({ file, agents: readAgents(text(...agents), "a.yaml") });
   const name = async (rig: Awaited<ReturnType<typeof start>>, key: string) =>
@@ -78,7 +78,7 @@ test("a question cut off by a stop is answered at the next start", async () => {
   const file = newFile();
   const model = await startModel();
   model.say(() => {});
-  const text = `organization: { name: A }\nagents: [{ name: a, key: some-key-1, model: { url: "${model.url}", name: m } }]`;
+  const text = `organization: { name: A }\nagents: { a: { key: some-key-1, model: { url: "${model.url}", name: m } } }`;
   const agents = readAgents(text, "a.yaml");
   const first = await startWith({ file, agents });
   const at = `conversations/${await first.open("jo@example.test", "some-key-1")}/messages`;
@@ -100,7 +100,7 @@ test("a kill loses nothing that was answered", async () => {
   const config = join(dirname(file), "agents.yaml");
   writeFileSync(
     config,
-    "organization: { name: A }\nagents: [{ name: a, key: some-key-1, rules: [{ when: hi, answer: Hello. }] }]",
+    "organization: { name: A }\nagents: { a: { key: some-key-1, rules: [{ when: hi, answer: Hello. }] } }",
   );
   const start = async () => {
     const args = ["platform", "--config", config, "--database", file, "--listen", "127.0.0.1:0"];

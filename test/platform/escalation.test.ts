@@ -13,7 +13,7 @@ async function escalating(recipients: string, more = "") {
   const text = `
 organization: { name: Acme }
 agents:
-  - name: support
+  support:
     key: ${key}
     rules: [{ when: "lawyer|lamp", answer: "By rule." }]
     skills:

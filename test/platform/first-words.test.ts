@@ -51,7 +51,7 @@ it("reads skills for texts and calls from the agents' file", async () => {
     `
 organization: { name: Acme }
 agents:
-  - name: phone
+  phone:
     key: ${key}
     skills:
       sms: { phoneNumber: "+15550100", defaultSmsIntroduction: { en: Hello }, smsSignature: "- Ada" }

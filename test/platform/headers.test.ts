@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
 
 const read = (more: string) =>
-  readAgents(`organization: { name: A }\nagents:\n  - name: a\n    key: some-key-1\n    ${more}`, "a.yaml");
+  readAgents(`organization: { name: A }\nagents:\n  a:\n    key: some-key-1\n    ${more}`, "a.yaml");
 const webhook = (headers: object) =>
   `webhooks: [{ title: T, url: "https://hooks.test/", trigger: manual, headers: ${JSON.stringify(headers)} }]`;
 const recipient = (headers: object) =>
@@ -12,8 +12,8 @@ const recipient = (headers: object) =>
       recipients: [{ channel: webhook, value: "https://hooks.test/", headers: ${JSON.stringify(headers)} }] }] } }`;
 
 const places = [
-  [webhook, "agents[0].webhooks[0].headers"],
-  [recipient, "agents[0].skills.escalation.escalations[0].recipients[0].headers"],
+  [webhook, "agents.a.webhooks[0].headers"],
+  [recipient, "agents.a.skills.escalation.escalations[0].recipients[0].headers"],
 ] as const;
 
 test.each(places)("are refused with their place: %#", (written, place) => {

@@ -15,7 +15,7 @@ async function keeping(skills: string, more = "", endAfter = 100) {
   const text = `
 organization: { name: Acme }
 agents:
-  - name: support
+  support:
     key: ${key}
     skills: ${skills}
     ${more}

@@ -16,16 +16,16 @@ organization:
     - { email: lead@acme.test, role: guest }
     - { email: nobody@acme.test, role: manager }
 agents:
-  - name: support
+  support:
     key: support-key-1
     users:
       - { email: editor@acme.test, role: editor }
       - { email: lead@acme.test, role: admin, status: inactive }
-  - { name: sales, key: sales-key-2 }
+  sales: { key: sales-key-2 }
 `;
 const other = `
 organization: { name: Other, key: other-organization-key }
-agents: [{ name: support, key: other-key-3 }]
+agents: { support: { key: other-key-3 } }
 `;
 const agents = [...readAgents(acme, "acme.yaml"), ...readAgents(other, "other.yaml")];
 const [support, , stranger] = agents.map(({ id }) => id);
@@ -162,7 +162,7 @@ test.each([
   ["users: [{ email: a@b.c }, { email: A@b.c }]", "", /another user has the same/],
   ["users: []", "users: [{ email: a@b.c, role: editor }]", /is no user of the organization/],
 ])("a file of agents with users nobody can mean is refused (%s)", (users, assigned, problem) => {
-  const text = `organization: { name: A, ${users} }\nagents: [{ name: a, key: some-key-1, ${assigned} }]`;
+  const text = `organization: { name: A, ${users} }\nagents: { a: { key: some-key-1, ${assigned} } }`;
   expect(() => readAgents(text, "a.yaml")).toThrow(problem);
 });
 

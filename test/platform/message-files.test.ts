@@ -143,7 +143,7 @@ test("the model reads what can be read, and a failed question gives its files ba
   const model = await startModel();
   const key = "support-key-1";
   const text = `organization: { name: Acme }
-agents: [{ name: support, key: ${key}, model: { url: "${model.url}", name: tiny } }]`;
+agents: { support: { key: ${key}, model: { url: "${model.url}", name: tiny } } }`;
   const { call, open } = await startWith({ agents: readAgents(text, "a.yaml") });
   const id = await open("jo@people.test", key);
   const upload = async (fileName: string, bytes: string) => {

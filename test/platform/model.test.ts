@@ -366,7 +366,7 @@ describe("POST /responses", () => {
 test("the example of the manual is read", () => {
   const manual = readFileSync(new URL("../../docs/platform.md", import.meta.url), "utf8");
   const block = /```yaml\n( {4}model:\n.*?)```/s.exec(manual)?.[1] ?? "";
-  const text = `organization: { name: A }\nagents:\n  - name: a\n    key: some-key-1\n${block}`;
+  const text = `organization: { name: A }\nagents:\n  a:\n    key: some-key-1\n${block}`;
   expect(readAgents(text, "a.yaml")[0]?.model).toMatchObject({
     listedAs: "<model_family>-5-mini",
     topP: 0.9,
@@ -405,7 +405,7 @@ test.each([
   ['url: "https://models.test/v1", name: m, output_json_schema: { type: 7 }', /model\.output_json_schema: /],
   ['url: "https://models.test/v1", name: m, api: assistants', /model\.api: /],
 ])("%s is refused with its place", (block, problem) => {
-  const text = `organization: { name: A }\nagents:\n  - { name: a, key: some-key-1, model: { ${block} } }`;
-  expect(() => readAgents(text, "a.yaml")).toThrow(/^a\.yaml:3: agents\[0\]\.model/);
+  const text = `organization: { name: A }\nagents:\n  a: { key: some-key-1, model: { ${block} } }`;
+  expect(() => readAgents(text, "a.yaml")).toThrow(/^a\.yaml:3: agents\.a\.model/);
   expect(() => readAgents(text, "a.yaml")).toThrow(problem);
 });

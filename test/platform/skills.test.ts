@@ -15,7 +15,7 @@ import { saying, startModel, startWith } from "../support/platform/platform.ts";
 const key = "support-key-1";
 const definition = (more: string) => `organization: { name: Acme }
 agents:
-  - name: support
+  support:
     key: ${key}
     default_answer: I do not know.
     ${more}
@@ -157,7 +157,7 @@ const crawl = {
 };
 
 test.each([
-  ["memory: { type: BY_DOG, retentionDuration: 3 }", /a\.yaml:\d+: agents\[0\]\.skills\.memory\.type: /],
+  ["memory: { type: BY_DOG, retentionDuration: 3 }", /a\.yaml:\d+: agents\.support\.skills\.memory\.type: /],
   ["web_search: { prompt: x }", /skills\.web_search\.webSearchServiceType: /],
   ["live_chat: { unavailableDates: [soon] }", /skills\.live_chat\.unavailableDates\[0\]: /],
   [

@@ -128,7 +128,7 @@ describe("the statistic", () => {
         }),
       ),
     );
-    const text = `organization: { name: A }\nagents: [{ name: a, key: some-key-1, model: { url: "${model.url}", name: m } }]`;
+    const text = `organization: { name: A }\nagents: { a: { key: some-key-1, model: { url: "${model.url}", name: m } } }`;
     const { call, open } = await startWith({ agents: readAgents(text, "a.yaml") });
     const id = await open("jo@people.test", "some-key-1");
     for (const message of ["one", "two"])
@@ -150,7 +150,7 @@ describe("the statistic", () => {
     );
     const text = `
 organization: { name: A }
-agents: [{ name: a, key: ${keys.support}, model: { url: "${model.url}", name: m }, skills: { scoring: {} } }]`;
+agents: { a: { key: ${keys.support}, model: { url: "${model.url}", name: m }, skills: { scoring: {} } } }`;
     const { call, open } = await startWith({
       agents: readAgents(text, "a.yaml"),
       patience: { endAfter: 100, archiveAfter: 86_400_000 },

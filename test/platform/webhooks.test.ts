@@ -81,7 +81,7 @@ describe("a webhook", () => {
   });
 
   test("is told of the beginning, of what a person says in manual mode, and of a closed chat", async () => {
-    const inactive = `organization: { name: B }\nagents: [{ name: b, key: ${keys.support}, status: inactive }]`;
+    const inactive = `organization: { name: B }\nagents: { b: { key: ${keys.support}, status: inactive } }`;
     const rig = await startWith({ agents: readAgents(inactive, "b.yaml"), allowPrivateWebhooks: true });
     const hook = await receiver();
     for (const trigger of ["start_dialog", "each_message", "chat_currently_unavailable"])
@@ -178,7 +178,7 @@ describe("a webhook", () => {
   test("of the definition is there, is shown in its skill, and is gone with it", async () => {
     const hook = await receiver();
     const text = (webhooks: string) =>
-      `organization: { name: A }\nagents: [{ name: a, key: ${keys.support}, webhooks: ${webhooks} }]`;
+      `organization: { name: A }\nagents: { a: { key: ${keys.support}, webhooks: ${webhooks} } }`;
     const folder = await mkdtemp(join(tmpdir(), "platform-webhooks-"));
     onTestFinished(() => rm(folder, { recursive: true, force: true }));
     const file = join(folder, "platform.db");

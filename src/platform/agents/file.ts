@@ -17,20 +17,20 @@ export function readAgents(text: string, file: string): AgentDefinition[] {
   refuse(repeated(read));
   const problems: FileProblem[] = [];
   const organization = organizationOf(read.organization);
-  const agents = read.agents.map((block, index) =>
+  const agents = read.agents.map((block) =>
     definitionOf(block, {
       id: block.id ?? uuidOf("agent", organization.name, block.name),
       organization,
       keyHash: keyHash(block.key),
       seed: block.key,
-      knowledge: knowledgeIn(block, index, file, problems),
+      knowledge: knowledgeIn(block, file, problems),
     }),
   );
   refuse(problems);
   return agents;
 }
 
-/** Rejects duplicate names and keys, because both identify an agent. */
+/** Rejects duplicate ids and keys, because both identify an agent, and users that are unknown or listed twice. */
 function repeated({ organization, agents }: AgentsFile): FileProblem[] {
   const problems: FileProblem[] = [];
   const members = new Set<string>();
@@ -39,38 +39,33 @@ function repeated({ organization, agents }: AgentsFile): FileProblem[] {
     if (members.has(email.toLowerCase())) problems.push({ path, message: "another user has the same" });
     members.add(email.toLowerCase());
   }
-  for (const [index, agent] of agents.entries()) {
-    for (const [at, { email }] of agent.users.entries()) {
-      const path = ["agents", index, "users", at, "email"];
+  for (const { name, users } of agents) {
+    for (const [at, { email }] of users.entries()) {
+      const path = ["agents", name, "users", at, "email"];
       if (!members.has(email.toLowerCase()))
         problems.push({ path, message: "is no user of the organization" });
     }
   }
-  for (const field of ["id", "name", "key"] as const) {
+  for (const field of ["id", "key"] as const) {
     const seen = new Set<string>();
-    for (const [index, agent] of agents.entries()) {
+    for (const agent of agents) {
       const value = agent[field];
       if (value === undefined) continue;
       if (seen.has(value))
-        problems.push({ path: ["agents", index, field], message: "another agent has the same" });
+        problems.push({ path: ["agents", agent.name, field], message: "another agent has the same" });
       seen.add(value);
     }
   }
   return problems;
 }
 
-function knowledgeIn(
-  block: AgentBlock,
-  index: number,
-  file: string,
-  problems: FileProblem[],
-): KnowledgePassage[] {
+function knowledgeIn(block: AgentBlock, file: string, problems: FileProblem[]): KnowledgePassage[] {
   return knowledgeOf(block, (name, at) => {
     try {
       return readFileSync(resolve(dirname(file), name), "utf8");
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      problems.push({ path: ["agents", index, "knowledge", at, "file"], message: `reading it: ${why}` });
+      problems.push({ path: ["agents", block.name, "knowledge", at, "file"], message: `reading it: ${why}` });
       return null;
     }
   });
@@ -116,7 +111,7 @@ export interface FileProblem {
   readonly message: string;
 }
 
-/** Formats a problem as `agents.yaml:12: agents[0].status: Invalid option ...`. */
+/** Formats a problem as `agents.yaml:12: agents.support.status: Invalid option ...`. */
 function locate(document: Document, lines: LineCounter, file: string, problem: FileProblem): string {
   const offset = offsetOf(document, problem.path);
   const line = offset === undefined ? 1 : lines.linePos(offset).line;
@@ -209,26 +204,28 @@ export function inlineAgents(
   model: InlineModel,
   place: string,
 ): AgentDefinition[] {
-  const problems: string[] = [];
   const read = agentsFile.safeParse({
     organization: { name: "Bridgehead" },
-    agents: agents.map((agent) => ({
-      name: agent.name,
-      key: agent.key,
-      instructions: agent.instructions ?? defaultInstructions,
-      knowledge: agent.knowledge.map((file) => ({ file })),
-      skills: { ...impliedSkills(agent), ...agent.skills },
-      model: Object.fromEntries(Object.entries(model).filter(([, value]) => value !== undefined)),
-    })),
+    agents: Object.fromEntries(
+      agents.map((agent) => [
+        agent.name,
+        {
+          key: agent.key,
+          instructions: agent.instructions ?? defaultInstructions,
+          knowledge: agent.knowledge.map((file) => ({ file })),
+          skills: { ...impliedSkills(agent), ...agent.skills },
+          model: Object.fromEntries(Object.entries(model).filter(([, value]) => value !== undefined)),
+        },
+      ]),
+    ),
   });
-  if (!read.success) {
-    for (const { path, message } of read.error.issues) {
-      const [, index, ...rest] = path;
-      const name = agents[Number(index)]?.name ?? "";
-      problems.push(`${place}: agents.${[name, ...rest].map(String).join(".")}: ${message}`);
-    }
-    throw new Error(problems.join("\n"));
-  }
+  if (!read.success)
+    throw new Error(
+      read.error.issues
+        .map(({ path, message }) => `${place}: ${path.map(String).join(".")}: ${message}`)
+        .join("\n"),
+    );
+  const problems: string[] = [];
   const organization = organizationOf(read.data.organization);
   const made = read.data.agents.map((block) =>
     definitionOf(block, {

@@ -197,6 +197,15 @@ const agent = z.strictObject({
 /** Definition of an agent without its key, as stored by the admin command. */
 export const storedAgent = agent.omit({ key: true });
 
+const listed =
+  "write a map from names to agents, as in the configuration of the daemon: `support: { key: ... }` instead of `- { name: support, key: ... }`";
+const agents = z
+  .record(text, agent.omit({ name: true }), {
+    error: ({ input }) => (Array.isArray(input) ? listed : undefined),
+  })
+  .refine((given) => Object.keys(given).length > 0, "at least one agent is needed")
+  .transform((given) => Object.entries(given).map(([name, fields]) => ({ ...fields, name })));
+
 export const agentsFile = z.strictObject({
   organization: z.strictObject({
     id: z.uuid().optional(),
@@ -207,7 +216,8 @@ export const agentsFile = z.strictObject({
     /** Labels for conversations. */
     states: z.array(state).default([]),
   }),
-  agents: z.array(agent).min(1, "at least one agent is needed"),
+  /** By name. */
+  agents,
 });
 
 export type AgentsFile = z.output<typeof agentsFile>;

@@ -10,7 +10,7 @@ export const question = "Hello, my order 10023 has not arrived yet. Where is it?
 const text = `
 organization: { name: Bench, key: ${organizationKey.key} }
 agents:
-  - name: support
+  support:
     key: ${agentKey.key}
     skills: { email: { email: support@example.com, senderName: Ada, emailSignature: Ada, responseDelaySeconds: 0 } }
     rules:

@@ -67,7 +67,7 @@ describe("a platform", () => {
     const platform = await startPlatform({
       file: ":memory:",
       listen: { host: "127.0.0.1", port: 0 },
-      agents: readAgents("organization: { name: A }\nagents: [{ name: a, key: agent-key-1 }]", "a.yaml"),
+      agents: readAgents("organization: { name: A }\nagents: { a: { key: agent-key-1 } }", "a.yaml"),
       clock: systemClock,
       log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
     });

@@ -55,7 +55,7 @@ describe("a webhook's own header", () => {
   const defined = (skills: object, webhooks: object[]) =>
     JSON.stringify({
       organization: { name: "A" },
-      agents: [{ name: "a", key: "some-agent-key", skills, webhooks }],
+      agents: { a: { key: "some-agent-key", skills, webhooks } },
     });
 
   test.each(wrong)("%j: %j is not defined either", (name, value) => {

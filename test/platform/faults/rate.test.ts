@@ -16,9 +16,9 @@ const log: Log = { debug: quiet, info: quiet, warn: quiet, error: quiet };
 
 const acme = `
 organization: { name: Acme, key: acme-organization-key }
-agents: [{ name: one, key: first-agent-key }, { name: two, key: second-agent-key }]
+agents: { one: { key: first-agent-key }, two: { key: second-agent-key } }
 `;
-const other = "organization: { name: Other }\nagents: [{ name: three, key: third-agent-key }]";
+const other = "organization: { name: Other }\nagents: { three: { key: third-agent-key } }";
 
 /** Under each key, with the organization whose it is. */
 const callers = [

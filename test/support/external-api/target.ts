@@ -61,7 +61,7 @@ organization:
     - { email: nobody@acme.test, role: manager }
   states: [{ name: Won, description: Bought, color: "#00aa00", persistent: true }, { name: Lost }]
 agents:
-  - name: support
+  support:
     key: ${keys.agentKey}
     description: Answers customers
     instructions: Be brief.
@@ -73,7 +73,7 @@ agents:
 `;
 const other = `
 organization: { name: Other, key: ${foreignKeys.organizationKey} }
-agents: [{ name: support, key: ${foreignKeys.agentKey} }]
+agents: { support: { key: ${foreignKeys.agentKey} } }
 `;
 
 /** Starts it for the tests of this file. */

@@ -20,7 +20,7 @@ export const keys = { support: "support-key-1", sales: "sales-key-2", other: "ot
 const acme = `
 organization: { name: Acme, key: acme-organization-key }
 agents:
-  - name: support
+  support:
     public_name: Acme Support
     key: ${keys.support}
     description: Answers customers
@@ -39,11 +39,11 @@ agents:
       - { title: Opening hours, text: "The shop is open from nine to five on weekdays." }
       - { title: Shipping, text: "Parcels to Norway take four days and cost twelve euros." }
     default_answer: I do not know that.
-  - { name: sales, key: ${keys.sales} }
+  sales: { key: ${keys.sales} }
 `;
 const other = `
 organization: { name: Other }
-agents: [{ name: support, key: ${keys.other} }]
+agents: { support: { key: ${keys.other} } }
 `;
 
 const quiet = () => {};
@@ -241,7 +241,7 @@ export const cutting =
 
 /** A model at `url`, with the block's other keys. */
 export function modelAt(url: string, more = ""): ModelDefinition {
-  const text = `organization: { name: A }\nagents: [{ name: a, key: some-key-1, model: { url: "${url}/v1", name: tiny, ${more} } }]`;
+  const text = `organization: { name: A }\nagents: { a: { key: some-key-1, model: { url: "${url}/v1", name: tiny, ${more} } } }`;
   const [agent] = readAgents(text, "a.yaml");
   if (!agent?.model) throw new Error("no model");
   return agent.model;

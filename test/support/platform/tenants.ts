@@ -14,8 +14,8 @@ export type Tenant = keyof typeof keys;
 const own = `
 organization: { name: Own, key: ${organizationKeys.own}, states: [{ name: Open }] }
 agents:
-  - { name: own, key: ${keys.own}, rules: [{ when: open, answer: From nine to five. }] }
-  - { name: sister, key: ${keys.sister} }
+  own: { key: ${keys.own}, rules: [{ when: open, answer: From nine to five. }] }
+  sister: { key: ${keys.sister} }
 `;
 const foreign = `
 organization:
@@ -23,7 +23,7 @@ organization:
   key: ${organizationKeys.foreign}
   states: [{ name: Done }]
   users: [{ email: boss@foreign.test, role: owner }]
-agents: [{ name: foreign, key: ${keys.foreign} }]
+agents: { foreign: { key: ${keys.foreign} } }
 `;
 
 export interface Grounds {

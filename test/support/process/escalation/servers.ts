@@ -52,7 +52,7 @@ export async function startEscalationWorld(): Promise<EscalationWorld> {
   const agents = `
 organization: { name: Acme }
 agents:
-  - name: prompt
+  prompt:
     key: ${agentKey}
     model: { url: "${model.url}/v1", name: echo }
     skills:

@@ -28,7 +28,7 @@ export async function startWorld(users: readonly string[], lateSeconds = 25): Pr
   const dovecot = await startDovecot({ users });
   const model = await startModel();
   const agent = (name: Agent, delay: number) => `
-  - name: ${name}
+  ${name}:
     key: ${agentKeys[name]}
     model: { url: "${model.url}/v1", name: echo }
     skills:

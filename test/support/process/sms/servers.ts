@@ -119,7 +119,7 @@ export async function openPlace(world: LinesWorld, options: PlaceOptions = {}): 
 
 function agentsFile(model: Served): string {
   const agent = (name: Agent, delay: number) => `
-  - name: ${name}
+  ${name}:
     key: ${agentKeys[name]}
     model: { url: "${model.url}/v1", name: echo }
     skills:
