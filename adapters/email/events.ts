@@ -156,7 +156,7 @@ function messageOf(
     sentAt: new Date(arrival.listed.arrived ?? mail.date ?? arrival.now),
     ...(mail.subject ? { subject: mail.subject } : {}),
     // Ciphertext is not text. A message with winmail.dat still has readable text.
-    text: refusal?.hold && refusal.code !== "winmail" ? "" : mail.text,
+    text: refusal?.hold && mail.sealed !== null && refusal.code !== "winmail" ? "" : mail.text,
     ...(mail.fullText === mail.text ? {} : { fullText: mail.fullText }),
     ...(mail.wordless ? { wordless: true } : {}),
     ...(attachments.length > 0 ? { attachments } : {}),

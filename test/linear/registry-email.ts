@@ -232,6 +232,16 @@ export const emailCases: Cases = {
       return f(mail, Buffer.from(text), { mode: "header", authservId: "mx.a" });
     },
   },
+  "adapters/email/parse/machine/absence.ts": {
+    absenceBySubject: (f, text) => {
+      const subjects = [text, `Re: out of office ${text}`, `automatic reply:${text}`];
+      return subjects.map((subject) => f({ ...personal(text), subject }, () => false));
+    },
+  },
+  "adapters/email/parse/machine/header-values.ts": {
+    firstValue: (f, text) => f({ headers: [{ name: "x", value: text }] }, "x"),
+    has: (f, text) => f({ headers: [{ name: text, value: text }] }, "x"),
+  },
   "adapters/email/parse/machine/classify.ts": {
     // Personal mails pass the checks for bounces and reach all others.
     classify: (f, text) =>

@@ -264,6 +264,14 @@ describe("two routes of one message", () => {
 
 describe("mail that only a human can read", () => {
   const armored = "-----BEGIN PGP MESSAGE-----\n\nhQEMA\n-----END PGP MESSAGE-----\n";
+  it("is held with its text, when it may be an absence message", async () => {
+    const event = await message(mail({ Subject: "Out of office" }, "Where is my chair?"));
+    expect([event.refusal?.code, event.refusal?.hold, event.text]).toEqual([
+      "maybe-automatic",
+      true,
+      "Where is my chair?",
+    ]);
+  });
   it("is held, without the ciphertext; text beside winmail.dat stays", async () => {
     const pgp = await message(mail({}, armored));
     expect([pgp.refusal, pgp.text]).toEqual([

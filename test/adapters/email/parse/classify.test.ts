@@ -89,11 +89,6 @@ const machines: readonly [string, string, Uint8Array][] = [
       ] as [string, string, Uint8Array],
   ),
   [
-    "out of office as an answer to ours",
-    "auto-reply",
-    mail({ Subject: "Re: Out of office", "In-Reply-To": ours }),
-  ],
-  [
     "out of office from the null sender",
     "auto-reply",
     mail({ Subject: "Out of Office: back on Monday", "Return-Path": "<>" }),
