@@ -47,7 +47,11 @@ export class Scheduler {
   /** Runs `write`, runs the following stages in the same transaction, and starts the claimed work at the
    *  commit, or when it is on disk (`Claimed.waitsForDisk`). Resolves when it is on disk. */
   commit<T>(write: (q: Query) => Promise<T>, pace?: CommitPace): Promise<T> {
-    return this.#commit(write, true, pace);
+    const all = (q: Query) => {
+      if (q.leases === null) q.onDisk(() => this.#followLate(q));
+      return write(q);
+    };
+    return this.#commit(all, true, pace);
   }
 
   /** Runs until the signal aborts. Sweeps periodically for due work and for work that other nodes
@@ -56,8 +60,8 @@ export class Scheduler {
     this.#options.db.onWake(() => this.wake());
     while (!signal.aborted) {
       this.#timer.begin();
-      const succeeded = await this.sweep();
-      await this.#timer.wait(this.#timing.sweep, signal, !succeeded);
+      const hasFailed = !(await this.sweep());
+      await this.#timer.wait(this.#timing.sweep, signal, hasFailed);
     }
   }
 
@@ -137,15 +141,13 @@ export class Scheduler {
     };
     /** At the commit, before it is on disk. Work prepares its effect, and the record of its attempt is durable. */
     const committed = () => {
-      for (const callback of callbacks) callback();
-      callbacks = [];
+      for (const callback of callbacks.splice(0)) callback();
       const early = pieces.filter(({ claimed }) => claimed.waitsForDisk !== true);
       pieces = pieces.filter((piece) => !early.includes(piece));
       start(early);
     };
     const discard = () => {
-      for (const { stage, claimed } of pieces) this.#claims.occupy(stage, claimed.channel, -1);
-      pieces.length = 0;
+      for (const { stage, claimed } of pieces.splice(0)) this.#claims.occupy(stage, claimed.channel, -1);
     };
     const begin = () => {
       if (!isBegun) this.#queued -= 1;
@@ -162,9 +164,8 @@ export class Scheduler {
           callbacks = [];
           const written = await write(q);
           // SQLite commits queued writes together: only the last of them runs the following stages for all.
-          let isDue = false;
-          if (this.#queued === 0 || this.#options.db.kind === "postgres")
-            isDue = await this.#follow(q, !waking, pieces, callbacks, discard);
+          const follows = this.#queued === 0 || q.leases === null;
+          const isDue = follows && (await this.#follow(q, !waking, pieces, callbacks, discard));
           if (waking && isDue) await this.#options.db.wake(q);
           return written;
         },
@@ -187,6 +188,14 @@ export class Scheduler {
     }
   }
 
+  /** Claims the work that a transaction of PostgreSQL found to be due when it had committed (`Query.defer`). */
+  #followLate({ touched, waits }: Query): void {
+    for (const ms of waits) this.#timer.wakeIn(ms);
+    if (touched.size === 0) return;
+    const announce = (q: Query) => touched.forEach((channels, work) => void q.touched.set(work, channels));
+    this.#commit(async (q) => announce(q), true).catch(() => undefined); // the sweep retries it
+  }
+
   /** Runs the following stages in savepoints. An error in them does not roll back the preceding write, and
    *  the sweep retries them. Returns whether work became due. */
   async #follow(
@@ -196,31 +205,30 @@ export class Scheduler {
     callbacks: (() => void)[],
     discard: () => void,
   ): Promise<boolean> {
-    if (everything || hasUnknown(q))
-      await q
-        .savepoint(() => findDue(q, this.#options.node, everything))
-        .catch((error: unknown) => this.#options.log.error({ err: error }, "claiming work failed"));
+    const { log, node } = this.#options;
+    const failed = (error: unknown) => log.error({ err: error }, "claiming work failed");
+    if (everything || hasUnknown(q)) await q.savepoint(() => findDue(q, node, everything)).catch(failed);
     for (const stage of this.#options.transactional) {
       const channels = q.touched.get(stage.takes);
       const isPeriodic = stage.takes === "sessions" || stage.takes === "escalations";
       if (channels === undefined && !(everything && isPeriodic)) continue;
       await q
         .savepoint(async () => callbacks.push(...(await stage.run(q, channels ?? undefined))))
-        .catch((error: unknown) => this.#options.log.error({ err: error }, "a transactional stage failed"));
+        .catch((error: unknown) => log.error({ err: error }, "a transactional stage failed"));
     }
-    if (!this.#isDraining) {
-      await q
-        .savepoint(async () => {
-          if (hasUnknown(q)) await findDue(q, this.#options.node, false);
-          await this.#claims.claim(q, pieces);
-        })
-        .catch((error: unknown) => {
-          discard();
-          this.#options.log.error({ err: error }, "claiming work failed");
-        });
-    }
+    const claim = async () => {
+      if (hasUnknown(q)) await findDue(q, node, false);
+      const due = new Map(q.touched);
+      q.touched.clear();
+      await this.#claims.claim(q, due, pieces);
+    };
     const isDue = q.touched.size > 0;
-    q.touched.clear();
+    if (!this.#isDraining)
+      await q.savepoint(claim).catch((error: unknown) => {
+        discard();
+        failed(error);
+      });
+    if (this.#isDraining || q.leases !== null) q.touched.clear();
     for (const ms of q.waits) this.#timer.wakeIn(ms);
     q.waits.clear();
     return isDue;
@@ -280,10 +288,7 @@ export class Scheduler {
 }
 
 /** Returns whether work became due on channels that are not known. */
-function hasUnknown({ touched }: Query): boolean {
-  for (const channels of touched.values()) if (channels === null) return true;
-  return false;
-}
+const hasUnknown = ({ touched }: Query): boolean => [...touched.values()].includes(null);
 
 /** One piece of work with the stage that claimed it. */
 interface ClaimedWork {
@@ -318,20 +323,20 @@ class Claims {
     else this.#running.set(key, count);
   }
 
-  /** Claims what can start now, and occupies its capacity. Checks the stages whose work became due (`q.touched`)
-   *  or exceeded the capacity before. Fills `pieces`. */
-  async claim(q: Query, pieces: ClaimedWork[]): Promise<void> {
+  /** Claims what can start now, and occupies its capacity. Checks the stages whose work became due or exceeded the
+   *  capacity before. Fills `pieces`. */
+  async claim(q: Query, due: Query["touched"], pieces: ClaimedWork[]): Promise<void> {
     for (const stage of this.#options.stages) {
-      const channels = this.#candidates(q, stage);
+      const channels = this.#candidates(due, stage);
       if (channels.length > 0) await this.#claimFairly(q, stage, channels, pieces);
     }
   }
 
   /** Returns the channels that may have work for the stage. */
-  #candidates(q: Query, stage: Stage): string[] {
+  #candidates(due: Query["touched"], stage: Stage): string[] {
     const backlog = this.#backlog.get(stage);
     this.#backlog.delete(stage);
-    const channels = new Set([...(q.touched.get(stage.takes) ?? []), ...(backlog ?? [])]);
+    const channels = new Set([...(due.get(stage.takes) ?? []), ...(backlog ?? [])]);
     return [...channels].filter((channel) => stage.mayClaim(channel));
   }
 
@@ -356,17 +361,13 @@ class Claims {
   }
 
   #free(stage: Stage, channel: string): number {
-    const most = Math.min(
-      this.#options.capacity(stage.name, channel),
-      stage.atOnce ?? Number.POSITIVE_INFINITY,
-    );
+    const most = Math.min(this.#options.capacity(stage.name, channel), stage.atOnce ?? Infinity);
     const free = most - (this.#running.get(keyOf(stage, channel)) ?? 0);
-    return Math.min(free, stage.room?.(channel) ?? Number.POSITIVE_INFINITY);
+    return Math.min(free, stage.room?.(channel) ?? Infinity);
   }
 
   #remember(stage: Stage, channel: string): void {
-    const channels = this.#backlog.get(stage) ?? new Set();
-    this.#backlog.set(stage, channels.add(channel));
+    this.#backlog.set(stage, (this.#backlog.get(stage) ?? new Set()).add(channel));
   }
 
   /** Claims in a savepoint: an error in one channel does not stop the claims of others. */
@@ -379,10 +380,8 @@ class Claims {
   ): Promise<number> {
     try {
       const found = await q.savepoint(() => stage.claim(q, channel, room));
-      for (const claimed of found) {
-        this.occupy(stage, channel, 1);
-        pieces.push({ stage, claimed });
-      }
+      pieces.push(...found.map((claimed) => ({ stage, claimed })));
+      for (const _ of found) this.occupy(stage, channel, 1);
       return found.length;
     } catch (error) {
       this.#options.log.error({ stage: stage.name, channel, err: error }, "claiming work failed");

@@ -6,7 +6,7 @@ import type { Clock, Log } from "bridgehead/contract";
 import { type FailpointName, failpoints } from "../ops/failpoints.ts";
 import type { CommitReport, Hop } from "../ops/hops.ts";
 import type { Timing } from "../ops/timing.ts";
-import type { LaneLeases } from "./lanes.ts";
+import { type LaneLeases } from "./lanes.ts";
 
 export type Value = string | number | null | Uint8Array;
 export type Row = Record<string, unknown>;
@@ -24,6 +24,14 @@ export type Work =
   | "escalations"
   | "polls";
 
+/** What becomes of the rows of a deferred statement. */
+export interface DeferredRows<T> {
+  /** Called when the rows arrive. Changes hints in memory only, because a rollback does not undo it. Must not throw. */
+  readonly use: (rows: readonly T[]) => void;
+  /** For a statement that must return one row: see `Query.writeOne`. */
+  readonly otherwise?: () => Error;
+}
+
 /** Statements inside one transaction. Await each before the next, without other I/O in between. */
 export interface Query {
   all<T = Row>(sql: string, ...values: Value[]): Promise<T[]>;
@@ -37,6 +45,9 @@ export interface Query {
   /** Like `write`, for a change of exactly one row. Fails with the error of `otherwise` when it changed none or
    *  several. */
   writeOne(otherwise: () => Error, sql: string, ...values: Value[]): Promise<void>;
+  /** Like `write`, for a statement with RETURNING. Its rows arrive with the result of the next statement that the work
+   *  waits for; on PostgreSQL without such a statement with the result of COMMIT, before `tx` resolves. */
+  defer<T = Row>(deferred: DeferredRows<T>, sql: string, ...values: Value[]): Promise<void>;
   /** Work that became due since the last check, with its channels; null when the channels are unknown. A
    *  hint that limits the checks after a commit to these (`touch` adds to it). The sweep finds the rest:
    *  changes by other nodes, and rows that become due with time. */

@@ -1,13 +1,10 @@
-// Finds due work: the channels that have some, and the due lanes of a channel, with the statements that claim them for
-// lanes.ts. The scheduler searches for what no commit has announced.
+// Finds and claims due work: the channels that have some, and the due lanes of a channel with their heads. The scheduler
+// searches for what no commit has announced.
 
-import type { Query, Work } from "./driver.ts";
+import type { Clock } from "bridgehead/contract";
+import type { Query, Value, Work } from "./driver.ts";
+import { type Direction, itemTable, type Lease, type LeaseDeadline, leaseDeadline } from "./lanes.ts";
 import { isPaused } from "./tables/pauses.ts";
-
-export type Direction = "in" | "out";
-
-/** The table of the items of a lane. */
-export const itemTable = { in: "turns", out: "drafts" } as const;
 
 /** A choice of the due lanes of a channel: the condition on `lanes`, and their number, which is 0 while the choice does not
  *  apply. `channel`: an SQL expression. */
@@ -109,12 +106,104 @@ export function claimsOf(direction: Direction, columns: string, joins: string) {
     /** Leases lanes on PostgreSQL: $4 is the length of the leases in milliseconds. */
     lease: (closed: ClosedLanes) =>
       `WITH free ${locked(allLanes, closed)}, exempted ${locked(exemptLanes, closed)}
-     UPDATE lanes SET holder = $2, token = token + 1, lease_until = now_ms() + $4
-     WHERE id IN (SELECT id FROM free UNION ALL SELECT id FROM exempted) RETURNING id AS lane, conversation, channel, token, sender`,
-    /** Reads the heads of the lanes in the list $1, on PostgreSQL. */
+     , leased AS (
+       UPDATE lanes SET holder = $2, token = token + 1, lease_until = now_ms() + $4
+       WHERE id IN (SELECT id FROM free UNION ALL SELECT id FROM exempted) RETURNING id AS lane, conversation, channel, token, sender
+     )
+     SELECT leased.*, noted FROM leased RIGHT JOIN (
+       SELECT set_config('bridgehead.leased', COALESCE((SELECT json_agg(lane) FROM leased)::text, '[]'), true) AS noted
+     ) AS claim ON true`,
+    /** Reads the heads of the lanes that `lease` has leased in this transaction. */
     heads: `SELECT ${columns} FROM lanes ${withHead}
-     WHERE lanes.id = ANY (SELECT json_array_elements_text($1::json))`,
+     WHERE lanes.id = ANY (SELECT json_array_elements_text(current_setting('bridgehead.leased')::json))`,
   };
+}
+
+/** Which lanes are leased: at most `limit` due ones of the channel, for `holder`. */
+export interface Claim {
+  readonly channel: string;
+  readonly holder: string;
+  readonly leaseMs: number;
+  readonly limit: number;
+  /** Measures the deadline of the leases. */
+  readonly clock: Pick<Clock, "now" | "monotonic">;
+  /** Default: none. */
+  readonly closed?: ClosedLanes;
+  /** SQLite reads only the lanes that became due since the last such claim, where these are known (`LaneLeases`). For
+   *  claims that follow `findDue`. */
+  readonly announced?: boolean;
+}
+
+/** A leased lane with its head; null when it has none. */
+export interface Held<T> {
+  readonly lease: Lease;
+  readonly deadline: LeaseDeadline;
+  readonly head: T | null;
+}
+
+/** Claims of the lanes of one direction, with what they read of the head of each (`turns` or `drafts`). */
+export class LaneHeads<T extends { readonly conversation: string }> {
+  readonly #direction: Direction;
+  readonly #sql: ReturnType<typeof claimsOf>;
+  /** The statements of a claim without closed lanes. */
+  readonly #usual: { readonly search: string; readonly lease: string };
+
+  /** `columns` are those of the head and of further tables that `joins` adds. */
+  constructor(direction: Direction, columns: string, joins = "") {
+    this.#direction = direction;
+    this.#sql = claimsOf(direction, columns, joins);
+    this.#usual = { search: this.#sql.search(nothingClosed), lease: this.#sql.lease(nothingClosed) };
+  }
+
+  /** Leases due lanes of a channel, longest due first, and reads their heads. Lanes pinned to another node are
+   *  skipped. Lanes that `holder` itself still holds are skipped even when that lease has expired by the
+   *  clock, because the work continues after a clock step. PostgreSQL reads the heads in a later statement:
+   *  one that claims and reads at once sees stale heads under READ COMMITTED. */
+  async lease(q: Query, claim: Claim): Promise<readonly Held<T>[]> {
+    const { leases: memory } = q;
+    const { channel, holder, leaseMs, limit, clock, closed = nothingClosed } = claim;
+    const deadline = leaseDeadline(clock, leaseMs);
+    const isUsual = !closed.all && closed.senders.length === 0;
+    if (memory === null) {
+      const sql = isUsual ? this.#usual.lease : this.#sql.lease(closed);
+      return this.#leaseRows(q, sql, [channel, holder, limit, leaseMs, ...closed.senders], deadline);
+    }
+    const work = itemTable[this.#direction];
+    const follows = isUsual && claim.announced === true;
+    const lanes = follows ? memory.announced(work, channel, holder) : null;
+    const sql = lanes ? this.#sql.listed : isUsual ? this.#usual.search : this.#sql.search(closed);
+    const list = JSON.stringify(lanes ?? memory.busy(holder, channel));
+    const rows = await q.all<LaneColumns & T>(sql, channel, holder, limit, list, ...closed.senders);
+    if (follows) memory.claimed(q, work, channel, rows.length < limit);
+    return rows.map((row) => {
+      const { lane, lane_conversation: conversation, lane_sender: sender } = row;
+      const token = memory.take(q, lane, channel, holder, leaseMs);
+      const lease = { lane, conversation, channel, token, sender };
+      return { lease, deadline, head: row.conversation === null ? null : row };
+    });
+  }
+
+  /** The statement for the heads finds the leased lanes in a setting of the transaction, so that both share a round trip. */
+  async #leaseRows(
+    q: Query,
+    sql: string,
+    values: readonly Value[],
+    deadline: LeaseDeadline,
+  ): Promise<readonly Held<T>[]> {
+    const leases: Lease[] = [];
+    const use = (rows: readonly (Lease | { readonly lane: null })[]) => {
+      for (const row of rows) if (row.lane !== null) leases.push(row);
+    };
+    await q.defer({ use }, sql, ...values);
+    const heads = new Map((await q.all<T>(this.#sql.heads)).map((row) => [row.conversation, row]));
+    return leases.map((lease) => ({ lease, deadline, head: heads.get(lease.conversation) ?? null }));
+  }
+}
+
+interface LaneColumns {
+  readonly lane: string;
+  readonly lane_conversation: string;
+  readonly lane_sender: string;
 }
 
 /** Returns SQL that lists the channels with rows that satisfy `open`, and `due` if given. It iterates

@@ -4,8 +4,12 @@
 // (`LaneLeases`), because one process owns the store.
 
 import type { Clock } from "bridgehead/contract";
-import { noteDue, type Query, type Work } from "./driver.ts";
-import { type ClosedLanes, claimsOf, type Direction, itemTable, nothingClosed } from "./due.ts";
+import { noteDue, type Query, touch, type Work } from "./driver.ts";
+
+export type Direction = "in" | "out";
+
+/** The table of the items of a lane. */
+export const itemTable = { in: "turns", out: "drafts" } as const;
 
 export interface Lease {
   readonly lane: string;
@@ -55,6 +59,7 @@ const statementsOf = (direction: Direction) => {
        THEN CASE WHEN $3 > now_ms() THEN $3 ELSE now_ms() END ELSE due_at END
      WHERE id = $1 RETURNING next_seq - 1 AS seq, channel, due_at - now_ms() AS wait`,
     refresh: `UPDATE lanes SET due_at = ${headDue} WHERE id = $2 RETURNING channel, due_at - now_ms() AS wait`,
+    refreshIdle: `UPDATE lanes SET due_at = ${headDue} WHERE id = $2 AND due_at IS NULL RETURNING due_at - now_ms() AS wait`,
     release: `UPDATE lanes SET holder = NULL, lease_until = 0, due_at = ${headDue}
      WHERE id = $2 AND token = $3 RETURNING due_at - now_ms() AS wait`,
   };
@@ -68,9 +73,15 @@ export async function nextSeq(q: Query, conversation: string, direction: Directi
     "UPDATE lanes SET next_seq = next_seq + 1 WHERE id = $1 RETURNING next_seq - 1 AS seq",
     lane,
   );
-  if (!row) throw new Error(`taking a number in lane ${lane}: there is no such lane`);
+  if (!row) throw noLane(lane);
   return row.seq;
 }
+
+const noLane = (lane: string) => new Error(`taking a number in lane ${lane}: there is no such lane`);
+
+/** Returns SQL for the number of an item that `appendDue` appends, where `seq` is NULL. Both are SQL expressions. */
+export const appendedSeq = (seq: string, conversation: string, direction: Direction): string =>
+  `COALESCE(${seq}, (SELECT next_seq - 1 FROM lanes WHERE id = ${conversation} || '/${direction}'))`;
 
 /** Takes the next sequence number for an item at the end of the lane, and runs `insert` with it. An idle lane
  *  becomes due with the item; a lane with a due head keeps its due time. `dueAt` is the item's due time by the
@@ -91,11 +102,40 @@ export async function appendToLane(
     conversation,
     dueAt,
   );
-  if (!row) throw new Error(`taking a number in lane ${lane}: there is no such lane`);
+  if (!row) throw noLane(lane);
   const { wait } = row;
   await insert(row.seq);
   if (wait === null) await refreshLane(q, conversation, direction);
   else noteDueLane(q, direction, { ...row, lane, wait });
+}
+
+/** Like `appendToLane` on PostgreSQL, for an item that is due, without a round trip of its own. `insert` writes it with the
+ *  number `appendedSeq`. */
+export async function appendDue(
+  q: Query,
+  {
+    conversation,
+    channel,
+    dueAt,
+  }: { readonly conversation: string; readonly channel: string; readonly dueAt: number },
+  direction: Direction,
+  insert: () => Promise<void>,
+): Promise<void> {
+  const lane = laneId(conversation, direction);
+  touch(q, itemTable[direction], channel);
+  /** The head may be due later. */
+  const use = ([row]: readonly { readonly wait: number | null }[]) => {
+    if (row && row.wait !== null && row.wait > 0) q.waits.add(row.wait);
+  };
+  await q.defer(
+    { use, otherwise: () => noLane(lane) },
+    statements[direction].append,
+    lane,
+    conversation,
+    dueAt,
+  );
+  await insert();
+  await q.defer({ use }, statements[direction].refreshIdle, conversation, lane);
 }
 
 interface DueLane {
@@ -141,86 +181,6 @@ export async function refreshLane(q: Query, conversation: string, direction: Dir
   if (row && row.wait !== null) noteDueLane(q, direction, { ...row, lane, wait: row.wait });
 }
 
-/** Which lanes are leased: at most `limit` due ones of the channel, for `holder`. */
-export interface Claim {
-  readonly channel: string;
-  readonly holder: string;
-  readonly leaseMs: number;
-  readonly limit: number;
-  /** Measures the deadline of the leases. */
-  readonly clock: Pick<Clock, "now" | "monotonic">;
-  /** Default: none. */
-  readonly closed?: ClosedLanes;
-  /** SQLite reads only the lanes that became due since the last such claim, where these are known (`LaneLeases`). For
-   *  claims that follow `findDue`. */
-  readonly announced?: boolean;
-}
-
-/** A leased lane with its head; null when it has none. */
-export interface Held<T> {
-  readonly lease: Lease;
-  readonly deadline: LeaseDeadline;
-  readonly head: T | null;
-}
-
-/** Claims of the lanes of one direction, with what they read of the head of each (`turns` or `drafts`). */
-export class LaneHeads<T extends { readonly conversation: string }> {
-  readonly #direction: Direction;
-  readonly #sql: ReturnType<typeof claimsOf>;
-  /** The statements of a claim without closed lanes. */
-  readonly #usual: { readonly search: string; readonly lease: string };
-
-  /** `columns` are those of the head and of further tables that `joins` adds. */
-  constructor(direction: Direction, columns: string, joins = "") {
-    this.#direction = direction;
-    this.#sql = claimsOf(direction, columns, joins);
-    this.#usual = { search: this.#sql.search(nothingClosed), lease: this.#sql.lease(nothingClosed) };
-  }
-
-  /** Leases due lanes of a channel, longest due first, and reads their heads. Lanes pinned to another node are
-   *  skipped. Lanes that `holder` itself still holds are skipped even when that lease has expired by the
-   *  clock, because the work continues after a clock step. PostgreSQL reads the heads in a later statement:
-   *  one that claims and reads at once sees stale heads under READ COMMITTED. */
-  async lease(q: Query, claim: Claim): Promise<readonly Held<T>[]> {
-    const { leases: memory } = q;
-    const { channel, holder, leaseMs, limit, clock, closed = nothingClosed } = claim;
-    const deadline = leaseDeadline(clock, leaseMs);
-    const isUsual = !closed.all && closed.senders.length === 0;
-    if (memory === null) {
-      const sql = isUsual ? this.#usual.lease : this.#sql.lease(closed);
-      const leases = await q.all<Lease>(sql, channel, holder, limit, leaseMs, ...closed.senders);
-      const heads = await this.#headsOf(q, leases);
-      return leases.map((lease) => ({ lease, deadline, head: heads.get(lease.conversation) ?? null }));
-    }
-    const work = itemTable[this.#direction];
-    const follows = isUsual && claim.announced === true;
-    const lanes = follows ? memory.announced(work, channel, holder) : null;
-    const sql = lanes ? this.#sql.listed : isUsual ? this.#usual.search : this.#sql.search(closed);
-    const list = JSON.stringify(lanes ?? memory.busy(holder, channel));
-    const rows = await q.all<LaneColumns & T>(sql, channel, holder, limit, list, ...closed.senders);
-    if (follows) memory.claimed(q, work, channel, rows.length < limit);
-    return rows.map((row) => {
-      const { lane, lane_conversation: conversation, lane_sender: sender } = row;
-      const token = memory.take(q, lane, channel, holder, leaseMs);
-      const lease = { lane, conversation, channel, token, sender };
-      return { lease, deadline, head: row.conversation === null ? null : row };
-    });
-  }
-
-  /** Reads the heads of leased lanes, by conversation. */
-  async #headsOf(q: Query, leases: readonly Lease[]): Promise<ReadonlyMap<string, T>> {
-    if (leases.length === 0) return new Map();
-    const rows = await q.all<T>(this.#sql.heads, JSON.stringify(leases.map(({ lane }) => lane)));
-    return new Map(rows.map((row) => [row.conversation, row]));
-  }
-}
-
-interface LaneColumns {
-  readonly lane: string;
-  readonly lane_conversation: string;
-  readonly lane_sender: string;
-}
-
 /** Throws LeaseLost unless the lease is still valid. First statement of every transition. It also makes
  *  a transition safe to retry, because the committed first run has released the lane. */
 export async function guardLease(q: Query, lease: Lease): Promise<void> {
@@ -244,21 +204,38 @@ export async function abandonLane(q: Query, lease: Lease): Promise<void> {
 }
 
 /** Releases the lane; it is due when its head is. Throws LeaseLost. Call with the lane's row locked, by
- *  `guardLease` or by a claim in the same transaction. */
-export async function releaseLane(q: Query, lease: Lease, direction: Direction): Promise<void> {
+ *  `guardLease` or by a claim in the same transaction. PostgreSQL may find out after the commit that it is due. */
+export const releaseLane = (q: Query, lease: Lease, direction: Direction): Promise<void> =>
+  release(q, lease, direction, (wait) => noteDue(q, itemTable[direction], lease.channel, wait));
+
+/** Releases a lane that this transaction has claimed, because its head cannot start now. Its other claims do not try again. */
+export const returnLane = (q: Query, lease: Lease, direction: Direction): Promise<void> =>
+  release(q, lease, direction, (wait) => void (wait > 0 && q.waits.add(wait)));
+
+/** `note` gets the milliseconds until the lane is due, on PostgreSQL. */
+async function release(
+  q: Query,
+  lease: Lease,
+  direction: Direction,
+  note: (wait: number) => void,
+): Promise<void> {
   if (q.leases !== null) {
     if (!q.leases.holds(lease)) throw new LeaseLost(lease.lane);
     q.leases.release(q, lease.lane);
     return refreshLane(q, lease.conversation, direction);
   }
-  const lane = await q.one<{ wait: number | null }>(
+  await q.defer<{ wait: number | null }>(
+    {
+      otherwise: () => new LeaseLost(lease.lane),
+      use: ([row]) => {
+        if (row && row.wait !== null) note(row.wait);
+      },
+    },
     statements[direction].release,
     lease.conversation,
     lease.lane,
     lease.token,
   );
-  if (!lane) throw new LeaseLost(lease.lane);
-  if (lane.wait !== null) noteDue(q, itemTable[direction], lease.channel, lane.wait);
 }
 
 /** Bounds the memory for lanes of a channel that claims nothing. */

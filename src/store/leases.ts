@@ -2,8 +2,7 @@
 // other events than due work begin or end: a poll, a restored store, a start.
 
 import type { Query } from "./driver.ts";
-import type { Direction } from "./due.ts";
-import type { Lease } from "./lanes.ts";
+import { type Direction, type Lease } from "./lanes.ts";
 
 /** A lease is this many times longer where one process owns the store. Nobody waits for its end, and the next process
  *  ends it at its start, so most renewals need not write. */

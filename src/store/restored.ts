@@ -3,8 +3,7 @@
 // operator.
 
 import type { Query } from "./driver.ts";
-import type { Direction } from "./due.ts";
-import { refreshLane } from "./lanes.ts";
+import { type Direction, refreshLane } from "./lanes.ts";
 import { revokeLease } from "./leases.ts";
 import { allKnown } from "./tables/conversations.ts";
 import { moves } from "./transitions.ts";

@@ -6,7 +6,7 @@ import { dirname } from "node:path";
 import Sqlite from "better-sqlite3";
 import { createPrivateFile } from "../ops/private-file.ts";
 import { standardTiming } from "../ops/timing.ts";
-import { type Database, dialect, type Query, type Value } from "./driver.ts";
+import { type Database, type DeferredRows, dialect, type Query, type Value } from "./driver.ts";
 import { LaneLeases } from "./lanes.ts";
 import { Commits } from "./sqlite/commits.ts";
 import { damaged, isDamage } from "./sqlite/damaged.ts";
@@ -105,6 +105,11 @@ function queryOn(
     write: async (sql, ...values) => void change(sql, values),
     writeOne: async (otherwise, sql, ...values) => {
       if (change(sql, values) !== 1) throw otherwise();
+    },
+    defer: async <T>({ use, otherwise }: DeferredRows<T>, sql: string, ...values: Value[]) => {
+      const rows = select("all", sql, values) as T[];
+      if (otherwise && rows.length !== 1) throw otherwise();
+      use(rows);
     },
     touched: new Map(),
     waits: new Set(),

@@ -172,6 +172,10 @@ it("takes seven statements for a mail that is sent, six of them of its own", asy
       note(sql);
       return q.writeOne(otherwise, sql, ...values);
     },
+    defer(deferred, sql, ...values) {
+      note(sql);
+      return q.defer(deferred, sql, ...values);
+    },
   });
   const store = await watched();
   const db: Database = {

@@ -336,6 +336,38 @@ describe("scheduler", () => {
   });
 });
 
+describeReal("the scheduler on PostgreSQL", await needPostgres(), () => {
+  it("claims at once what a commit has released, without a sweep", async () => {
+    const store = await postgresPlace(await sharedPostgres());
+    const db = await fresh(async () => store);
+    const order: string[] = [];
+    const { scheduler } = schedulerOf(db, [answering(async ({ id }) => void order.push(id))]);
+    await scheduler.commit(async (q) => {
+      await conversation(q, "k");
+      for (const id of ["t0", "t1", "t2", "t3"]) await turn(q, id, "k");
+    });
+    await expect.poll(() => left(db), { interval: 5 }).toBe(0);
+    expect(order).toEqual(["t0", "t1", "t2", "t3"]);
+    await scheduler.drain(1000);
+  });
+
+  it("wakes for work that becomes due soon after the commit that released it", async () => {
+    const store = await postgresPlace(await sharedPostgres());
+    const db = await fresh(async () => store);
+    const { drowsy, allow } = drowsyClock();
+    allow(true);
+    const timing = { scheduler: { sweep: 3_600_000 } };
+    const work = schedulerOf(db, [answering(async () => undefined)], { clock: drowsy, timing });
+    sweep(work.scheduler);
+    await work.scheduler.commit(async (q) => {
+      await conversation(q, "k");
+      for (const id of ["t0", "t1"]) await turn(q, id, "k");
+      await q.run("UPDATE turns SET due_at = now_ms() + 500 WHERE id = 't1'");
+    });
+    await expect.poll(() => left(db), { interval: 5 }).toBe(0);
+  });
+});
+
 describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
   it("rest when there is nothing to do, and take up at once what the other one has no room for", async () => {
     const server = await sharedPostgres();

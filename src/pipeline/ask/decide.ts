@@ -12,7 +12,7 @@ import {
   rateWindow,
 } from "../../domain/retry.ts";
 import type { Core } from "../../store/driver.ts";
-import type { Lease, LeaseDeadline } from "../../store/lanes.ts";
+import { type Lease, type LeaseDeadline } from "../../store/lanes.ts";
 import type { RateReserve } from "../../store/rates.ts";
 import type { ConversationRow } from "../../store/tables/conversations.ts";
 import type { TurnRow } from "../../store/tables/turns.ts";

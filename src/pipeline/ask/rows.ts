@@ -5,7 +5,8 @@ import type { Answer } from "../../agent/calls.ts";
 import { type Address, readOpening } from "../../domain/turn.ts";
 import { newId } from "../../ops/clock.ts";
 import { failpointBefore, type Query } from "../../store/driver.ts";
-import { type Claim, guardLease, type Held, LaneHeads, releaseLane } from "../../store/lanes.ts";
+import { type Claim, type Held, LaneHeads } from "../../store/due.ts";
+import { guardLease, releaseLane } from "../../store/lanes.ts";
 import {
   bindPlatform,
   type ConversationRow,

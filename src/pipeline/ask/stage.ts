@@ -11,7 +11,7 @@
 
 import { type Claimed, type Stage, withFailpoint } from "../../engine/stage.ts";
 import type { Core, Query } from "../../store/driver.ts";
-import { abandonLane, releaseLane } from "../../store/lanes.ts";
+import { abandonLane, returnLane } from "../../store/lanes.ts";
 import type { RateReserve } from "../../store/rates.ts";
 import type { ChannelRuntimes } from "../channel-runtime.ts";
 import * as calls from "./calls.ts";
@@ -58,13 +58,13 @@ export function askStage(deps: AskDeps): Stage {
       const claim = { channel, holder: node, leaseMs, limit: room, clock, announced: true };
       for (const { lease, deadline, head } of await leaseTurns(q, claim)) {
         if (head === null) {
-          await releaseLane(q, lease, "in");
+          await returnLane(q, lease, "in");
           continue;
         }
         const next = beforeAsking(head, line.rules.max_age);
         if (next.kind !== "ask") {
           await refuse(q, line, head.turn, next, deps);
-          await releaseLane(q, lease, "in");
+          await returnLane(q, lease, "in");
           continue;
         }
         const isCreated = opensByCreate(line, head.conversation);

@@ -208,6 +208,7 @@ function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFacts, log
     trace: turn?.trace ?? "",
     body: JSON.stringify(body satisfies Json),
     dueAt: (turn?.received_at ?? row.created_at) + delay,
+    isDue: turn !== null && delay === 0,
     forced: address.forced === true,
     internal: row.internal === 1,
     session: address.session,

@@ -8,11 +8,12 @@ import { paceOf } from "../../domain/retry.ts";
 import { jitter } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
 import type { Query } from "../../store/driver.ts";
-import type { ClosedLanes } from "../../store/due.ts";
-import { type Claim, type Held, LaneHeads, type Lease } from "../../store/lanes.ts";
+import { type Claim, type ClosedLanes, type Held, LaneHeads } from "../../store/due.ts";
+import { type Lease } from "../../store/lanes.ts";
 import { sendRate, takeRate } from "../../store/rates.ts";
 import { type DraftRow, draftColumns, resent } from "../../store/tables/drafts.ts";
 import {
+  deferPauses,
   endPause,
   isPaused,
   type Pause,
@@ -128,12 +129,16 @@ export class Pauses {
   /** Creates the gate for one claim on a channel. */
   async gate(q: Query, line: ChannelRuntime): Promise<Gate> {
     const { channel } = line;
-    const pauses = new Map((await this.#read(q, channel)).map((pause) => [pause.sender, pause]));
+    const pauses = new Map<string, Pause>();
     const closed = this.#withoutRoom(channel);
-    for (const { sender, remaining } of pauses.values()) {
-      if (remaining > 0) closed.add(sender);
-      if (remaining > 0) q.waits.add(remaining);
-    }
+    await this.#read(q, channel, (found) => {
+      for (const pause of found) {
+        const { sender, remaining } = pause;
+        pauses.set(sender, pause);
+        if (remaining > 0) closed.add(sender);
+        if (remaining > 0) q.waits.add(remaining);
+      }
+    });
     const probes = async (key: string, draft: DraftRow): Promise<boolean> => {
       if (!pauses.has(key)) return true;
       closed.add(key);
@@ -179,15 +184,23 @@ export class Pauses {
     }
   }
 
-  async #read(q: Query, channel: string): Promise<Pause[]> {
-    if (q.leases !== null && this.#unpaused.has(channel)) return [];
-    const pauses = await pausesOf(q, channel, this.#timing.send.longestPause);
-    if (pauses.length > 0) this.#unpaused.delete(channel);
-    else {
-      this.#unpaused.add(channel);
-      q.onRollback(() => this.#unpaused.delete(channel));
+  /** Passes the pauses to `use`. On PostgreSQL those of a channel without a pause arrive with the claimed lanes. Lanes of a
+   *  sender that another node has just paused are then returned, because the gate does not admit their drafts. */
+  async #read(q: Query, channel: string, use: (pauses: readonly Pause[]) => void): Promise<void> {
+    const longestMs = this.#timing.send.longestPause;
+    const note = (pauses: readonly Pause[]) => {
+      if (pauses.length > 0) this.#unpaused.delete(channel);
+      use(pauses);
+    };
+    if (this.#unpaused.has(channel)) {
+      if (q.leases === null) await deferPauses(q, channel, longestMs, note);
+      return;
     }
-    return pauses;
+    const pauses = await pausesOf(q, channel, longestMs);
+    note(pauses);
+    if (pauses.length > 0) return;
+    this.#unpaused.add(channel);
+    q.onRollback(() => this.#unpaused.delete(channel));
   }
 
   /** Returns the senders of the channel whose send rate limit has no room now. */

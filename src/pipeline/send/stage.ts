@@ -14,9 +14,9 @@ import { type Claimed, type Stage, type Transition, withFailpoint } from "../../
 import { jitter, limited } from "../../ops/clock.ts";
 import { failpoints } from "../../ops/failpoints.ts";
 import { type Core, failpointBefore, failpointOfCommit, type Query } from "../../store/driver.ts";
-import { abandonLane, guardLease, type Lease, releaseLane } from "../../store/lanes.ts";
+import { abandonLane, guardLease, type Lease, releaseLane, returnLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
-import { changeDraft, endRest, reportDraft, reportEnd } from "../../store/tables/drafts.ts";
+import { changeDraft, endRest, endSent, reportDraft, reportEnd } from "../../store/tables/drafts.ts";
 import { readFile } from "../../store/tables/files.ts";
 import { strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
@@ -86,7 +86,7 @@ export function sendStage(deps: SendDeps): Stage {
         const admits = async (one: HeadRow) =>
           (await gate.admits(one, lease.sender)) && (!isRecorded || recordSpeech(q, one, node, lease.token));
         if (!draft || !(await admits(draft))) {
-          await releaseLane(q, lease, "out");
+          await returnLane(q, lease, "out");
           continue;
         }
         const started = draft.state === "queued" ? count(waiting, channel) : () => undefined;
@@ -299,7 +299,7 @@ async function conclude(
     const isRetried = !isSent && ending.change.open === 1;
     reportDraft(q, draft, "sendAttempt", { outcome: outcome.kind, isRetried });
     if (isSent) reportDraft(q, draft, "sent", { attempt: draft.attempts + 1, tookMs });
-    if (isSent) await changeDraft(q, draft.id, ending.change, "sending");
+    if (isSent) await endSent(q, draft.id, ending.change);
     else await applyEnding(q, sending, ending, outcome);
   }
   await sending.pauses.apply(q, line, draft, lease.sender, outcome);

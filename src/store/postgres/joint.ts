@@ -32,6 +32,9 @@ class JointQuery implements Query {
   readonly writeOne: Query["writeOne"] = async (otherwise, sql, ...values) =>
     this.#add({ sql: exactlyOne(sql), values, otherwise });
 
+  readonly defer: Query["defer"] = () =>
+    Promise.reject(new Error("a joint transaction waits for one result only"));
+
   readonly savepoint: Query["savepoint"] = () =>
     Promise.reject(new Error("a joint transaction has no savepoints"));
 

@@ -43,12 +43,15 @@ export interface Sent {
 const single = new Map<string, string>();
 
 /** Returns the statement with a check by the server, which skips the statements after one that did not change, or did not
- *  lock, exactly one row. */
+ *  lock, exactly one row. A statement with RETURNING returns that row. */
 export function exactlyOne(sql: string): string {
   let text = single.get(sql);
   if (text === undefined) {
-    const returning = sql.startsWith("SELECT") ? "" : "RETURNING 1";
-    text = `WITH changed AS (${sql}\n${returning}) SELECT 1 / CAST(COUNT(*) = 1 AS INTEGER) FROM changed`;
+    text = sql.includes("RETURNING")
+      ? `WITH changed AS (${sql}\n) SELECT changed.*, 1 / CAST((SELECT COUNT(*) FROM changed) = 1 AS INTEGER) AS checked
+         FROM (SELECT 1) AS always LEFT JOIN changed ON true`
+      : `WITH changed AS (${sql}\n${sql.startsWith("SELECT") ? "" : "RETURNING 1"})
+         SELECT 1 / CAST(COUNT(*) = 1 AS INTEGER) FROM changed`;
     single.set(sql, text);
   }
   return text;

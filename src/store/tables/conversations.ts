@@ -2,8 +2,7 @@
 // the command that started them, and the schedule of polls.
 
 import { ManyRows, noteDue, type Query } from "../driver.ts";
-import type { Direction } from "../due.ts";
-import { noteDueLane } from "../lanes.ts";
+import { type Direction, noteDueLane } from "../lanes.ts";
 
 export interface ConversationRow {
   readonly id: string;

@@ -6,7 +6,7 @@ import type { Address, NoticeAddress } from "../../domain/turn.ts";
 import { newId } from "../../ops/clock.ts";
 import type { Hop, HopName } from "../../ops/hops.ts";
 import { ManyRows, type Query, touch, type Value } from "../driver.ts";
-import { appendToLane, nextSeq, refreshLane } from "../lanes.ts";
+import { appendDue, appendedSeq, appendToLane, nextSeq, refreshLane } from "../lanes.ts";
 import { moves, movesToAny, type StateOf, TransitionRefused } from "../transitions.ts";
 
 export interface ReplyRow {
@@ -218,6 +218,8 @@ export interface NewDraft {
   readonly body: string;
   /** Epoch milliseconds by the database's clock. */
   readonly dueAt: number;
+  /** True when `dueAt` has certainly passed. */
+  readonly isDue?: boolean;
   readonly forced?: boolean;
   readonly internal?: boolean;
   readonly session?: string | null;
@@ -227,8 +229,11 @@ export interface NewDraft {
  *  all drafts that wait there, because those may be scheduled for a later hour or wait for the end of a pause. */
 export async function enqueueDraft(q: Query, draft: NewDraft): Promise<void> {
   const { conversation, dueAt } = draft;
-  if (!draft.forced && !draft.internal)
+  if (!draft.forced && !draft.internal) {
+    if (draft.isDue && q.leases === null)
+      return appendDue(q, draft, "out", () => insertDraft(q, draft, null));
     return appendToLane(q, conversation, "out", dueAt, (seq) => insertDraft(q, draft, seq));
+  }
   await insertDraft(q, draft, (await nextSeq(q, conversation, "out")) - ahead);
   await refreshLane(q, conversation, "out");
 }
@@ -237,12 +242,12 @@ const draftRows = new ManyRows(
   `INSERT INTO drafts (id, conversation, channel, reply, recipient, elsewhere, seq, state, open, body, due_at, forced, session,
      trace, internal, created_at, updated_at, received_at) VALUES`,
   `(:id, :conversation, :channel, :reply, :recipient,
-     (SELECT CASE WHEN person = :recipient THEN 0 ELSE 1 END FROM conversations WHERE id = :conversation), :seq, 'queued', 1, :body,
+     (SELECT CASE WHEN person = :recipient THEN 0 ELSE 1 END FROM conversations WHERE id = :conversation), ${appendedSeq(":seq", ":conversation", "out")}, 'queued', 1, :body,
      CASE WHEN :dueAt > now_ms() THEN :dueAt ELSE now_ms() END, :forced, :session, :trace, :internal, now_ms(), now_ms(),
      (SELECT turns.received_at FROM replies JOIN turns ON turns.id = replies.turn WHERE replies.id = :reply))`,
 );
 
-function insertDraft(q: Query, draft: NewDraft, seq: number): Promise<void> {
+function insertDraft(q: Query, draft: NewDraft, seq: number | null): Promise<void> {
   const [forced, internal] = [draft.forced ? 1 : 0, draft.internal ? 1 : 0];
   return draftRows.write(q, [{ trace: "", ...draft, seq, forced, internal }]);
 }
@@ -267,6 +272,11 @@ const draftMoves = movesToAny("drafts", {
   where: "id = $1 AND ($8 = '' OR state = $8)",
 });
 
+/** Records that the draft was sent, unless a delivery receipt has ended it. */
+export async function endSent(q: Query, id: string, change: DraftChange): Promise<void> {
+  await q.write(draftMoves[change.state], ...draftValues(id, change, "sending"));
+}
+
 /** Changes the draft. With `from` only while it is in that state. Returns whether it was changed. Throws
  *  TransitionRefused without `from` when the state may not follow the draft's. */
 export async function changeDraft(
@@ -275,21 +285,22 @@ export async function changeDraft(
   change: DraftChange,
   from?: string,
 ): Promise<boolean> {
-  const changed = await q.run(
-    draftMoves[change.state],
-    id,
-    change.open,
-    Math.ceil(change.dueInMs ?? 0),
-    change.reason ?? null,
-    change.externalId ?? null,
-    change.lookups ?? 0,
-    change.reconcileForMs ?? null,
-    from ?? "",
-    change.code ?? null,
-  );
+  const changed = await q.run(draftMoves[change.state], ...draftValues(id, change, from));
   if (changed !== 1 && from === undefined) throw new TransitionRefused("drafts", id, change.state);
   return changed === 1;
 }
+
+const draftValues = (id: string, change: DraftChange, from = ""): Value[] => [
+  id,
+  change.open,
+  Math.ceil(change.dueInMs ?? 0),
+  change.reason ?? null,
+  change.externalId ?? null,
+  change.lookups ?? 0,
+  change.reconcileForMs ?? null,
+  from,
+  change.code ?? null,
+];
 
 type ReportedDraft = Pick<DraftRow, "id" | "channel" | "conversation" | "session" | "trace" | "age">;
 

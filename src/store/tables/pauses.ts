@@ -27,15 +27,20 @@ export interface Pause {
 
 /** Returns the pauses of a channel, active or expired. Usually none. Adapters accept a Retry-After of at most
  *  one hour, so a pause that ends in more than `longestMs` was written with a wrong clock and is expired. */
-export async function pausesOf(q: Query, channel: string, longestMs: number): Promise<Pause[]> {
-  return q.all<Pause>(
-    `SELECT sender, cause, failures, by_provider, probe, reason,
+export const pausesOf = (q: Query, channel: string, longestMs: number): Promise<Pause[]> =>
+  q.all<Pause>(readPauses, channel, longestMs);
+
+/** Passes the pauses of a channel to `use` when they arrive (`Query.defer`). */
+export const deferPauses = (
+  q: Query,
+  channel: string,
+  longestMs: number,
+  use: (pauses: readonly Pause[]) => void,
+): Promise<void> => q.defer({ use }, readPauses, channel, longestMs);
+
+const readPauses = `SELECT sender, cause, failures, by_provider, probe, reason,
        CASE WHEN until - now_ms() > $2 THEN 0 ELSE until - now_ms() END AS remaining
-     FROM send_pauses WHERE channel = $1`,
-    channel,
-    longestMs,
-  );
-}
+     FROM send_pauses WHERE channel = $1`;
 
 /** Writes a pause without a probe, replacing an existing one. */
 export async function writePause(
