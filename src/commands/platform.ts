@@ -8,6 +8,7 @@ import { systemClock as clock } from "../ops/clock.ts";
 import { createLog, LogOutput } from "../ops/log.ts";
 import { isJournal } from "../ops/systemd.ts";
 import type { Administration, AgentFields } from "../platform/index.ts";
+import { startLocked } from "../store/sqlite/lock.ts";
 import { aborted, exitCodes, fail, type Io } from "./io.ts";
 import { type ListColumn, printList } from "./text.ts";
 
@@ -51,15 +52,18 @@ async function serve(options: PlatformCommandOptions, io: Io): Promise<number> {
     journal: isJournal(io.env["JOURNAL_STREAM"], 2),
   });
   io.onCrash((error) => log.error({ err: error }, "uncaught exception"));
-  const running = await startPlatform({
-    file: resolve(io.cwd, options.database),
-    listen: options.listen,
-    agents,
-    clock,
-    log,
-    ...(options.publicUrl === undefined ? {} : { publicUrl: options.publicUrl }),
-    allowPrivateWebhooks: options.allowPrivateWebhooks ?? false,
-  });
+  const file = resolve(io.cwd, options.database);
+  const running = await startLocked(file, () =>
+    startPlatform({
+      file,
+      listen: options.listen,
+      agents,
+      clock,
+      log,
+      ...(options.publicUrl === undefined ? {} : { publicUrl: options.publicUrl }),
+      allowPrivateWebhooks: options.allowPrivateWebhooks ?? false,
+    }),
+  );
   log.info({ url: running.url }, "platform listening");
   await aborted(io.signal);
   await running.close();

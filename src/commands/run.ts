@@ -23,6 +23,7 @@ import type { TraceExport } from "../ops/traces.ts";
 import type { AgentDefinition, InlineAgent, Platform } from "../platform/index.ts";
 import { migrations } from "../store/migrate.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
+import { startLocked } from "../store/sqlite/lock.ts";
 import { alarmed, Daemon, freeBytesOf, readiness, type Service, storeState } from "./daemon.ts";
 import { aborted, exitCodes, fail, type Io, packageVersion } from "./io.ts";
 import { load } from "./store/open.ts";
@@ -226,14 +227,18 @@ async function embeddedPlatform(config: Config, clock: Clock, log: Log): Promise
   // Loaded on demand: a daemon with an external platform does not need it.
   const { startPlatform } = await import("../platform/index.ts");
   await mkdir(dirname(embedded.database), { recursive: true, mode: 0o700 });
-  const platform = await startPlatform({
-    file: embedded.database,
-    listen: embedded.listen,
-    agents: await embeddedAgents(config),
-    clock,
-    log,
-    rate: { requests: rate.requests, perSeconds: rate.per / 1000 },
-  });
+  const agents = await embeddedAgents(config);
+  // A second platform on the file would replace the keys of the agents, and answer open questions again.
+  const platform = await startLocked(embedded.database, () =>
+    startPlatform({
+      file: embedded.database,
+      listen: embedded.listen,
+      agents,
+      clock,
+      log,
+      rate: { requests: rate.requests, perSeconds: rate.per / 1000 },
+    }),
+  );
   log.info({ url: platform.url }, "embedded platform listening");
   return platform;
 }

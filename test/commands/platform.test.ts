@@ -81,6 +81,25 @@ test("serves until SIGTERM, and says once what it does not do", async () => {
   expect(log()).toContain("stopped");
 });
 
+test("a second one on the same file is refused before it changes the agents' keys", async () => {
+  const { config, write, database } = folder();
+  const first = await serve(config, database);
+  const other = write("other.yaml", agents.replace("support-key-1", "support-key-2"));
+  const second = await bridgehead([
+    "platform",
+    "--config",
+    other,
+    "--database",
+    database,
+    "--listen",
+    "127.0.0.1:0",
+  ]);
+  expect(second).toMatchObject({ code: exitCodes.failed });
+  expect(second.err).toContain("another Bridgehead process");
+  expect((await first.ask("support-key-1")).status).toBe(200);
+  await first.stop();
+});
+
 test("refuses a wrong file of agents with line and key, and a wrong command line", async () => {
   const { config, write } = folder();
   write("agents.yaml", agents.replace("default_answer: I cannot say.", "colour: blue"));

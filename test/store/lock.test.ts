@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, it, onTestFinished } from "vitest";
 import { migrate, migrations } from "../../src/store/migrate.ts";
-import { lockStore } from "../../src/store/sqlite/lock.ts";
+import { lockStore, startLocked } from "../../src/store/sqlite/lock.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 
 const program = new URL("../support/store/child.ts", import.meta.url).pathname;
@@ -90,4 +90,13 @@ it("migrates once when two processes start on a new file together", async () => 
   // Each step is a transaction of its own: they may share them, but none is made twice.
   const applied = said.flatMap((line) => line.replace("applied ", "").split(",").filter(Boolean));
   expect(applied.sort()).toEqual(migrations.map((one) => one.name).sort());
+});
+
+it("is held by a service from before its start until after its close, and released when the start fails", async () => {
+  const file = join(folder(), "platform.db");
+  await expect(startLocked(file, () => Promise.reject(new Error("no port")))).rejects.toThrow("no port");
+  const service = await startLocked(file, () => Promise.resolve({ close: () => Promise.resolve() }));
+  expect(() => lockStore(file)).toThrow("another Bridgehead process");
+  await service.close();
+  lockStore(file)();
 });

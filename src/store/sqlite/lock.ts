@@ -10,19 +10,26 @@ import { createPrivateFile } from "../../ops/private-file.ts";
 /** Locks the store for this process and returns the function that releases it. Throws at once, with the
  *  file name, when another process has the lock. The empty companion file `<file>-lock` stays. */
 export function lockStore(file: string): () => void {
+  if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  return lockFile(file);
+}
+
+function lockFile(file: string): () => void {
   if (file === ":memory:") return () => undefined;
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   // Resolves symbolic links, so that all names of one store share one lock.
   const real = existsSync(file) ? realpathSync(file) : file;
-  createPrivateFile(`${real}-lock`);
-  const lock = new Sqlite(`${real}-lock`, { timeout: 0 });
+  let lock: Sqlite.Database | undefined;
   try {
+    createPrivateFile(`${real}-lock`);
+    lock = new Sqlite(`${real}-lock`, { timeout: 0 });
     lock.pragma("locking_mode = EXCLUSIVE");
     lock.exec("BEGIN EXCLUSIVE");
   } catch (error) {
-    lock.close();
-    if ((error as { code?: string }).code !== "SQLITE_BUSY") {
-      throw new Error(`locking the store ${file} failed`, { cause: error });
+    lock?.close();
+    const { code, message } = error as { code?: string; message: string };
+    if (code !== "SQLITE_BUSY") {
+      const remedy = `let this process's user write to the folder ${dirname(real)}`;
+      throw new Error(`locking the store ${file} failed: ${message} (${remedy})`, { cause: error });
     }
     throw new Error(
       `locking the store ${file}: another Bridgehead process is running on it; stop that one first`,
@@ -31,5 +38,22 @@ export function lockStore(file: string): () => void {
       },
     );
   }
-  return () => void lock.close();
+  const locked = lock;
+  return () => void locked.close();
+}
+
+/** Starts a service that must be the only one on its SQLite file, in an existing folder. Its `close` releases the
+ *  lock. */
+export async function startLocked<T extends { close(): Promise<void> }>(
+  file: string,
+  start: () => Promise<T>,
+): Promise<T> {
+  const release = lockFile(file);
+  try {
+    const started = await start();
+    return { ...started, close: () => started.close().finally(release) };
+  } catch (error) {
+    release();
+    throw error;
+  }
 }
