@@ -52,7 +52,7 @@ async function round(db: Database, outbound: Outbound, rules: Partial<ChannelRul
     stages: [
       sendStage({
         lines,
-        sessions: new CallSessions(standardTiming.calls),
+        sessions: new CallSessions(standardTiming),
         db,
         clock,
         log: heard.log,
