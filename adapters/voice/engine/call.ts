@@ -154,7 +154,7 @@ export class Call {
       case "interrupted":
         return this.#cutShort(event.heard, event.estimated !== true);
       case "playback":
-        return this.#speaker.playback(event.speaking);
+        return this.#quiet.playback(event.speaking);
       case "silence":
         return this.#pending || this.#leaving ? undefined : this.#quiet.noticed();
       case "dialed":
@@ -176,7 +176,7 @@ export class Call {
     const since = this.#obstacle(draft);
     if (since !== null) return since;
     this.#pending = false;
-    this.#waits.end();
+    this.#waits.rest();
     this.#spoken = draft.answers;
     const { left } = this.#speaker;
     const { config, failed, start } = this.#parts;
@@ -214,9 +214,9 @@ export class Call {
     const { record } = this.#parts;
     this.#finished = true;
     this.#waits.end();
-    this.#quiet.rest();
-    this.#keys.rest();
-    await this.#utterances.flush();
+    this.#quiet.end();
+    this.#keys.end();
+    await this.#utterances.end();
     if (this.#closed || ending === null) return;
     await (ending.hungUp ? record.closed(ending.reason, this.#duration) : record.lost(ending.reason));
   }
@@ -303,7 +303,7 @@ export class Call {
     }
     if (this.#parts.over.aborted) return; // the connection is closed
     this.#pending = false;
-    this.#waits.end();
+    this.#waits.rest();
     if (reaction.kind === "leave") return this.#end();
     await this.#speaker.speak(reaction.pieces);
     this.#listen();
@@ -377,7 +377,7 @@ export class Call {
     const abort = new AbortController();
     this.#leaving = { farewell, abort };
     this.#pending = false;
-    this.#waits.end();
+    this.#waits.rest();
     this.#keys.rest();
     this.#quiet.rest();
     const signal = AbortSignal.any([over, abort.signal]);

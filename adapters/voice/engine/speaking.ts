@@ -42,6 +42,12 @@ export class Speaker {
     return this.#remaining > 0;
   }
 
+  /** When all text has probably been played, in milliseconds of the monotonic clock; also a time in the past. */
+  get endsAt(): number {
+    const isBelieved = this.#speaking && this.#parts.clock.monotonic() < this.#believedUntil;
+    return isBelieved ? this.#believedUntil : this.#endsAt;
+  }
+
   /** True while the last piece is probably being played, or nothing is. */
   get inLastPiece(): boolean {
     return this.#endsAt - this.#parts.clock.monotonic() <= this.#lastMs + estimateMs;
@@ -122,8 +128,7 @@ export class Speaker {
   }
 
   get #remaining(): number {
-    const now = this.#parts.clock.monotonic();
-    return (this.#speaking && now < this.#believedUntil ? this.#believedUntil : this.#endsAt) - now;
+    return this.endsAt - this.#parts.clock.monotonic();
   }
 
   #shortened(): void {

@@ -14,32 +14,68 @@ export interface TimerParts {
   readonly failed: (error: unknown) => void;
 }
 
-/** A wait that the next one replaces. */
+/** Returns the milliseconds until it runs again; null when it is over. */
+type TimedWork = () => Promise<number | null>;
+
+/** A wait that the next one replaces. Most waits of a call end long before their time, at every turn. So a wait that is
+ *  replaced by a later one, or cancelled, leaves its sleep as it is: the sleep looks again at its end. */
 class Timer {
   readonly #parts: TimerParts;
-  #current: AbortController | null = null;
+  #work: TimedWork | null = null;
+  #due = 0;
+  #sleep: { readonly until: number; readonly abort: AbortController } | null = null;
 
   constructor(parts: TimerParts) {
     this.#parts = parts;
   }
 
-  start(work: (signal: AbortSignal) => Promise<void>): void {
-    this.cancel();
-    this.#current = new AbortController();
-    work(this.#current.signal).catch(this.#parts.failed);
+  get waits(): boolean {
+    return this.#work !== null;
   }
 
   /** Runs the work after `ms` milliseconds. */
-  after(ms: number, work: () => Promise<void>): void {
-    this.start(async (signal) => {
-      await this.#parts.clock.sleep(ms, signal);
-      if (!signal.aborted) await work();
-    });
+  after(ms: number, work: TimedWork): void {
+    this.#work = work;
+    this.#due = this.#parts.clock.monotonic() + ms;
+    if (this.#sleep !== null && this.#sleep.until <= this.#due) return;
+    this.#wake();
+    this.#run().catch(this.#parts.failed);
   }
 
   cancel(): void {
-    this.#current?.abort("over"); // the reason avoids an Error with a stack trace for each abort
-    this.#current = null;
+    this.#work = null;
+  }
+
+  /** Ends the sleep, too. Call at the end of the call. */
+  end(): void {
+    this.cancel();
+    this.#wake();
+  }
+
+  #wake(): void {
+    this.#sleep?.abort.abort("over"); // the reason avoids an Error with a stack trace for each abort
+    this.#sleep = null;
+  }
+
+  async #run(): Promise<void> {
+    const { clock } = this.#parts;
+    while (this.#work !== null) {
+      const left = this.#due - clock.monotonic();
+      const sleep = { until: this.#due, abort: new AbortController() };
+      this.#sleep = sleep;
+      await clock.sleep(Math.max(0, left), sleep.abort.signal);
+      // A newer wait has its own sleep.
+      if (this.#sleep !== sleep) return;
+      this.#sleep = null;
+      const work = this.#work;
+      if (work === null || this.#due > clock.monotonic()) continue;
+      const due = this.#due;
+      const again = await work();
+      // The work may have cancelled or replaced itself.
+      if (this.#sleep !== null || this.#work !== work || this.#due !== due) return;
+      if (again === null) this.#work = null;
+      else this.#due = clock.monotonic() + again;
+    }
   }
 }
 
@@ -63,28 +99,34 @@ export class ReplyWait {
   /** Starts the wait for a reply and cancels the previous wait. `elapsed`: how long another process has waited, in
    *  milliseconds. */
   begin(elapsed = 0): void {
-    this.#timer.start((signal) => this.#wait(elapsed, signal));
-  }
-
-  /** Cancels the wait: the reply has arrived, or is no longer needed. */
-  end(): void {
-    this.#timer.cancel();
-  }
-
-  async #wait(elapsed: number, signal: AbortSignal): Promise<void> {
     const { clock, config, speaker } = this.#parts;
     const { first, second, every } = config.fillers;
     const limit = config.give_up.after;
     const began = clock.monotonic() - elapsed;
-    const passed = () => clock.monotonic() - began;
-    for (let due = first; ; due = due < second ? second : due + every) {
-      if (due < elapsed) continue;
-      await clock.sleep(Math.max(0, Math.min(due, limit) - passed()), signal);
-      if (signal.aborted) return;
-      if (passed() >= limit) return this.#giveUp();
+    const left = (due: number) => Math.max(0, Math.min(due, limit) - (clock.monotonic() - began));
+    const following = (due: number) => (due < second ? second : due + every);
+    let due = first;
+    while (due < elapsed) due = following(due);
+    this.#timer.after(left(due), async () => {
+      if (clock.monotonic() - began >= limit) {
+        await this.#giveUp();
+        return null;
+      }
       // The cycle stays open: the reply follows in the same cycle and never interrupts a filler.
       if (!speaker.busy) await speaker.say(this.#filler(), false);
-    }
+      due = following(due);
+      return left(due);
+    });
+  }
+
+  /** Cancels the wait: the reply has arrived, or is no longer needed. */
+  rest(): void {
+    this.#timer.cancel();
+  }
+
+  /** Call at the end of the call. */
+  end(): void {
+    this.#timer.end();
   }
 
   #filler(): string {
@@ -100,6 +142,8 @@ export class Silence {
   readonly #isOver: () => boolean;
   readonly #leave: () => Promise<void>;
   readonly #timer: Timer;
+  /** When it is watched since, in milliseconds of the monotonic clock. */
+  #since = 0;
   #asked = 0;
 
   /** `question` returns the phrase for the first, second ... question. `isOver`: after a goodbye a silent caller is not
@@ -119,11 +163,25 @@ export class Silence {
 
   /** Starts the timer; it runs from the end of our speech. */
   watch(): void {
-    this.#timer.start((signal) => this.#look(signal));
+    this.#since = this.#parts.clock.monotonic();
+    this.#timer.after(this.#left, () => this.#look());
+  }
+
+  /** Handles a playback event of the provider: our speech ends at another time than estimated. */
+  playback(speaking: boolean): void {
+    const { clock, speaker } = this.#parts;
+    if (speaker.busy) this.#since = clock.monotonic();
+    speaker.playback(speaking);
+    if (this.#timer.waits) this.#timer.after(this.#left, () => this.#look());
   }
 
   rest(): void {
     this.#timer.cancel();
+  }
+
+  /** Call at the end of the call. */
+  end(): void {
+    this.#timer.end();
   }
 
   /** Resets the counter, because the caller was active. */
@@ -141,17 +199,19 @@ export class Silence {
     return this.#isOver() || this.#asked >= this.#parts.config.silence.asks;
   }
 
-  async #look(signal: AbortSignal): Promise<void> {
+  /** Milliseconds until the caller has been silent for long enough. */
+  get #left(): number {
     const { clock, config, speaker } = this.#parts;
-    for (;;) {
-      await speaker.finished(signal);
-      await clock.sleep(config.silence.after, signal);
-      if (signal.aborted) return;
-      if (speaker.busy) continue; // new speech started during the wait
-      const last = this.#isLast;
-      await this.noticed();
-      if (last) return;
-    }
+    return Math.max(this.#since, speaker.endsAt) + config.silence.after - clock.monotonic();
+  }
+
+  async #look(): Promise<number | null> {
+    // New speech started during the wait.
+    if (this.#left > 0) return this.#left;
+    const last = this.#isLast;
+    await this.noticed();
+    this.#since = this.#parts.clock.monotonic();
+    return last ? null : this.#left;
   }
 }
 
@@ -194,8 +254,18 @@ export class Utterances {
     if (!this.pending) this.#since = now;
     this.#texts.push(clean);
     const left = this.#since + prolonged * this.#wait - now;
-    if (this.#wait > 0) this.#timer.after(Math.max(0, Math.min(this.#wait, left)), () => this.flush());
+    if (this.#wait > 0)
+      this.#timer.after(Math.max(0, Math.min(this.#wait, left)), async () => {
+        await this.flush();
+        return null;
+      });
     return true;
+  }
+
+  /** Call at the end of the call. Sends the buffered text. */
+  end(): Promise<void> {
+    this.#timer.end();
+    return this.flush();
   }
 
   /** Sends the buffered text immediately. */
@@ -244,16 +314,26 @@ export class Keypad {
     this.#row = "";
   }
 
+  /** Call at the end of the call. */
+  end(): void {
+    this.rest();
+    this.#timer.end();
+  }
+
   #one(key: string): void {
     const { digits } = this.#parts.config;
     const ends = key === "#" && !this.#isHuman(key);
     if (!ends && this.#row.length < longestRow) this.#row += key;
     const human = this.#isHuman(this.#row) && (!digits.as_message || key === "#");
-    if (ends || human) this.#end().catch(this.#parts.failed);
-    else this.#timer.after(digits.pause, () => this.#end());
+    if (ends || human) this.#enter().catch(this.#parts.failed);
+    else
+      this.#timer.after(digits.pause, async () => {
+        await this.#enter();
+        return null;
+      });
   }
 
-  async #end(): Promise<void> {
+  async #enter(): Promise<void> {
     const keys = this.#row;
     this.rest();
     if (this.#isHuman(keys)) return this.#human();
