@@ -154,6 +154,8 @@ export async function freeConversation(
   return row ? { id: row.id, begun: row.begun === 1 } : null;
 }
 
+const prefixedColumns = sessionColumns.replace(/\w+/g, "sessions.$&");
+
 interface OpenTurnColumns {
   readonly bound: number;
   readonly turn: string | null;
@@ -173,7 +175,7 @@ export async function openTurns(
     await q.write("SELECT 1 FROM sessions WHERE channel = $1 AND id = $2 FOR UPDATE", channel, id);
   await lockLane(q, conversation, "in");
   const rows = await q.all<SessionRow & OpenTurnColumns>(
-    `SELECT ${sessionColumns.replace(/\w+/g, "sessions.$&")}, CASE WHEN platform_id IS NULL THEN 0 ELSE 1 END AS bound,
+    `SELECT ${prefixedColumns}, CASE WHEN platform_id IS NULL THEN 0 ELSE 1 END AS bound,
        turns.id AS turn, turns.state AS turn_state, turns.question, turns.trace,
        CASE WHEN turns.opening IS NULL THEN 0 ELSE 1 END AS opening
      FROM sessions JOIN conversations ON conversations.id = sessions.conversation

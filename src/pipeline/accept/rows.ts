@@ -114,11 +114,7 @@ function withNode(event: InboundEvent, node: string): InboundEvent | StoredSessi
 /** Serializes the event as JSON, without the parts that have their own tables. `readBody` is the
  *  inverse. */
 function bodyOf(event: InboundEvent | StoredSession | StoredMessage): string {
-  // A Buffer serializes itself as a list of numbers before the replacer sees it.
-  const rest = { ...event, raw: undefined, attachments: undefined };
-  return JSON.stringify(rest, (key, value: unknown) =>
-    key === "raw" || key === "attachments" ? undefined : value,
-  );
+  return JSON.stringify({ ...event, raw: undefined, attachments: undefined });
 }
 
 /** Parses a stored event body. Dates become `Date` objects again; raw bytes and attachments stay in
