@@ -21,6 +21,7 @@ import {
   type SendOutcome,
   sessionId,
   type Verdict,
+  withTimeout,
 } from "bridgehead/contract";
 import type { VoiceConfig } from "./config.ts";
 import type { Call } from "./engine/call.ts";
@@ -234,13 +235,15 @@ class PlacedCalls {
     more: Pick<ExchangeRequest, "body" | "crossing"> = {},
   ): Promise<ExchangeAnswer> {
     const form = more.body === undefined ? {} : { "content-type": "application/x-www-form-urlencoded" };
-    return this.#connections.exchange({
-      method,
-      url: new URL(this.#base + path),
-      headers: { authorization: this.#authorization, accept: "application/json", ...form },
-      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
-      ...more,
-    });
+    return withTimeout(this.#channel.clock, signal, timeoutMs, (limited) =>
+      this.#connections.exchange({
+        method,
+        url: new URL(this.#base + path),
+        headers: { authorization: this.#authorization, accept: "application/json", ...form },
+        signal: limited,
+        ...more,
+      }),
+    );
   }
 }
 

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import type { ReadCall } from "../../src/agent/calls.ts";
 import { messageRecord, startAgentClient } from "../support/client/client.ts";
-import { type Fault, json, status } from "../support/machine/network.ts";
+import { type Fault, json, status, text } from "../support/machine/network.ts";
 
 type Said = ReturnType<typeof messageRecord>;
 
@@ -22,19 +22,24 @@ function talk(count: number, length = 10): Said[] {
   });
 }
 
-/** Serves pages of at most `most` messages in the interface's envelope. */
-const paging =
-  (messages: readonly Said[], most = 100): Fault =>
-  (request, response, socket) => {
+const serialized = (body: unknown): Fault => text(JSON.stringify(body), "application/json");
+
+/** Serves pages of at most `most` messages in the interface's envelope. Serializes each message once: some are huge. */
+function paging(messages: readonly Said[], most = 100): Fault {
+  const written = messages.map((message) => JSON.stringify(message));
+  return (request, response, socket) => {
     const query = new URL(request.path, "http://platform").searchParams;
     const pageSize = Math.min(Number(query.get("pageSize")), most);
     const currentPage = Number(query.get("page"));
-    const data = messages.slice((currentPage - 1) * pageSize, currentPage * pageSize);
+    const data = `[${written.slice((currentPage - 1) * pageSize, currentPage * pageSize).join(",")}]`;
     const totalPages = Math.ceil(messages.length / pageSize);
     const hasNextPage = currentPage < totalPages;
     const page = { currentPage, pageSize, totalItems: messages.length, totalPages, hasNextPage };
-    json({ messages: data, ...page, hasPreviousPage: currentPage > 1, data })(request, response, socket);
+    const rest = JSON.stringify({ ...page, hasPreviousPage: currentPage > 1 }).slice(1, -1);
+    const body = `{"messages":${data},${rest},"data":${data}}`;
+    text(body, "application/json")(request, response, socket);
   };
+}
 
 async function reading(fault: Fault, more: ReadCall["more"] = async () => true) {
   const { client, server, signal } = await startAgentClient();
@@ -75,7 +80,7 @@ describe("a conversation of several pages", () => {
 
   test("is read whole from a platform that does not page, 23 MB in one response", async () => {
     const messages = talk(2_300, 10_000);
-    const { read, lookUp } = await reading(json({ messages }));
+    const { read, lookUp } = await reading(serialized({ messages }));
     const part = await read(1_000);
     expect(ids(part.messages)).toEqual(all(2_300));
     expect(part).toMatchObject({ start: 0, end: 2_300, failure: null });
@@ -96,7 +101,12 @@ describe("a conversation of several pages", () => {
   test("is read without a message that is longer than any response may be", async () => {
     const messages = talk(10);
     messages[4] = messageRecord("m-4", "conversation_user", "y".repeat(30_000_000), { createdAt: at(4) });
-    for (const fault of [paging(messages), paging(messages, 1), json({ messages }), json(messages)]) {
+    for (const fault of [
+      paging(messages),
+      paging(messages, 1),
+      serialized({ messages }),
+      serialized(messages),
+    ]) {
       const { read, lookUp } = await reading(fault);
       const part = await read();
       expect(ids(part.messages)).toEqual(all(10).filter((id) => id !== "m-4"));

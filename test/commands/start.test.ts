@@ -11,7 +11,7 @@ import { exitCodes, type Io, runCommand } from "../../src/commands/io.ts";
 import { type StartOptions, startConversation } from "../../src/commands/start.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
-import { bridgehead } from "../support/machine/command.ts";
+import { bridgehead, inProcess } from "../support/machine/command.ts";
 import { type Daemon, startDaemon } from "../support/process/daemon.ts";
 
 const texter = fileURLToPath(new URL("../support/sms/post-adapter.ts", import.meta.url));
@@ -27,8 +27,11 @@ interface Place {
   daemon(killAt?: string): Promise<Daemon>;
   /** The first start: resolves when the agent's settings are in the store. */
   learns(): Promise<Daemon>;
-  start(...options: readonly string[]): ReturnType<typeof bridgehead>;
+  start(...options: readonly string[]): ReturnType<typeof inProcess>;
 }
+
+const startWords = (file: string) =>
+  ["start", "--config", file, "--channel", "texts", "--to", "+1 555 0111"] as const;
 
 async function setUp(sms = 'defaultSmsIntroduction: "Hello from Acme."'): Promise<Place> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-start-"));
@@ -85,8 +88,7 @@ store: sqlite:store.db
       await expect.poll(known).toBe(true);
       return daemon;
     },
-    start: (...options) =>
-      bridgehead(["start", "--config", file, "--channel", "texts", "--to", "+1 555 0111", ...options]),
+    start: (...options) => inProcess([...startWords(file), ...options]),
   };
   onTestFinished(async () => {
     await Promise.all(daemons.map((daemon) => daemon.stop()));
@@ -126,7 +128,7 @@ it("leaves a history that find and conversation show print, while the daemon run
   const place = await setUp();
   const daemon = await place.learns();
   expect(await place.start("--wait", "30s")).toMatchObject({ code: exitCodes.ok });
-  const look = (...words: readonly string[]) => bridgehead([...words, "--config", place.file]);
+  const look = (...words: readonly string[]) => inProcess([...words, "--config", place.file]);
   const read = async () => {
     const found = await look("find", "5550111");
     expect(found).toMatchObject({ code: exitCodes.ok, err: "" });
@@ -149,7 +151,7 @@ it("sends one text when it is run twice at the same time, and once more only wit
   const place = await setUp();
   const daemon = await place.learns();
   await daemon.stop();
-  const runs = await Promise.all([place.start(), place.start(), place.start()]);
+  const runs = await Promise.all([1, 2, 3].map(() => bridgehead(startWords(place.file))));
   const codes = runs.map(({ code }) => code);
   expect([
     codes.filter((code) => code === exitCodes.ok).length,
@@ -163,15 +165,7 @@ it("sends one text when it is run twice at the same time, and once more only wit
   await expect.poll(() => place.texts.length).toBe(1);
   // The agent's own words, written out.
   expect((await place.start("--introduction", "Hello from Acme.")).code).toBe(exitCodes.failed);
-  const other = await bridgehead([
-    "start",
-    "--config",
-    place.file,
-    "--channel",
-    "texts",
-    "--to",
-    "+15550122",
-  ]);
+  const other = await inProcess(["start", "--config", place.file, "--channel", "texts", "--to", "+15550122"]);
   expect(other.code).toBe(exitCodes.ok);
   expect((await place.start("--again", "--wait", "30s")).code).toBe(exitCodes.ok);
   await expect.poll(() => place.texts.length).toBe(3);
@@ -246,11 +240,11 @@ it("refuses what cannot be, and says why", async () => {
   expect(await told(other)).toBe("1 agent phone is draft");
   await db.close();
   const soon = ["--to", "+15550111", "--wait", "soon"];
-  expect(await bridgehead(["start", "--config", place.file, "--channel", "texts", ...soon])).toMatchObject({
+  expect(await inProcess(["start", "--config", place.file, "--channel", "texts", ...soon])).toMatchObject({
     code: exitCodes.usage,
     err: expect.stringContaining("'soon' is invalid. It must be a duration"),
   });
-  expect(await bridgehead(["start", "--config", place.file, "--channel", "texts"])).toMatchObject({
+  expect(await inProcess(["start", "--config", place.file, "--channel", "texts"])).toMatchObject({
     code: exitCodes.usage,
     err: expect.stringContaining("--to"),
   });

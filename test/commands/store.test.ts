@@ -9,7 +9,7 @@ import { inbox } from "../../src/commands/messages/inbox.ts";
 import { insertEvents } from "../../src/pipeline/accept/rows.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
-import { bridgehead, commandIo, root, start } from "../support/machine/command.ts";
+import { commandIo, inProcess, root, start } from "../support/machine/command.ts";
 
 /** The service's secrets are not to be had in a shell. */
 const configuration = (store: string): string => `
@@ -31,7 +31,7 @@ async function withStore(): Promise<{ file: string; store: string }> {
   const file = join(home, "bridgehead.yaml");
   writeFileSync(file, configuration('"sqlite:data/store.db"'));
   mkdirSync(join(home, "data"));
-  const migrated = await bridgehead(["migrate", "--config", file]);
+  const migrated = await inProcess(["migrate", "--config", file]);
   expect(migrated).toMatchObject({ code: exitCodes.ok, out: expect.stringContaining("up to date") });
   return { file, store: join(home, "data/store.db") };
 }
@@ -39,11 +39,11 @@ async function withStore(): Promise<{ file: string; store: string }> {
 describe("outbox, inbox and migrate", () => {
   it("work without the secrets and adapters of the service", async () => {
     const { file } = await withStore();
-    expect(await bridgehead(["outbox", "list", "--config", file])).toMatchObject({
+    expect(await inProcess(["outbox", "list", "--config", file])).toMatchObject({
       code: exitCodes.ok,
       out: "nothing\n",
     });
-    expect(await bridgehead(["inbox", "list", "--json", "--config", file])).toMatchObject({
+    expect(await inProcess(["inbox", "list", "--json", "--config", file])).toMatchObject({
       code: exitCodes.ok,
       out: "[]\n",
     });
@@ -52,11 +52,11 @@ describe("outbox, inbox and migrate", () => {
   it("say what is wrong with the store's key, and with it alone", async () => {
     const file = join(folder(), "bridgehead.yaml");
     writeFileSync(file, configuration("mysql://here"));
-    const refused = await bridgehead(["outbox", "list", "--config", file]);
+    const refused = await inProcess(["outbox", "list", "--config", file]);
     expect(refused.code).toBe(exitCodes.config);
     expect(refused.err).toMatch(/^\S+:6:8 store: must be "sqlite:<path>"[^\n]*\n$/);
     writeFileSync(file, configuration('"postgres://b:${env:PGPASSWORD}@127.0.0.1/b"'));
-    const unresolved = await bridgehead(["migrate", "--config", file]);
+    const unresolved = await inProcess(["migrate", "--config", file]);
     expect(unresolved.code).toBe(exitCodes.config);
     expect(unresolved.err).toContain("store: needs the environment variable PGPASSWORD");
   });
@@ -66,7 +66,7 @@ describe("outbox, inbox and migrate", () => {
       ["outbox", "queued, sending, unknown, sent, delivered, failed, held, dropped"],
       ["inbox", "held, failed, ignored, waiting, answered, all"],
     ] as const) {
-      const ended = await bridgehead([command, "list", "--state", "hold"]);
+      const ended = await inProcess([command, "list", "--state", "hold"]);
       expect(ended.code).toBe(exitCodes.usage);
       expect(ended.err).toContain(`must be one of ${named}`);
     }
@@ -83,7 +83,7 @@ describe("outbox, inbox and migrate", () => {
     const file = join(folder(), "bridgehead.yaml");
     writeFileSync(file, text);
     for (const command of [["migrate"], ["outbox", "list"], ["inbox", "list"], ["escalation", "list"]]) {
-      const ended = await bridgehead([...command, "--config", file]);
+      const ended = await inProcess([...command, "--config", file]);
       expect([command, ended.code, ended.out]).toEqual([command, exitCodes.config, ""]);
       expect(ended.err).toMatch(problem);
     }
@@ -95,7 +95,7 @@ describe("outbox, inbox and migrate", () => {
     [["inbox", "answer", "7"], "there is none (see inbox list)"],
   ])("name the list when %j names no row", async (command, message) => {
     const { file } = await withStore();
-    const { code, err } = await bridgehead([...command, "--config", file]);
+    const { code, err } = await inProcess([...command, "--config", file]);
     expect(err).toContain(message);
     expect([code, err.split("\n").length]).toEqual([exitCodes.failed, 2]);
   });
@@ -105,7 +105,7 @@ describe("outbox, inbox and migrate", () => {
     const file = join(home, "bridgehead.yaml");
     writeFileSync(file, configuration("sqlite:mistyped/store.db"));
     for (const command of ["outbox", "inbox"]) {
-      const ended = await bridgehead([command, "list", "--config", file]);
+      const ended = await inProcess([command, "list", "--config", file]);
       expect(ended.code).toBe(exitCodes.failed);
       expect(ended.err).toContain(`there is no store ${join(home, "mistyped/store.db")}`);
       expect(ended.err).toContain("or create it with bridgehead migrate");

@@ -13,7 +13,7 @@ import {
   onEachDatabase,
 } from "../support/store/databases.ts";
 
-const [jobs, lanes, workers] = [10_000, 500, 4];
+const [jobs, lanes, workers] = [3000, 250, 4];
 const room = 50;
 
 interface Job {

@@ -22,6 +22,7 @@ export async function logLevel(
   /** `for`: milliseconds; default: until the next restart or reload. */
   options: CommandOptions & { readonly level?: Level; readonly for?: number },
   io: Io,
+  timing = standardTiming.commands,
 ): Promise<number> {
   const { level, for: forMs = 0 } = options;
   if (level === undefined && forMs > 0)
@@ -29,7 +30,7 @@ export async function logLevel(
   return withStore(options, io, async (db) => {
     const wanted = { level: level === undefined ? -1 : levels.indexOf(level), forMs };
     const id = await db.tx((q) => requestLogLevel(q, wanted));
-    const answer = await awaitAnswer(db, id, io.signal);
+    const answer = await awaitAnswer(db, id, timing, io.signal);
     if (answer === null)
       return fail("no daemon answered: it does not run on this store, or is still starting (see its log)");
     const end = answer.until === 0 ? "" : ` until ${when(answer.until)} UTC`;
@@ -38,8 +39,12 @@ export async function logLevel(
   });
 }
 
-async function awaitAnswer(db: Database, id: number, signal: AbortSignal): Promise<LogLevelAnswer | null> {
-  const { logLevel: patience, logLevelCheck } = standardTiming.commands;
+async function awaitAnswer(
+  db: Database,
+  id: number,
+  { logLevel: patience, logLevelCheck }: Timing["commands"],
+  signal: AbortSignal,
+): Promise<LogLevelAnswer | null> {
   for (const end = clock.monotonic() + patience; clock.monotonic() < end && !signal.aborted; ) {
     const answer = await db.read(readLogLevelAnswer);
     if (answer?.id === id) return answer;

@@ -112,5 +112,8 @@ test("turn by turn: without a transfer target, the call goes on", async () => {
   await call.until(({ state }) => state === "gathering");
   call.say("Who?");
   await rig.channel.until("the next question", ({ messages }) => messages.length === 2);
+  // The request is held until the answer.
+  await expect.poll(async () => (await rig.answer(call, "Dora.")).kind).toBe("sent");
+  await call.hears("Dora.");
   expect(rig.sessions("transferring")).toEqual([]);
 });

@@ -11,7 +11,7 @@ const account = { accountSid: `AC${"0".repeat(32)}`, authToken, number: ours };
 
 interface Placing extends Rig {
   readonly api: SmsApi;
-  place(to: string, text: string, key?: string): Promise<SendOutcome>;
+  place(to: string, text: string, key?: string, crossing?: () => void): Promise<SendOutcome>;
   draft(to: string, text: string): Json;
 }
 
@@ -27,12 +27,12 @@ async function openPlacing(over: Record<string, unknown> = {}): Promise<Placing>
   return Object.assign(rig, {
     api,
     draft,
-    place(to: string, text: string, key = "k1") {
+    place(to: string, text: string, key = "k1", crossing = () => {}) {
       const attempt: Attempt = {
         key: sendKey(key),
         number: 1,
         signal: AbortSignal.timeout(60_000),
-        crossing: () => Promise.resolve(),
+        crossing: async () => crossing(),
         read: noFiles,
       };
       const sent = rig.adapter.outbound?.send(draft(to, text), attempt);
@@ -70,12 +70,20 @@ test.each<[string, string, object]>([
   ["20500, their failure", "+19992050001", { kind: "unknown" }],
   ["a cut before the answer", "+19990000201", { kind: "unknown" }],
   ["a cut after it was taken", "+19990000301", { kind: "unknown" }],
-  ["silence", "+19990000101", { kind: "unknown" }],
   ["no number", "someone@example.com", { kind: "refused", code: "no-number", scope: "recipient" }],
   ["an anonymous caller", "anonymous:CA1", { kind: "refused", code: "no-number" }],
 ])("%s", async (_, to, outcome) => {
   const rig = await openPlacing();
   expect(await rig.place(to, "Hello.")).toMatchObject(outcome);
+});
+
+test("silence of half a minute", async () => {
+  const rig = await openPlacing();
+  const crossed = Promise.withResolvers<void>();
+  const placed = rig.place("+19990000101", "Hello.", "k1", crossed.resolve);
+  await crossed.promise;
+  await rig.clock.passes(30_000);
+  expect(await placed).toMatchObject({ kind: "unknown" });
 });
 
 test("a refused login is the channel's state until a call goes out", async () => {

@@ -16,7 +16,7 @@ import { finished } from "node:stream/promises";
 import { fileURLToPath } from "node:url";
 import { promisify, stripVTControlCharacters } from "node:util";
 import { expect, onTestFinished } from "vitest";
-import type { Io } from "../../../src/commands/io.ts";
+import { exitCodes, type Io, packageVersion } from "../../../src/commands/io.ts";
 import { eventually } from "../clock.ts";
 import type { Finished, World } from "../daemon/mail-daemon.ts";
 
@@ -241,4 +241,27 @@ export function commandIo(own: Pick<Io, "out" | "err"> & Partial<Io>): Io {
     onCrash: () => undefined,
     ...own,
   };
+}
+
+/** `bridgehead ...` without a process of its own: the same command line, output and exit code. For tests of what a command
+ *  does; `bridgehead` is for what the process does. */
+export async function inProcess(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Pick<Ended, "out" | "err"> & { readonly code: number }> {
+  const said = { out: "", err: "" };
+  const line = (text: string) => (text.endsWith("\n") ? text : `${text}\n`);
+  const io = commandIo({
+    out: (text) => void (said.out += line(text)),
+    err: (text) => void (said.err += line(text)),
+    env,
+    cwd: root,
+  });
+  // Loaded here, because few tests need all of the program.
+  const { runProgram } = await import("../../../src/commands/program.ts");
+  const code = await runProgram(args, io, packageVersion()).catch((error: unknown) => {
+    if ((error as { code?: string }).code?.startsWith("commander.") === true) return exitCodes.usage;
+    throw error;
+  });
+  return { ...said, code };
 }

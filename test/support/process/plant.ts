@@ -37,6 +37,7 @@ const all =
 const haste = 75;
 
 const circumstances: { readonly [name: string]: Plant } = {
+  "quick-log-level": timed({ upkeep: { logLevelCheck: 50 } }),
   /** A lease that hardly holds one call. */
   "short-lease": timed({ ask: { rateWait: 0, read: 500, leaseMargin: 500 } }),
   /** Leases on PostgreSQL that end a few seconds after their holder died. SQLite has a single process and forgets them. */
