@@ -83,10 +83,9 @@ const firstDraft = firstOf(
 /** Numbers of messages increase with their arrival, so the first one is the oldest. */
 const firstWaiting = [
   ...[0, 1].map(
-    (
-      postponed,
-    ) => `SELECT id AS channel, (SELECT received_at FROM events WHERE channel = channels.id AND state = 'stored'
-       AND postponed = ${postponed} AND kind = 'message' ORDER BY id LIMIT 1) AS at FROM channels`,
+    (postponed) =>
+      `SELECT id AS channel, (SELECT received_at FROM events WHERE channel = channels.id AND state = 'stored'
+         AND postponed = ${postponed} AND kind = 'message' ORDER BY id LIMIT 1) AS at FROM channels`,
   ),
   firstOf(
     askedStates,
