@@ -10,17 +10,20 @@ import type { Clock } from "bridgehead/contract";
 /** Share of time in which the event loop may be busy. */
 const quietShare = 0.1;
 
-/** Switches V8's optimizing compilers off until `allowOptimization`: for the startup they cost 8 MB and gain nothing.
+/** Switches V8's optimizing compilers off until `allowOptimization`: for the startup they cost 8 MB and gain nothing. Until
+ *  then the young generation does not grow either, which would take 22 MB until the first collection of an idle daemon.
  *  undici's HTTP parser, the only WebAssembly, is never optimized: compiling it costs 14 MB, and the gain per response is
  *  below what can be measured. Called before the daemon's code is loaded. */
 export function deferOptimization(): void {
   for (const compiler of ["turbofan", "maglev", "wasm-tier-up", "wasm-dynamic-tiering"])
     setFlagsFromString(`--no-${compiler}`);
+  setFlagsFromString("--semi-space-growth-factor=1");
 }
 
 /** Called once, when the daemon is ready. Turbofan stays off: see `optimizeWhenBusy`. */
 export function allowOptimization(): void {
   setFlagsFromString("--maglev");
+  setFlagsFromString("--semi-space-growth-factor=2");
 }
 
 /** Switches turbofan on when the process has used `busyMs` of CPU time, which is asked every `checkMs`. Its code saves up to

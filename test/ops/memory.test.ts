@@ -83,6 +83,30 @@ describe("the start of a daemon with a mailbox", () => {
   });
 });
 
+/** Allocates objects that survive, and prints the megabytes of V8's young generation before and after `allowOptimization`. */
+const growth = (file: string) => `
+  import { getHeapSpaceStatistics } from "node:v8";
+  import { allowOptimization, deferOptimization } from ${JSON.stringify(file)};
+  const kept = [];
+  const grown = () => {
+    for (let n = 0; n < 500_000; n += 1) kept.push({ n });
+    return getHeapSpaceStatistics().find((space) => space.space_name === "new_space").space_size / 2 ** 20;
+  };
+  deferOptimization();
+  const startup = grown();
+  allowOptimization();
+  console.log(JSON.stringify({ startup, running: grown() }));`;
+
+describe("the young generation", () => {
+  it("grows when the daemon is ready", async () => {
+    const argv = ["--conditions=source", "--input-type=module", "--eval", growth(`${root}src/ops/memory.ts`)];
+    const { stdout } = await promisify(execFile)(process.execPath, argv);
+    const { startup, running } = JSON.parse(stdout) as { startup: number; running: number };
+    expect(startup).toBeLessThanOrEqual(2);
+    expect(running).toBeGreaterThan(4);
+  });
+});
+
 describe("the optimizing compilers", () => {
   /** Of V8's `%GetOptimizationStatus`. */
   const bits = { maglev: 32, turbofan: 64 };
