@@ -79,11 +79,12 @@ export async function openDatabase(
   { store }: Pick<Config, "store">,
   clock: Clock,
   timing: Timing = standardTiming,
+  log?: Log,
 ): Promise<Database> {
   if (store.kind === "sqlite") return openSqlite(store.file, steadyNow(clock), { timing: timing.sqlite });
   // Loaded on demand to save memory: most daemons use SQLite.
   const { openPostgres } = await import("./store/postgres.ts");
-  return openPostgres(store.url, { clock, timing: timing.postgres });
+  return openPostgres(store.url, { clock, timing: timing.postgres, log });
 }
 
 /** Opens the store exclusively (SQLite) or shared (PostgreSQL), migrates its schema, and identifies the
@@ -100,7 +101,7 @@ export async function openStore(
   const unlock = store.kind === "sqlite" ? lockStore(store.file) : () => undefined;
   let db: Database;
   try {
-    db = await openDatabase(config, clock, timing);
+    db = await openDatabase(config, clock, timing, log);
   } catch (error) {
     unlock();
     throw error;

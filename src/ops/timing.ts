@@ -61,8 +61,9 @@ const table = {
     statement: 30 * second,
     /** The client gives up on a server that does not respond; longer than `statement`. */
     response: 35 * second,
-    /** Longest time to open a connection, or to get a free one from the pool. */
-    connect: 15 * second,
+    connect: 15 * second, // longest time to open a connection, or to get a free one from the pool
+    /** Refused connections within this time of each other are reported once. */
+    refusals: minute,
     /** Idle time before the first TCP keep-alive probe. */
     keepAlive: 10 * second,
     /** Longest migration. */

@@ -1,13 +1,14 @@
 // PostgreSQL driver: a pool, one connection per transaction, LISTEN/NOTIFY to wake the other nodes.
 
-import type { Clock } from "bridgehead/contract";
-import { Pool } from "pg";
+import type { Clock, Log } from "bridgehead/contract";
+import { Pool, type PoolClient } from "pg";
 import { systemClock } from "../ops/clock.ts";
 import { standardTiming, type Timing } from "../ops/timing.ts";
 import type { Database, Query, StoreObserver, TxOptions } from "./driver.ts";
 import { NeedsSavepoints, PostgresConnection, transient } from "./postgres/connection.ts";
 import { JointTransactions } from "./postgres/joint.ts";
 import { WakeListener } from "./postgres/listener.ts";
+import { RefusedConnections } from "./postgres/refusals.ts";
 
 const wakeChannel = "bridgehead_wake";
 
@@ -32,6 +33,8 @@ export interface PostgresOptions {
   readonly schema?: string;
   readonly connections?: number;
   readonly clock?: Clock;
+  /** For connections that the server refuses later. */
+  readonly log?: Log | undefined;
   /** A machine that stops or loses its network sends no error, so both sides need a limit for every wait. */
   readonly timing?: Partial<Timing["postgres"]>;
 }
@@ -50,7 +53,9 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
     ...(options.schema ? { options: `-c search_path=${options.schema}` } : {}),
   };
   const channel = options.schema ? `${wakeChannel}_${options.schema}` : wakeChannel;
-  const listener = new WakeListener(channel, { setup, clock: options.clock ?? systemClock, timing });
+  const clock = options.clock ?? systemClock;
+  const refused = new RefusedConnections(options.log, clock, timing.refusals);
+  const listener = new WakeListener(channel, { setup, clock, timing, refused });
   await listener.open();
   const pool = new Pool({
     ...setup,
@@ -66,12 +71,13 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
     await pool.end();
     throw error;
   }
-  return new PostgresDatabase(pool, listener, timing);
+  return new PostgresDatabase(pool, listener, refused, timing);
 }
 
 class PostgresDatabase implements Database {
   readonly kind = "postgres";
   readonly #pool: Pool;
+  readonly #connect: () => Promise<PoolClient>;
   readonly #listener: WakeListener;
   readonly #timing: Timing["postgres"];
   readonly #joint: JointTransactions;
@@ -80,11 +86,16 @@ class PostgresDatabase implements Database {
   readonly #waking = new WeakSet<Query>();
   #closing: Promise<void> | null = null;
 
-  constructor(pool: Pool, listener: WakeListener, timing: Timing["postgres"]) {
+  constructor(pool: Pool, listener: WakeListener, refused: RefusedConnections, timing: Timing["postgres"]) {
     this.#pool = pool;
     this.#listener = listener;
     this.#timing = timing;
-    this.#joint = new JointTransactions(pool, timing, (work, options) => this.#apart(work, options));
+    this.#connect = () =>
+      pool.connect().catch((error: unknown) => {
+        refused.note(error);
+        throw error;
+      });
+    this.#joint = new JointTransactions(this.#connect, timing, (work, options) => this.#apart(work, options));
   }
 
   tx<T>(work: (q: Query) => Promise<T>, options: TxOptions = {}): Promise<T> {
@@ -112,7 +123,7 @@ class PostgresDatabase implements Database {
     { unhurried = false, durable = true, committed }: TxOptions,
     saving: boolean,
   ): Promise<T> {
-    const client = await this.#pool.connect();
+    const client = await this.#connect();
     const interrupted = Promise.withResolvers<never>();
     const responseMs = unhurried ? this.#timing.migration : this.#timing.response;
     const transaction = { interrupt: interrupted.reject, saving };
@@ -142,7 +153,7 @@ class PostgresDatabase implements Database {
   }
 
   async read<T>(work: (q: Query) => Promise<T>): Promise<T> {
-    const client = await this.#pool.connect();
+    const client = await this.#connect();
     const connection = new PostgresConnection(client, this.#timing.response);
     try {
       return await work(connection);

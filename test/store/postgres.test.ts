@@ -305,6 +305,57 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
     );
   });
 
+  it("warns once while the server refuses further connections, and works with those it has", async () => {
+    const store = await place();
+    const admin = await store.open();
+    await migrate(admin);
+    // Roles with the right to exceed the limits are not limited.
+    await admin.tx(async (q) => {
+      await q.run("CREATE ROLE few LOGIN CONNECTION LIMIT 2");
+      await q.run(`GRANT ALL ON SCHEMA ${store.schema} TO few`);
+      await q.run(`GRANT ALL ON ALL TABLES IN SCHEMA ${store.schema} TO few`);
+    });
+    const url = new URL(server.url);
+    url.username = "few";
+    const warnings: [object, string][] = [];
+    const ignored = () => undefined;
+    const warn = (fields: object, message: string) => void warnings.push([fields, message]);
+    const log = { debug: ignored, info: ignored, error: ignored, warn };
+    // The connection for notifications, and one for transactions.
+    const db = await openPostgres(url.href, { schema: store.schema ?? "", connections: 3, log });
+    onTestFinished(async () => {
+      await db.close();
+      await admin.tx(async (q) => {
+        await q.run("DROP OWNED BY few");
+        await q.run("DROP ROLE few");
+      });
+    });
+    const held = Promise.withResolvers<void>();
+    const has = Promise.withResolvers<void>();
+    const holding = db.tx(async (q) => {
+      await writeSettings(q, "a", "{}");
+      await q.one("SELECT 1");
+      has.resolve();
+      await held.promise;
+    });
+    await has.promise;
+    for (let n = 0; n < 3; n++)
+      await expect(db.tx((q) => writeSettings(q, "b", "{}"))).rejects.toThrow(/too many connections/);
+    await expect(db.tx((q) => q.run("SELECT 1"), { joint: "c" })).rejects.toThrow(/too many connections/);
+    held.resolve();
+    await holding;
+    await db.tx((q) => writeSettings(q, "d", "{}"));
+    expect(warnings).toEqual([
+      [
+        {
+          err: expect.objectContaining({ code: "53300" }),
+          remedy: expect.stringContaining("max_connections"),
+        },
+        "store connection refused: too many connections",
+      ],
+    ]);
+  });
+
   it("waits for no node that was stopped in a transaction, and that node goes on when it wakes", async () => {
     const store = await place();
     const db = await store.open();

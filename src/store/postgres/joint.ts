@@ -1,7 +1,7 @@
 // Joint transactions (`TxOptions.joint`): those that wait at the same time are sent in one round trip, from BEGIN to COMMIT,
 // and share the commit. One round trip is under way at a time; meanwhile the next ones gather.
 
-import type { Pool } from "pg";
+import type { PoolClient } from "pg";
 import { systemClock } from "../../ops/clock.ts";
 import type { Hop } from "../../ops/hops.ts";
 import type { Query, StoreObserver, TxOptions, Value } from "../driver.ts";
@@ -86,7 +86,7 @@ interface Prepared {
 }
 
 export class JointTransactions {
-  readonly #pool: Pool;
+  readonly #connect: () => Promise<PoolClient>;
   readonly #timing: { readonly response: number; readonly jointLock: number };
   /** Runs a transaction alone, after a joint one was rolled back. */
   readonly #alone: (work: (q: Query) => Promise<unknown>, options: TxOptions) => Promise<unknown>;
@@ -95,11 +95,11 @@ export class JointTransactions {
   observer: StoreObserver | null = null;
 
   constructor(
-    pool: Pool,
+    connect: () => Promise<PoolClient>,
     timing: { readonly response: number; readonly jointLock: number },
     alone: (work: (q: Query) => Promise<unknown>, options: TxOptions) => Promise<unknown>,
   ) {
-    this.#pool = pool;
+    this.#connect = connect;
     this.#timing = timing;
     this.#alone = alone;
   }
@@ -131,7 +131,7 @@ export class JointTransactions {
 
   async #send(batch: readonly Prepared[]): Promise<void> {
     if (batch.length === 0) return;
-    const client = await this.#pool.connect();
+    const client = await this.#connect();
     const began = systemClock.monotonic();
     const sent = [
       { sql: "BEGIN", values: [] },

@@ -6,6 +6,7 @@ import type { Clock } from "bridgehead/contract";
 import { Client, type ClientConfig } from "pg";
 import { jitter } from "../../ops/clock.ts";
 import type { Timing } from "../../ops/timing.ts";
+import type { RefusedConnections } from "./refusals.ts";
 
 interface ListeningClient {
   readonly client: Client;
@@ -19,6 +20,7 @@ export class WakeListener {
   readonly #setup: ClientConfig;
   readonly #clock: Clock;
   readonly #timing: Timing["postgres"];
+  readonly #refused: RefusedConnections;
   readonly #stop = new AbortController();
   readonly #stopped: Promise<void>;
   readonly #listeners: (() => void)[] = [];
@@ -30,12 +32,18 @@ export class WakeListener {
 
   constructor(
     channel: string,
-    options: { readonly setup: ClientConfig; readonly clock: Clock; readonly timing: Timing["postgres"] },
+    options: {
+      readonly setup: ClientConfig;
+      readonly clock: Clock;
+      readonly timing: Timing["postgres"];
+      readonly refused: RefusedConnections;
+    },
   ) {
     this.#channel = channel;
     this.#setup = options.setup;
     this.#clock = options.clock;
     this.#timing = options.timing;
+    this.#refused = options.refused;
     this.#stopped = new Promise((resolve) =>
       this.#stop.signal.addEventListener("abort", () => resolve(), { once: true }),
     );
@@ -106,7 +114,10 @@ export class WakeListener {
       this.#listening = null;
       await this.#clock.sleep(jitter(pause), signal);
       if (signal.aborted) return;
-      this.#listening = await this.#connect().catch(() => null);
+      this.#listening = await this.#connect().catch((error: unknown) => {
+        this.#refused.note(error);
+        return null;
+      });
       if (this.#listening) this.#notified(); // notifications during the outage were lost
     }
   }
