@@ -8,7 +8,14 @@ import { findDue } from "../store/due.ts";
 import { LeaseLost } from "../store/lanes.ts";
 import { isUnreachable } from "../store/postgres/unreachable.ts";
 import { Running, SweepTimer } from "./running.ts";
-import { type Claimed, type Stage, type TransactionalStage, type Transition, whenever } from "./stage.ts";
+import {
+  type Claimed,
+  type ClaimResult,
+  type Stage,
+  type TransactionalStage,
+  type Transition,
+  whenever,
+} from "./stage.ts";
 
 export interface SchedulerOptions extends Core {
   readonly transactional: readonly TransactionalStage[];
@@ -336,8 +343,7 @@ class Claims {
   #candidates(due: Query["touched"], stage: Stage): string[] {
     const backlog = this.#backlog.get(stage);
     this.#backlog.delete(stage);
-    const channels = new Set([...(due.get(stage.takes) ?? []), ...(backlog ?? [])]);
-    return [...channels].filter((channel) => stage.mayClaim(channel));
+    return [...new Set([...(due.get(stage.takes) ?? []), ...(backlog ?? [])])];
   }
 
   /** Claims in fair order: the channel with the oldest claim is first, and each gets a small share in turn.
@@ -349,12 +355,14 @@ class Claims {
       const more: string[] = [];
       for (const channel of waiting) {
         const free = this.#free(stage, channel);
-        const room = waiting.length > 1 ? Math.min(share, free) : free;
-        const found = room > 0 ? await this.#claimSome(q, stage, channel, room, pieces) : 0;
-        if (found > 0) this.#served.set(keyOf(stage, channel), ++this.#servings);
+        const most = waiting.length > 1 ? Math.min(share, free) : free;
+        const { claimed, room } =
+          most > 0 ? await this.#claimSome(q, stage, channel, most) : { claimed: [], room: most };
+        for (const piece of claimed) pieces.push({ stage, claimed: piece });
+        if (claimed.length > 0) this.#served.set(keyOf(stage, channel), ++this.#servings);
         // The stage claims again on this channel as soon as running work ends.
-        if (free <= 0) this.#remember(stage, channel);
-        else if (found === room) more.push(channel);
+        if (room <= 0) this.#remember(stage, channel);
+        else if (claimed.length === room) more.push(channel);
       }
       waiting = more;
     }
@@ -362,8 +370,7 @@ class Claims {
 
   #free(stage: Stage, channel: string): number {
     const most = Math.min(this.#options.capacity(stage.name, channel), stage.atOnce ?? Infinity);
-    const free = most - (this.#running.get(keyOf(stage, channel)) ?? 0);
-    return Math.min(free, stage.room?.(channel) ?? Infinity);
+    return most - (this.#running.get(keyOf(stage, channel)) ?? 0);
   }
 
   #remember(stage: Stage, channel: string): void {
@@ -371,21 +378,14 @@ class Claims {
   }
 
   /** Claims in a savepoint: an error in one channel does not stop the claims of others. */
-  async #claimSome(
-    q: Query,
-    stage: Stage,
-    channel: string,
-    room: number,
-    pieces: ClaimedWork[],
-  ): Promise<number> {
+  async #claimSome(q: Query, stage: Stage, channel: string, most: number): Promise<ClaimResult> {
     try {
-      const found = await q.savepoint(() => stage.claim(q, channel, room));
-      pieces.push(...found.map((claimed) => ({ stage, claimed })));
-      for (const _ of found) this.occupy(stage, channel, 1);
-      return found.length;
+      const result = await q.savepoint(() => stage.claim(q, channel, most));
+      for (const _ of result.claimed) this.occupy(stage, channel, 1);
+      return result;
     } catch (error) {
       this.#options.log.error({ stage: stage.name, channel, err: error }, "claiming work failed");
-      return 0;
+      return { claimed: [], room: most };
     }
   }
 }

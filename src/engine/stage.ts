@@ -37,18 +37,21 @@ export interface Claimed {
   abandon(q: Query): Promise<void>;
 }
 
+/** What a stage has claimed on a channel. */
+export interface ClaimResult {
+  readonly claimed: readonly Claimed[];
+  /** How many pieces of work it could have claimed. As many were claimed: the channel may have more. 0 or less: the
+   *  channel is asked again when work ends, because the stage itself has no room. */
+  readonly room: number;
+}
+
 export interface Stage {
   readonly name: string;
   readonly takes: Work;
   /** Maximum concurrent work per channel, where that is less than the channel's concurrency. */
   readonly atOnce?: number;
-  /** Returns how many more pieces of work of the channel could start now, without those that were claimed
-   *  and have not started. Read before each claim. Absent: the concurrency alone limits the stage. */
-  room?(channel: string): number;
-  /** Returns whether work may be claimed on the channel now. */
-  mayClaim(channel: string): boolean;
-  /** Leases at most `room` lanes (or attachments) of that channel. */
-  claim(q: Query, channel: string, room: number): Promise<readonly Claimed[]>;
+  /** Leases lanes (or attachments) of that channel, at most `most` and no more than could start now. */
+  claim(q: Query, channel: string, most: number): Promise<ClaimResult>;
 }
 
 /** A transactional stage: runs inside a transaction and processes all due work; returns quickly when

@@ -130,11 +130,11 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     let begun = 0;
     const second = await during(
       async (q) => {
-        begun = (await looks("a").claim(q, "c", 4)).length;
+        begun = (await looks("a").claim(q, "c", 4)).claimed.length;
       },
       () => other.tx((q) => looks("b").claim(q, "c", 4)),
     );
-    expect([begun, second.length]).toEqual([1, 0]);
+    expect([begun, second.claimed.length]).toEqual([1, 0]);
     // The first one's end will say when the next one is.
     const [watch] = await one.read((q) =>
       q.all<{ left: number }>("SELECT due_at - now_ms() AS left FROM polls"),
@@ -153,7 +153,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     const rate = reserveOf(other, clock);
     const stage = pollStage({ ...deps, db: other, rate, node: "b", timing: standardTiming });
     let bound = 0;
-    const claimed = await other.tx((q) =>
+    const { claimed } = await other.tx((q) =>
       stage.claim(
         {
           ...q,

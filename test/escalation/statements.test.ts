@@ -258,7 +258,7 @@ async function polled(db: Database, ...messages: readonly PlatformMessage[]): Pr
   const rate = { room: () => 10, take: () => Promise.resolve({ taken: true, waitMs: 0 }) } as never;
   const stage = pollStage({ ...deps, lines: () => new Map([["c", line]]), db, rate, node: "n" });
   await db.tx((q) => schedulePoll(q, { id: "k", channel: "c" }, 0));
-  const [claimed] = await db.tx((q) => stage.claim(q, "c", 1));
+  const [claimed] = (await db.tx((q) => stage.claim(q, "c", 1))).claimed;
   if (!claimed) throw new Error("no poll is due");
   return statements(db, await claimed.work(new AbortController().signal));
 }

@@ -49,7 +49,7 @@ async function watched({ asksTwice = false } = {}) {
   const look = async () => {
     clock.forward(1000);
     await db.tx((q) => schedulePoll(q, { id: conversation, channel: "c" }, 0));
-    const [claimed] = await db.tx((q) => stage.claim(q, "c", 1));
+    const [claimed] = (await db.tx((q) => stage.claim(q, "c", 1))).claimed;
     if (!claimed) throw new Error("the look is not due");
     const transition = await claimed.work(new AbortController().signal);
     await db.tx(transition);

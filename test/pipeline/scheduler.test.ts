@@ -33,7 +33,6 @@ function answering(work: (turn: TurnRow, signal: AbortSignal) => Promise<void>, 
   return {
     name: "ask",
     takes: "turns",
-    mayClaim: () => true,
     async claim(q, channel, room) {
       const claimed: Claimed[] = [];
       for (const lease of await leaseLanes(q, "in", channel, "n", leaseMs, room)) {
@@ -55,7 +54,7 @@ function answering(work: (turn: TurnRow, signal: AbortSignal) => Promise<void>, 
           },
         });
       }
-      return claimed;
+      return { claimed, room };
     },
   };
 }
@@ -65,7 +64,7 @@ function schedulerOf(
   stages: readonly Stage[],
   over: {
     transactional?: TransactionalStage[];
-    room?: () => number;
+    room?: (stage: string) => number;
     clock?: Clock;
     timing?: TimingOverrides;
   } = {},
@@ -248,15 +247,15 @@ describe("scheduler", () => {
     const after: Stage = {
       name: "after",
       takes: "turns",
-      mayClaim: () => {
-        if (broken) throw new Error("a later defect");
-        return false;
-      },
-      claim: async () => [],
+      claim: async (_q, _channel, room) => ({ claimed: [], room }),
     };
     for (const stages of [[stage], [good, after]]) {
       broken = true;
-      const { scheduler, heard } = schedulerOf(db, stages, { room: () => 1 });
+      const room = (name: string) => {
+        if (broken && name === "after") throw new Error("a later defect");
+        return 1;
+      };
+      const { scheduler, heard } = schedulerOf(db, stages, { room });
       await put(scheduler, 1, stages.length);
       expect([scheduler.running(), heard.lines]).toEqual([0, ["claiming work failed"]]);
       expect(await db.read((q) => q.all("SELECT 1 FROM lanes WHERE lease_until > 0"))).toEqual([]);

@@ -64,16 +64,15 @@ export function pollStage(deps: PollDeps): Stage {
     name: "poll",
     takes: "polls",
     atOnce: 4,
-    mayClaim: (channel) => deps.lines().get(channel)?.problem() === null,
     async claim(q, channel, room) {
       const claimed: Claimed[] = [];
       const line = deps.lines().get(channel);
-      if (!line) return claimed;
+      if (line?.problem() !== null) return { claimed, room };
       for (const { conversation } of await duePolls(q, channel, room)) {
         const look = await claimPoll(q, line, conversation, deps);
         if (look) claimed.push(piece(look, deps));
       }
-      return claimed;
+      return { claimed, room };
     },
   };
 }

@@ -39,19 +39,16 @@ export function askStage(deps: AskDeps): Stage {
   const waiting = { calls: 0 };
   /** Nothing is claimed before the rate limit has room again. */
   const delay = (ms: number) => void (nextRateAt = clock.monotonic() + Math.min(ms, rateRetry));
-  const mayClaim = (channel: string) => {
-    const line = deps.lines().get(channel);
-    return line !== undefined && whyNotAsk(line) === null;
-  };
   return {
     name: "ask",
     takes: "turns",
-    mayClaim,
-    // A channel without room stays a candidate, so that the channels take turns in a scarce rate limit.
-    room: () => (clock.monotonic() < nextRateAt ? 0 : rate.room(rateWait) - waiting.calls),
-    async claim(q, channel, room) {
+    async claim(q, channel, most) {
       const line = deps.lines().get(channel);
-      if (!line) return [];
+      if (!line || whyNotAsk(line) !== null) return { claimed: [], room: most };
+      // A channel without room stays a candidate, so that the channels take turns in a scarce rate limit.
+      const left = clock.monotonic() < nextRateAt ? 0 : rate.room(rateWait) - waiting.calls;
+      const room = Math.min(most, left);
+      if (room <= 0) return { claimed: [], room };
       const claimed: Claimed[] = [];
       const before = waiting.calls;
       let useDrawn: () => void = () => undefined;
@@ -80,7 +77,7 @@ export function askStage(deps: AskDeps): Stage {
         claimed.push(piece(asking, requests, deps, { begin, delay }));
       }
       if (waiting.calls > before) useDrawn = await rate.prepare(q, waiting.calls - before);
-      return claimed;
+      return { claimed, room };
     },
   };
 }

@@ -39,10 +39,9 @@ export function fetchStage(deps: FetchDeps): Stage {
     name: "fetch",
     takes: "attachments",
     atOnce,
-    mayClaim: (channel) => Boolean(deps.lines().get(channel)?.open),
     async claim(q, channel, room) {
       const { open } = deps.lines().get(channel) ?? {};
-      if (!open) return [];
+      if (!open) return { claimed: [], room };
       const claimed: Claimed[] = [];
       const { attempt, leaseMargin } = deps.timing.fetch;
       const leaseMs = attempt + leaseMargin;
@@ -52,7 +51,7 @@ export function fetchStage(deps: FetchDeps): Stage {
         if (row.attempts > fetchLimit) await endFetch(q, row, "given up: every attempt was interrupted");
         else claimed.push(piece({ channel, open, row, leaseDeadline: deadline }, deps));
       }
-      return claimed;
+      return { claimed, room };
     },
   };
 }

@@ -57,21 +57,15 @@ export function sendStage(deps: SendDeps): Stage {
   const pauses = new Pauses(deps.clock, leaseMs, deps.timing);
   /** Drafts by channel that were claimed and whose `send` was not called yet. */
   const waiting = new Map<string, number>();
-  const mayClaim = (channel: string): boolean => {
-    const line = deps.lines().get(channel);
-    return line !== undefined && line.outbound !== null && !line.catchingUp();
-  };
   return {
     name: "send",
     takes: "drafts",
-    mayClaim,
-    room(channel) {
-      const capacity = deps.lines().get(channel)?.outbound?.capacity?.() ?? Infinity;
-      return capacity - (waiting.get(channel) ?? 0);
-    },
-    async claim(q, channel, room) {
+    async claim(q, channel, most) {
       const line = deps.lines().get(channel);
-      if (!line) return [];
+      if (!line?.outbound || line.catchingUp()) return { claimed: [], room: most };
+      const capacity = line.outbound.capacity?.() ?? Infinity;
+      const room = Math.min(most, capacity - (waiting.get(channel) ?? 0));
+      if (room <= 0) return { claimed: [], room };
       const claimed: Claimed[] = [];
       const gate = await pauses.gate(q, line);
       const { closed } = gate;
@@ -94,7 +88,7 @@ export function sendStage(deps: SendDeps): Stage {
         const about = { line, lease, leaseDeadline: deadline, draft, pauses, node, started };
         claimed.push(piece({ ...about, waitsForDisk, isRecorded }, deps));
       }
-      return claimed;
+      return { claimed, room };
     },
   };
 }

@@ -19,7 +19,7 @@ import { askStage } from "../../../src/pipeline/ask/stage.ts";
 import { composeStage } from "../../../src/pipeline/compose/stage.ts";
 import { routeStage } from "../../../src/pipeline/route/stage.ts";
 import { sendStage } from "../../../src/pipeline/send/stage.ts";
-import type { Database } from "../../../src/store/driver.ts";
+import type { Database, Query } from "../../../src/store/driver.ts";
 import { rateOf } from "../../../src/store/rates.ts";
 import { clock, lineOf, listen, reserveOf } from "../../support/pipeline/stage.ts";
 import { observeStatements } from "../statement-hook.ts";
@@ -144,17 +144,20 @@ export function runStages(db: Database, concurrency: number): StageRun {
   });
   const effect = (step: Step, stage: Stage): Stage => ({
     ...stage,
-    claim: async (q, channel, room) =>
-      (await within(step, () => stage.claim(q, channel, room))).map((claimed) => ({
-        ...claimed,
-        work: async (signal) => {
-          const transition = await claimed.work(signal);
-          return async (q) => {
+    claim: async (q, channel, most) => {
+      const { claimed, room } = await within(step, () => stage.claim(q, channel, most));
+      const pieces = claimed.map((piece) => ({
+        ...piece,
+        work: async (signal: AbortSignal) => {
+          const transition = await piece.work(signal);
+          return async (q: Query) => {
             await within(step, () => transition(q));
             if (step === "send") q.onDisk(() => --awaited === 0 && done());
           };
         },
-      })),
+      }));
+      return { claimed: pieces, room };
+    },
   });
   const scheduler: Scheduler = new Scheduler({
     db: during("accept"),
