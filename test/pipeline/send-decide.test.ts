@@ -26,7 +26,6 @@ describe("the head of a lane", () => {
   };
   const day = 24 * 3_600_000;
   it.each([
-    ["no draft", null, false, { kind: "wait" }],
     ["due", head, false, { kind: "start" }],
     ["not due", { ...head, due_in: 1 }, false, { kind: "wait" }],
     ["held", { ...head, state: "held" }, false, { kind: "wait" }],

@@ -30,14 +30,12 @@ export const shadowReason = "the channel is in shadow mode: an operator decides"
 /** Decides about the head of a leased lane. The check for a suppression runs when the draft is due, so a
  *  reply in its delay is dropped when its address is suppressed before it is due. */
 export function nextStep(
-  head:
-    | (Pick<HeadRow, "state" | "due_in" | "forced" | "suppressed"> &
-        Pick<HeadRow, "attempts" | "internal" | "released" | "session">)
-    | null,
+  head: Pick<HeadRow, "state" | "due_in" | "forced" | "suppressed"> &
+    Pick<HeadRow, "attempts" | "internal" | "released" | "session">,
   superseded: boolean,
   rules: Pick<ChannelRules, "mode" | "max_age">,
 ): NextStep {
-  if (head === null || head.state === "held" || head.state === "failed") return { kind: "wait" };
+  if (head.state === "held" || head.state === "failed") return { kind: "wait" };
   if (head.state !== "queued") return { kind: "start" };
   // The lane was due for a previous draft, which was just dropped.
   if (head.due_in > 0) return { kind: "wait" };

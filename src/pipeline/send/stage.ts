@@ -24,7 +24,7 @@ import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import { heldTrigger } from "../escalation.ts";
 import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, reconcile } from "../reconcile/stage.ts";
-import { type Ending, endingOf, nextStep, shadowCode } from "./decide.ts";
+import { type Ending, endingOf, type NextStep, nextStep, shadowCode } from "./decide.ts";
 import {
   type HeadRow,
   headDraft,
@@ -121,34 +121,40 @@ async function nextDraft(
   deps: SendDeps,
 ): Promise<Next> {
   const { sessions, db } = deps;
-  for (let found = first; ; found = await headDraft(q, lease)) {
-    const head = found;
+  for (let head = first; head !== null; head = await headDraft(q, lease)) {
     let waitsForDisk = false;
-    if (head !== null && head.session !== null && (head.state !== "queued" || head.due_in <= 0)) {
+    if (head.session !== null && (head.state !== "queued" || head.due_in <= 0)) {
       const when = await sessions.admit(q, head, head.session);
       if (when === "never") continue;
       if (when === "later") return none;
       waitsForDisk = when === "durable" && endsWithPower(db);
     }
-    const isNew = head?.state === "queued" && head.attempts === 0;
+    const isNew = head.state === "queued" && head.attempts === 0;
     const superseded = isNew && line.rules.on_new_message === "drop" && (await isSuperseded(q, head));
     const next = nextStep(head, superseded, line.rules);
     if (next.kind === "start") return { draft: head, waitsForDisk };
-    if (next.kind === "wait" || head === null) return none;
-    const { code, reason } = next;
-    if (next.kind === "hold") {
-      reportDraft(q, head, "replyHeld", { code });
-      await changeDraft(q, head.id, { state: "held", open: 0, code, reason });
-      await endRest(q, head, "held");
-      if (code !== shadowCode) await line.escalation()?.open(q, heldTrigger(line, code, reason, deps));
-      else if (await isHumans(q, head))
-        await line.escalation()?.undeliverable(q, line, head, { state: "held", reason });
-      continue;
-    }
-    reportDraft(q, head, "dropped", { code });
-    await changeDraft(q, head.id, { state: "dropped", open: 0, code, reason });
-    await line.escalation()?.undeliverable(q, line, head, { state: "dropped", reason });
+    if (next.kind === "wait") return none;
+    await refuse(q, line, head, next, deps);
   }
+  return none;
+}
+
+/** Ends a draft that is not sent. Of the parts of a reply, those after a held one are held with it. */
+async function refuse(
+  q: Query,
+  line: ChannelRuntime,
+  draft: HeadRow,
+  { kind, code, reason }: Extract<NextStep, { kind: "hold" | "drop" }>,
+  deps: SendDeps,
+): Promise<void> {
+  const state = kind === "hold" ? "held" : "dropped";
+  reportDraft(q, draft, kind === "hold" ? "replyHeld" : "dropped", { code });
+  await changeDraft(q, draft.id, { state, open: 0, code, reason });
+  if (kind === "hold") await endRest(q, draft, "held");
+  if (kind === "hold" && code !== shadowCode)
+    await line.escalation()?.open(q, heldTrigger(line, code, reason, deps));
+  else if (kind === "drop" || (await isHumans(q, draft)))
+    await line.escalation()?.undeliverable(q, line, draft, { state, reason });
 }
 
 function piece(sending: Sending, deps: SendDeps): Claimed {
