@@ -275,7 +275,10 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]
     if (guarded) decisions.set(message, guarded);
   }
   const asked = group.filter((message) => !decisions.has(message));
-  await loadConversations(q, line, facts, asked);
+  const inKnown = asked.filter(
+    (message) => factsOf(message).conversation !== null || factsOf(message).unbound,
+  );
+  if (inKnown.length > 0) await loadConversations(q, line, facts, inKnown);
   if (asked.length > 0 && line.rules.caps.channel.length > 0) pass.uses ??= await loadUses(q, line);
   const writes = noWrites();
   for (const message of group) {
