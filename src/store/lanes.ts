@@ -104,9 +104,9 @@ export async function appendToLane(
   );
   if (!row) throw noLane(lane);
   const { wait } = row;
+  if (wait !== null) noteDueLane(q, direction, { ...row, lane, wait });
   await insert(row.seq);
   if (wait === null) await refreshLane(q, conversation, direction);
-  else noteDueLane(q, direction, { ...row, lane, wait });
 }
 
 /** Like `appendToLane` on PostgreSQL, for an item that is due, without a round trip of its own. `insert` writes it with the
