@@ -65,11 +65,8 @@ export interface ChannelRuntime {
 
 /** Returns the settings of the channel's skill; null when the agent has no such skill, or no settings
  *  were read yet. */
-export const skillOf = (line: ChannelRuntime): ChannelSettings | null => {
-  const { platform } = line.traits;
-  const settings = line.settings();
-  return platform === null || settings === null ? null : skillNamed(settings, platform);
-};
+export const skillOf = (line: ChannelRuntime): ChannelSettings | null =>
+  skillNamed(line.settings(), line.traits.platform);
 
 /** True for the platforms that the start call can open and that need a skill of the agent. */
 export const startable = (platform: string | null): platform is "email" | "sms" | "voice" =>
@@ -81,10 +78,13 @@ export const startable = (platform: string | null): platform is "email" | "sms" 
 export const phoneOf = (address: string): string | null => /^(?:[a-z]+:)?(\+\d+)$/.exec(address)?.[1] ?? null;
 
 /** Returns the agent's skill for a channel of the platform, in any status; null when it has none. */
-export const skillNamed = (settings: AgentSettings, platform: string): ChannelSettings | null =>
+export const skillNamed = (
+  settings: AgentSettings | null,
+  platform: string | null,
+): ChannelSettings | null =>
   startable(platform)
-    ? settings[platform]
-    : (Object.entries(settings.skills ?? {}).find(([name]) => name === platform)?.[1] ?? null);
+    ? (settings?.[platform] ?? null)
+    : (Object.entries(settings?.skills ?? {}).find(([name]) => name === platform)?.[1] ?? null);
 
 /** The running channel runtimes by channel. A configuration reload replaces entries. */
 export type ChannelRuntimes = ReadonlyMap<string, ChannelRuntime>;
