@@ -172,7 +172,6 @@ export class App {
   readonly #unlock: () => void;
   readonly #rate: RateReserve;
   readonly #pauses: PauseWatch;
-  readonly #sessions: CallSessions;
   readonly #agents: ReturnType<typeof createAgents>;
   readonly #registering: WebhookRegistrations;
   /** What the parts of the escalation share. */
@@ -203,7 +202,6 @@ export class App {
     const limit = rateOf(requests, per, timing.rate);
     this.#rate = new RateReserve({ ...core, name: "platform", rate: limit });
     this.#pauses = new PauseWatch(log);
-    this.#sessions = new CallSessions(timing);
     const policy = () => this.#config.escalation;
     this.#escalating = { ...core, policy, lines: () => this.host.lines };
     this.host = new Host(core, {
@@ -212,7 +210,6 @@ export class App {
       scheduler: () => this.scheduler,
       publicUrl: () => options.publicUrl(),
       statistics,
-      sessions: this.#sessions,
       retire: async (routes) => options.retire?.(routes),
       paused: (channel) => this.#pauses.of(channel),
     });
@@ -282,7 +279,7 @@ export class App {
     const lines = () => this.host.lines;
     const core = this.#core;
     const rate = this.#rate;
-    const deps = { ...core, lines, sessions: this.#sessions };
+    const deps = { ...core, lines, sessions: new CallSessions(core.timing.calls) };
     const escalating = this.#escalating;
     const limits = { timeout: platform.timeout, settleAfter: platform.absent_after };
     return new Scheduler({

@@ -12,7 +12,7 @@ import type { Timing } from "../ops/timing.ts";
 import type { StoredSession } from "../pipeline/accept/stage.ts";
 import { whyNotAsk } from "../pipeline/ask/decide.ts";
 import type { ChannelRuntime } from "../pipeline/channel-runtime.ts";
-import type { LiveSessions, NewUtterance, SessionContext } from "../pipeline/live-sessions.ts";
+import type { LiveSessions, SessionContext } from "../pipeline/live-sessions.ts";
 import { logOnDisk, type Query } from "../store/driver.ts";
 import { refreshLane } from "../store/lanes.ts";
 import { insertConversation } from "../store/tables/conversations.ts";
@@ -39,7 +39,6 @@ import {
   reviveSession,
   speakingState,
 } from "./rows.ts";
-import { routeUtterance } from "./utterance.ts";
 
 const newer = "the caller said something newer";
 const ended = "the call has ended";
@@ -47,27 +46,9 @@ const silentOpening = writeOpening({ introduction: null, subject: null, context:
 
 export class CallSessions implements LiveSessions {
   readonly #timing: Timing["calls"];
-  readonly #ownAddressMs: number;
 
-  constructor({ calls, route }: Pick<Timing, "calls" | "route">) {
-    this.#timing = calls;
-    this.#ownAddressMs = route.ownAddress;
-  }
-
-  routeUtterance(
-    q: Query,
-    line: ChannelRuntime,
-    utterance: NewUtterance,
-    { clock, log }: Pick<SessionContext, "clock" | "log">,
-  ): Promise<boolean> {
-    const times = { now: clock.now(), ownAddressMs: this.#ownAddressMs };
-    return q
-      .savepoint(() => routeUtterance(q, line, utterance, times))
-      .catch((error: unknown) => {
-        // Stage route repeats it.
-        log.error({ channel: line.channel, err: error }, "routing an event failed");
-        return false;
-      });
+  constructor(timing: Timing["calls"]) {
+    this.#timing = timing;
   }
 
   async routeEvent(

@@ -15,7 +15,6 @@ import {
 } from "bridgehead/contract";
 import type { Scheduler } from "../engine/scheduler.ts";
 import { accept, type ReaderLease } from "../pipeline/accept/stage.ts";
-import type { NewUtterance } from "../pipeline/live-sessions.ts";
 import type { Core, Query } from "../store/driver.ts";
 import type { Installation } from "../store/installation.ts";
 import { readSecret, writeSecret } from "../store/secrets.ts";
@@ -44,8 +43,6 @@ interface ChannelParts extends Core {
   readonly scheduler: Scheduler;
   readonly publicUrl: string;
   readonly state: ChannelState;
-  /** See `LiveSessions.routeUtterance`. */
-  routeUtterance(q: Query, utterance: NewUtterance): Promise<boolean>;
   /** The platform's current facts about the agent on this channel. */
   agent(): AgentFacts | null;
   /** The lease under which this process currently reads the channel. */
@@ -58,21 +55,17 @@ export function createChannel(options: ChannelParts): Channel {
   const { id, scheduler, db, clock, node, state } = options;
   const log = inChannel(options.log, id);
   const startedAt = clock.now();
-  const accepting = {
-    startedAt,
-    knownMs: options.timing.accept.knownSender,
-    direct: (q: Query, utterance: NewUtterance) => options.routeUtterance(q, utterance),
-  };
+  const { knownSender } = options.timing.accept;
   return {
     id,
     log,
     clock,
     url: (path) => new URL(`${options.publicUrl.replace(/\/$/, "")}/channels/${id}${path}`),
     async accept(events, cursor) {
-      if (cursor === undefined) return accept(scheduler, id, events, null, node, accepting);
+      if (cursor === undefined) return accept(scheduler, id, events, null, node, startedAt, knownSender);
       const reader = options.reader();
       if (!reader) throw new Error(`accepting from channel ${id}: this process does not read it now`);
-      const accepted = await accept(scheduler, id, events, { cursor, reader }, node, accepting);
+      const accepted = await accept(scheduler, id, events, { cursor, reader }, node, startedAt, knownSender);
       state.heardAt = clock.now();
       return accepted;
     },

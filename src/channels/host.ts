@@ -10,7 +10,6 @@ import type { ReaderLease } from "../pipeline/accept/stage.ts";
 import { whyNotAsk } from "../pipeline/ask/decide.ts";
 import { type ChannelRuntime, type ChannelRuntimes, skillOf } from "../pipeline/channel-runtime.ts";
 import type { EscalationHooks } from "../pipeline/escalation.ts";
-import type { LiveSessions } from "../pipeline/live-sessions.ts";
 import type { RunningAgent } from "../pipeline/settings.ts";
 import type { Core } from "../store/driver.ts";
 import type { Installation } from "../store/installation.ts";
@@ -26,7 +25,6 @@ interface HostOptions {
   publicUrl(): string;
   readonly statistics: Statistics;
   readonly escalation: EscalationHooks;
-  readonly sessions: LiveSessions;
   /** Closes the sockets of a removed channel's routes. Resolves when no adapter serves one of them any
    *  more. */
   retire(routes: readonly Route[]): Promise<void>;
@@ -81,7 +79,6 @@ class RunningChannel {
       scheduler: options.scheduler(),
       publicUrl: options.publicUrl(),
       state: this.state,
-      routeUtterance: (q, utterance) => options.sessions.routeUtterance(q, this.line, utterance, core),
       reader: () => this.#reader,
       lost: () => statistics.count("connections_lost_total", { channel: config.id }),
       agent: () => agentFacts(this.line, config.core.mode === "shadow" || this.pause !== null),

@@ -1,13 +1,12 @@
 // The pipeline's interface to live sessions (calls), implemented in src/calls. All of it runs inside the
 // transaction of the calling stage.
 
-import type { Clock, InboundEvent, Log, MessageEvent, SendOutcome } from "bridgehead/contract";
+import type { Clock, Log, MessageEvent, SendOutcome } from "bridgehead/contract";
 import { bootNumber } from "../ops/boot.ts";
 import type { Database, Query } from "../store/driver.ts";
 import type { DraftChange, DraftRow } from "../store/tables/drafts.ts";
 import type { EventRow } from "../store/tables/events.ts";
 import type { AttachmentRow } from "../store/tables/files.ts";
-import type { NewEvent } from "./accept/rows.ts";
 import type { StoredMessage, StoredSession } from "./accept/stage.ts";
 import type { ChannelRuntime } from "./channel-runtime.ts";
 
@@ -22,21 +21,7 @@ export interface SessionContext {
   cancel(conversation: string): void;
 }
 
-/** An event that may be what a caller has said, with the row that it would get. */
-export interface NewUtterance {
-  readonly event: InboundEvent;
-  readonly row: NewEvent;
-}
-
 export interface LiveSessions {
-  /** Stage accept: stores, routes and queues an utterance in one step. Returns false, with nothing written, when the event
-   *  takes the usual way. */
-  routeUtterance(
-    q: Query,
-    line: ChannelRuntime,
-    utterance: NewUtterance,
-    context: Pick<SessionContext, "clock" | "log">,
-  ): Promise<boolean>;
   /** Stage route: applies a session event to its session and settles the event. */
   routeEvent(
     q: Query,

@@ -252,7 +252,7 @@ it("lets a reply wait for the disk when an escalation is open, so that nobody is
     await draft(q, "d", id);
     await q.run("UPDATE drafts SET session = 'call' WHERE id = 'd'");
   });
-  const sessions = new CallSessions(standardTiming);
+  const sessions = new CallSessions(standardTiming.calls);
   const when = () =>
     house.db.tx(async (q) => {
       const row = await q.one("SELECT * FROM drafts WHERE id = 'd'");

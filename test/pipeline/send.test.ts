@@ -52,7 +52,7 @@ async function round(db: Database, outbound: Outbound, rules: Partial<ChannelRul
     stages: [
       sendStage({
         lines,
-        sessions: new CallSessions(standardTiming),
+        sessions: new CallSessions(standardTiming.calls),
         db,
         clock,
         log: heard.log,

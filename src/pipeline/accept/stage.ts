@@ -10,40 +10,27 @@ import type { Scheduler } from "../../engine/scheduler.ts";
 import { type CommitPace, failpointOfCommit, type Query } from "../../store/driver.ts";
 import { holdOpenWork } from "../../store/restored.ts";
 import { isCited } from "../../store/tables/conversations.ts";
-import type { NewUtterance } from "../live-sessions.ts";
 import { insertEvents, moveCursor, type ReaderLease, toRow } from "./rows.ts";
 
 export type { ReaderLease, StoredMessage, StoredSession } from "./rows.ts";
 
-interface AcceptOptions {
-  /** Time, in epoch milliseconds, at which this process began to run the channel. Default: 0. */
-  readonly startedAt?: number;
-  /** See `insertEvents`. */
-  readonly knownMs?: number;
-  /** See `LiveSessions.routeUtterance`. Default: all events take the usual way. */
-  readonly direct?: (q: Query, utterance: NewUtterance) => Promise<boolean>;
-}
-
 /** Stores the events of one channel. Resolves after the commit. Rejects when the reader has lost its
- *  lease. */
+ *  lease. `startedAt` is the time, in epoch milliseconds, at which this process began to run the
+ *  channel; `knownMs` is explained at `insertEvents`. */
 export async function accept(
   scheduler: Scheduler,
   channel: string,
   events: readonly InboundEvent[],
   position: { readonly cursor: Cursor; readonly reader: ReaderLease } | null,
   node: string,
-  { startedAt = 0, knownMs, direct }: AcceptOptions = {},
+  startedAt = 0,
+  knownMs?: number,
 ): Promise<readonly Accepted[]> {
   const pace = paceOf(events);
   const rows = events.map((event) => toRow(channel, event, node));
   const isTraced = events.some((event) => tracedBy(event) !== null);
   return scheduler.commit(async (q) => {
     if (position) await moveCursor(q, channel, position);
-    const [event, row] = [events[0], rows[0]];
-    if (direct && event && row && events.length === 1 && (await direct(q, { event, row }))) {
-      failpointOfCommit(q, "event.commit", { channel, events: 1 });
-      return [{ id: event.id, duplicate: false }];
-    }
     const kept = isTraced ? await withoutExplained(q, channel, events) : events;
     const stored = await insertEvents(
       q,

@@ -65,7 +65,7 @@ export async function startStorm(customers: number): Promise<Storm> {
   const policy = { ...basis, responders: new Map([["dora", dora]]) };
   const lines = new Map<string, ChannelRuntime>();
   const core = { db, clock, log, node: "bench", timing: standardTiming };
-  const sessions = new CallSessions(standardTiming);
+  const sessions = new CallSessions(standardTiming.calls);
   const deps = { ...core, policy: () => policy, lines: () => lines, sessions };
   const escalation = new EscalationHandler(deps);
   for (const channel of ["customers", "pager"])

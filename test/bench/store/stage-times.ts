@@ -130,7 +130,7 @@ export function runStages(db: Database, concurrency: number): StageRun {
   const { log } = listen();
   const deps = {
     lines: () => lines,
-    sessions: new CallSessions(standardTiming),
+    sessions: new CallSessions(standardTiming.calls),
     clock,
     log,
     node: "n",

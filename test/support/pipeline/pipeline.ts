@@ -28,10 +28,9 @@ import { askStage } from "../../../src/pipeline/ask/stage.ts";
 import type { ChannelRules, ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
 import { composeStage } from "../../../src/pipeline/compose/stage.ts";
 import { fetchStage } from "../../../src/pipeline/fetch/stage.ts";
-import type { NewUtterance } from "../../../src/pipeline/live-sessions.ts";
 import { routeStage } from "../../../src/pipeline/route/stage.ts";
 import { sendStage } from "../../../src/pipeline/send/stage.ts";
-import type { Database, Query } from "../../../src/store/driver.ts";
+import type { Database } from "../../../src/store/driver.ts";
 import { endLeases } from "../../../src/store/leases.ts";
 import { type EventSummary, listEvents, releaseEvent } from "../../../src/store/operators/inbox.ts";
 import type { Rate, RateReserve } from "../../../src/store/rates.ts";
@@ -178,7 +177,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
   );
   const deps = {
     lines: () => lines,
-    sessions: new CallSessions(timing),
+    sessions: new CallSessions(timing.calls),
     db,
     clock,
     log,
@@ -227,10 +226,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
     sent,
     settles: () => settles(),
     async accepts(channel, ...events) {
-      const line = lines.get(channel);
-      const direct = (q: Query, utterance: NewUtterance) =>
-        line ? deps.sessions.routeUtterance(q, line, utterance, deps) : Promise.resolve(false);
-      await accept(scheduler, channel, events, null, deps.node, { direct });
+      await accept(scheduler, channel, events, null, deps.node);
     },
     async arrives(...mails) {
       await accept(scheduler, "c", mails.map(mail), null, deps.node);
