@@ -331,9 +331,8 @@ function configFile(platformUrl: string, apiUrl: string, options: LinesOptions):
 function agentsFile(model: string, { smsSkill, emailSkill, skills }: LinesOptions): string {
   return JSON.stringify({
     organization: { name: "World", key: "world-organization-key" },
-    agents: [
-      {
-        name: "support",
+    agents: {
+      support: {
         key: agentKey,
         skills: {
           sms: { phoneNumber: ourNumber, responseDelaySeconds: 0, ...smsSkill },
@@ -343,6 +342,6 @@ function agentsFile(model: string, { smsSkill, emailSkill, skills }: LinesOption
         },
         model: { url: model, name: "echo" },
       },
-    ],
+    },
   });
 }
