@@ -56,6 +56,9 @@ export interface AgentClient {
   unregister(id: string, signal: AbortSignal): Promise<CallResult<null>>;
   /** Changes the maximum number of concurrent requests. */
   setConnections(count: number): void;
+  /** Reserves an idle connection for a call that is about to be made. Returns the function that ends the reservation: call
+   *  it at the crossing, or when the call is not made. Returns null when every open connection is in use. */
+  reserve(): (() => void) | null;
   /** Closes the connections. Calls in progress return the same result as after a connection reset. */
   close(): Promise<void>;
 }

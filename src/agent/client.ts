@@ -98,6 +98,7 @@ export function createAgentClient({ log, ...options }: AgentClientOptions): Agen
     ...lookups(client),
     ...registrations(client),
     setConnections: (count) => client.setConnections(count),
+    reserve: () => client.reserve(),
     close: () => client.close(),
   };
 }

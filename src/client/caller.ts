@@ -62,6 +62,7 @@ export interface OperationCaller {
   readonly list: <T>(names: readonly string[], reader: ListReader<T>) => BodyContent<T>;
   /** Changes the maximum number of concurrent requests; further requests are queued. */
   setConnections(count: number): void;
+  reserve(): (() => void) | null;
   close(): Promise<void>;
 }
 
@@ -99,6 +100,7 @@ export function createCaller(
       return tryUpTo(most, attempt, { reads: isRead, crossed: () => crossed }, clock, given.signal ?? never);
     },
     setConnections: (count) => connections.resize(count),
+    reserve: () => connections.reserve(),
     close: () => connections.close(),
   };
 }

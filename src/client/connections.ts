@@ -15,6 +15,7 @@ export class OriginConnections {
   readonly #origin: string;
   readonly #waitMs: number;
   readonly #retired = new Set<Pool>();
+  #reserved = 0;
 
   constructor(origin: string, size: number, waitMs: number) {
     this.#origin = origin;
@@ -31,6 +32,18 @@ export class OriginConnections {
     this.queue.concurrency = size;
     this.#retired.add(former);
     void former.close().finally(() => this.#retired.delete(former));
+  }
+
+  /** Returns the function that ends the reservation; null when no idle connection is left. */
+  reserve(): (() => void) | null {
+    const isFree = this.queue.size === 0 && this.queue.pending + this.#reserved < this.queue.concurrency;
+    if (!isFree || this.pool.stats.free <= this.#reserved) return null;
+    this.#reserved += 1;
+    let isHeld = true;
+    return () => {
+      if (isHeld) this.#reserved -= 1;
+      isHeld = false;
+    };
   }
 
   async close(): Promise<void> {

@@ -34,6 +34,9 @@ export interface Client {
   readonly webhooks: Webhooks;
   /** Changes `ClientOptions.connections`. Requests in progress are not affected. */
   setConnections(count: number): void;
+  /** Counts an idle connection as occupied, for a request that is about to be made. Returns the function that ends this:
+   *  call it when the request has a connection or is not made. Returns null when every open connection is in use. */
+  reserve(): (() => void) | null;
   /** Closes the connections. Calls in progress return the same result as after a connection reset. */
   close(): Promise<void>;
 }
@@ -50,6 +53,7 @@ export function createClient(options: ClientOptions & PlatformAddress): Client {
     files: filesOf(caller),
     webhooks: webhooksOf(caller),
     setConnections: (count) => caller.setConnections(count),
+    reserve: () => caller.reserve(),
     close: () => caller.close(),
   };
 }

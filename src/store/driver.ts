@@ -161,6 +161,8 @@ export interface Database {
   tx<T>(work: (q: Query) => Promise<T>, options?: TxOptions): Promise<T>;
   /** Reads outside a transaction. Resolves when everything that it can have seen is on disk. */
   read<T>(work: (q: Query) => Promise<T>): Promise<T>;
+  /** Resolves when all commits so far are on disk. Rejects when the disk failed. */
+  synced(): Promise<void>;
   /** Does a small part of the upkeep of an SQLite file: returns free pages to the file system, then updates
    *  the planner's statistics. Resolves to true while pages are left. Called at start and after retention.
    *  PostgreSQL has autovacuum. */

@@ -152,6 +152,9 @@ class PostgresDatabase implements Database {
     }
   }
 
+  /** A commit returns when it is on disk. */
+  async synced(): Promise<void> {}
+
   async read<T>(work: (q: Query) => Promise<T>): Promise<T> {
     const client = await this.#connect();
     const connection = new PostgresConnection(client, this.#timing.response);

@@ -179,6 +179,7 @@ export function openSqlite(file: string, now: () => number, options: WalOptions 
       await commits.durable();
       return result;
     },
+    synced: () => commits.durable(),
     onWake: () => undefined,
     observe: (observer) => void (commits.observer = observer),
     wake: async () => undefined,

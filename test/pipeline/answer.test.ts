@@ -58,7 +58,7 @@ async function claim(db: Database, on_permanent_failure: "continue" | "block" = 
       node: "n",
       rate: reserveOf(db, clock),
       timing: standardTiming,
-      attempt: { recorded, obsolete: false, unbound: null, askedAt: null },
+      attempt: { recorded, obsolete: false, unbound: null, askedAt: null, early: null },
     };
   });
 }

@@ -37,7 +37,7 @@ const turn = (over: Partial<TurnRow> = {}): TurnRow => ({
   received_at: 0,
   ...over,
 });
-const sent = { recorded: true, obsolete: false, unbound: null, askedAt: null };
+const sent = { recorded: true, obsolete: false, unbound: null, askedAt: null, early: null };
 const failed = (result: Parameters<typeof afterFailedCall>[1], over: Partial<TurnRow> = {}, attempt = sent) =>
   afterFailedCall({ turn: turn(over), attempt }, result);
 

@@ -107,6 +107,7 @@ it("looks once a second at a store that is gone, and says so each time", async (
     read: async () => {
       throw new Error("ECONNREFUSED");
     },
+    synced: async () => undefined,
     onWake: () => undefined,
     observe: () => undefined,
     wake: async () => undefined,

@@ -1,5 +1,6 @@
 // The API calls of stage ask: opens the platform's conversation, asks the question, posts what a human wrote,
-// and looks up a call of unknown outcome. Each attempt is recorded at the crossing.
+// and looks up a call of unknown outcome. Each attempt is recorded at the crossing, unless its
+// claim has recorded it.
 
 import {
   type Answer,
@@ -62,9 +63,11 @@ function effect(name: "open.cross" | "ask.cross", asking: Asking, signal: AbortS
     signal,
     crossing: async () => {
       check();
-      // A turn of unknown outcome stays unknown until this call has an outcome. The claim records some attempts.
-      if (asking.turn.state === "waiting" && !asking.attempt.recorded)
-        await record(asking, deps, name === "ask.cross");
+      const { early, recorded: isRecorded } = asking.attempt;
+      early?.release();
+      // A turn of unknown outcome stays unknown until this call has an outcome.
+      if (early !== null) await early.durable();
+      else if (asking.turn.state === "waiting" && !isRecorded) await record(asking, deps);
       check();
       if (name === "ask.cross") asking.attempt.askedAt = deps.clock.monotonic();
       failpoints[name].publish({ phase: "before", ...fields });
@@ -89,9 +92,9 @@ export const isAskedAtCommit = (
 
 /** Commits the attempt. Rejects, and nothing is sent, when the lease is lost, the transaction fails, or
  *  the turn changed. */
-async function record(asking: Asking, { db }: AskDeps, isQuestion: boolean): Promise<void> {
+async function record(asking: Asking, { db }: AskDeps): Promise<void> {
   const { attempt, lease } = asking;
-  const recorded = await db.tx((q) => recordAttempt(q, asking, isQuestion), { joint: lease.lane });
+  const recorded = await db.tx((q) => recordAttempt(q, asking), { joint: lease.lane });
   if (!recorded) {
     attempt.obsolete = true;
     throw new Error("recording the attempt: the turn changed after it was claimed");
@@ -145,7 +148,7 @@ export async function open(asking: Asking, signal: AbortSignal, deps: AskDeps): 
   const next: Asking = {
     ...asking,
     conversation: { ...conversation, platform_id: platformId },
-    attempt: { recorded: false, obsolete: false, unbound: platformId, askedAt: null },
+    attempt: { recorded: false, obsolete: false, unbound: platformId, askedAt: null, early: null },
   };
   const asked = await ask(next, platformId, signal, deps);
   // The turn changed since: only the binding is stored, and the turn is claimed again.

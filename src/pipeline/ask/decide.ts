@@ -44,6 +44,16 @@ export interface AttemptState {
   unbound: string | null;
   /** Monotonic milliseconds of the crossing with the question; null before it. */
   askedAt: number | null;
+  /** Set when the claim has recorded the attempt: a connection is reserved for its call. */
+  early: EarlyRecord | null;
+}
+
+/** The record of an attempt in the transaction of its claim. */
+export interface EarlyRecord {
+  /** Resolves when the record is on disk. */
+  durable(): Promise<void>;
+  /** Ends the reservation of the connection. */
+  release(): void;
 }
 
 /** Returns the reason why no question may be asked now, or null. Messages are stored until then. A call
@@ -112,6 +122,19 @@ export function callsOf({
   const question = isNew && turn.opening === null ? 1 : 0;
   return question + (isNew && isCreated ? 3 : 1);
 }
+
+/** True when the first call of the claimed turn has the effect, so that its attempt can be recorded with the claim. A turn
+ *  of a call may become obsolete until it is asked. */
+export const startsWithEffect = ({
+  turn: { state, session, kind, opening },
+  conversation: { platform_id },
+  isCreated,
+}: Pick<Asking, "turn" | "conversation" | "isCreated">): boolean =>
+  state === "waiting" &&
+  session === null &&
+  kind === "question" &&
+  !isCreated &&
+  (opening === null || platform_id === null);
 
 export type AskOutcome = "sent" | "refused" | "deferred" | "unknown";
 

@@ -110,8 +110,8 @@ export async function refuse(
 /** Records the attempt at the crossing, or with its claim. When the same work has just opened the platform's
  *  conversation, its recorded attempt continues with the question, and the conversation is stored. Returns false, with
  *  nothing written, when the turn changed after it was claimed. Throws LeaseLost. */
-export async function recordAttempt(q: Query, asking: Asking, isQuestion: boolean): Promise<boolean> {
-  const { lease, turn, node, attempt, line } = asking;
+export async function recordAttempt(q: Query, asking: Asking): Promise<boolean> {
+  const { lease, turn, conversation, node, attempt, line } = asking;
   const fields = { channel: line.channel, turn: turn.id };
   const points = [...(attempt.unbound === null ? [] : ["open.commit" as const]), "ask.record" as const];
   const done = points.map((point) => failpointBefore(q, point, fields));
@@ -121,7 +121,7 @@ export async function recordAttempt(q: Query, asking: Asking, isQuestion: boolea
       ? await recordAsking(q, turn, node, lease.token)
       : await bindAsking(q, turn, attempt.unbound);
   if (!written) return false;
-  if (isQuestion && turn.kind === "question")
+  if (conversation.platform_id !== null && turn.kind === "question")
     q.hop({ name: "asked", ...hopOf(turn), attempt: turn.attempts + 1, tookMs: turn.age });
   for (const publish of done) publish();
   return true;

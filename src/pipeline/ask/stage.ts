@@ -6,8 +6,8 @@
 // Output: turn `answered` with its reply, `silent`, `waiting` until its retry, `unknown` until the next
 // lookup, or `failed`.
 // Failure: depends on the outcome. A question that may have been sent is looked up and never repeated.
-// Crash: before the crossing the turn is `waiting` and is asked again immediately. After it the turn is
-// `asking` with an expired lease, which the next holder treats as `unknown`; a question of a call from its claim on.
+// Crash: before the record of the attempt the turn is `waiting` and is asked again immediately. After it the turn is
+// `asking` with an expired lease, which the next holder treats as `unknown`.
 
 import { type Claimed, type Stage, withFailpoint } from "../../engine/stage.ts";
 import type { Core, Query } from "../../store/driver.ts";
@@ -15,7 +15,15 @@ import { abandonLane, returnLane } from "../../store/lanes.ts";
 import type { RateReserve } from "../../store/rates.ts";
 import type { ChannelRuntimes } from "../channel-runtime.ts";
 import * as calls from "./calls.ts";
-import { type Asking, beforeAsking, callsOf, handBack, opensByCreate, whyNotAsk } from "./decide.ts";
+import {
+  type Asking,
+  beforeAsking,
+  callsOf,
+  handBack,
+  opensByCreate,
+  startsWithEffect,
+  whyNotAsk,
+} from "./decide.ts";
 import { leaseTurns, recordAttempt, refuse, write } from "./rows.ts";
 
 export interface AskDeps extends Core {
@@ -65,10 +73,11 @@ export function askStage(deps: AskDeps): Stage {
           continue;
         }
         const isCreated = opensByCreate(line, head.conversation);
-        const attempt = { recorded: false, obsolete: false, unbound: null, askedAt: null };
+        const attempt = { recorded: false, obsolete: false, unbound: null, askedAt: null, early: null };
         const asking = { ...deps, ...head, line, lease, leaseDeadline: deadline, isCreated, attempt };
-        if (calls.isAskedAtCommit(asking, deps)) attempt.recorded = await recordAttempt(q, asking, true);
         const requests = callsOf(asking);
+        if (calls.isAskedAtCommit(asking, deps)) attempt.recorded = await recordAttempt(q, asking);
+        else if (rate.room(0) - waiting.calls >= requests) await recordEarly(q, asking, deps);
         const free = count(q, waiting, requests);
         const begin = () => {
           free();
@@ -80,6 +89,22 @@ export function askStage(deps: AskDeps): Stage {
       return { claimed, room };
     },
   };
+}
+
+/** Records the attempt of a claimed turn whose call can begin at once: an idle connection is reserved, and the rate limit
+ *  has room. A commit of PostgreSQL whose response is lost starts no work, so the attempt is recorded later there. */
+async function recordEarly(q: Query, asking: Asking, { db }: AskDeps): Promise<void> {
+  if (q.leases === null || !startsWithEffect(asking)) return;
+  const release = asking.line.client.reserve();
+  if (release === null) return;
+  q.onRollback(release);
+  const { promise: written, resolve } = Promise.withResolvers<void>();
+  const { attempt } = asking;
+  attempt.recorded = await recordAttempt(q, asking);
+  if (!attempt.recorded) return release();
+  q.onDisk(resolve);
+  // A later commit needs another sync, which this record does not wait for.
+  attempt.early = { durable: () => Promise.race([written, db.synced()]), release };
 }
 
 /** Adds the calls of a claim. Returns a function that subtracts them; a rollback does so too. */
@@ -111,10 +136,12 @@ function piece(asking: Asking, requests: number, deps: AskDeps, reports: Reports
       const rate = await deps.rate.take(requests, deps.timing.ask.rateWait);
       if (!rate.taken) {
         reports.delay(rate.waitMs);
-        return (q) => write(q, asking, handBack); // the lane stays due
+        asking.attempt.early?.release();
+        return (q) => write(q, asking, handBack);
       }
       if (rate.waitMs > 0) await deps.clock.sleep(rate.waitMs, signal);
       const decided = await decide(asking, signal, deps);
+      asking.attempt.early?.release();
       const isOpening = conversation.platform_id === null && decided.asking === asking;
       return withFailpoint(
         (q) => write(q, decided.asking, decided.decision),

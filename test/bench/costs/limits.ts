@@ -45,7 +45,7 @@ const limits: readonly (readonly [name: RegExp, limit: Limit])[] = [
   [/^SMS burst of/, rateOf("SMS burst")],
   [/^single SMS, .*median$/, singleSms],
   [/^voice, 500 .*p99$/, voiceTurn],
-  [/^commits per email, single/, singleCommits],
+  [/^commits per email, single$/, singleCommits],
   [/^commits per email, burst/, burstCommits],
   [/^1 node, .*agent 0 ms$/, postgresRate],
   [/^email: (?:files executed|transitions between files|immediate returns)/, ownStructure],

@@ -110,7 +110,7 @@ function printGathering({ commits: transactions }: Cost, { commits, ms }: Cost):
     rows: [row("measured", commits), row("goal", goals.burst.commits)],
     notes: [
       `An email has ${transactions.toFixed(1)} transactions, and each needs the one before it. The limit follows from the wait and ${parallel.conversations} conversations at a time. Waiting for a fuller commit would delay every hop, so transactions gather only while a sync runs.`,
-      "The first email of a conversation has one transaction more than the goal: the record of the request that opens the platform's conversation. That request may message the customer and has no idempotency key, so its record cannot be joined with that of the question.",
+      "The first email of a conversation has one transaction more than a later one: the request that opens the platform's conversation may message the customer and has no idempotency key, so its record cannot be joined with that of the question.",
     ],
   });
 }
