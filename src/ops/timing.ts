@@ -45,7 +45,7 @@ const table = {
     commitGather: 3,
     /** Longest wait of an outcome of a live call for a transaction whose commit it joins. */
     commitJoin: 20,
-    /** Longest wait of the rows of a live call for a sync that others need. */
+    /** Longest wait of the rows of a live call, and of an answer, for a sync that others need. */
     syncShare: 50,
     /** The checkpoint thread ends after this time without a checkpoint, to free its memory. */
     checkpointerIdle: 15 * second,

@@ -113,13 +113,15 @@ export function touch(q: Query, work: Work, channel?: string): void {
   else channels.add(channel);
 }
 
-/** How soon a transaction is committed and synced, for rows of live calls on SQLite. Default: with what is queued.
+/** How soon a transaction is committed and synced on SQLite. Default: with what is queued, and at once.
+ *  - `trailing`: its sync waits like that of `shared`: for an outcome that a lookup finds again, and that no effect follows
+ *    without a record of its own.
  *  - `hurried`: does not wait for a running sync, to share the next commit with others.
  *  - `shared`: is committed like `hurried`. Its sync waits for one that others need, for up to `Timing.sqlite.syncShare`:
  *    for rows whose effects start at the commit.
  *  - `joining`: waits for a transaction whose commit it joins, for up to `Timing.sqlite.commitJoin`, and is synced like
  *    `shared`: for an outcome that no other work waits for. */
-export type CommitPace = "hurried" | "shared" | "joining";
+export type CommitPace = "trailing" | "hurried" | "shared" | "joining";
 
 /** Notes that work becomes due in `wait` milliseconds, or is due. */
 export function noteDue(q: Query, work: Work, channel: string, wait: number): void {

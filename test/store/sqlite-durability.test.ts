@@ -117,6 +117,23 @@ it("shares the sync of a live call with others, and joins the commit of an outco
   expect(syncs).toBe(1);
 });
 
+it("covers an answer, and the record of its reply that follows later, with one sync", async () => {
+  let syncs = 0;
+  const sync = async () => void (syncs += 1);
+  const db = await opened(newFile(), { sync, timing: { ...standardTiming.sqlite, syncShare: 60_000 } });
+  const committed = Promise.withResolvers<void>();
+  const answer = db.tx((q) => q.run("INSERT INTO notes VALUES ('answer')"), {
+    pace: "trailing",
+    committed: committed.resolve,
+  });
+  await committed.promise;
+  for (let turn = 0; turn < 100; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+  expect([syncs, await isPending(answer)]).toEqual([0, true]);
+  await write(db, "record");
+  await answer;
+  expect(syncs).toBe(1);
+});
+
 it("limits the time for which the rows of a live call wait for others", async () => {
   let syncs = 0;
   const sync = async () => void (syncs += 1);

@@ -128,7 +128,8 @@ function piece(asking: Asking, requests: number, deps: AskDeps, reports: Reports
     channel: line.channel,
     // Only in a call does a newer message make an older one obsolete.
     key: turn.session === null ? undefined : turn.conversation,
-    pace: turn.session === null ? undefined : "shared",
+    // The record of the reply's attempt follows. After a power failure that takes the answer, a lookup finds it.
+    pace: turn.session === null ? "trailing" : "shared",
     left: () => asking.leaseDeadline.left(),
     abandon: (q) => abandonLane(q, lease),
     async work(signal) {

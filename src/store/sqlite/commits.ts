@@ -42,6 +42,8 @@ const idleTurns = 2;
 /** Event loop turns for which a sync waits at most for a commit that is under way. */
 const followTurns = 16;
 const isHurried = ({ pace }: WaitingTransaction) => pace === "hurried" || pace === "shared";
+/** Its sync waits for one that others need. */
+const isPatient = ({ pace }: WaitingTransaction) => pace !== undefined && pace !== "hurried";
 const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 /** The transactions of one connection. */
@@ -90,7 +92,7 @@ export class Commits {
   /** False while `#syncing` still waits for the commit that follows. */
   #isSyncStarted = false;
   #nextSync: Promise<void> | null = null;
-  /** False while the sync that starts next is needed by live calls alone. */
+  /** False while the sync that starts next is needed by patient transactions alone. */
   #isSyncUrgent = false;
   /** Ends the wait of a sync for others that need it. */
   #startShared: () => void = () => undefined;
@@ -273,7 +275,7 @@ export class Commits {
    *  from rows that are not on disk yet. */
   #acknowledge(done: readonly Done[]): void {
     const later = done.filter(({ one }) => one.durable);
-    const shared = later.every(({ one }) => one.pace === "shared" || one.pace === "joining");
+    const shared = later.every(({ one }) => isPatient(one));
     const onDisk = later.length > 0 ? this.durable(shared) : null;
     const [afterwards, hops, commitMs] = [this.#afterwards, this.#hops, this.#commitMs];
     this.#afterwards = [];
@@ -375,7 +377,7 @@ export class Commits {
     this.#synced = covers;
   }
 
-  /** Waits until a sync is needed by others than live calls, for a limited time. */
+  /** Waits until a sync is needed by others than patient transactions, for a limited time. */
   #untilUrgent(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const stop = after(this.#limits.syncShare, resolve);
