@@ -61,7 +61,8 @@ const table = {
     statement: 30 * second,
     /** The client gives up on a server that does not respond; longer than `statement`. */
     response: 35 * second,
-    connect: 15 * second, // longest time to open a connection, or to get a free one from the pool
+    /** Longest time to open a connection, or to get a free one from the pool. */
+    connect: 15 * second,
     /** Refused connections within this time of each other are reported once. */
     refusals: minute,
     /** Idle time before the first TCP keep-alive probe. */
@@ -351,7 +352,7 @@ const table = {
     status: 30 * second,
     /** Interval at which the daemon looks for a requested log level. */
     logLevelCheck: 2 * second,
-    /** Longest wait for the reader of the log when the process exits. */
+    /** Longest wait for the log's reader at the exit. */
     logReader: 2 * second,
     /** Interval of the retention. */
     retention: hour,
@@ -393,9 +394,6 @@ export type TimingOverrides = { readonly [Area in keyof Timing]?: Partial<Timing
 
 /** Returns `base` with the overrides. */
 export function timingWith(overrides: TimingOverrides = {}, base: Timing = standardTiming): Timing {
-  const areas = Object.entries(base).map(([area, durations]) => [
-    area,
-    { ...durations, ...overrides[area as keyof Timing] },
-  ]);
-  return Object.fromEntries(areas);
+  const areas = Object.keys(base) as (keyof Timing)[];
+  return Object.fromEntries(areas.map((area) => [area, { ...base[area], ...overrides[area] }])) as Timing;
 }

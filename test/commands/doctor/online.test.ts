@@ -23,7 +23,7 @@ const http = async (listener: RequestListener): Promise<string> =>
 async function platform(status: string, skill: string): Promise<string> {
   const skills = skill === "" ? "{}" : `{ email: { status: ${skill}, email: a@example.com } }`;
   const text = `organization: { name: Example, key: key-of-example }
-agents: [ { name: ada, public_name: Ada, key: ${env.KEY}, status: ${status}, instructions: x, skills: ${skills} } ]`;
+agents: { ada: { public_name: Ada, key: ${env.KEY}, status: ${status}, instructions: x, skills: ${skills} } }`;
   const served = await startPlatform({
     file: ":memory:",
     listen: { host: "127.0.0.1", port: 0 },

@@ -294,13 +294,12 @@ const byText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 function agentsFile(email: string, model: string, skill: Block): string {
   return JSON.stringify({
     organization: { name: "World", key: "world-organization-key" },
-    agents: [
-      {
-        name: "support",
+    agents: {
+      support: {
         key: agentKey,
         skills: { email: { email, responseDelaySeconds: 0, ...skill } },
         model: { url: model, name: "echo" },
       },
-    ],
+    },
   });
 }
