@@ -26,31 +26,42 @@ async function finding(fields: Fields) {
 describe("a subject in the form of a program", () => {
   it.each([
     "Automatic reply: Re: My parcel",
-    "AutoReply: My parcel",
     "Out of Office: Re: My parcel",
+    "Out of Office Re: My parcel",
     "[EXT] Automatische Antwort: Re: Mein Paket",
+    "[Auto-Reply] Re: My parcel",
     "Abwesend: AW: Mein Paket",
+    "Fuera de la oficina - RE: Mi paquete",
+  ])("is refused when the answered subject follows: %s", async (subject) => {
+    expect(await finding({ Subject: subject })).toMatchObject({ kind: "refused", code: "auto-reply" });
+  });
+  it.each([
+    "AutoReply: My parcel",
+    "Automatic reply: how do I set it up?",
+    "Out of Office AutoReply: My parcel",
+    "AUTO: Ann Bell is out of the office (returning 05/03/2030)",
     "Réponse automatique : Mon colis",
     "Automātiska atbilde: sūtījums",
     "自动答复: 包裹",
+    "【自動返信】荷物",
     "การตอบกลับอัตโนมัติ: พัสดุ",
-  ])("is refused without any other sign: %s", async (subject) => {
-    expect(await finding({ Subject: subject })).toMatchObject({ kind: "refused", code: "auto-reply" });
+  ])("is held alone, and refused in an answer under another subject: %s", async (subject) => {
+    expect(await finding({ Subject: subject })).toMatchObject({ kind: "held", code: "maybe-automatic" });
+    const answer = { Subject: subject, "In-Reply-To": "<1@relay.example>" };
+    expect(await finding(answer)).toMatchObject({ kind: "refused", code: "auto-reply" });
   });
 });
 
 describe("an absence subject", () => {
-  it("is refused when it replaces the subject of the answered mail, whose id a relay has rewritten", async () => {
-    expect(
-      await finding({ Subject: "Abwesend bis 3. Mai", "In-Reply-To": "<1@relay.example>" }),
-    ).toMatchObject({
-      kind: "refused",
-      code: "auto-reply",
-    });
-  });
   it.each([
     ["in an answer to ours, where it may be the customer's own", "Re: Out of office", ours],
-    ["alone", "Abwesenheitsnotiz", null],
+    ["also below a tag", "RE: [EXT] Out of office", ours],
+    ["also after an Italian prefix", "R: Fuori ufficio", ours],
+    ["alone", "Lomalla", null],
+    ["alone, with its sender", "I am out of the office", null],
+    ["when it replaces the subject of the answered mail", "Abwesend bis 3. Mai", "<1@relay.example>"],
+    ["when a person begins a matter from an old mail", "Frånvaro Lisa 3 maj", ours],
+    ["when a person asks about automatic replies from an old mail", "Automatische Antwort einrichten", ours],
   ])("is held %s", async (_, subject, answered) => {
     expect(await finding({ Subject: subject, "In-Reply-To": answered })).toMatchObject({
       kind: "held",
@@ -71,6 +82,11 @@ describe("an absence subject", () => {
       { Subject: "Re: Automatic reply: My parcel", "In-Reply-To": "<1@x>" },
     ],
     ["a question about an absence", { Subject: "Abwesend bei der Lieferung: was nun?" }],
+    [
+      "an answer that repeats a customer's longer subject",
+      { Subject: "Re: On vacation next week: hold my order", "In-Reply-To": ours },
+    ],
+    ["a longer word", { Subject: "Afwezigheidsverzekering", "In-Reply-To": "<1@x>" }],
     ["a question about chairs", { Subject: "Out of office chairs: any left?" }],
     ["a question about automatic replies", { Subject: "Automatic reply does not work" }],
   ])("of a person is answered: %s", async (_, fields) => {
