@@ -17,6 +17,8 @@ export interface LogOptions {
     write(text: string): unknown;
     /** Called after a warning or an error: it may explain why the process ends. */
     flush?(): void;
+    /** Returns the number of lines that were dropped since the last call. */
+    dropped?(): number;
     readonly isTTY?: boolean;
   };
   readonly clock: Pick<Clock, "now">;
@@ -37,6 +39,8 @@ export function createLog(options: LogOptions): RunningLog {
   let secrets: readonly string[] = [];
   const text = options.format === "text" || (options.format === "auto" && options.out.isTTY === true);
   const write = (json: string): void => {
+    const lines = options.out.dropped?.() ?? 0;
+    if (lines > 0) root.warn({ lines }, "log lines dropped: their reader had stalled");
     const level = /^\{"level":"(\w+)"/.exec(json)?.[1] ?? "info";
     const line = text ? textLine(JSON.parse(json) as Entry, options.out.isTTY === true) : json.trimEnd();
     const shown = level !== "debug" && mayNameAddress.test(line) ? maskAddresses(line) : line;
@@ -77,7 +81,8 @@ type OutputStream = Pick<NodeJS.WriteStream, "emit"> & { readonly fd: number; re
 
 /** Standard error of a daemon. The lines of one turn of the event loop are written together: a message logs several at
  *  once, and a system call for each costs more than the line. A reader that stalls does not block the process: the rest
- *  waits in memory. Lines that wait when the process exits are written first. */
+ *  waits in memory, up to a limit; lines above it are dropped and counted. Lines that wait when the process exits are
+ *  written first. */
 export class LogOutput {
   readonly isTTY: boolean;
   readonly #stream: OutputStream;
@@ -88,9 +93,17 @@ export class LogOutput {
   #lines = "";
   /** What the reader has not taken, oldest first. */
   #rest: Buffer[] = [];
+  #restBytes = 0;
+  readonly #mostBytes: number;
+  #dropped = 0;
 
-  constructor(stream: OutputStream = process.stderr, patience = standardTiming.upkeep.logReader) {
+  constructor(
+    stream: OutputStream = process.stderr,
+    patience = standardTiming.upkeep.logReader,
+    mostBytes = 16_000_000,
+  ) {
     this.#stream = stream;
+    this.#mostBytes = mostBytes;
     this.#patience = patience;
     this.#interval = patience / 100;
     this.isTTY = stream.isTTY === true;
@@ -105,9 +118,26 @@ export class LogOutput {
   /** Writes what waits as far as the reader takes it. A kill of the process does not lose what was written. */
   flush(): void {
     const isStalled = this.#rest.length > 0;
-    if (this.#lines !== "") this.#rest.push(Buffer.from(this.#lines));
+    if (this.#lines !== "") this.#keep(Buffer.from(this.#lines));
     this.#lines = "";
     if (!this.#writeRest() && !isStalled) this.#retry();
+  }
+
+  /** Returns 0 while the reader is stalled. */
+  dropped(): number {
+    if (this.#rest.length > 0) return 0;
+    const lines = this.#dropped;
+    this.#dropped = 0;
+    return lines;
+  }
+
+  #keep(lines: Buffer): void {
+    if (this.#restBytes > 0 && this.#restBytes + lines.length > this.#mostBytes) {
+      this.#dropped += lines.reduce((count, byte) => (byte === newline ? count + 1 : count), 0);
+      return;
+    }
+    this.#rest.push(lines);
+    this.#restBytes += lines.length;
   }
 
   #retry(): void {
@@ -121,11 +151,13 @@ export class LogOutput {
     for (let [next] = this.#rest; next !== undefined; [next] = this.#rest) {
       try {
         const left = next.subarray(writeSync(this.#stream.fd, next));
+        this.#restBytes -= next.length - left.length;
         if (left.length > 0) this.#rest[0] = left;
         else this.#rest.shift();
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code === "EAGAIN") return false;
         this.#rest = [];
+        this.#restBytes = 0;
         this.#stream.emit("error", error);
       }
     }
@@ -139,6 +171,8 @@ export class LogOutput {
       pause(this.#interval);
   }
 }
+
+const newline = 10;
 
 /** Every email address and international number has one of these characters; few lines have one. */
 const mayNameAddress = /[@+]/;

@@ -1,6 +1,6 @@
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -68,6 +68,45 @@ describe("the log", () => {
     expect(written().slice(2)).toEqual(["info  three", "error four"]);
     log.warn({}, "six");
     expect(written().slice(4)).toEqual(["info  five", "warn  six"]);
+  });
+
+  it("bounds what waits for a stalled reader, and says later how many lines were dropped", () => {
+    const folder = mkdtempSync(join(tmpdir(), "log-"));
+    const pipe = join(folder, "pipe");
+    execFileSync("mkfifo", [pipe]);
+    const fd = openSync(pipe, constants.O_RDWR | constants.O_NONBLOCK);
+    onTestFinished(() => {
+      closeSync(fd);
+      rmSync(folder, { recursive: true });
+    });
+    const before = process.listeners("exit");
+    const out = new LogOutput({ fd, emit: () => false }, 2000, 10_000);
+    const [atExit = () => undefined] = process.listeners("exit").filter((one) => !before.includes(one));
+    onTestFinished(() => void process.removeListener("exit", atExit));
+    const log = createLog({ level: "info", format: "text", clock, out });
+    const count = 5000;
+    for (let n = 1; n <= count; n += 1) {
+      log.info({ n, text: "x".repeat(50) }, "line");
+      out.flush();
+    }
+    let text = "";
+    const readAll = () => {
+      const buffer = Buffer.alloc(1_000_000);
+      text += buffer.toString("utf8", 0, readSync(fd, buffer));
+    };
+    readAll();
+    out.flush();
+    log.info({}, "after");
+    out.flush();
+    readAll();
+    const kept = text.match(/ {2}n=(\d+)/g) ?? [];
+    expect(kept.length * 70).toBeLessThan(65_536 + 10_000 + 70);
+    expect(kept.at(-1)).toBe(`  n=${kept.length}`);
+    expect(text.split("\n").slice(-3)).toEqual([
+      `03:04:05 warn  log lines dropped: their reader had stalled  lines=${count - kept.length}`,
+      "03:04:05 info  after",
+      "",
+    ]);
   });
 
   // Each process ends in the turn in which it has logged, most with more lines than a pipe takes at once.
