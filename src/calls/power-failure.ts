@@ -24,8 +24,8 @@ import { moves } from "../store/transitions.ts";
 const restarted = "the machine was restarted during the call";
 
 /** Call at every start on an SQLite store. In the first start of another boot, drops the questions of calls that may
- *  have been asked, those of messages that were not routed as well, and lets polls take the answers to them as known. Returns whether this is such a start. `boot` is
- *  for tests. */
+ *  have been asked, those of messages that were not routed as well, and lets polls take the answers to them as known.
+ *  Returns whether this is such a start. `boot` is for tests. */
 export async function dropAfterPowerFailure(q: Query, boot = bootNumber): Promise<boolean> {
   const before = await q.one<{ value: number }>("SELECT value FROM meta WHERE name = 'boot'");
   if (boot === null || boot === before?.value) return false;
@@ -33,9 +33,11 @@ export async function dropAfterPowerFailure(q: Query, boot = bootNumber): Promis
   // An earlier version wrote the store; its commits have waited for the disk.
   if (before === undefined) return false;
   await q.run(`INSERT INTO meta (name, value) VALUES ('power_failed_at', now_ms()) ${replacing}`);
-  // Of a commit with several messages the rest may be lost that routed and asked this one.
+  // Of a commit with several messages the rest may be lost that routed and asked this one. A voicemail and an opt-out
+  // are no questions.
   const unrouted = await q.all<{ id: number }>(
-    "SELECT id FROM events WHERE state = 'stored' AND kind = 'message' AND body ->> '$.thread.session' IS NOT NULL",
+    `SELECT id FROM events WHERE state = 'stored' AND kind = 'message' AND body ->> '$.thread.session' IS NOT NULL
+       AND body ->> '$.forHumans' IS NULL AND body ->> '$.consent' IS NULL`,
   );
   await settleEvents(
     q,

@@ -16,7 +16,7 @@ import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { type CallHouse, callHouse, callOf, mail } from "../support/pipeline/pipeline.ts";
 import { type ScriptedPlatform, startPlatform } from "../support/pipeline/stage.ts";
-import { conversation, draft, insertEscalation, turn } from "../support/store/databases.ts";
+import { conversation, draft, insertEscalation, storeEvent, turn } from "../support/store/databases.ts";
 
 interface Disk {
   readonly file: string;
@@ -239,6 +239,24 @@ describe("the start", () => {
     ]);
     expect((await asked(1)).map(({ state }) => state)).toEqual(["waiting", "waiting"]);
   });
+});
+
+it("keeps a voicemail and an opt-out of a call that were not routed before the machine restarted", async () => {
+  const db = await started(openSqlite(newDisk().file, Date.now), 1);
+  onTestFinished(() => db.close());
+  const said = (given: object) => JSON.stringify({ kind: "message", thread: { session: "s" }, ...given });
+  await db.tx(async (q) => {
+    await storeEvent(q, "words", { body: said({}) });
+    await storeEvent(q, "voicemail", { body: said({ forHumans: { subject: "Voicemail" } }) });
+    await storeEvent(q, "stop", { body: said({ consent: "withdrawn" }) });
+  });
+  await started(db, 2);
+  const rows = await db.read((q) => q.all("SELECT external_id AS id, state FROM events ORDER BY id"));
+  expect(rows).toEqual([
+    { id: "stop", state: "stored" },
+    { id: "voicemail", state: "stored" },
+    { id: "words", state: "ignored" },
+  ]);
 });
 
 it("lets a reply wait for the disk when an escalation is open, so that nobody is promised a human in vain", async () => {
