@@ -354,9 +354,8 @@ const table = {
     logLevelCheck: 2 * second,
     /** Longest wait for the log's reader at the exit. */
     logReader: 2 * second,
-    /** Interval of the retention. */
+    /** Interval of the retention, and the pause between two of its batches. */
     retention: hour,
-    /** Pause between two batches of the retention. */
     retentionPause: 50,
     /** Old work that is held or stuck is checked again after this time. */
     retentionRecheck: day,
