@@ -60,7 +60,7 @@ export interface ClosedLanes {
   readonly senders: readonly string[];
 }
 
-export const nothingClosed: ClosedLanes = { all: false, senders: [] };
+const nothingClosed: ClosedLanes = { all: false, senders: [] };
 
 /** Returns a condition on lanes; its parameters start at $`first`. Lanes of live calls are pinned to a
  *  node and stay available, because pauses concern the placing of calls and the sending of texts only. */

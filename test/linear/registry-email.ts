@@ -346,7 +346,6 @@ export const emailCases: Cases = {
       f(email, self, { ...replyWith(text), plain: true }),
     ],
     referencesOf: (f, text) => f(text.split(" ").map(externalId), null),
-    clean: (f, text) => f(text, 1000),
     isLong: one,
     renderMarkdown: one,
     renderPlain: one,

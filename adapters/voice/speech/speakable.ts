@@ -137,7 +137,7 @@ function withoutMarks(text: string): string {
   return text
     .replace(picture, (found) => (/^[0-9]/.test(found) ? (found[0] ?? "") : " "))
     .replace(face, "")
-    .replace(/(?<!\s)\s*(?:[→⇒➜»«]|[-=]>|\s[–—-]\s|—)\s*/g, ", ")
+    .replace(/(?<!\s)\s*(?:[→⇒➜»«]|[-=]>|\s[–—-](?:\s|$)|—)\s*/g, ", ")
     .replace(/[*_`#|~<>{}\\^[\]▪•●■◆]+/g, " ");
 }
 

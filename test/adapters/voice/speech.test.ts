@@ -53,6 +53,7 @@ describe("speakable", () => {
     ["tags and comments", "A<br/>b <b>bold</b><!-- no --> end.", "Ab bold end."],
     ["entities", "Meier &amp; Co. are open &lt;now&gt;.", "Meier & Co. are open now."],
     ["what was struck out", "It costs ~~12~~ 10 euros, ~5 minutes.", "It costs 10 euros, 5 minutes."],
+    ["a dash at the end", "One moment - ", "One moment."],
     ["dashes and arrows", "Settings → Network — then restart", "Settings, Network, then restart."],
     [
       "hyphens, ranges and numbers stay",
