@@ -6,7 +6,7 @@ import { heartbeatStage } from "./calls/node-heartbeat.ts";
 import { dropAfterPowerFailure } from "./calls/power-failure.ts";
 import { loseSessions, nodeLease } from "./calls/rows.ts";
 import { CallSessions } from "./calls/sessions.ts";
-import { createAgents } from "./channels/agents.ts";
+import { AgentSet } from "./channels/agents.ts";
 import { Host } from "./channels/host.ts";
 import { PauseWatch } from "./channels/pause-watch.ts";
 import { pulsesOf } from "./channels/readiness.ts";
@@ -172,7 +172,7 @@ export class App {
   readonly #unlock: () => void;
   readonly #rate: RateReserve;
   readonly #pauses: PauseWatch;
-  readonly #agents: ReturnType<typeof createAgents>;
+  readonly #agents: AgentSet;
   readonly #registering: WebhookRegistrations;
   /** What the parts of the escalation share. */
   readonly #escalating: Core & EscalationCore;
@@ -215,7 +215,7 @@ export class App {
     });
     const { platformUrl } = options;
     const changed = () => this.scheduler.wake();
-    this.#agents = createAgents({ ...core, platformUrl, rate: this.#rate, changed });
+    this.#agents = new AgentSet({ ...core, platformUrl, rate: this.#rate, changed });
     this.scheduler = this.#createScheduler();
     const publicUrl = () => this.#config.http.public_url;
     const agents = () => this.agents.values();
@@ -230,7 +230,7 @@ export class App {
 
   /** The running agents. A reload replaces the map. */
   get agents(): ReadonlyMap<string, RunningAgent> {
-    return this.#agents.running();
+    return this.#agents.running;
   }
 
   /** Null when the configuration has no responders. */

@@ -4,7 +4,7 @@
 
 import { createAgentClient } from "../agent/index.ts";
 import type { Config } from "../config/index.ts";
-import { createAgent, type RunningAgent } from "../pipeline/settings.ts";
+import { RunningAgent } from "../pipeline/settings.ts";
 import type { Core } from "../store/driver.ts";
 import type { RateReserve } from "../store/rates.ts";
 
@@ -21,15 +21,7 @@ function connectionsOf(name: string, { channels }: Pick<Config, "channels">): nu
   return own.reduce((sum, { core }) => sum + core.concurrency + looksPerChannel, requestsOfAgent);
 }
 
-export interface RunningAgents {
-  running(): ReadonlyMap<string, RunningAgent>;
-  /** Builds new and changed agents without changing the running ones. Rejects when one cannot be built. */
-  prepare(config: Config): Promise<NextAgents>;
-  /** Closes all agents. */
-  close(): Promise<void>;
-}
-
-export interface NextAgents {
+interface NextAgents {
   agent(name: string): RunningAgent | undefined;
   /** Names of running agents that will be replaced or removed. */
   readonly replaced: readonly string[];
@@ -46,25 +38,80 @@ interface AgentEntry {
   ended: Promise<void>;
 }
 
-interface AgentParts extends Core {
+interface AgentSetParts extends Core {
   readonly platformUrl: string;
   readonly rate: RateReserve;
   /** Called when an agent's settings changed. */
   changed(): void;
 }
 
-export function createAgents(options: AgentParts): RunningAgents {
-  const { db, clock, log, timing } = options;
-  let entries = new Map<string, AgentEntry>();
-  let agents = new Map<string, RunningAgent>();
-  const closing = new Set<Promise<void>>();
+/** The agents of a daemon. */
+export class AgentSet {
+  readonly #parts: AgentSetParts;
+  #entries: ReadonlyMap<string, AgentEntry> = new Map();
+  #running: ReadonlyMap<string, RunningAgent> = new Map();
+  readonly #closing = new Set<Promise<void>>();
 
-  async function build(name: string, config: Config): Promise<AgentEntry> {
+  constructor(parts: AgentSetParts) {
+    this.#parts = parts;
+  }
+
+  /** A reload replaces the map. */
+  get running(): ReadonlyMap<string, RunningAgent> {
+    return this.#running;
+  }
+
+  /** Builds new and changed agents without changing the running ones. Rejects when one cannot be built. */
+  async prepare(config: Config): Promise<NextAgents> {
+    const next = new Map<string, AgentEntry>();
+    const built: AgentEntry[] = [];
+    const discard = async () => void (await Promise.all(built.map(({ agent }) => agent.client.close())));
+    try {
+      for (const [name, block] of Object.entries(config.agents)) {
+        const known = this.#entries.get(name);
+        const same = known !== undefined && known.digest === JSON.stringify(block);
+        const entry = same ? known : await this.#build(name, config);
+        if (!same) built.push(entry);
+        next.set(name, entry);
+      }
+    } catch (error) {
+      await discard();
+      throw error;
+    }
+    const gone = [...this.#entries].filter(([name, entry]) => next.get(name) !== entry);
+    return {
+      agent: (name) => next.get(name)?.agent,
+      replaced: gone.map(([name]) => name),
+      begin: () => {
+        for (const [, entry] of gone) entry.abort.abort();
+        for (const entry of built) entry.ended = entry.agent.run(entry.abort.signal);
+        for (const [name, { agent }] of next) agent.client.setConnections(connectionsOf(name, config));
+        this.#entries = next;
+        this.#running = new Map([...next].map(([name, { agent }]) => [name, agent]));
+        return (unused) => {
+          const replaced = gone.map(([, entry]) => entry);
+          const closed = end(replaced, unused).finally(() => this.#closing.delete(closed));
+          this.#closing.add(closed);
+        };
+      },
+      discard,
+    };
+  }
+
+  /** Closes all agents. */
+  async close(): Promise<void> {
+    const entries = [...this.#entries.values()];
+    for (const { abort } of entries) abort.abort();
+    await Promise.all([end(entries, Promise.resolve()), ...this.#closing]);
+  }
+
+  async #build(name: string, config: Config): Promise<AgentEntry> {
+    const { platformUrl, clock, log } = this.#parts;
     const block = config.agents[name];
     if (!block) throw new Error(`starting agent ${name}: it is not configured`);
     const organizationKey = config.platform.organization_key;
     const client = createAgentClient({
-      url: options.platformUrl,
+      url: platformUrl,
       agentKey: block.key,
       ...(organizationKey === undefined ? {} : { organizationKey }),
       timeoutMs: config.platform.timeout,
@@ -72,19 +119,7 @@ export function createAgents(options: AgentParts): RunningAgents {
       clock,
       log,
     });
-    const { rate } = options;
-    const changed = () => options.changed();
-    const agent = createAgent({
-      name,
-      client,
-      refreshMs: block.refresh,
-      db,
-      rate,
-      clock,
-      log,
-      timing,
-      changed,
-    });
+    const agent = new RunningAgent({ ...this.#parts, name, client, refreshMs: block.refresh });
     try {
       await agent.load();
     } catch (error) {
@@ -98,54 +133,10 @@ export function createAgents(options: AgentParts): RunningAgents {
       ended: Promise.resolve(),
     };
   }
+}
 
-  const end = async (gone: readonly AgentEntry[], unused: Promise<unknown>): Promise<void> => {
-    await Promise.allSettled([unused, ...gone.map(({ ended }) => ended)]);
-    await Promise.allSettled(gone.map(({ agent }) => agent.client.close()));
-  };
-
-  return {
-    running: () => agents,
-    async prepare(config) {
-      const next = new Map<string, AgentEntry>();
-      const built: AgentEntry[] = [];
-      const discard = async () => void (await Promise.all(built.map(({ agent }) => agent.client.close())));
-      try {
-        for (const [name, block] of Object.entries(config.agents)) {
-          const known = entries.get(name);
-          const same = known !== undefined && known.digest === JSON.stringify(block);
-          const entry = same ? known : await build(name, config);
-          if (!same) built.push(entry);
-          next.set(name, entry);
-        }
-      } catch (error) {
-        await discard();
-        throw error;
-      }
-      const gone = [...entries].filter(([name, entry]) => next.get(name) !== entry);
-      return {
-        agent: (name) => next.get(name)?.agent,
-        replaced: gone.map(([name]) => name),
-        begin() {
-          for (const [, entry] of gone) entry.abort.abort();
-          for (const entry of built) entry.ended = entry.agent.run(entry.abort.signal);
-          for (const [name, { agent }] of next) agent.client.setConnections(connectionsOf(name, config));
-          entries = next;
-          agents = new Map([...next].map(([name, { agent }]) => [name, agent]));
-          return (unused) => {
-            const closed = end(
-              gone.map(([, entry]) => entry),
-              unused,
-            ).finally(() => closing.delete(closed));
-            closing.add(closed);
-          };
-        },
-        discard,
-      };
-    },
-    async close() {
-      for (const { abort } of entries.values()) abort.abort();
-      await Promise.all([end([...entries.values()], Promise.resolve()), ...closing]);
-    },
-  };
+/** Closes the clients of these agents when they are unused. */
+async function end(gone: readonly AgentEntry[], unused: Promise<unknown>): Promise<void> {
+  await Promise.allSettled([unused, ...gone.map(({ ended }) => ended)]);
+  await Promise.allSettled(gone.map(({ agent }) => agent.client.close()));
 }

@@ -2,7 +2,7 @@
 
 import { expect, it, onTestFinished } from "vitest";
 import { standardTiming } from "../../src/ops/timing.ts";
-import { createAgent, type RunningAgent } from "../../src/pipeline/settings.ts";
+import { RunningAgent } from "../../src/pipeline/settings.ts";
 import { type House, openHouse } from "../support/pipeline/pipeline.ts";
 import { listen, refusing, type ScriptedPlatform, startPlatform } from "../support/pipeline/stage.ts";
 
@@ -19,7 +19,7 @@ async function withAgent(): Promise<{ house: House; agent: RunningAgent; platfor
       report: (problem) => agent?.report(problem),
     }),
   });
-  agent = createAgent({
+  agent = new RunningAgent({
     name: "agent",
     client: house.client,
     refreshMs: 3_600_000,

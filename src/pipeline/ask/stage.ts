@@ -134,21 +134,23 @@ function piece(asking: Asking, requests: number, deps: AskDeps, reports: Reports
     abandon: (q) => abandonLane(q, lease),
     async work(signal) {
       reports.begin();
-      const rate = await deps.rate.take(requests, deps.timing.ask.rateWait);
-      if (!rate.taken) {
-        reports.delay(rate.waitMs);
+      try {
+        const rate = await deps.rate.take(requests, deps.timing.ask.rateWait);
+        if (!rate.taken) {
+          reports.delay(rate.waitMs);
+          return (q) => write(q, asking, handBack);
+        }
+        if (rate.waitMs > 0) await deps.clock.sleep(rate.waitMs, signal);
+        const decided = await decide(asking, signal, deps);
+        const isOpening = conversation.platform_id === null && decided.asking === asking;
+        return withFailpoint(
+          (q) => write(q, decided.asking, decided.decision),
+          isOpening ? "open.commit" : "answer.commit",
+          fields,
+        );
+      } finally {
         asking.attempt.early?.release();
-        return (q) => write(q, asking, handBack);
       }
-      if (rate.waitMs > 0) await deps.clock.sleep(rate.waitMs, signal);
-      const decided = await decide(asking, signal, deps);
-      asking.attempt.early?.release();
-      const isOpening = conversation.platform_id === null && decided.asking === asking;
-      return withFailpoint(
-        (q) => write(q, decided.asking, decided.decision),
-        isOpening ? "open.commit" : "answer.commit",
-        fields,
-      );
     },
   };
 }

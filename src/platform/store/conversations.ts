@@ -1,6 +1,6 @@
 // Conversations of one agent with one user over one channel.
 
-import { all, insertInto, type ListPage, one, prepareShelves, run, type Slice, values } from "./lists.ts";
+import { all, insertInto, type ListPage, one, run, ShelvedList, type Slice, values } from "./lists.ts";
 import type { Db } from "./store.ts";
 
 export interface PlatformConversationRow {
@@ -198,12 +198,12 @@ const sources = {
 function prepareConversationLists(db: Db): ConversationLists {
   const table = "conversation";
   const byTime = {
-    createdAt: prepareShelves<PlatformConversationRow>(db, {
+    createdAt: new ShelvedList<PlatformConversationRow>(db, {
       list: "conversations",
       table,
       time: "created_at",
     }),
-    updatedAt: prepareShelves<PlatformConversationRow>(db, { list: "changes", table, time: "updated_at" }),
+    updatedAt: new ShelvedList<PlatformConversationRow>(db, { list: "changes", table, time: "updated_at" }),
   };
   const narrow = {
     words: prepareNarrow(db, sources.words),
@@ -222,7 +222,7 @@ function prepareConversationLists(db: Db): ConversationLists {
     const slice: Slice = { direction, limit, offset, from, until };
     const open = from === null && until === null;
     if (personId === null && keyword === null && (open || orderBy === "updatedAt"))
-      return byTime[orderBy](agentId, slice);
+      return byTime[orderBy].page(agentId, slice);
     const short = keyword !== null && Array.from(keyword).length < 3;
     const wanted: ConversationQuery = {
       agentId,

@@ -93,60 +93,38 @@ interface ListBound extends Omit<Shelf, "rows"> {
   readonly before: number;
 }
 
-/** Prepares a reader for pages of one list of one agent. */
-export function prepareShelves<Row>(
-  db: Db,
-  { list, table, time }: ListSource,
-): (agentId: string, slice: Slice) => ListPage<Row> {
-  const shelves = prepareShelfCache(db, list);
-  const up = db.prepare<[string, number, number, number, number], Row>(
-    `SELECT * FROM ${table} WHERE agent_id = ? AND (${time}, n) >= (?, ?) ORDER BY ${time}, n LIMIT ? OFFSET ?`,
-  );
-  const down = db.prepare<[string, number, number, number, number], Row>(
-    `SELECT * FROM ${table} WHERE agent_id = ? AND (${time}, n) < (?, ?)
-     ORDER BY ${time} DESC, n DESC LIMIT ? OFFSET ?`,
-  );
-  const between = count<[string, number, number, number, number]>(
-    db,
-    `SELECT count(*) FROM ${table} WHERE agent_id = ? AND (${time}, n) >= (?, ?) AND (${time}, n) < (?, ?)`,
-  );
+/** Parameters of the statements: the agent and two pairs of numbers. */
+type RangeParameters = [string, number, number, number, number];
 
-  /** Returns the bound before the first row that is not older than `at`. Counts from the end of the shelf that is probably
-   *  nearer. */
-  const boundAt = (all: readonly Shelf[], agentId: string, at: number): ListBound => {
-    const after = all.findIndex((shelf) => shelf.at >= at);
-    const last = (after < 0 ? all.length : after) - 1;
-    const shelf = all[last];
-    if (!shelf) return { at, n: 0, before: 0 };
-    const next = all[last + 1] ?? end;
-    const older = rowsOf(all.slice(0, last));
-    const before =
-      at - shelf.at < next.at - at
-        ? older + between(agentId, shelf.at, shelf.n, at, 0)
-        : older + shelf.rows - between(agentId, at, 0, next.at, next.n);
-    return { at, n: 0, before };
-  };
+/** Reads pages of one list of one agent. */
+export class ShelvedList<Row> {
+  readonly #shelves: (agentId: string) => readonly Shelf[];
+  readonly #up: (...range: RangeParameters) => Row[];
+  readonly #down: (...range: RangeParameters) => Row[];
+  readonly #between: (...range: RangeParameters) => number;
 
-  /** Returns the rows at positions `first` to `behind - 1`, oldest first. Starts at the nearest of the given bounds and
-   *  of the ends of the shelves. */
-  const read = (
-    all: readonly Shelf[],
-    agentId: string,
-    [first, behind]: readonly [number, number],
-    [oldest, newest]: readonly [ListBound, ListBound],
-  ): Row[] => {
-    const low = later(oldest, shelfAt(all, first)[0]);
-    const high = earlier(newest, shelfAt(all, behind - 1)[1]);
-    const rows = behind - first;
-    return first - low.before <= high.before - behind
-      ? up.all(agentId, low.at, low.n, rows, first - low.before)
-      : down.all(agentId, high.at, high.n, rows, high.before - behind).reverse();
-  };
+  constructor(db: Db, { list, table, time }: ListSource) {
+    this.#shelves = prepareShelfCache(db, list);
+    this.#up = all(
+      db,
+      `SELECT * FROM ${table} WHERE agent_id = ? AND (${time}, n) >= (?, ?) ORDER BY ${time}, n LIMIT ? OFFSET ?`,
+    );
+    this.#down = all(
+      db,
+      `SELECT * FROM ${table} WHERE agent_id = ? AND (${time}, n) < (?, ?)
+       ORDER BY ${time} DESC, n DESC LIMIT ? OFFSET ?`,
+    );
+    this.#between = count(
+      db,
+      `SELECT count(*) FROM ${table} WHERE agent_id = ? AND (${time}, n) >= (?, ?) AND (${time}, n) < (?, ?)`,
+    );
+  }
 
-  return (agentId, { direction, limit, offset, from, until }) => {
-    const all = shelves(agentId);
-    const oldest = from === null ? { at: 0, n: 0, before: 0 } : boundAt(all, agentId, from);
-    const newest = until === null ? { ...end, before: rowsOf(all) } : boundAt(all, agentId, until + 1);
+  page(agentId: string, { direction, limit, offset, from, until }: Slice): ListPage<Row> {
+    const shelves = this.#shelves(agentId);
+    const oldest = from === null ? { at: 0, n: 0, before: 0 } : this.#boundAt(shelves, agentId, from);
+    const newest =
+      until === null ? { ...end, before: rowsOf(shelves) } : this.#boundAt(shelves, agentId, until + 1);
     const total = Math.max(0, newest.before - oldest.before);
     const ascending = direction === "ASC";
     const first = ascending
@@ -154,9 +132,41 @@ export function prepareShelves<Row>(
       : Math.max(oldest.before, newest.before - offset - limit);
     const behind = ascending ? Math.min(newest.before, first + limit) : newest.before - offset;
     if (first >= behind) return { rows: [], total };
-    const rows = read(all, agentId, [first, behind], [oldest, newest]);
+    const rows = this.#read(shelves, agentId, [first, behind], [oldest, newest]);
     return { rows: ascending ? rows : rows.reverse(), total };
-  };
+  }
+
+  /** Returns the bound before the first row that is not older than `at`. Counts from the end of the shelf that is probably
+   *  nearer. */
+  #boundAt(shelves: readonly Shelf[], agentId: string, at: number): ListBound {
+    const after = shelves.findIndex((shelf) => shelf.at >= at);
+    const last = (after < 0 ? shelves.length : after) - 1;
+    const shelf = shelves[last];
+    if (!shelf) return { at, n: 0, before: 0 };
+    const next = shelves[last + 1] ?? end;
+    const older = rowsOf(shelves.slice(0, last));
+    const before =
+      at - shelf.at < next.at - at
+        ? older + this.#between(agentId, shelf.at, shelf.n, at, 0)
+        : older + shelf.rows - this.#between(agentId, at, 0, next.at, next.n);
+    return { at, n: 0, before };
+  }
+
+  /** Returns the rows at positions `first` to `behind - 1`, oldest first. Starts at the nearest of the given bounds and
+   *  of the ends of the shelves. */
+  #read(
+    shelves: readonly Shelf[],
+    agentId: string,
+    [first, behind]: readonly [number, number],
+    [oldest, newest]: readonly [ListBound, ListBound],
+  ): Row[] {
+    const low = later(oldest, shelfAt(shelves, first)[0]);
+    const high = earlier(newest, shelfAt(shelves, behind - 1)[1]);
+    const rows = behind - first;
+    return first - low.before <= high.before - behind
+      ? this.#up(agentId, low.at, low.n, rows, first - low.before)
+      : this.#down(agentId, high.at, high.n, rows, high.before - behind).reverse();
+  }
 }
 
 /** Reads the shelves of an agent's list, and keeps them until this or another process changes the database: a large list

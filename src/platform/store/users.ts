@@ -1,6 +1,6 @@
 // Platform users. A user belongs to one agent and is identified by fkId, email address or phone number.
 
-import { all, insertInto, type ListPage, one, prepareShelves, run, values } from "./lists.ts";
+import { all, insertInto, type ListPage, one, run, ShelvedList, values } from "./lists.ts";
 import type { Db } from "./store.ts";
 
 export interface PersonRow {
@@ -76,7 +76,7 @@ function prepareSearches(db: Db) {
     );
   const byEmail = byAddress("email IS NOT NULL AND lower(email) = lower(@value)");
   const byPhone = byAddress("phone_number = @value");
-  const byTime = prepareShelves<PersonRow>(db, { list: "people", table: "person", time: "created_at" });
+  const byTime = new ShelvedList<PersonRow>(db, { list: "people", table: "person", time: "created_at" });
   const expired = values<[string, number, number, number], string>(
     db,
     `SELECT id FROM person WHERE agent_id = ? AND anonymized = 0 AND created_at < ? AND NOT EXISTS (
@@ -98,7 +98,7 @@ function prepareSearches(db: Db) {
       (phone_number === null ? undefined : byPhone({ agentId, value: phone_number, fkId: fk_id })),
     /** Returns one page of an agent's users, ordered by creation time. */
     list: (agentId: string, direction: "ASC" | "DESC", limit: number, offset: number): ListPage<PersonRow> =>
-      byTime(agentId, { direction, limit, offset, from: null, until: null }),
+      byTime.page(agentId, { direction, limit, offset, from: null, until: null }),
     /** Returns the ids of users that match all given filters. */
     matching: (agentId: string, wanted: Wanting): string[] =>
       candidates(agentId, wanted)
