@@ -358,27 +358,23 @@ export const defects: Defects<Invariant> = {
     what: "a lane is worked from its end",
     caught: "route.commit after 1",
     by: ["order"],
-    plant: (altered) => {
-      let readTurn: Modules["src/store/tables/turns.ts"]["readTurn"] | undefined;
-      return {
-        "src/store/tables/turns.ts": { readTurn: (real) => (readTurn = real) },
-        "src/pipeline/ask/rows.ts": {
-          leaseTurns: (real) => async (q, claim) => {
-            const found = [...(await real(q, claim))];
-            for (const [at, { head, ...rest }] of found.entries()) {
-              const last = await q.one<{ id: string }>(
-                "SELECT id FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq DESC LIMIT 1",
-                rest.lease.conversation,
-              );
-              if (head === null || last === undefined || last.id === head.turn.id || !readTurn) continue;
-              altered();
-              found[at] = { ...rest, head: { ...head, turn: await readTurn(q, last.id) } };
-            }
-            return found;
-          },
+    plant: (altered) => ({
+      "src/pipeline/ask/rows.ts": {
+        leaseTurns: (real) => async (q, claim) => {
+          const found = [...(await real(q, claim))];
+          for (const [at, { head, ...rest }] of found.entries()) {
+            const last = await q.one<{ id: string }>(
+              "SELECT * FROM turns WHERE conversation = $1 AND open = 1 ORDER BY seq DESC LIMIT 1",
+              rest.lease.conversation,
+            );
+            if (head === null || last === undefined || last.id === head.turn.id) continue;
+            altered();
+            found[at] = { ...rest, head: { ...head, turn: { ...head.turn, ...last } } };
+          }
+          return found;
         },
-      };
-    },
+      },
+    }),
   },
   "no-guard": {
     what: "a holder whose lease was taken over writes all the same",
