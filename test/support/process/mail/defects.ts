@@ -357,7 +357,7 @@ export const defects: Defects<Invariant> = {
   "youngest-first": {
     what: "a lane is worked from its end",
     caught: "route.commit after 1",
-    by: ["order"],
+    by: ["order", "unsettled"],
     plant: (altered) => ({
       "src/pipeline/ask/rows.ts": {
         leaseTurns: (real) => async (q, claim) => {
