@@ -356,8 +356,8 @@ export const defects: Defects<Invariant> = {
   },
   "youngest-first": {
     what: "a lane is worked from its end",
-    caught: "route.commit after 1",
-    by: ["order", "unsettled"],
+    caught: "event.commit before 2",
+    by: ["order"],
     plant: (altered) => ({
       "src/pipeline/ask/rows.ts": {
         leaseTurns: (real) => async (q, claim) => {
