@@ -30,6 +30,7 @@ import { fileRoutes } from "./routes/files.ts";
 import { messageFileRoutes, messageRoutes, signedRoutes } from "./routes/messages.ts";
 import { webhookRoutes } from "./routes/webhooks.ts";
 import { createHttpServer, type ServerLimits } from "./server.ts";
+import { mergeSegments } from "./store/indexes.ts";
 import { type Durability, openPlatformStore, type PlatformStore } from "./store/store.ts";
 import { Deliveries } from "./webhooks/deliveries.ts";
 
@@ -101,12 +102,13 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     store.commits.onCommit(() => deliveries.wake());
     const patience = options.patience ?? standardPatience;
     const idle = watchIdle(store, roster, { clock, log, patience, signal });
+    const merged = mergeSegments(store, { clock, log, signal });
     const resumed = Promise.all([turns.resume(), library.resume()]);
     const { port } = server.address() as AddressInfo;
     const { host } = options.listen;
     const close = async () => {
       stopping.abort();
-      await Promise.all([closeServer(server, clock), resumed, idle, delivered]);
+      await Promise.all([closeServer(server, clock), resumed, idle, merged, delivered]);
       await Promise.all([turns.settled(), library.settled()]);
       store.close();
     };

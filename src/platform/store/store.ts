@@ -5,6 +5,7 @@ import { createPrivateFile } from "../../ops/private-file.ts";
 import { prepareAgents, prepareMembers, prepareStates } from "./agents.ts";
 import { prepareConversations } from "./conversations.ts";
 import { prepareFiles, preparePassages } from "./files.ts";
+import { prepareIndexes } from "./indexes.ts";
 import { prepareMessageFiles, prepareMessages } from "./messages.ts";
 import { versions } from "./tables.ts";
 import { preparePeople, prepareUsage } from "./users.ts";
@@ -25,6 +26,7 @@ export interface PlatformStore {
   readonly escalations: ReturnType<typeof prepareEscalations>;
   readonly messageFiles: ReturnType<typeof prepareMessageFiles>;
   readonly webhooks: ReturnType<typeof prepareWebhooks>;
+  readonly indexes: ReturnType<typeof prepareIndexes>;
   /** SQLite's data_version: changes when another process has written to the file. */
   outsideVersion(): number;
   close(): void;
@@ -49,6 +51,7 @@ export function openPlatformStore(file: string, durability: Durability): Platfor
     escalations: prepareEscalations(db),
     messageFiles: prepareMessageFiles(db),
     webhooks: prepareWebhooks(db),
+    indexes: prepareIndexes(db),
     outsideVersion: () => outside.get() ?? 0,
     close(): void {
       commits.flush();
