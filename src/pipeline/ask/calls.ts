@@ -50,7 +50,7 @@ const settleAfterOf = ({ line }: Asking, deps: AskDeps): number =>
 
 /** The parameters of an API call with an effect. The call ends with the lease and does not begin unless
  *  its full timeout fits into the lease. The attempt is recorded at the crossing, when the connection is
- *  available. A process that dies earlier, while it waits for the rate limit, the queue or the
+ *  available, unless its claim has recorded it. A process that dies earlier, while it waits for the rate limit, the queue or the
  *  connection, leaves a turn that was certainly not asked and is asked immediately. The client limits
  *  the call's duration. */
 function effect(name: "open.cross" | "ask.cross", asking: Asking, signal: AbortSignal, deps: AskDeps) {
