@@ -34,20 +34,28 @@ const config = ["-c, --config <file>", "configuration file", defaultConfig] as c
 const json = ["--json", "print JSON"] as const;
 
 /** The options of a list. */
-const listed = (command: Program, rows: number, ofLimit = "list: maximum number of rows"): Program =>
+const listed = (
+  command: Program,
+  rows: number,
+  { ofChannel = "list: only of this channel", ofLimit = "list: maximum number of rows" } = {},
+): Program =>
   command
-    .option("--channel <id>", "list, --all: only of this channel")
+    .option("--channel <id>", ofChannel)
     .option("--since <time>", "list: only newer ones; a duration or a date", since)
     .option("--limit <n>", ofLimit, count, rows)
     .option(...json);
 
-/** The options that select what is repaired. */
-const repairing = (command: Program): Program =>
+/** The options that select what is repaired. `actions` begins the description of an option that only some actions have. */
+const repairing = (
+  command: Program,
+  actions: string,
+  ofReason = "the same as --code; drop: your reason, stored with each item",
+): Program =>
   command
-    .option("--all", "retry, release, send-now, drop: everything with that code instead of single ids")
-    .option("--code <code>", "list, --all: only those that stopped with this code (column CODE)")
-    .option("--reason <text>", "retry, release: the same as --code; drop: your reason, stored with each item")
-    .option("--dry-run", "retry, release, send-now, drop: only count what would be changed");
+    .option("--all", `${actions}everything with that code`)
+    .option("--code <code>", "only those that stopped with this code (column CODE of list)")
+    .option("--reason <text>", ofReason)
+    .option("--dry-run", `${actions}only count what would be changed`);
 
 /** Parses a number of rows. */
 function count(text: string): number {
@@ -188,7 +196,9 @@ function defineBoxes(define: Define): void {
     states: readonly string[],
     ofStates: string,
   ) =>
-    listed(repairing(command), 50)
+    listed(repairing(command, `${actions.slice(2).join(", ")}: `), 50, {
+      ofChannel: "list, --all: only of this channel",
+    })
       .option(...config)
       .argument("<action>", `${actions.join(", ")} (the same as retry)`, oneOf(...actions))
       .argument("[ids...]", ids)
@@ -215,7 +225,11 @@ function defineBoxes(define: Define): void {
     ["held", "failed", "ignored", "waiting", "answered", "all"],
     "messages in this state: STATES; default: held, failed and ignored ones",
   ).option("--raw", "show: print the message as it was received");
-  repairing(define("retry", "ask and send again what was refused, failed or is held, in inbox and outbox"))
+  const retry = define(
+    "retry",
+    "ask and send again what was refused, failed or is held, in inbox and outbox",
+  );
+  repairing(retry, "", "the same as --code")
     .option(...config)
     .option("--channel <id>", "only of this channel")
     .option(...json);
@@ -228,11 +242,9 @@ function defineSearch(define: Define): void {
     .option("--since <time>", "only newer ones; a duration or a date", since)
     .option("--limit <n>", "maximum number of rows", count, 20)
     .option(...json);
-  listed(
-    define("conversation", "list conversations, or show the complete history of one"),
-    100,
-    "list: maximum number of rows; show: of steps of each kind",
-  )
+  listed(define("conversation", "list conversations, or show the complete history of one"), 100, {
+    ofLimit: "list: maximum number of rows; show: of steps of each kind",
+  })
     .argument("<action>", "list or show", oneOf("list", "show"))
     .argument("[query...]", "show: id of the conversation, or anything that find accepts")
     .option(...config)

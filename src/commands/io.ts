@@ -126,8 +126,7 @@ export const exitCodes = {
   config: 78,
 } as const;
 
-/** Meaning of each exit code, for the help and the manual page. */
-export const exitMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
+const exitMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   ok: "success",
   failed: "the command failed; the reason was printed",
   usage: "the command line is invalid",
@@ -139,11 +138,20 @@ export const exitMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   config: "the configuration is invalid",
 };
 
+/** Returns each exit code once, with its meanings. */
+export function exitCodeMeanings(): ReadonlyMap<number, string> {
+  const meanings = new Map<number, string>();
+  for (const [name, meaning] of Object.entries(exitMeanings)) {
+    const code = exitCodes[name as keyof typeof exitCodes];
+    const other = meanings.get(code);
+    meanings.set(code, other === undefined ? meaning : `${other}, or ${meaning}`);
+  }
+  return meanings;
+}
+
 /** The table as `--help` shows it. */
 export function exitCodeHelp(): string {
-  const lines = Object.entries(exitMeanings).map(
-    ([name, meaning]) => `  ${String(exitCodes[name as keyof typeof exitCodes]).padEnd(4)}${meaning}`,
-  );
+  const lines = [...exitCodeMeanings()].map(([code, meaning]) => `  ${String(code).padEnd(4)}${meaning}`);
   return `\nExit codes:\n${lines.join("\n")}`;
 }
 

@@ -2,7 +2,7 @@
 // bridgehead.yaml(5) from the JSON Schema of the configuration.
 
 import type { Shape } from "../../config/json-schema.ts";
-import { exitCodes, exitMeanings } from "../io.ts";
+import { exitCodeMeanings } from "../io.ts";
 import { type CommandDefinition, eachCommand, type OptionDefinition } from "./definition.ts";
 
 interface Edition {
@@ -102,11 +102,6 @@ export function commandManual(program: CommandDefinition, edition: Edition): str
       ].join("\n"),
     );
   });
-  const codes = new Map<number, string[]>();
-  for (const [name, meaning] of Object.entries(exitMeanings)) {
-    const code = exitCodes[name as keyof typeof exitCodes];
-    codes.set(code, [...(codes.get(code) ?? []), meaning]);
-  }
   return page([
     header("BRIDGEHEAD", 1, edition),
     `.SH NAME\n${program.name} \\- mailboxes and phone numbers to AI agents`,
@@ -124,7 +119,7 @@ export function commandManual(program: CommandDefinition, edition: Edition): str
     `.SH COMMANDS\nEvery command has the option ${bold("--help")}.`,
     ...commands,
     ".SH EXIT STATUS",
-    ...[...codes].map(([code, given]) => entry(bold(String(code)), ...given.map(sentence))),
+    ...[...exitCodeMeanings()].map(([code, meaning]) => entry(bold(String(code)), sentence(meaning))),
     ".SH ENVIRONMENT",
     entry(
       bold("CREDENTIALS_DIRECTORY"),
