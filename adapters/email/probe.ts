@@ -108,6 +108,7 @@ function remedy(side: Side, config: EmailConfig, error: unknown, code: string): 
   if (isTokenFailure(error))
     return `check ${login}.oauth2: token_url, client_id, client_secret, refresh_token, scope`;
   if (code === "throttled") return "wait some minutes, and check that no other program logs in all the time";
+  if (code === "server") return `try again later, or ask the operator of ${host}`;
   if (code === "login") {
     const keys = (login === "imap" ? imap : smtp).oauth2
       ? `${login}.user and ${login}.oauth2`

@@ -21,9 +21,44 @@ interface Traced extends SmtpFailure {
   readonly mailboxMissing?: boolean;
 }
 
-/** Response codes (RFC 5530) that mean that the credentials are not accepted. */
-const certainCodes = new Set(["AUTHENTICATIONFAILED", "AUTHORIZATIONFAILED", "EXPIRED", "CONTACTADMIN"]);
-/** SMTP responses (RFC 4954, section 6) that mean the same. */
+/** The status of a channel that does not work. */
+type Failure = Exclude<ChannelStatus, { state: "connecting" | "ready" }>;
+
+const rejected = (reason = "the server rejects the credentials"): Failure => ({
+  state: "unauthorized",
+  code: "login",
+  reason,
+});
+const throttled: Failure = { state: "degraded", code: "throttled", reason: "the login was throttled" };
+/** The server cannot check the credentials now. */
+const unavailable: Failure = {
+  state: "degraded",
+  code: "server",
+  reason: "the server cannot process the login now",
+};
+
+/** What the response codes of RFC 5530 mean in the response to a login. */
+const loginCodes: Readonly<Partial<Record<string, Failure>>> = {
+  AUTHENTICATIONFAILED: rejected(),
+  AUTHORIZATIONFAILED: rejected(),
+  NOPERM: rejected("the account has no permission to log in"),
+  EXPIRED: rejected("the password has expired"),
+  CONTACTADMIN: rejected("the account is blocked until its administrator has been contacted"),
+  PRIVACYREQUIRED: {
+    state: "degraded",
+    code: "tls",
+    reason: "the server accepts the login only over an encrypted connection",
+  },
+  UNAVAILABLE: unavailable,
+  SERVERBUG: unavailable,
+  CLIENTBUG: unavailable,
+  CORRUPTION: unavailable,
+  CANNOT: unavailable,
+  INUSE: unavailable,
+  LIMIT: throttled,
+  OVERQUOTA: throttled,
+};
+/** SMTP responses (RFC 4954, section 6) that mean that the credentials are not accepted. */
 const finalLogin = new Set([530, 534, 535, 538]);
 const throttling =
   /\b(throttl|too many|rate limit|try again|temporar|unavailable|limit exceeded|bandwidth|maximum number)/i;
@@ -33,10 +68,7 @@ const doubtfulLimit = 3;
 
 /** Returns the status after the `count`th failure in a row. Servers reject a throttled login with free
  *  text, so only a definite response code returns `unauthorized` at once. */
-export function statusOf(
-  error: unknown,
-  count: number,
-): Exclude<ChannelStatus, { state: "connecting" | "ready" }> {
+export function statusOf(error: unknown, count: number): Failure {
   const traced = (error ?? {}) as Traced;
   if (isTokenFailure(error)) {
     const state = error.tokenFailure.certain ? "unauthorized" : "degraded";
@@ -44,17 +76,18 @@ export function statusOf(
   }
   // Since imapflow 2.3 a throttled login (Exchange: "Request is throttled") is not reported as an
   // authentication failure.
-  if (traced.code === "ETHROTTLE")
-    return { state: "degraded", code: "throttled", reason: "the login was throttled" };
+  if (traced.code === "ETHROTTLE") return throttled;
   if (traced.authenticationFailed === true || traced.code === "EAUTH") {
+    const { serverResponseCode = "", responseCode = 0 } = traced;
     const text = traced.response ?? traced.responseText ?? "";
-    if (throttling.test(text))
-      return { state: "degraded", code: "throttled", reason: "the login was throttled" };
-    const certain =
-      certainCodes.has(traced.serverResponseCode ?? "") || finalLogin.has(traced.responseCode ?? 0);
-    if (certain || count >= doubtfulLimit) {
-      return { state: "unauthorized", code: "login", reason: "the server rejects the credentials" };
-    }
+    const meaning = Object.hasOwn(loginCodes, serverResponseCode)
+      ? loginCodes[serverResponseCode]
+      : undefined;
+    if (meaning) return meaning;
+    if (throttling.test(text)) return throttled;
+    // A 4xx response to AUTH is not about the credentials (RFC 4954, section 6).
+    if (responseCode >= 400 && responseCode < 500) return unavailable;
+    if (finalLogin.has(responseCode) || count >= doubtfulLimit) return rejected();
     return { state: "degraded", code: "login", reason: "the login failed; it may be throttled" };
   }
   if (traced.mailboxMissing)
