@@ -43,7 +43,7 @@ const never = new AbortController().signal;
 interface Request<T> {
   /** Values for the parameters in braces of the path. */
   readonly names?: { readonly [name: string]: string };
-  readonly query?: { readonly [name: string]: string | number | undefined } | undefined;
+  readonly query?: QueryParameters | undefined;
   readonly body?: object | undefined;
   /** A body that is not JSON. */
   readonly form?: { readonly type: string; readonly bytes: Uint8Array };
@@ -177,7 +177,7 @@ function headersUnder(options: ClientOptions) {
   };
 }
 
-type QueryParameters = { readonly [name: string]: string | number | undefined };
+export type QueryParameters = { readonly [name: string]: string | number | undefined };
 
 /** Returns path and query of one request. Null when an id is invalid, because it would change the path. */
 function addressOf(

@@ -14,6 +14,7 @@ import {
 } from "./agents.ts";
 import { createCaller } from "./caller.ts";
 import { type Conversations, conversationsOf } from "./conversations.ts";
+import { methodsOf } from "./operations.ts";
 import type { ClientOptions, PlatformAddress } from "./options.ts";
 
 export type { Agents, Files, Upload, Users, Webhooks } from "./agents.ts";
@@ -46,12 +47,13 @@ export interface Client {
 export function createClient(options: ClientOptions & PlatformAddress): Client {
   const { clock = systemClock } = options;
   const caller = createCaller({ ...options, clock, url: baseOf(options) });
+  const methods = methodsOf(caller);
   return {
-    agents: agentsOf(caller),
-    conversations: conversationsOf(caller),
-    users: usersOf(caller),
-    files: filesOf(caller),
-    webhooks: webhooksOf(caller),
+    agents: agentsOf(caller, methods),
+    conversations: conversationsOf(caller, methods),
+    users: usersOf(caller, methods),
+    files: filesOf(caller, methods),
+    webhooks: webhooksOf(caller, methods),
     setConnections: (count) => caller.setConnections(count),
     reserve: () => caller.reserve(),
     close: () => caller.close(),

@@ -82,6 +82,9 @@ export type BodyContent<T> =
   | { readonly form: "bytes"; readonly read: (body: Buffer) => T }
   | { readonly form: "nothing"; readonly value: T };
 
+/** The content of a successful response that is not read. */
+export const nothing: BodyContent<void> = { form: "nothing", value: undefined };
+
 /** Maximum size of one item in bytes. No known platform accepts a message of half this length. */
 const maxItemBytes = 4 * 1024 * 1024;
 /** Maximum size in bytes of the list's other fields. */

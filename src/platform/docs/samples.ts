@@ -1,6 +1,6 @@
 // Samples of every operation with curl and with bridgehead/client, for the description and the page.
 
-import type { Operation } from "../../wire/operations/operation.ts";
+import type { Operation } from "../../wire/operations/index.ts";
 import { requestExamples } from "./examples.ts";
 
 /** An entry of `x-codeSamples`, the extension that viewers of OpenAPI documents read. */
