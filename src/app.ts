@@ -303,8 +303,7 @@ export class App {
     });
   }
 
-  /** Builds all changed components before it modifies running ones. A failure leaves the running state
-   *  unchanged. */
+  /** Builds all changed components before it modifies running ones. A failure leaves the running state unchanged. */
   async #apply(next: Config): Promise<void> {
     const answerMs = this.#core.timing.escalation.webhookAnswer;
     const channels = [...next.channels, ...webhookChannels(next, { ...this.#escalating, answerMs })];

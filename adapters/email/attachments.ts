@@ -12,8 +12,7 @@ const mostListed = 30;
 const addedTypes =
   /^(?:text\/(?:calendar|vcard|x-vcard|directory|rfc822-headers)|application\/(?:ics|pgp-(?:signature|keys)|(?:x-)?pkcs7-signature))$/i;
 const addedNames = /\.(?:ics|vcf|p7s)$/i;
-/** Containers that may hold all text and attachments and that we cannot open: encrypted, or packed by
- *  Outlook. */
+/** Containers that may hold all text and attachments and that we cannot open: encrypted, or packed by Outlook. */
 const sealedTypes = /^application\/(?:ms-tnef|pgp-encrypted|(?:x-)?pkcs7-mime)$/i;
 const sealedNames = /^winmail\.dat$|\.p7m$/i;
 

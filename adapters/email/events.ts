@@ -138,10 +138,9 @@ function messageOf(
   const attachments = hasFiles(mail, omitted) ? attachmentsOf(config, mail, omitted) : [];
   const hops = hopsOf(mail);
   const sender = verified ? ("verified" as const) : ("unverified" as const);
-  // The refusal code is part of the fingerprint. Otherwise a copy refused for its route (a list, Bcc) would
-  // deduplicate the copy that was delivered directly. The author is part of it as well. Any recipient of
-  // the message can send a copy before the original arrives here, and must not turn the original into a
-  // duplicate.
+  // The refusal code is part of the fingerprint. Otherwise a copy refused for its route (a list, Bcc) would deduplicate
+  // the copy that was delivered directly. The author is part of it as well. Any recipient of the message can send a
+  // copy before the original arrives here, and must not turn the original into a duplicate.
   const route = refusal === null || refusal.hold ? "" : `/${refusal.code}`;
   return {
     kind: "message",

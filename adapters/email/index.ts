@@ -1,5 +1,4 @@
-// The email adapter: reads one mailbox by IMAP and sends responses by SMTP. This file only connects the
-// parts.
+// The email adapter: reads one mailbox by IMAP and sends responses by SMTP. This file only connects the parts.
 
 import {
   type Adapter,
@@ -211,8 +210,7 @@ function copier(
   filing: Filing,
   folder: SentFolder,
 ): (draft: EmailDraft, bytes: Buffer) => void {
-  // A folder that the configuration names gets copies even when the provider files its own copies
-  // elsewhere.
+  // A folder that the configuration names gets copies even when the provider files its own copies elsewhere.
   const wanted = config.sent_folder === "auto" ? !filing.byProvider : config.sent_folder !== "none";
   return (draft, bytes) => {
     if (wanted) folder.file(draft.messageId, bytes);

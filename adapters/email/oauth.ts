@@ -1,6 +1,5 @@
-// Requests access tokens with a refresh token (RFC 6749, section 6) or for the application itself (section
-// 4.4), and renews them before they expire. A refresh token that the issuer rotates is stored encrypted in
-// the core's database.
+// Requests access tokens with a refresh token (RFC 6749, section 6) or for the application itself (section 4.4), and
+// renews them before they expire. A refresh token that the issuer rotates is stored encrypted in the core's database.
 
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import type { Clock, Log, SecretStore } from "bridgehead/contract";
@@ -12,8 +11,7 @@ export interface AccessToken {
   readonly expiresAt: number;
 }
 
-/** The reason for a failed token request. `certain`: the grant is revoked and only an operator can renew
- *  it. */
+/** The reason for a failed token request. `certain`: the grant is revoked and only an operator can renew it. */
 export interface TokenFailure extends Error {
   readonly tokenFailure: { readonly certain: boolean; readonly code: string };
 }
@@ -40,8 +38,7 @@ const endpoints = {
 /** Error codes for which a retry cannot help (RFC 6749, section 5.2). */
 const finalErrors = new Set(["invalid_grant", "invalid_client", "unauthorized_client"]);
 
-/** Returns the token endpoint of a grant and the scope to request; the scope is undefined when none is
- *  needed. */
+/** Returns the token endpoint of a grant and the scope to request; the scope is undefined when none is needed. */
 export function endpointOf(grant: OAuth2Config): {
   readonly url: string;
   readonly scope: string | undefined;
@@ -125,8 +122,7 @@ export class TokenSource {
     const { refresh_token: used } = fields;
     if (typeof rotated === "string" && used !== undefined && rotated !== used) {
       this.#newest = rotated;
-      // Stored before the first use of the new access token, because the old refresh token may be invalid
-      // from now on.
+      // Stored before the first use of the new access token, because the old refresh token may be invalid from now on.
       await this.#kept?.write(rotated);
     }
     const seconds = Number(body["expires_in"]);

@@ -1,5 +1,4 @@
-// Logs in to IMAP and SMTP and lists the folders, for `doctor --online`. Sends no message and changes
-// nothing.
+// Logs in to IMAP and SMTP and lists the folders, for `doctor --online`. Sends no message and changes nothing.
 
 import type { Channel, ChannelStatus, Probed } from "bridgehead/contract";
 import type { EmailConfig } from "./config.ts";

@@ -14,8 +14,7 @@ export interface EmailProvider {
   /** True when the provider keeps our Message-ID. Only then does its absence from Sent prove that the
    *  message was not sent. */
   readonly keepsMessageId: boolean;
-  /** The longest time in ms that the server lets a connection idle; null when no limit below the default
-   *  is known. */
+  /** The longest time in ms that the server lets a connection idle; null when no limit below the default is known. */
   readonly idleLimit: number | null;
   /** The largest number of concurrent SMTP connections that the server accepts from one account. */
   readonly connections: number;
@@ -137,8 +136,7 @@ function organizationOf(address: string): string {
   const { parse } = require("tldts") as typeof import("tldts");
   const { domain, domainWithoutSuffix, isIcann, isPrivate } = parse(host, { allowPrivateDomains: true });
   if (publicBrands.has(domainWithoutSuffix ?? "")) return "";
-  // A host that is a public suffix has no owner. A host that is not in the list (an intranet's) is its own
-  // domain.
+  // A host that is a public suffix has no owner. A host that is not in the list (an intranet's) is its own domain.
   return domain ?? (isIcann === true || isPrivate === true ? "" : host);
 }
 

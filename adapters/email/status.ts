@@ -62,8 +62,7 @@ const loginCodes: Readonly<Partial<Record<string, Failure>>> = {
 const finalLogin = new Set([530, 534, 535, 538]);
 const throttling =
   /\b(throttl|too many|rate limit|try again|temporar|unavailable|limit exceeded|bandwidth|maximum number)/i;
-/** Without a response code, a rejection counts as a credentials error only after this many failures in a
- *  row. */
+/** Without a response code, a rejection counts as a credentials error only after this many failures in a row. */
 const doubtfulLimit = 3;
 
 /** Returns the status after the `count`th failure in a row. Servers reject a throttled login with free
@@ -128,8 +127,7 @@ export function outcomeOf(error: unknown, crossed: boolean): SendOutcome {
   // A failure before MAIL is not about this message: the server accepts no messages now.
   if (/^(?:CONN|EHLO|HELO|STARTTLS)$/.test(failure.command ?? ""))
     return { kind: "deferred", reason, scope: "channel", cause: "unreachable" };
-  // 503 means commands out of sequence, 421 that the server closes the connection. Neither is about this
-  // message.
+  // 503 means commands out of sequence, 421 that the server closes the connection. Neither is about this message.
   if (code < 500 || code === 503) return { kind: "deferred", reason };
   const enhanced = /\b5\.\d{1,3}\.\d{1,3}\b/.exec(reason)?.[0];
   return {

@@ -210,9 +210,8 @@ export function blockOf(config: SmsConfig): unknown {
   return (config as Readonly<Record<string, unknown>>)[config.provider];
 }
 
-/** Reports errors of an SMS configuration block whose single keys are valid. Runs in `check` and at every
- *  start. Called with a parsed block; pure. A sandbox on this machine accepts any number and account, and can
- *  always reach us. */
+/** Reports errors of an SMS configuration block whose single keys are valid. Runs in `check` and at every start. Called
+ *  with a parsed block; pure. A sandbox on this machine accepts any number and account, and can always reach us. */
 export function review(config: SmsConfig, { publicUrl, trial }: Surroundings): readonly Remark[] {
   if (trial || (config.api_url !== undefined && isLocal(config.api_url))) return [];
   const remarks: Remark[] = [];

@@ -65,10 +65,9 @@ const vocabulary = {
   },
 } as const satisfies Record<string, Vocabulary>;
 
-/** Keywords that customers also use in other business messages: to cancel an order, to end a contract,
- *  to register. They count only in these countries, or where the configuration names the country. The
- *  sender receives a confirmation that the keyword counted. CANCEL is mandatory in North America (CTIA,
- *  FCC 47 CFR 64.1200(a)(10)). */
+/** Keywords that customers also use in other business messages: to cancel an order, to end a contract, to register.
+ *  They count only in these countries, or where the configuration names the country. The sender receives a confirmation
+ *  that the keyword counted. CANCEL is mandatory in North America (CTIA, FCC 47 CFR 64.1200(a)(10)). */
 const terms = {
   en: { countries: ["US", "CA"], stop: ["cancel"], start: [] },
   de: {
@@ -99,8 +98,7 @@ const terms = {
   }
 >;
 
-/** Confirmation messages for the sender of a business term. START and STOP are the same in every
- *  language. */
+/** Confirmation messages for the sender of a business term. START and STOP are the same in every language. */
 const confirmations: Readonly<Record<Language, { readonly stop: string; readonly start: string }>> = {
   en: {
     stop: "You will get no more texts from this number. Reply START to get them again.",
@@ -142,8 +140,7 @@ export const languages = Object.keys(vocabulary) as readonly Language[] as reado
 /** The consent that a message expresses. */
 export interface Meaning {
   readonly word: Consent["word"];
-  /** For a business term: the confirmation message for the sender, so that a misunderstanding is
-   *  noticed. */
+  /** For a business term: the confirmation message for the sender, so that a misunderstanding is noticed. */
   readonly confirmation?: string;
 }
 
@@ -212,8 +209,7 @@ function meaningsOfTerms(words: ConsentWords): ReadonlyMap<string, readonly Term
   return found;
 }
 
-/** Returns only letters and digits, in lower case, without accents: `Opt-Out!` and `STOP ALL` become one
- *  word each. */
+/** Returns only letters and digits, in lower case, without accents: `Opt-Out!` and `STOP ALL` become one word each. */
 function bare(text: string): string {
   return text
     .normalize("NFKD")

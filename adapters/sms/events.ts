@@ -40,8 +40,7 @@ export function eventOfText(config: SmsConfig, text: InboundText): MessageEvent 
   };
 }
 
-/** Returns an address that is not a number unchanged: it is stored, and its sender cannot be answered
- *  anyway. */
+/** Returns an address that is not a number unchanged: it is stored, and its sender cannot be answered anyway. */
 function canonical(address: string, config: SmsConfig): string {
   return canonicalNumber(address, config.country) ?? address.trim();
 }
@@ -129,8 +128,7 @@ function attachmentOf({ ref, mediaType, size }: InboundMedium, id: string, at: n
 
 // Converts the status of a sent text to a delivery event of the core.
 
-/** A text has several statuses, in any order and with duplicates. Text and status together form the
- *  event id. */
+/** A text has several statuses, in any order and with duplicates. Text and status together form the event id. */
 export function eventOfStatus(status: TextStatus): DeliveryEvent {
   const { id, key, code, detail, raw, kind } = status;
   const words = [status.status, code, detail].filter((word) => word !== undefined).join(" ");

@@ -74,8 +74,7 @@ export default defineAdapter({
   },
 });
 
-/** Returns the exclusive resource of the channel: the inbound number, or the messaging service without
- *  one. */
+/** Returns the exclusive resource of the channel: the inbound number, or the messaging service without one. */
 function numberOf(settings: SmsConfig): ExclusiveResource[] {
   const { number, messaging_service: service } = settings;
   const definition = definitionOf(settings);

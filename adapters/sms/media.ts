@@ -1,6 +1,5 @@
-// Downloads media from URLs in inbound messages, which are untrusted. Redirects are followed explicitly,
-// without our login, and never into a private network. Size, time and media type are checked while the
-// bytes arrive.
+// Downloads media from URLs in inbound messages, which are untrusted. Redirects are followed explicitly, without our
+// login, and never into a private network. Size, time and media type are checked while the bytes arrive.
 
 import { lookup } from "node:dns";
 import { type IncomingMessage, request as plain } from "node:http";
@@ -141,8 +140,7 @@ const beginnings: readonly (readonly [kind: string, pattern: RegExp])[] = [
   ["audio", /^(?:ID3|OggS|fLaC|#!AMR|RIFF....WAVE)/s],
 ];
 
-/** Returns the first bytes. Throws when they are certainly of another kind than the announced image,
- *  audio or video. */
+/** Returns the first bytes. Throws when they are certainly of another kind than the announced image, audio or video. */
 function inspected(head: Buffer, mediaType: string): Buffer {
   const announced = mediaType.split("/")[0]?.toLowerCase() ?? "";
   const begin = head.subarray(0, headBytes).toString("latin1");

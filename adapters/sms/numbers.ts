@@ -9,8 +9,7 @@ import {
 } from "libphonenumber-js/min";
 import metadata from "libphonenumber-js/min/metadata";
 
-/** Prefixes of other services that providers carry over the same API. They are a permanent part of the
- *  address. */
+/** Prefixes of other services that providers carry over the same API. They are a permanent part of the address. */
 const prefixed = /^(whatsapp|rcs|messenger):(.+)$/is;
 const shortCode = /^\d{3,8}$/;
 /** Up to eleven letters, digits and a few signs, one letter at least (3GPP TS 23.040, 9.1.2.5). */

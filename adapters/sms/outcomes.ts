@@ -17,8 +17,7 @@ export type TextClass =
   /** The sending number, WhatsApp sender or messaging service cannot send; other senders of the account
    *  are unaffected. */
   | "set-up"
-  /** The account is not enabled for the recipient's country or network; other countries and networks are
-   *  unaffected. */
+  /** The account is not enabled for the recipient's country or network; other countries and networks are unaffected. */
   | "reach"
   /** The message body was rejected. */
   | "content"
@@ -94,8 +93,7 @@ export function statusOf(kind: TextClass | null, { code, reason }: ProviderRefus
   return null;
 }
 
-/** Returns the outcome when no connection was made: this text was not sent, and the whole channel cannot
- *  send. */
+/** Returns the outcome when no connection was made: this text was not sent, and the whole channel cannot send. */
 export function unreachable(error: unknown): SendOutcome {
   const reason = `the provider was not reached: ${wordsOf(error)}`;
   return { kind: "deferred", reason, scope: "channel", cause: "unreachable" };
@@ -113,20 +111,17 @@ export function isPermanent(kind: TextClass | null | undefined): boolean {
   return kind === "recipient" || kind === "opted-out";
 }
 
-/** Replaces phone numbers in a provider's error text, because reasons are logged. Returns at most 300
- *  characters. */
+/** Replaces phone numbers in a provider's error text, because reasons are logged. Returns at most 300 characters. */
 export function withoutNumbers(text: string): string {
   return text.replace(/\+?\d[\d\s().-]{5,}\d/g, "<number>").slice(0, 300);
 }
 
-// Pauses a sender or an account that may not send. Some providers report this only after they accepted a
-// text (an unregistered number, a suspended account). Without the pause the whole queue would be accepted
-// and lost.
+// Pauses a sender or an account that may not send. Some providers report this only after they accepted a text (an
+// unregistered number, a suspended account). Without the pause the whole queue would be accepted and lost.
 /** Duration of the first pause, in milliseconds. It doubles with each consecutive lost text. */
 const firstMs = 30_000;
 const longestMs = 5 * 60_000;
-/** The status of an accepted text arrives within seconds. The next text waits for it this long, in
- *  milliseconds. */
+/** The status of an accepted text arrives within seconds. The next text waits for it this long, in milliseconds. */
 const verdictMs = 10_000;
 const account = "*";
 

@@ -39,14 +39,12 @@ export interface Provider {
   /** `Inbound.run` of the contract, for providers with their own connection (SMPP) or a list from which
    *  missed messages are backfilled. */
   run?(cursor: Cursor | null, signal: AbortSignal): Promise<void>;
-  /** Maximum number of texts that are sent at once: HTTP connections, or the window of an SMPP
-   *  connection. */
+  /** Maximum number of texts that are sent at once: HTTP connections, or the window of an SMPP connection. */
   readonly atOnce: number;
   /** `Outbound.send` of the contract. For an opted-out recipient it returns refused, code `opted-out`,
    *  scope `recipient`. */
   send(text: TextDraft, attempt: Attempt): Promise<SendOutcome>;
-  /** `Outbound.reconcile` of the contract. When it is absent, only a delivery receipt settles an unknown
-   *  outcome. */
+  /** `Outbound.reconcile` of the contract. When it is absent, only a delivery receipt settles an unknown outcome. */
   reconcile?(text: TextDraft, attempt: PastAttempt, signal: AbortSignal): Promise<Verdict>;
   /** Returns the bytes for the `ref` of an inbound text's medium. */
   fetchMedia?(ref: Json, signal: AbortSignal): AsyncIterable<Uint8Array>;
@@ -86,8 +84,7 @@ export function defineProvider<Block extends z.ZodType>(
 /** Dependencies of a provider. */
 export interface ProviderParts {
   readonly channel: Channel;
-  /** Stores what was received outside a webhook. Resolves after the commit; acknowledge to the provider
-   *  only then. */
+  /** Stores what was received outside a webhook. Resolves after the commit; acknowledge to the provider only then. */
   readonly hear: (heard: Heard, cursor?: Cursor) => Promise<readonly Accepted[]>;
 }
 
@@ -119,13 +116,11 @@ export interface InboundText {
   readonly body: string;
   readonly sentAt: Date;
   readonly media: readonly InboundMedium[];
-  /** The provider classified the text as one of these keywords and answered it. Takes precedence over
-   *  our own lists. */
+  /** The provider classified the text as one of these keywords and answered it. Takes precedence over our own lists. */
   readonly optOut?: "stop" | "start" | "help";
   /** The received bytes, for replay. */
   readonly raw: Uint8Array;
-  /** The provider's log shows that the message was answered, although this database does not contain the
-   *  answer. */
+  /** The provider's log shows that the message was answered, although this database does not contain the answer. */
   readonly handledBefore?: HandledBefore;
   /** Facts that the agent receives in addition to the text. */
   readonly notes?: { readonly [name: string]: string };
@@ -146,8 +141,7 @@ export interface TextStatus {
   readonly key: SendKey | null;
   /** Our canonical address that sent the text; absent when the status does not name it. */
   readonly sender?: string;
-  /** The provider's status name. With `id` it forms the event id, so that duplicates of a status are
-   *  ignored. */
+  /** The provider's status name. With `id` it forms the event id, so that duplicates of a status are ignored. */
   readonly status: string;
   readonly state: DeliveryEvent["state"];
   /** For a failed text: its error class; null when the provider's code is unknown. */
@@ -174,8 +168,7 @@ export type TextDraft = {
   readonly service: string | null;
 };
 
-/** Returns true for an API on this machine: a sandbox, where plain http and private addresses are
- *  allowed. */
+/** Returns true for an API on this machine: a sandbox, where plain http and private addresses are allowed. */
 export function isLocal(url: string | URL): boolean {
   const { hostname } = new URL(url);
   return hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);

@@ -26,14 +26,12 @@ export interface AgentClient {
   describe(signal: AbortSignal): Promise<CallResult<AgentSettings>>;
   /** Opens a conversation through the start call: the platform may message the person itself. */
   start(request: StartRequest, call: EffectOptions): Promise<CallResult<StartedConversation>>;
-  /** Opens a conversation without a platform channel: finds or creates the user, then creates the
-   *  conversation. */
+  /** Opens a conversation without a platform channel: finds or creates the user, then creates the conversation. */
   create(request: CreateRequest, call: EffectOptions): Promise<CallResult<StartedConversation>>;
   /** Returns the conversations of the user with this foreign key, in the platform's order. Empty when no
    *  such user exists. */
   findConversations(fkId: string, signal: AbortSignal): Promise<CallResult<readonly string[]>>;
-  /** Sends one question. There is no idempotency key: after `unknown`, search for the question before a
-   *  retry. */
+  /** Sends one question. There is no idempotency key: after `unknown`, search for the question before a retry. */
   ask(conversationId: string, question: Question, call: EffectOptions): Promise<CallResult<Answer>>;
   /** Checks whether the question was stored, and returns its answer. Reads only. */
   lookUp(conversationId: string, question: PastQuestion, call: ReadCall): Promise<CallResult<LookUp>>;
@@ -163,8 +161,7 @@ export type StartRequest =
       readonly firstMessage: string;
     });
 
-/** A user, identified by at least one of fkId, email and phoneNumber, and the conversation to open with
- *  them. */
+/** A user, identified by at least one of fkId, email and phoneNumber, and the conversation to open with them. */
 export type CreateRequest = {
   readonly firstName: string;
   readonly lastName: string;
@@ -203,8 +200,7 @@ export interface PastQuestion {
   readonly knownIds: ReadonlySet<string>;
 }
 
-/** `text` is null when there is no answer now (manual mode, or the platform returned the user's own
- *  message). */
+/** `text` is null when there is no answer now (manual mode, or the platform returned the user's own message). */
 export type Answer = {
   readonly questionId: string | null;
   readonly replyId: string | null;

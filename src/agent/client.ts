@@ -168,8 +168,7 @@ function mapped<T, U>(result: CallResult<T>, part: (value: T) => U): CallResult<
   return result.kind === "ok" ? { kind: "ok", value: part(result.value) } : result;
 }
 
-/** Interprets the response of a message call: a reply of any role, or the user's own message when there
- *  is no reply. */
+/** Interprets the response of a message call: a reply of any role, or the user's own message when there is no reply. */
 function answerOf(record: Message): Answer {
   if (record.senderRole === "conversation_user") return { questionId: record.id, replyId: null, text: null };
   const questionId = record.conversationMessageId;

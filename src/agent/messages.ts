@@ -71,8 +71,7 @@ function isQuestion(message: Message, question: PastQuestion): boolean {
   );
 }
 
-/** Prefers the reply that names the question; otherwise takes the next reply that names no other
- *  question. */
+/** Prefers the reply that names the question; otherwise takes the next reply that names no other question. */
 function replyTo(
   asked: Message,
   later: readonly Message[],
@@ -141,8 +140,7 @@ class PageReader {
     this.#call = call;
   }
 
-  /** Requests the block of `size` messages at `start`, a multiple of it. The platform may return another
-   *  range. */
+  /** Requests the block of `size` messages at `start`, a multiple of it. The platform may return another range. */
   async block(start: number, size: number): Promise<PageOfMessages> {
     const nothing = { messages: [], start, end: start, skipped: 0, size, hasNext: false, total: 0 };
     if (this.#asked && !(await this.#call.more()))

@@ -1,9 +1,7 @@
-// Stage node heartbeat.
-// Input: sessions of nodes that share the store, at every sweep.
-// Effect: renews this node's heartbeat lease; marks open sessions of nodes with an expired lease as lost.
-// Output: sessions `lost`, for another node to resume; those that no node resumes are finally `closed`.
-// Failure: retried at the next sweep.
-// Crash: the other nodes detect it when the node's lease expires.
+// Stage node heartbeat. Input: sessions of nodes that share the store, at every sweep. Effect: renews this node's
+// heartbeat lease; marks open sessions of nodes with an expired lease as lost. Output: sessions `lost`, for another
+// node to resume; those that no node resumes are finally `closed`. Failure: retried at the next sweep. Crash: the other
+// nodes detect it when the node's lease expires.
 
 import type { TransactionalStage } from "../engine/stage.ts";
 import type { Core } from "../store/driver.ts";

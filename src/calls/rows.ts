@@ -131,9 +131,8 @@ async function pinLanes(q: Query, conversation: string): Promise<void> {
   );
 }
 
-/** Returns the newest conversation with that person that has no live session. `begun`: it is bound to the
- *  platform's conversation, or an open turn will bind it. A lost session reserves its conversation for
- *  `reservedMs`. */
+/** Returns the newest conversation with that person that has no live session. `begun`: it is bound to the platform's
+ *  conversation, or an open turn will bind it. A lost session reserves its conversation for `reservedMs`. */
 export async function freeConversation(
   q: Query,
   channel: string,
@@ -195,9 +194,8 @@ const dropTurn = moves("turns", "dropped", {
   where: "id = $1",
 });
 
-/** Drops the turns of the plan, and replaces the questions of turns that must complete an opening by
- *  `opening`. Call with the inbound lane locked. A worker that is asking a dropped turn detects this
- *  before it writes. */
+/** Drops the turns of the plan, and replaces the questions of turns that must complete an opening by `opening`. Call
+ *  with the inbound lane locked. A worker that is asking a dropped turn detects this before it writes. */
 export async function dropTurns(q: Query, plan: DropPlan, reason: string, opening: string): Promise<void> {
   for (const { id, state } of plan.drop) {
     if (state === "asking") await endAttempt(q, id, "unknown", reason);
@@ -385,8 +383,7 @@ export async function reclaimSessions(q: Query, node: string): Promise<void> {
   for (const { conversation } of own) await pinLanes(q, conversation);
 }
 
-/** Closes sessions that have been lost for longer than `afterMs`, because no end callback is expected
- *  any more. */
+/** Closes sessions that have been lost for longer than `afterMs`, because no end callback is expected any more. */
 export async function endLost(q: Query, afterMs: number): Promise<void> {
   await q.write(
     moves("sessions", "closed", {

@@ -186,9 +186,8 @@ async function applyEvent(
   }
 }
 
-/** Starts a call in the customer's conversation, unless another call is open in it. The platform's
- *  conversation is bound before the first message, so that the first answer does not wait for the
- *  binding. Returns the conversation. */
+/** Starts a call in the customer's conversation, unless another call is open in it. The platform's conversation is
+ *  bound before the first message, so that the first answer does not wait for the binding. Returns the conversation. */
 async function openCall(
   q: Query,
   line: ChannelRuntime,

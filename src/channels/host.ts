@@ -25,8 +25,7 @@ interface HostOptions {
   publicUrl(): string;
   readonly statistics: Statistics;
   readonly escalation: EscalationHooks;
-  /** Closes the sockets of a removed channel's routes. Resolves when no adapter serves one of them any
-   *  more. */
+  /** Closes the sockets of a removed channel's routes. Resolves when no adapter serves one of them any more. */
   retire(routes: readonly Route[]): Promise<void>;
   /** Returns the pause of a channel. */
   paused(channel: string): ChannelPause | null;
@@ -206,9 +205,8 @@ export class Host {
     this.#options = options;
   }
 
-  /** Builds new and changed channels without changing the running ones. Rejects when one cannot be
-   *  built. Call the result to start, replace and stop channels until exactly these run; it resolves
-   *  when they have been started. */
+  /** Builds new and changed channels without changing the running ones. Rejects when one cannot be built. Call the
+   *  result to start, replace and stop channels until exactly these run; it resolves when they have been started. */
   async prepare(
     configs: readonly ChannelConfig[],
     agentOf: (name: string) => RunningAgent | undefined,
@@ -307,8 +305,7 @@ const afterFall = (error: unknown): ChannelStatus => ({
 const agentNumbers = new WeakMap<RunningAgent, number>();
 let nextAgentNumber = 1;
 
-/** Hash of everything that a channel was built from. A reload replaces the channel only when this
- *  differs. */
+/** Hash of everything that a channel was built from. A reload replaces the channel only when this differs. */
 function digest(config: ChannelConfig, agent: RunningAgent): string {
   let number = agentNumbers.get(agent);
   if (number === undefined) {

@@ -19,8 +19,7 @@ export interface LoadError extends Error {
   readonly fix: string;
 }
 
-/** Loads an adapter: `email` is built-in, `./path` and `@acme/fax` are resolved from the configuration's
- *  folder.
+/** Loads an adapter: `email` is built-in, `./path` and `@acme/fax` are resolved from the configuration's folder.
  *  Rejects with a `LoadError` when it does not exist, or does not implement this contract. */
 export async function loadAdapter(name: string, fromFolder: string): Promise<AdapterDefinition> {
   const entry = builtIn.includes(name) ? builtInEntry(name) : foreignEntry(name, fromFolder);
@@ -124,8 +123,7 @@ function pathEntry(path: string, fromFolder: string): string | null {
   return index === undefined ? null : pathToFileURL(index).href;
 }
 
-/** Resolves an installed package, with or without a subpath. Returns a file URL, or null when it is not
- *  installed. */
+/** Resolves an installed package, with or without a subpath. Returns a file URL, or null when it is not installed. */
 function packageEntry(name: string, fromFolder: string): string | null {
   const from = pathToFileURL(join(fromFolder, "config.js"));
   try {

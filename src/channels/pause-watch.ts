@@ -1,8 +1,6 @@
-// Stage pause watch.
-// Input: the paused channels in the store, at every sweep.
-// Effect: keeps them in memory for what cannot read the store: adapters that decide about a new call.
-// Output: one log line when a channel is paused or resumed, on every node.
-// Failure: retried at the next sweep. Crash: read again at the start.
+// Stage pause watch. Input: the paused channels in the store, at every sweep. Effect: keeps them in memory for what
+// cannot read the store: adapters that decide about a new call. Output: one log line when a channel is paused or
+// resumed, on every node. Failure: retried at the next sweep. Crash: read again at the start.
 
 import type { Log } from "bridgehead/contract";
 import type { TransactionalStage } from "../engine/stage.ts";

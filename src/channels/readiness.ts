@@ -13,8 +13,7 @@ export interface ChannelReport {
   /** The adapter's state, or `standby` while another node reads the channel. */
   readonly state: ChannelStatus["state"] | "standby";
   readonly reason: string | null;
-  /** Reason why the agent is not asked although the channel reads: an inactive agent or skill, a
-   *  rejected key. */
+  /** Reason why the agent is not asked although the channel reads: an inactive agent or skill, a rejected key. */
   readonly not_asking: string | null;
   /** True when the platform rejects the agent's key, which requires an operator. */
   readonly key_rejected: boolean;
@@ -87,8 +86,7 @@ export interface Pulse {
   readonly forMs: number;
 }
 
-/** Returns the number of pending turns, replies and drafts in all channels. Held and failed ones do not
- *  count. */
+/** Returns the number of pending turns, replies and drafts in all channels. Held and failed ones do not count. */
 export function waitingIn(channels: readonly ChannelOverview[]): number {
   const counts = channels.flatMap(({ turns, replies, drafts }) =>
     [turns, replies, drafts].flatMap((one) => Object.entries(one)),

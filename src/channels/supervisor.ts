@@ -51,8 +51,7 @@ export async function supervise(one: Supervised, signal: AbortSignal): Promise<v
   await one.db.tx((q) => dropLease(q, lease, one.node)).catch(() => undefined);
 }
 
-/** Returns the lease's token; `held` when another node has the lease, `failed` when the store cannot be
- *  queried. */
+/** Returns the lease's token; `held` when another node has the lease, `failed` when the store cannot be queried. */
 async function tryLease(one: Supervised, lease: string): Promise<number | "held" | "failed"> {
   try {
     return (await one.db.tx((q) => takeLease(q, lease, one.node, one.timing.channels.lease))) ?? "held";
@@ -86,8 +85,7 @@ async function runOnce(one: Supervised, reader: ReaderLease, signal: AbortSignal
   }
 }
 
-/** Renews the lease regularly. Ends when the lease is lost, also according to this
- *  process's own clock. */
+/** Renews the lease regularly. Ends when the lease is lost, also according to this process's own clock. */
 async function renew(one: Supervised, reader: ReaderLease, life: AbortSignal): Promise<void> {
   const { lease, renewal } = one.timing.channels;
   let renewedAt = one.clock.monotonic();

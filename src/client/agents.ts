@@ -32,8 +32,7 @@ export function agentsOf({ json }: OperationCaller, { plain, queried, queriedByI
   const usage: BodyContent<Statistic> = json(one(statistic.read));
   const escalated: BodyContent<Page<Escalation>> = json(pageOf(escalation.read));
   return {
-    /** GET /external/agents/by-api-key: returns the agent of the key, with its configuration and skills
-     *  (2.4). */
+    /** GET /external/agents/by-api-key: returns the agent of the key, with its configuration and skills (2.4). */
     get: plain("getAgent", record),
     /** GET /external/agents/users: returns one page of the agent's users (2.2). */
     users: queried("listAgentUsers", people),
@@ -90,16 +89,14 @@ export function filesOf({ call, json }: OperationCaller, { queried, byId }: Meth
   const page: BodyContent<Page<AgentFile>> = json(pageOf(agentFile.read));
   const bytes: BodyContent<Uint8Array> = { form: "bytes", read: (body) => body };
   return {
-    /** POST /external/agent-files/upload: uploads one file as a form. It is searchable after
-     *  `addToAssistant`. */
+    /** POST /external/agent-files/upload: uploads one file as a form. It is searchable after `addToAssistant`. */
     upload: async (file: Upload, options?: CallOptions) =>
       call("uploadFile", { form: await formOf(file), answer: record }, options),
     /** GET /external/agent-files/by-api-key: returns one page. */
     list: queried("listFiles", page),
     /** GET /external/agent-files/{id}/content: returns the document as it was uploaded. */
     content: byId("getFileContent", bytes),
-    /** PUT /external/agent-files/{id}/add-to-assistant: makes the document available to the agent's
-     *  answers. */
+    /** PUT /external/agent-files/{id}/add-to-assistant: makes the document available to the agent's answers. */
     addToAssistant: byId("addFileToAssistant", nothing),
     /** PUT /external/agent-files/{id}/add-to-vector-store: another name of the same operation. */
     addToVectorStore: byId("addFileToVectorStore", nothing),
@@ -142,8 +139,7 @@ export function webhooksOf({ call, json }: OperationCaller, { plain, posted, byI
     list: plain("listWebhooks", page),
     /** DELETE /external/agents/webhooks/{id}: deletes a webhook with its log. */
     delete: byId("deleteWebhook", nothing),
-    /** GET /external/agents/webhooks/{id}/deliveries: returns one page of past and pending deliveries,
-     *  newest first. */
+    /** GET /external/agents/webhooks/{id}/deliveries: returns one page of past and pending deliveries, newest first. */
     deliveries: queriedById("listDeliveries", log),
     /** POST /external/agents/webhooks/{id}/fire: sends a delivery for a conversation now. */
     fire: (id: string, conversationId: string, options?: CallOptions) =>

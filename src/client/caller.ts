@@ -217,16 +217,14 @@ interface Outgoing {
   readonly connectionWaitMs: number;
   /** Timeout in milliseconds from the first byte sent to the last byte received. */
   readonly timeoutMs: number;
-  /** Called when the connection is available, before the first byte is written. With a body the first
-   *  byte waits for the promise; without one the promise is not awaited. An error or rejection stops the
-   *  request unsent. */
+  /** Called when the connection is available, before the first byte is written. With a body the first byte waits for
+   *  the promise; without one the promise is not awaited. An error or rejection stops the request unsent. */
   crossing?(): void | Promise<void>;
 }
 
 type ResponseHeaders = { readonly [name: string]: string | string[] | undefined };
 
-/** Sends one request and reads the complete response. Never rejects, never sends twice, never follows a
- *  redirect. */
+/** Sends one request and reads the complete response. Never rejects, never sends twice, never follows a redirect. */
 async function exchange(connections: OriginConnections, outgoing: Outgoing): Promise<Exchange> {
   const { signal, connectionWaitMs } = outgoing;
   // Promise.withResolvers is not available: this client also supports Node.js 20.
@@ -304,8 +302,7 @@ class ExchangeState implements Dispatcher.DispatchHandler {
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    // Settled: the request was stopped while it waited for a connection. Crossed: undici is about to send
-    // it again.
+    // Settled: the request was stopped while it waited for a connection. Crossed: undici is about to send it again.
     if (this.#settled || this.#crossed) return controller.abort(new Error("must not be sent"));
     this.#controller = controller;
     if (this.#outgoing.body !== undefined) return;

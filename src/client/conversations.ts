@@ -1,5 +1,4 @@
-// Operations on conversations and their messages (External API 4.3; the public description where it is
-// silent).
+// Operations on conversations and their messages (External API 4.3; the public description where it is silent).
 
 import { downloadUrl, uploadUrl } from "../wire/agent.ts";
 import { conversation, conversationState, message, responseOn, startResponse } from "../wire/conversation.ts";
@@ -33,12 +32,10 @@ export function conversationsOf(
   const upload: BodyContent<UploadUrl> = json(one(uploadUrl.read));
   const download: BodyContent<DownloadUrl> = json(one(downloadUrl.read));
   return {
-    /** POST /external/conversations/start: opens a conversation by e-mail, SMS or voice. The platform may
-     *  message the person itself. There is no idempotency key: after `unknown`, search for the
-     *  conversation before a retry. */
+    /** POST /external/conversations/start: opens a conversation by e-mail, SMS or voice. The platform may message the
+     *  person itself. There is no idempotency key: after `unknown`, search for the conversation before a retry. */
     start: posted("startConversation", started),
-    /** POST /external/conversations: opens a conversation without a channel. `missing`: the user does not
-     *  exist. */
+    /** POST /external/conversations: opens a conversation without a channel. `missing`: the user does not exist. */
     create: posted("createConversation", record),
     /** GET /external/conversations: returns one page; `pages` iterates over all pages. */
     list: queried("listConversations", page),
@@ -49,8 +46,7 @@ export function conversationsOf(
     states: plain("listConversationStates", labels),
     /** GET /external/conversations/{id}. `missing`: the conversation does not exist. */
     get: byId("getConversation", record),
-    /** PUT /external/conversations/{id}: changes title, context, status or label. Omitted fields keep
-     *  their values. */
+    /** PUT /external/conversations/{id}: changes title, context, status or label. Omitted fields keep their values. */
     update: postedById("updateConversation", record),
     /** PUT /external/conversations/{id}/mode: assigns the conversation to a human (`manual`) or back to
      *  the agent (`ai`). */
@@ -66,12 +62,10 @@ export function conversationsOf(
     /** POST .../messages/async: returns without waiting for the reply. The response is the message; pass
      *  its id to `response`. */
     sendAsync: postedById("sendMessageAsync", spoken),
-    /** GET .../messages/{messageId}/response-on: returns pending, completed with the reply, or failed with
-     *  an error. */
+    /** GET .../messages/{messageId}/response-on: returns pending, completed with the reply, or failed with an error. */
     response: (id: string, messageId: string, options?: CallOptions) =>
       call("getResponse", { names: { id, messageId }, answer: response }, options),
-    /** POST .../send-manual-message: sends a platform user's reply. `refused` outside manual mode, and in
-     *  a call. */
+    /** POST .../send-manual-message: sends a platform user's reply. `refused` outside manual mode, and in a call. */
     sendManual: postedById("sendManualMessage", spoken),
     /** POST .../message-files/upload-url: returns a URL that accepts the file's bytes by PUT. The URL
      *  needs no key and expires soon. Then name the file by its `storagePath` in `files` of `send`. */

@@ -18,8 +18,7 @@ import type { Dropped } from "../wire/record.ts";
 import type { delivery, webhook } from "../wire/webhook.ts";
 import type { RateLimiter } from "./rate.ts";
 
-/** The regions of the service (External API 1). Each has its own base address, which you know from your
- *  contract. */
+/** The regions of the service (External API 1). Each has its own base address, which you know from your contract. */
 export type Region = "us" | "eu";
 
 /** The location of the platform: its base address, with or without a path (operations live under its
@@ -36,8 +35,7 @@ export interface ClientOptions {
   /** Timeout of one request in milliseconds, from its first byte to the last byte of the response. An
    *  agent's answer can take long: 60 s is a low value. */
   readonly timeoutMs: number;
-  /** Timeout in milliseconds until a connection is open or available, before the request is sent.
-   *  Default 10 s. */
+  /** Timeout in milliseconds until a connection is open or available, before the request is sent. Default 10 s. */
   readonly connectionWaitMs?: number;
   /** Maximum number of concurrent requests; further requests are queued. Each has its own connection,
    *  opened on demand. A question occupies one until its answer has arrived. Default 128. */

@@ -56,8 +56,7 @@ function envelopeOf<S extends z.ZodType>(item: S) {
 /** Parses one page of a list that was split into items. */
 export type ListReader<T> = (list: SplitList, dropped: Dropped) => Reading<T>;
 
-/** One page of a conversation's messages. `skipped`: the number of its messages that exceed the size
- *  limit. */
+/** One page of a conversation's messages. `skipped`: the number of its messages that exceed the size limit. */
 export type MessagePage = Page<Message> & { readonly skipped: number };
 
 const readMessagePage = pageOf(message.read);
@@ -238,8 +237,7 @@ export class ListSplitter {
   }
 }
 
-/** Requests one page. Every `list` of the client can be used: `(query) => client.webhooks.deliveries(id,
- *  query)`. */
+/** Requests one page. Every `list` of the client can be used: `(query) => client.webhooks.deliveries(id, query)`. */
 type AskPage<T> = (query: { readonly page: number }) => Promise<CallResult<Page<T>>>;
 
 /** Yields every page from `first` on. Ends after the last page, or after a result that is not `ok`.

@@ -28,9 +28,8 @@ export type CallResult<T> =
       readonly retryAfterMs?: number;
       readonly limited?: true;
     }
-  /** The operation may have been performed: a timeout, a reset after the request was sent, 5xx, or an
-   *  unreadable success. `tooLarge`: the response exceeds the client's size limit; a smaller page may
-   *  not. */
+  /** The operation may have been performed: a timeout, a reset after the request was sent, 5xx, or an unreadable
+   *  success. `tooLarge`: the response exceeds the client's size limit; a smaller page may not. */
   | { readonly kind: "unknown"; readonly reason: string; readonly tooLarge?: true };
 
 /** The reason of a call whose caller aborted its signal. */
@@ -139,8 +138,7 @@ function retryAfter(header: string | undefined, now: number): { retryAfterMs?: n
 }
 
 const longest = 200;
-/** Characters that are searched for personal data before the cut, so that the cut leaves no partial
- *  address. */
+/** Characters that are searched for personal data before the cut, so that the cut leaves no partial address. */
 const looked = 1000;
 
 /** Returns the text as one line of limited length. */

@@ -168,8 +168,7 @@ export class Daemon {
     }
   }
 
-  /** Advances the generation regularly, so that the next start detects a store that was replaced by an
-   *  older copy. */
+  /** Advances the generation regularly, so that the next start detects a store that was replaced by an older copy. */
   async #keepGeneration(signal: AbortSignal): Promise<void> {
     const { config, log, timing } = this.#service;
     const { store } = config;

@@ -29,8 +29,7 @@ export interface Io {
   readonly screen?: { readonly columns: number; readonly color: boolean };
   /** Called at every SIGHUP. Without a listener SIGHUP ends the process. */
   onHangup(listener: () => void): void;
-  /** Called with an uncaught error, just before the process ends with `exitCodes.crashed`. Must not
-   *  throw. */
+  /** Called with an uncaught error, just before the process ends with `exitCodes.crashed`. Must not throw. */
   onCrash(listener: (error: unknown) => void): void;
 }
 
@@ -115,8 +114,7 @@ export const exitCodes = {
   newerSchema: 65,
   /** A file of the store is damaged (EX_DATAERR). A restart does not help. */
   damagedStore: 65,
-  /** `health`: the daemon did not answer (EX_UNAVAILABLE). A
-   *  retry may succeed. */
+  /** `health`: the daemon did not answer (EX_UNAVAILABLE). A retry may succeed. */
   unreachable: 69,
   /** An internal error: an uncaught exception (EX_SOFTWARE). A restart is appropriate. */
   crashed: 70,
@@ -155,9 +153,8 @@ export function exitCodeHelp(): string {
   return `\nExit codes:\n${lines.join("\n")}`;
 }
 
-/** Returns the exit code for an error that a command threw. main.ts calls it for errors at the top
- *  level. Errors are recognized by name or code, because this table is loaded before anything native may
- *  be imported. */
+/** Returns the exit code for an error that a command threw. main.ts calls it for errors at the top level. Errors are
+ *  recognized by name or code, because this table is loaded before anything native may be imported. */
 export function exitCodeOf(error: unknown): number {
   for (let at: unknown = error; at instanceof Error; at = at.cause) {
     if (at.name === "NewerSchema" || (at as { code?: string }).code === "PLATFORM_FILE_NEWER")

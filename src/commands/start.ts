@@ -1,6 +1,5 @@
-// bridgehead start: starts an outbound conversation by mail, text or call. Stores the opening; the running
-// daemon opens the platform's conversation and sends the introduction. Reads only the store and the
-// channel's block of the file.
+// bridgehead start: starts an outbound conversation by mail, text or call. Stores the opening; the running daemon opens
+// the platform's conversation and sends the introduction. Reads only the store and the channel's block of the file.
 
 import { type AdapterDefinition, channelId } from "bridgehead/contract";
 import type { AgentSettings } from "../agent/calls.ts";
@@ -103,9 +102,8 @@ async function whyNot(db: Database, wanted: Wanted, platform: PlatformTraits): P
   return null;
 }
 
-/** Starts the conversation, or returns the one that was already started with the same text. Two runs of
- *  one command start one conversation, also when they run at the same time, and when the first was
- *  killed after its commit. */
+/** Starts the conversation, or returns the one that was already started with the same text. Two runs of one command
+ *  start one conversation, also when they run at the same time, and when the first was killed after its commit. */
 function write(db: Database, wanted: Wanted, platform: PlatformTraits): Promise<Begun | Repeated> {
   const { channel, agent, address, name, subject, introduction, context, again } = wanted;
   const opening = {

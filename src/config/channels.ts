@@ -1,5 +1,4 @@
-// The channel blocks: loads their adapters, applies the adapters' defaults, and validates the adapters' own
-// keys.
+// The channel blocks: loads their adapters, applies the adapters' defaults, and validates the adapters' own keys.
 
 import type { AdapterDefinition, Remark, Surroundings } from "bridgehead/contract";
 import * as z from "zod";
@@ -15,8 +14,7 @@ export type ReadChannel = Pick<ChannelConfig, "adapter" | "settings">;
 
 const coreKeys = Object.keys(coreChannel.shape);
 
-/** The core's keys for which an adapter may set defaults: all except those that name another item of the
- *  file. */
+/** The core's keys for which an adapter may set defaults: all except those that name another item of the file. */
 const settable = z.strictObject(
   coreChannel.omit({ adapter: true, agent: true, notify: true }).partial().shape,
 );
@@ -76,8 +74,7 @@ function under(defaults: unknown, written: unknown): unknown {
 const isBlock = (value: unknown): value is Block =>
   value !== null && typeof value === "object" && !Array.isArray(value);
 
-/** Collects the adapters' remarks about their enabled channels. `root` is the file with references
- *  resolved. */
+/** Collects the adapters' remarks about their enabled channels. `root` is the file with references resolved. */
 export function remarksOn(
   root: Block,
   read: ReadonlyMap<string, ReadChannel>,
@@ -106,8 +103,7 @@ export function remarksOn(
   return { errors: of("error"), warnings: of("warning") };
 }
 
-/** Validates the adapters' own keys of every channel block. `raw`: the file before references were
- *  resolved. */
+/** Validates the adapters' own keys of every channel block. `raw`: the file before references were resolved. */
 export function readSettings(
   root: Block,
   raw: Block,

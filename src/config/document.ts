@@ -139,8 +139,7 @@ export interface LoadOptions {
   /** Loads an adapter by its name in the file, relative to the file's folder. Rejects with a message for
    *  the operator; an error's `fix`, if present, is shown as the remedy. */
   readonly adapters: (name: string, fromFolder: string) => Promise<AdapterDefinition>;
-  /** Set when a missing folder of the store is a problem (`check`). Without it, the folder is created at
-   *  the start. */
+  /** Set when a missing folder of the store is a problem (`check`). Without it, the folder is created at the start. */
   readonly folderExists?: (path: string) => boolean;
 }
 

@@ -17,8 +17,7 @@ type CarrierKind = "email" | "sms";
 
 interface Routing {
   readonly responders: Block;
-  /** The channel that carries a kind; null: none; undefined: unknown because of an error that is
-   *  reported elsewhere. */
+  /** The channel that carries a kind; null: none; undefined: unknown because of an error that is reported elsewhere. */
   readonly carriers: Readonly<Record<CarrierKind, string | null | undefined>>;
   readonly channels: Block;
   readonly adapters: Adapters;

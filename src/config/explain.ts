@@ -136,8 +136,7 @@ const words: Record<string, string> = {
 
 const nameOfType = (value: unknown): string => (Array.isArray(value) ? "array" : typeof value);
 
-/** Selects the alternative that matches best: same type first, then the deepest failure, then the fewest
- *  issues. */
+/** Selects the alternative that matches best: same type first, then the deepest failure, then the fewest issues. */
 function closestBranch(branches: readonly (readonly Issue[])[], value: unknown): readonly Issue[] {
   const depth = (issues: readonly Issue[]): number =>
     Math.max(0, ...issues.map((issue) => issue.path.length));

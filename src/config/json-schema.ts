@@ -7,9 +7,8 @@ import type { Path } from "./document.ts";
 import { coreChannel } from "./schema/channel.ts";
 import { file } from "./schema/file.ts";
 
-/** Returns the schema of the whole file. A channel is one of the named adapters' blocks; a channel with
- *  any other adapter is checked only for the core's keys. `adapters`: the name in the file -> its
- *  definition. */
+/** Returns the schema of the whole file. A channel is one of the named adapters' blocks; a channel with any other
+ *  adapter is checked only for the core's keys. `adapters`: the name in the file -> its definition. */
 export function jsonSchema(adapters: Readonly<Record<string, AdapterDefinition>>): Shape {
   const root = shapeOf(file);
   const core = shapeOf(coreChannel);

@@ -23,8 +23,7 @@ export function didYouMean(word: string, words: readonly string[], otherwise: st
 /** Normalizes naming styles: `maxAge`, `max-age` and `max_age` are equal. */
 const plain = (word: string): string => word.toLowerCase().replace(/[-_ ]/g, "");
 
-/** Edit distance: insertions, deletions, replacements and swaps of neighbours (optimal string
- *  alignment). */
+/** Edit distance: insertions, deletions, replacements and swaps of neighbours (optimal string alignment). */
 function keystrokes(a: string, b: string): number {
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, j) => j)];
   const at = (i: number, j: number): number => rows[i]?.[j] ?? Number.POSITIVE_INFINITY;

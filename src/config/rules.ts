@@ -37,8 +37,7 @@ export function undefinedAgents(root: Block): readonly SchemaFinding[] {
   });
 }
 
-/** Returns an empty list when an adapter fails to name its resources: this error must not stop the
- *  daemon's start. */
+/** Returns an empty list when an adapter fails to name its resources: this error must not stop the daemon's start. */
 function resourcesOf(channel: {
   readonly adapter: AdapterDefinition;
   readonly settings: unknown;
@@ -74,8 +73,7 @@ export function sharedResources(
   });
 }
 
-/** Messages for responders require a channel that responders read. Building the channel checks whether
- *  it can send. */
+/** Messages for responders require a channel that responders read. Building the channel checks whether it can send. */
 export function unreachableNotify(
   root: Block,
   adapters: ReadonlyMap<string, AdapterDefinition>,
@@ -140,8 +138,7 @@ export function plainConnections(value: unknown, path: Path): readonly SchemaFin
   return [...inner, findingAt([...path, "tls"], message, "use tls: implicit or tls: starttls")];
 }
 
-/** Warns about a key sent over http, which can be read in transit. Only a warning: the network may be
- *  private. */
+/** Warns about a key sent over http, which can be read in transit. Only a warning: the network may be private. */
 export function plainPlatform(root: Block): readonly SchemaFinding[] {
   const url = URL.parse(textOf(block(root["platform"])["url"]));
   if (url?.protocol !== "http:" || isLoopback(url.hostname)) return [];

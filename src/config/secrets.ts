@@ -1,5 +1,4 @@
-// References to values outside the file: ${env:NAME}, ${file:/path}, ${credential:name}. `$${` is a literal
-// `${`.
+// References to values outside the file: ${env:NAME}, ${file:/path}, ${credential:name}. `$${` is a literal `${`.
 
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";

@@ -12,9 +12,8 @@ export interface Channel {
   /** Returns the public address of one of the channel's routes, for example to verify signatures. Never
    *  derived from the Host header. */
   url(path: RoutePath): URL;
-  /** Stores events. Resolves after all events, and the cursor with them, are committed; acknowledge to
-   *  the provider only then. Rejects when nothing was committed: do not acknowledge, and let the error
-   *  propagate. */
+  /** Stores events. Resolves after all events, and the cursor with them, are committed; acknowledge to the provider
+   *  only then. Rejects when nothing was committed: do not acknowledge, and let the error propagate. */
   accept(events: readonly InboundEvent[], cursor?: Cursor): Promise<readonly Accepted[]>;
   /** Returns those ids that are already stored, either as an event's id or as the id under which one of
    *  our drafts was sent. The first case saves fetching a message that `accept` would report as a
@@ -27,8 +26,7 @@ export interface Channel {
   /** Returns the stored facts about a session of this channel, or null when it was never opened. They
    *  survive a restart, unlike the socket. */
   session(id: SessionId): Promise<SessionFacts | null>;
-  /** Returns the platform's settings of the agent for this channel. Null until they were read for the
-   *  first time. */
+  /** Returns the platform's settings of the agent for this channel. Null until they were read for the first time. */
   agent(): AgentFacts | null;
   /** Returns the identity of this channel in its store. It is constant for one run of `Inbound.run`.
    *  Rejects when the store cannot be read. */
@@ -37,9 +35,8 @@ export interface Channel {
   readonly secrets: SecretStore;
   /** Reports the channel's health. Call it at every change. Cheap, never throws. */
   report(status: ChannelStatus): void;
-  /** Reports a condition that requires an operator while the channel keeps working. Null clears it.
-   *  `code` is short and stable. The sentence is shown by /readyz and logged when it changes. Cheap,
-   *  never throws. */
+  /** Reports a condition that requires an operator while the channel keeps working. Null clears it. `code` is short and
+   *  stable. The sentence is shown by /readyz and logged when it changes. Cheap, never throws. */
   warn(code: string, sentence: string | null): void;
 }
 

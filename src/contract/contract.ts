@@ -24,13 +24,11 @@ export interface AdapterDefinition<Config extends z.ZodType = z.ZodType, Draft e
    *  number). Returns null when no channel of this adapter can reach it. Absent: every address is
    *  accepted unchanged. Pure; also called where no channel exists. */
   address?(text: string): string | null;
-  /** The resources that only one channel may use at a time (a mailbox folder, a phone number). Two
-   *  enabled channels of one file whose resources have the same `id` are rejected by `check`, at start
-   *  and at a reload. Pure. */
+  /** The resources that only one channel may use at a time (a mailbox folder, a phone number). Two enabled channels of
+   *  one file whose resources have the same `id` are rejected by `check`, at start and at a reload. Pure. */
   exclusive?(config: z.output<Config>): readonly ExclusiveResource[];
-  /** Validates relations between keys, which a schema of single keys cannot check. Called with a parsed
-   *  block by `check` and before every start and reload. A remark of severity `error` rejects the
-   *  configuration. Pure. */
+  /** Validates relations between keys, which a schema of single keys cannot check. Called with a parsed block by
+   *  `check` and before every start and reload. A remark of severity `error` rejects the configuration. Pure. */
   review?(config: z.output<Config>, around: Surroundings): readonly Remark[];
   /** Creates the adapter of one channel. Called once per channel at start and after a reload that
    *  changed its block. No I/O, no timers. */
@@ -38,8 +36,7 @@ export interface AdapterDefinition<Config extends z.ZodType = z.ZodType, Draft e
 }
 
 export interface ExclusiveResource {
-  /** The normalized name, compared across all channels:
-   *  `imap:imap.example.com/support@example.com/INBOX`. */
+  /** The normalized name, compared across all channels: `imap:imap.example.com/support@example.com/INBOX`. */
   readonly id: string;
   /** The name of the resource for error messages: `the mailbox INBOX of support@example.com`. */
   readonly name: string;
@@ -76,11 +73,10 @@ export interface Traits {
   /** Default values for the core's keys of a channel block, written as in the file: `{ "debounce": "3s" }`.
    *  They apply when the file omits the keys. */
   readonly defaults?: { readonly [key: string]: Json };
-  /** The platform's name of the channel. `email`, `sms` and `voice` are opened by the platform's start
-   *  call and need the agent's skill of that name. Any other name (`live_chat`, `matrix`) is opened
-   *  without a platform channel, by the person's foreign key. It follows the agent's skill of that name
-   *  (in capitals), if there is one. Null: the channel never asks an agent; it carries notifications to
-   *  responders, and their replies. */
+  /** The platform's name of the channel. `email`, `sms` and `voice` are opened by the platform's start call and need
+   *  the agent's skill of that name. Any other name (`live_chat`, `matrix`) is opened without a platform channel, by
+   *  the person's foreign key. It follows the agent's skill of that name (in capitals), if there is one. Null: the
+   *  channel never asks an agent; it carries notifications to responders, and their replies. */
   readonly platform: PlatformChannel | null;
 }
 
@@ -153,11 +149,10 @@ export interface Outbound<Draft extends Json = Json> {
    *  the answer. `compose` receives the result as `Reply.rendered`. It must return within a few seconds
    *  after the signal aborts. If it returns null or throws, `compose` is called without a rendering. */
   prepare?(markdown: string, signal: AbortSignal): Promise<Json | null>;
-  /** Converts one reply to the drafts to send, one for each part. The adapter renders the reply's
-   *  Markdown and splits it at the provider's message limit, in the provider's units. Pure: called
-   *  inside a transaction, and the drafts are stored before any is sent. It must run in linear time and
-   *  take a few milliseconds at most for any text. When it throws, the core calls it again with a
-   *  shortened plain text, without signature and introduction. */
+  /** Converts one reply to the drafts to send, one for each part. The adapter renders the reply's Markdown and splits
+   *  it at the provider's message limit, in the provider's units. Pure: called inside a transaction, and the drafts are
+   *  stored before any is sent. It must run in linear time and take a few milliseconds at most for any text. When it
+   *  throws, the core calls it again with a shortened plain text, without signature and introduction. */
   compose(reply: Reply): readonly Draft[];
   /** Sends one draft. The core holds the lease of the draft's lane, so calls for one conversation never
    *  overlap. Outcomes are returned as values. A throw before `crossing()` has resolved means that nothing
@@ -189,9 +184,8 @@ export interface Attempt {
    *  draft may no longer be sent: then send nothing. State that was checked before may have changed while
    *  it was pending. A second call in one attempt resolves without a second record. */
   crossing(): Promise<void>;
-  /** Reads the bytes of one of the reply's files by its `ref`. The bytes are identical at every attempt
-   *  and in every process. Call it before `crossing()`. It rejects when the bytes are unavailable now;
-   *  then nothing may be sent. */
+  /** Reads the bytes of one of the reply's files by its `ref`. The bytes are identical at every attempt and in every
+   *  process. Call it before `crossing()`. It rejects when the bytes are unavailable now; then nothing may be sent. */
   read(ref: FileRef): Promise<Uint8Array>;
 }
 
@@ -201,15 +195,13 @@ export interface PastAttempt {
   readonly startedAt: Date;
 }
 
-/** One answer of the agent, to be formatted for the channel. All its fields are fixed when it is
- *  created. */
+/** One answer of the agent, to be formatted for the channel. All its fields are fixed when it is created. */
 export interface Reply {
   /** `answer`: the agent's answer to a message. `opening`: the first message or call of an outbound
    *  conversation. `notice`: a text of the channel itself (a HELP text) or for a human, sent unchanged.
    *  Signature and introduction are null except for answers. */
   readonly kind: "answer" | "opening" | "notice";
-  /** True for an answer that a human wrote instead of the agent: it must not be marked as automatic
-   *  mail. */
+  /** True for an answer that a human wrote instead of the agent: it must not be marked as automatic mail. */
   readonly byHuman?: true;
   /** True when a call is to be transferred to a human after this answer. The channel first plays the
    *  answer, then transfers the call as it is configured to (`transferring`, reason `escalated`). A

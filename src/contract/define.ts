@@ -68,9 +68,8 @@ export class Health {
 /** One object for all timeouts: creating a DOMException captures a stack. */
 const timeIsUp = new DOMException("the time is up", "TimeoutError");
 
-/** Runs `work` with a signal that aborts with `parent`, or after `ms` milliseconds. Unlike
- *  `AbortSignal.timeout`, the timer ends with the work: thousands of pending timeouts cost more memory than
- *  the work itself. */
+/** Runs `work` with a signal that aborts with `parent`, or after `ms` milliseconds. Unlike `AbortSignal.timeout`, the
+ *  timer ends with the work: thousands of pending timeouts cost more memory than the work itself. */
 export async function withTimeout<T>(
   clock: Pick<Clock, "sleep">,
   parent: AbortSignal,

@@ -8,19 +8,16 @@ export type InboundEvent = MessageEvent | DeliveryEvent | SessionEvent;
 /** A message from a person or a machine. */
 export interface MessageEvent {
   readonly kind: "message";
-  /** The deduplication key. The same input must always give the same id. E-mail: mailbox, UIDVALIDITY
-   *  and UID. */
+  /** The deduplication key. The same input must always give the same id. E-mail: mailbox, UIDVALIDITY and UID. */
   readonly id: ExternalId;
-  /** A second deduplication key over the content, for copies that arrive under another `id` (a
-   *  UIDVALIDITY change). */
+  /** A second deduplication key over the content, for copies that arrive under another `id` (a UIDVALIDITY change). */
   readonly fingerprint?: string;
   /** The id that later messages cite when they answer this message (a Message-ID). Default: `id`. */
   readonly cited?: ExternalId;
   readonly from: Party;
   readonly to: readonly Party[];
-  /** Our address that the message was sent to, when it is not the channel's default: a second number,
-   *  `whatsapp:...`, `rcs:...`. Each address has its own conversation with that person, and replies are
-   *  sent from it (`Reply.from`). */
+  /** Our address that the message was sent to, when it is not the channel's default: a second number, `whatsapp:...`,
+   *  `rcs:...`. Each address has its own conversation with that person, and replies are sent from it (`Reply.from`). */
   readonly via?: string;
   /** The address for replies when it differs from `from` (Reply-To). */
   readonly replyTo?: Party;
@@ -51,11 +48,9 @@ export interface MessageEvent {
    *  channel's `notify`, and never asks the agent. From a channel of calls it is also an escalation.
    *  With a session as its thread, it is stored with that call; the session need not have been opened. */
   readonly forHumans?: { readonly subject: string };
-  /** Number of automatic answers by other agents in this thread, according to their loop header. Default
-   *  0. */
+  /** Number of automatic answers by other agents in this thread, according to their loop header. Default 0. */
   readonly hops?: number;
-  /** Facts that the agent receives with the text, such as the sender verification: `{ "sender":
-   *  "unverified" }`. */
+  /** Facts that the agent receives with the text, such as the sender verification: `{ "sender": "unverified" }`. */
   readonly notes?: { readonly [name: string]: string };
   /** Whether the sender address `from` was authenticated. Absent when the channel cannot check it or is
    *  not configured to. */
@@ -101,10 +96,9 @@ export interface DeliveryEvent {
   readonly kind: "delivery";
   readonly id: ExternalId;
   readonly fingerprint?: string;
-  /** Identifies the draft that the event concerns; the core tries the fields in this order. `recipient`
-   *  matches the newest draft sent to that address. `mentioned` lists the addresses in the text of a
-   *  report that names no recipient in machine-readable form. Only recipients of the draft are ever
-   *  suppressed. */
+  /** Identifies the draft that the event concerns; the core tries the fields in this order. `recipient` matches the
+   *  newest draft sent to that address. `mentioned` lists the addresses in the text of a report that names no recipient
+   *  in machine-readable form. Only recipients of the draft are ever suppressed. */
   readonly about: {
     readonly key?: SendKey;
     readonly sent?: readonly ExternalId[];
@@ -122,10 +116,9 @@ export interface DeliveryEvent {
   readonly raw?: Uint8Array;
 }
 
-/** A state change of a live conversation (a call). `opened`: it began, or continues over a new
- *  connection. `interrupted`: the caller interrupted a reply (barge-in). `transferring`: it is being
- *  transferred to a human. `lost`: its connection was lost and another may follow. `closed`: it ended
- *  and no other connection follows. */
+/** A state change of a live conversation (a call). `opened`: it began, or continues over a new connection.
+ *  `interrupted`: the caller interrupted a reply (barge-in). `transferring`: it is being transferred to a human.
+ *  `lost`: its connection was lost and another may follow. `closed`: it ended and no other connection follows. */
 export interface SessionEvent {
   readonly kind: "session";
   readonly id: ExternalId;
@@ -178,7 +171,6 @@ export type Attachment = {
 } & (
   | { readonly bytes: Uint8Array }
   | { readonly size?: number; readonly ref: Json }
-  /** The bytes will never be available; `missing` is the reason, for example that the file exceeded the
-   *  size limit. */
+  /** The bytes will never be available; `missing` is the reason, for example that the file exceeded the size limit. */
   | { readonly size?: number; readonly missing: string }
 );

@@ -1,17 +1,14 @@
-// The outcomes of a send attempt, as values. The four cases are complete, and no exception has to be
-// interpreted.
+// The outcomes of a send attempt, as values. The four cases are complete, and no exception has to be interpreted.
 
 import type { ExternalId } from "./ids.ts";
 
-/** The extent of a refusal or a deferral. `sender` pauses the drafts that are sent from the same address
- *  of the channel (`MessageEvent.via`). `channel` pauses every draft of the channel: bad credentials, an
- *  unreachable provider. */
+/** The extent of a refusal or a deferral. `sender` pauses the drafts that are sent from the same address of the channel
+ *  (`MessageEvent.via`). `channel` pauses every draft of the channel: bad credentials, an unreachable provider. */
 export type Scope = "draft" | "recipient" | "sender" | "channel";
 
-/** Why a sender or a channel cannot send now. It selects the backoff, which has a schedule for each kind
- *  of channel. `unreachable`: no connection, the default. `login`: the credentials are rejected. `rate`:
- *  too many requests, a quota. `set-up`: the account or the number may not send until the operator
- *  changes something. */
+/** Why a sender or a channel cannot send now. It selects the backoff, which has a schedule for each kind of channel.
+ *  `unreachable`: no connection, the default. `login`: the credentials are rejected. `rate`: too many requests, a
+ *  quota. `set-up`: the account or the number may not send until the operator changes something. */
 export type DeferralCause = "unreachable" | "login" | "rate" | "set-up";
 
 /** The outcome of one attempt to send a draft. */
@@ -26,10 +23,9 @@ export type SendOutcome =
     }
   /** The provider has permanently rejected it. Scope `recipient` counts towards suppressing the address. */
   | { readonly kind: "refused"; readonly code: string; readonly reason: string; readonly scope?: Scope }
-  /** The provider has not accepted it yet, and the core retries. Without `scope` only this draft waits.
-   *  `retryAfterMs` is the provider's Retry-After, or the adapter's own delay for this draft; without it
-   *  the core uses its backoff. The core retries a paused sender or channel with one draft, and the
-   *  first success ends the pause. */
+  /** The provider has not accepted it yet, and the core retries. Without `scope` only this draft waits. `retryAfterMs`
+   *  is the provider's Retry-After, or the adapter's own delay for this draft; without it the core uses its backoff.
+   *  The core retries a paused sender or channel with one draft, and the first success ends the pause. */
   | {
       readonly kind: "deferred";
       readonly reason: string;

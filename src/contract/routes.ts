@@ -1,9 +1,8 @@
 // Routes are declared as data. The core manages the port, TLS, limits, body size, access log and draining.
 // It mounts a channel's routes under /channels/<id>.
 
-/** A path such as `/inbound`. A socket route may also use `/llm/*` or `/llm/*` + `/*`. Each `*` matches
- *  one non-empty segment, which the handler reads from the request's URL. An exact path takes precedence
- *  over one with `*`. */
+/** A path such as `/inbound`. A socket route may also use `/llm/*` or `/llm/*` + `/*`. Each `*` matches one non-empty
+ *  segment, which the handler reads from the request's URL. An exact path takes precedence over one with `*`. */
 export type RoutePath = `/${string}`;
 export type Route = HttpRoute | SocketRoute;
 
@@ -24,8 +23,7 @@ export interface SocketRoute {
   readonly path: RoutePath;
   /** Maximum size of a frame in bytes. A larger frame closes the socket with 1009. Default 64 KiB. */
   readonly maxFrameBytes?: number;
-  /** The subprotocol of this route (`ws.jambonz.org`). A client that does not offer it is refused with
-   *  400. */
+  /** The subprotocol of this route (`ws.jambonz.org`). A client that does not offer it is refused with 400. */
   readonly protocol?: string;
   /** Called before the upgrade; a returned Response refuses it. The request's URL is the public one,
    *  with the scheme `wss` (`ws` when the public URL is http). */

@@ -5,10 +5,9 @@ import type * as z from "zod";
 const milliseconds = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 const bytes = { B: 1, KB: 1000, MB: 1_000_000, GB: 1_000_000_000 } as const;
 
-/** Creates the schemas of durations and sizes with the adapter's own zod: `const { duration, size } =
- *  units(z)`. In the file each is a string, `"1.5m"` or `"25MB"`. Write a default the same way:
- *  `duration.prefault("30s")`. The core recognizes the schemas by their metadata and lists the valid
- *  units in error messages. */
+/** Creates the schemas of durations and sizes with the adapter's own zod: `const { duration, size } = units(z)`. In the
+ *  file each is a string, `"1.5m"` or `"25MB"`. Write a default the same way: `duration.prefault("30s")`. The core
+ *  recognizes the schemas by their metadata and lists the valid units in error messages. */
 export function units(zod: Pick<typeof z, "string">) {
   /** Parses `"500ms"`, `"30s"`, `"1.5m"`, `"2h"`, `"3d"` to whole milliseconds. */
   const duration = zod

@@ -15,8 +15,7 @@ export type Window =
       readonly days: readonly number[];
       /** Minutes of the day, 0..1439. */
       readonly from: number;
-      /** Minutes of the day, 0..1440, exclusive. If it is not after `from`, the window ends on the next
-       *  day. */
+      /** Minutes of the day, 0..1440, exclusive. If it is not after `from`, the window ends on the next day. */
       readonly to: number;
     }
   | {

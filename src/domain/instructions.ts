@@ -50,8 +50,7 @@ const reaction =
 /** A leading escalation number. Amounts, times and ranges also begin with digits and must not match:
  *  "10.50", "2:30", "3-5". */
 const named = /^(#?)(\d{1,9})(?:([:,.-]*)([ \t]*\n\s*|[ \t]+|$)|:(?=\D))/u;
-/** Units of an amount in the languages of the opt-out keywords, optionally after a range: "2 or 3
- *  weeks". */
+/** Units of an amount in the languages of the opt-out keywords, optionally after a range: "2 or 3 weeks". */
 const amount = new RegExp(
   `^(?:(?:-|–|to|or|bis|oder|à|ou|a|o|of)\\s*\\d+\\s*)?(?:[%€$£]|(?:${[
     "(?:working |business )?days?|weeks?|months?|years?|hours?|hrs?|minutes?|mins?|seconds?|percent|times|[ap]m|o'clock",
@@ -87,9 +86,8 @@ function typed(line: string): string {
     .replace(/^(\s*)[♯⌗]/u, "$1#");
 }
 
-/** Returns true when a line resembles a command but is invalid: after punctuation, markup or other text,
- *  misspelled, or decorated. Internal notes must not reach the customer. Also called for answers given
- *  on the command line. */
+/** Returns true when a line resembles a command but is invalid: after punctuation, markup or other text, misspelled, or
+ *  decorated. Internal notes must not reach the customer. Also called for answers given on the command line. */
 export function looksLikeCommand(line: string): boolean {
   if (!signs.test(line)) return false;
   if (line.length > longestLine)
@@ -251,8 +249,7 @@ const isFarewell = (line: string): boolean => {
   return parts.every((part) => farewell.test(part));
 };
 
-/** Matches the name alone, or before a title. On the first line a single word of it may be the
- *  addressee. */
+/** Matches the name alone, or before a title. On the first line a single word of it may be the addressee. */
 function isName(line: string, names: Names, first: boolean): boolean {
   // "Anna," starts a message.
   if (/[,:;?]$/u.test(line)) return false;

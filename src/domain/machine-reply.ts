@@ -1,7 +1,6 @@
-// Recognizes automatic replies to our notifications that carry no header of RFC 3834: absence notes, read
-// receipts, confirmations of receipt, challenge-response systems, phones that answer while driving. Such a
-// reply must neither acknowledge an escalation nor reach the customer. Pure; called for replies of
-// responders only.
+// Recognizes automatic replies to our notifications that carry no header of RFC 3834: absence notes, read receipts,
+// confirmations of receipt, challenge-response systems, phones that answer while driving. Such a reply must neither
+// acknowledge an escalation nor reach the customer. Pure; called for replies of responders only.
 
 /** `certain`: the subject is that of an automatic reply; no response is sent. `likely`: the responder is
  *  asked to confirm. */
@@ -10,12 +9,10 @@ export interface MachineReply {
   readonly reason: string;
 }
 
-/** Number of characters of the text that are examined. Automatic replies identify themselves at the
- *  beginning. */
+/** Number of characters of the text that are examined. Automatic replies identify themselves at the beginning. */
 const examined = 4000;
 
-/** Returns the kind of automatic reply; null for a reply by a human. `subject` as received, `text`
- *  without quotes. */
+/** Returns the kind of automatic reply; null for a reply by a human. `subject` as received, `text` without quotes. */
 export function machineReply(subject: string | undefined, text: string): MachineReply | null {
   return bySubject(subject ?? "") ?? byText(text);
 }
@@ -141,8 +138,7 @@ function wordsOf(...lists: readonly string[]): readonly string[] {
   return lists.flatMap((list) => list.split("|"));
 }
 
-/** Normalizes text for comparison: compatibility characters, case, quotes, white space and invisible
- *  characters. */
+/** Normalizes text for comparison: compatibility characters, case, quotes, white space and invisible characters. */
 const simplified = (text: string): string =>
   composed(text, "NFKC")
     .toLowerCase()

@@ -174,8 +174,7 @@ export function tiersFor(policy: Policy, about: About): readonly Tier[] {
   return route?.tiers ?? policy.tiers;
 }
 
-/** Returns the responder's notification targets: the ways in `by` that they have and that the policy can
- *  use. */
+/** Returns the responder's notification targets: the ways in `by` that they have and that the policy can use. */
 export function contactsOf(policy: Policy, id: string, by: readonly Way[] | null): readonly Contact[] {
   const person = policy.responders.get(id);
   if (!person) return [];
@@ -258,8 +257,7 @@ export interface Spared {
 /** Limits the number of steps: some policies notify every second for a year. */
 const mostLooks = 2000;
 
-/** Returns all steps until the fallback has notified once. `complete` is false when the limit was
- *  reached first. */
+/** Returns all steps until the fallback has notified once. `complete` is false when the limit was reached first. */
 export function forecast(
   policy: Policy,
   about: About,

@@ -20,9 +20,8 @@ const sendSchedules: Readonly<Record<Pace, readonly number[]>> = {
 
 type FailureCause = "unreachable" | "login" | "rate" | "set-up";
 
-/** Pause of a sender or a channel by number of consecutive failures. Each pause ends with one attempt,
- *  so a short one costs one connection. A rejected login is retried less often, because mail providers
- *  lock accounts for it. */
+/** Pause of a sender or a channel by number of consecutive failures. Each pause ends with one attempt, so a short one
+ *  costs one connection. A rejected login is retried less often, because mail providers lock accounts for it. */
 const pauseSchedules: Readonly<Record<Pace, Readonly<Record<FailureCause, readonly number[]>>>> = {
   phone: {
     unreachable: [second, 2 * second, 4 * second, 8 * second, 15 * second],
@@ -52,8 +51,7 @@ export const pauseDelay = (pace: Pace, cause: FailureCause, failures: number): n
   at(pauseSchedules[pace][cause], failures - 1);
 /** Returns the delay of a deferred question after its `attempts`-th attempt. */
 export const askDelay = (attempts: number): number => at(askSchedule, attempts - 1);
-/** Maximum delay of a question after a 429 without Retry-After: the window of the rate limit (External
- *  API 8). */
+/** Maximum delay of a question after a 429 without Retry-After: the window of the rate limit (External API 8). */
 export const rateWindow = minute;
 /** Returns the delay of an event that could not be routed, after `failures` earlier failures. */
 export const routeDelay = (failures: number): number => at(routeSchedule, failures);

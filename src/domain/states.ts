@@ -7,8 +7,7 @@ type Machine = { readonly [state: string]: readonly string[] };
 
 const eventStates = {
   stored: ["routed", "ignored", "held", "failed"],
-  /** The message has a turn. When the turn fails, or the platform gives no answer, the message is listed
-   *  again. */
+  /** The message has a turn. When the turn fails, or the platform gives no answer, the message is listed again. */
   routed: ["failed", "ignored", "held"],
   /** Never answered; the reason is stored. An operator may still route it. */
   ignored: ["stored", "routed"],

@@ -20,8 +20,7 @@ import {
 export interface SchedulerOptions extends Core {
   readonly transactional: readonly TransactionalStage[];
   readonly stages: readonly Stage[];
-  /** Maximum concurrent work of a stage for a channel; 0 when the channel cannot work now. Asked for every
-   *  claim. */
+  /** Maximum concurrent work of a stage for a channel; 0 when the channel cannot work now. Asked for every claim. */
   capacity(stage: string, channel: string): number;
 }
 
@@ -61,8 +60,7 @@ export class Scheduler {
     return this.#commit(all, true, pace);
   }
 
-  /** Runs until the signal aborts. Sweeps periodically for due work and for work that other nodes
-   *  abandoned. */
+  /** Runs until the signal aborts. Sweeps periodically for due work and for work that other nodes abandoned. */
   async run(signal: AbortSignal): Promise<void> {
     this.#options.db.onWake(() => this.wake());
     while (!signal.aborted) {

@@ -44,8 +44,7 @@ export interface EscalationParts extends Core {
 export type EscalationCore = Pick<EscalationParts, "policy" | "lines" | "clock" | "log" | "timing">;
 type ActorDeps = Pick<EscalationParts, "clock" | "log">;
 
-/** The actor. `target` is the target through which the responder was notified; null for an operator's
- *  command. */
+/** The actor. `target` is the target through which the responder was notified; null for an operator's command. */
 export interface Actor {
   readonly name: string;
   readonly target: string | null;

@@ -99,8 +99,7 @@ export interface Received {
   /** Names and values in turn, as `IncomingMessage.rawHeaders`. */
   readonly rawHeaders: readonly string[];
   readonly body: Uint8Array<ArrayBuffer>;
-  /** Called at the first use of the request's signal. Returns a signal that aborts when the client
-   *  disconnects. */
+  /** Called at the first use of the request's signal. Returns a signal that aborts when the client disconnects. */
   readonly signal: () => AbortSignal;
 }
 

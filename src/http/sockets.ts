@@ -1,6 +1,5 @@
-// The channels' websockets: authorizes and tracks them, and closes them at shutdown or when their channel
-// is removed. Before the handshake an upgrade finds its route, calls the adapter's authorization, and writes the error
-// response.
+// The channels' websockets: authorizes and tracks them, and closes them at shutdown or when their channel is removed.
+// Before the handshake an upgrade finds its route, calls the adapter's authorization, and writes the error response.
 
 import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
@@ -213,8 +212,7 @@ interface Knock {
   readonly path: string;
 }
 
-/** Returns the route of a well-formed upgrade, or the error response. `gone` becomes the request's
- *  signal. */
+/** Returns the route of a well-formed upgrade, or the error response. `gone` becomes the request's signal. */
 function findRoute(
   incoming: IncomingMessage,
   options: UpgradeOptions,
@@ -254,8 +252,7 @@ function findRoute(
 /** 16 bytes in base64 (RFC 6455, 4.1). */
 const handshakeKey = /^[+/0-9A-Za-z]{22}==$/;
 
-/** Returns the route with that path. A `*` in a route matches one non-empty segment; an exact path takes
- *  precedence. */
+/** Returns the route with that path. A `*` in a route matches one non-empty segment; an exact path takes precedence. */
 function match(routes: readonly Route[], rest: readonly string[]): SocketRoute | undefined {
   const sockets = routes.filter((route): route is SocketRoute => route.kind === "socket");
   const fits = ({ path }: SocketRoute) => {
@@ -272,8 +269,7 @@ function match(routes: readonly Route[], rest: readonly string[]): SocketRoute |
 const offered = (incoming: IncomingMessage): readonly string[] =>
   (incoming.headers["sec-websocket-protocol"] ?? "").split(",").map((name) => name.trim());
 
-/** Returns the adapter's response; null accepts the socket. An exception or a timeout after `ms` yields
- *  503. */
+/** Returns the adapter's response; null accepts the socket. An exception or a timeout after `ms` yields 503. */
 async function askAdapter(knock: Knock, options: UpgradeOptions, ms: number): Promise<Response | null> {
   const { clock, log } = options;
   const answered = new AbortController();

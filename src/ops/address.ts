@@ -107,8 +107,7 @@ export function isPublic(address: string): boolean {
   if (!ipaddr.isValid(address)) return false;
   const parsed = ipaddr.process(address);
   if (parsed.range() !== "unicast") return false;
-  // Only this IPv6 range is allocated for global unicast (RFC 4291). Other addresses embed IPv4 or are
-  // internal.
+  // Only this IPv6 range is allocated for global unicast (RFC 4291). Other addresses embed IPv4 or are internal.
   return parsed.kind() === "ipv6" ? parsed.match(globalUnicast) : !inside.includes(parsed.toString());
 }
 

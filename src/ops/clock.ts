@@ -22,8 +22,7 @@ export const systemClock: Clock = {
     }),
 };
 
-/** Calls `task` every `ms` milliseconds until the returned function is called. It does not keep the process
- *  alive. */
+/** Calls `task` every `ms` milliseconds until the returned function is called. It does not keep the process alive. */
 export function every(ms: number, task: () => void): () => void {
   const timer = setInterval(task, ms);
   timer.unref();
@@ -82,8 +81,7 @@ export function newToken(length = 20): string {
 /** Buffer of unused random bytes. Many small system requests would cost more than the rest of an id. */
 let fresh = Buffer.alloc(0);
 
-/** Changes `ms` by at most `share` of its value in either direction, so that many clients do not retry
- *  at once. */
+/** Changes `ms` by at most `share` of its value in either direction, so that many clients do not retry at once. */
 export function jitter(ms: number, share = 0.2): number {
   const spread = (randomBytes(2).readUInt16BE(0) / 65_535) * 2 - 1;
   return Math.max(0, Math.round(ms * (1 + spread * share)));

@@ -2,9 +2,8 @@
 
 import { closeSync, fchmodSync, openSync } from "node:fs";
 
-/** Creates an empty file with mode 0600 unless it exists; an existing file stays unchanged. SQLite gives
- *  its -wal and -shm files the mode of the database. Called before a database or a lock is opened;
- *  throws the errors of `open`. */
+/** Creates an empty file with mode 0600 unless it exists; an existing file stays unchanged. SQLite gives its -wal and
+ *  -shm files the mode of the database. Called before a database or a lock is opened; throws the errors of `open`. */
 export function createPrivateFile(file: string): void {
   let descriptor: number;
   try {

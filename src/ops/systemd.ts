@@ -1,8 +1,7 @@
-// systemd integration: notifications (sd_notify(3)) and the journal (sd-daemon(3)). Node has no unix
-// datagram sockets, so the `systemd-notify` command sends the notifications; the unit needs
-// NotifyAccess=all.
-// The watchdog is fed only while the event loop is responsive, all probes (the store, the listener) answer, and no
-// channel supervisor is stuck. A plain timer would check the event loop only.
+// systemd integration: notifications (sd_notify(3)) and the journal (sd-daemon(3)). Node has no unix datagram sockets,
+// so the `systemd-notify` command sends the notifications; the unit needs NotifyAccess=all. The watchdog is fed only
+// while the event loop is responsive, all probes (the store, the listener) answer, and no channel supervisor is stuck.
+// A plain timer would check the event loop only.
 
 import { execFile } from "node:child_process";
 import { fstatSync } from "node:fs";
@@ -68,8 +67,7 @@ function watchdogInterval(env: Env): number | null {
   return microseconds / 1000;
 }
 
-/** Returns whether the file descriptor is the stream in JOURNAL_STREAM (systemd.exec(5): device and
- *  inode). */
+/** Returns whether the file descriptor is the stream in JOURNAL_STREAM (systemd.exec(5): device and inode). */
 export function isJournal(journalStream: string | undefined, descriptor: number): boolean {
   if (journalStream === undefined) return false;
   try {
@@ -97,8 +95,7 @@ export interface WatchdogOptions {
   readonly timing: Pick<Timing["health"], "lag" | "probe">;
 }
 
-/** Runs until the signal aborts. Never throws. Logs each change of the reason for which the watchdog is
- *  not fed. */
+/** Runs until the signal aborts. Never throws. Logs each change of the reason for which the watchdog is not fed. */
 export async function runWatchdog(options: WatchdogOptions, signal: AbortSignal): Promise<void> {
   const { clock, log } = options;
   const { lag: maxLagMs, probe: maxProbeAgeMs } = options.timing;

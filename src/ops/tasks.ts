@@ -1,14 +1,12 @@
-// Groups of long-running tasks. A task is a function that takes a signal and resolves when it has ended. A
-// group starts tasks, restarts them after failures, and stops them in reverse order, because later tasks
-// may depend on earlier ones.
+// Groups of long-running tasks. A task is a function that takes a signal and resolves when it has ended. A group starts
+// tasks, restarts them after failures, and stops them in reverse order, because later tasks may depend on earlier ones.
 
 import type { Clock, Log } from "bridgehead/contract";
 import { jitter } from "./clock.ts";
 import type { Timing } from "./timing.ts";
 
 export interface RestartPolicy {
-  /** always: also restart a task that returns. on-failure: restart only a task that throws. never: no
-   *  restart. */
+  /** always: also restart a task that returns. on-failure: restart only a task that throws. never: no restart. */
   readonly restart: "always" | "on-failure" | "never";
 }
 

@@ -2,8 +2,7 @@
 
 import { createHash, randomBytes } from "node:crypto";
 
-/** Generates a UUID version 7 (RFC 9562). It starts with the time, so new rows are appended to the end
- *  of an index. */
+/** Generates a UUID version 7 (RFC 9562). It starts with the time, so new rows are appended to the end of an index. */
 export function newUuid(now: number): string {
   const bytes = randomBytes(16);
   bytes.writeUIntBE(now, 0, 6);

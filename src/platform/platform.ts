@@ -52,8 +52,7 @@ export interface PlatformOptions {
   readonly log: Log;
   /** Rate limit for each organization. Default: the interface's 1000 in 60 seconds. */
   readonly rate?: RequestRate;
-  /** Allows webhooks to private addresses and over plain http, for receivers on the operator's own
-   *  machines. */
+  /** Allows webhooks to private addresses and over plain http, for receivers on the operator's own machines. */
   readonly allowPrivateWebhooks?: boolean;
   /** The base URL for clients, such as a proxy's https address; the platform's own URLs begin with it.
    *  Default: the URL of each request, which does not show a proxy's https. */
@@ -77,8 +76,7 @@ export interface Platform {
   close(): Promise<void>;
 }
 
-/** Starts the platform. Resolves when it accepts requests. Rejects when the file or the address is
- *  unavailable. */
+/** Starts the platform. Resolves when it accepts requests. Rejects when the file or the address is unavailable. */
 export async function startPlatform(options: PlatformOptions): Promise<Platform> {
   const { clock, log } = options;
   const store = openPlatformStore(options.file, options.durability ?? "full");

@@ -63,8 +63,7 @@ export function createHttpServer(
       // Longer than the keep-alive timeout of clients. If the server closed a connection while the next
       // request is sent, its outcome would be unknown.
       keepAliveTimeout: 65_000,
-      // A request without Host is refused like one with an invalid Host, in the platform's own error
-      // format.
+      // A request without Host is refused like one with an invalid Host, in the platform's own error format.
       requireHostHeader: false,
       connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
     },
@@ -118,9 +117,8 @@ function say(socket: Duplex, failure: Failure): void {
   socket.end(`${head.join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
 }
 
-/** Closes a connection that is still receiving. An immediate close would reset it, and the client may
- *  lose the response before it has read it. The sending side is therefore ended first, and input is read
- *  for a while. */
+/** Closes a connection that is still receiving. An immediate close would reset it, and the client may lose the response
+ *  before it has read it. The sending side is therefore ended first, and input is read for a while. */
 function closeGently(socket: Socket, clock: Clock, isArriving: () => boolean): void {
   const close = socket.destroySoon.bind(socket);
   let lingering = false;

@@ -131,8 +131,7 @@ function recorded({ action }: TwimlVerb["attributes"]): CallStep {
   return action === undefined ? null : { url: action, form };
 }
 
-/** Waits for speech or DTMF. On a timeout it continues with the next verb, or with the action if
- *  configured. */
+/** Waits for speech or DTMF. On a timeout it continues with the next verb, or with the action if configured. */
 async function gather(line: PhoneCall, { attributes, children }: TwimlVerb): Promise<CallStep> {
   for (const child of children) {
     line.verbs.push(child);

@@ -1,6 +1,5 @@
-// Small mail server for the demo, without accounts, packages or root: one mailbox over IMAP, and an SMTP
-// server that delivers to it and passes mail for all other addresses to the simulated customers. Nothing is
-// persistent.
+// Small mail server for the demo, without accounts, packages or root: one mailbox over IMAP, and an SMTP server that
+// delivers to it and passes mail for all other addresses to the simulated customers. Nothing is persistent.
 
 import type { AddressInfo, Server, Socket } from "node:net";
 import type { FetchHandler, FetchItem } from "hoodiecrow-imap";
@@ -37,8 +36,7 @@ const plugins = [
   "AUTH-PLAIN",
 ];
 
-/** Listens on two free ports of 127.0.0.1. `others` receives every message that is not addressed to the
- *  mailbox. */
+/** Listens on two free ports of 127.0.0.1. `others` receives every message that is not addressed to the mailbox. */
 export async function startMailServer(options: {
   readonly address: string;
   readonly password: string;

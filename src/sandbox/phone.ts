@@ -1,6 +1,5 @@
-// Simulated callers: Twilio connects them to us. Dials with a signed form, executes the TwiML response,
-// speaks and listens over ConversationRelay (or Gather), and posts call statuses. No audio; nothing is
-// persistent.
+// Simulated callers: Twilio connects them to us. Dials with a signed form, executes the TwiML response, speaks and
+// listens over ConversationRelay (or Gather), and posts call statuses. No audio; nothing is persistent.
 
 import { followTwiml, type TwimlVerb } from "./call-flow.ts";
 import { Changes } from "./changes.ts";
@@ -69,8 +68,7 @@ export class PhoneCall {
   connections = 0;
   /** Ends a Gather with speech or DTMF. */
   gathered: ((said: { readonly speech?: string; readonly digits?: string }) => void) | null = null;
-  /** Why the call ended: `hung-up` (by the caller), `done` (no verb left), `hangup`, `enqueued`,
-   *  `failed`. */
+  /** Why the call ended: `hung-up` (by the caller), `done` (no verb left), `hangup`, `enqueued`, `failed`. */
   readonly over: Promise<string>;
   readonly #changes = new Changes();
   readonly #hanging = new AbortController();

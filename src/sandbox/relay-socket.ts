@@ -1,13 +1,11 @@
-// Twilio's side of a ConversationRelay websocket: reports caller, speech and DTMF, and receives the text to
-// speak.
+// Twilio's side of a ConversationRelay websocket: reports caller, speech and DTMF, and receives the text to speak.
 
 import { WebSocket } from "ws";
 import type { TwimlVerb } from "./call-flow.ts";
 import type { PhoneCall } from "./phone.ts";
 import { reached, signature } from "./twilio-webhooks.ts";
 
-/** One talk cycle of the agent, or a greeting or sentence that Twilio speaks itself. Times are
- *  `performance.now()`. */
+/** One talk cycle of the agent, or a greeting or sentence that Twilio speaks itself. Times are `performance.now()`. */
 export interface Spoken {
   readonly by: "relay" | "greeting" | "say";
   text: string;

@@ -26,8 +26,7 @@ export interface SmsApiOptions {
   readonly apiKey?: { readonly sid: string; readonly secret: string };
   /** Our number: the default `to` of texts from customers. */
   readonly number: string;
-  /** Statuses that the status callback reports for each accepted text, in this order. Default: sent,
-   *  delivered. */
+  /** Statuses that the status callback reports for each accepted text, in this order. Default: sent, delivered. */
   readonly progress?: readonly string[];
   readonly webhooks?: WebhookUrls;
   readonly clock?: Clock;
@@ -131,8 +130,7 @@ export class SmsApi {
     this.#webhooks = webhooks;
   }
 
-  /** Sends a text from a customer. Resolves after the webhook and its retries; a failed webhook does not
-   *  reject. */
+  /** Sends a text from a customer. Resolves after the webhook and its retries; a failed webhook does not reject. */
   async receive(text: PersonText): Promise<ReceivedText> {
     const message = textOf(text, this.#options.number, this.#clock.now());
     this.inbound.push(message);

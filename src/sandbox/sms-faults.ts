@@ -1,6 +1,5 @@
-// Fault injection for the fake SMS API: rules for the next requests, or the destination number: +1999, five
-// digits for the fault, two free digits (+19992161007 is not a mobile number). A test can assign each
-// customer a fault.
+// Fault injection for the fake SMS API: rules for the next requests, or the destination number: +1999, five digits for
+// the fault, two free digits (+19992161007 is not a mobile number). A test can assign each customer a fault.
 
 /** A fault of a request. Nothing is stored unless the description says so. */
 export type SmsFault =

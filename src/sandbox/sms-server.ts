@@ -60,9 +60,8 @@ export class ApiServer {
 
   constructor(options: ServerOptions) {
     this.#options = options;
-    // Keeps idle connections open for longer than any client, like providers do: a request on a connection
-    // that is being closed has an unknown outcome, and a loaded machine may pause for longer than the usual
-    // timeout.
+    // Keeps idle connections open for longer than any client, like providers do: a request on a connection that is
+    // being closed has an unknown outcome, and a loaded machine may pause for longer than the usual timeout.
     for (const one of [this.#api, this.#cdn]) one.keepAliveTimeout = 120_000;
   }
 

@@ -1,5 +1,4 @@
-// Posts a form as Twilio does: signed over the public URL, with Twilio's headers, without following
-// redirects.
+// Posts a form as Twilio does: signed over the public URL, with Twilio's headers, without following redirects.
 
 import { getExpectedTwilioSignature } from "twilio/lib/webhooks/webhooks.js";
 import type { FakeCall, SmsMessage } from "./sms-records.ts";
@@ -164,8 +163,7 @@ async function postRepeatedly(
   }
 }
 
-/** Posts one status callback and returns its last attempt; null when the text was created without a
- *  callback URL. */
+/** Posts one status callback and returns its last attempt; null when the text was created without a callback URL. */
 export async function postStatus(
   account: Account,
   message: SmsMessage,

@@ -19,8 +19,7 @@ const suffixes =
  *  placeholder, which stands for any name here. */
 export const listedModel = new RegExp(`^(?:o3-mini|.+-(?:${suffixes.join("|").replaceAll(".", "\\.")}))$`);
 
-/** The value returned for an agent without a model of the list, because the interface has no value for
- *  none. */
+/** The value returned for an agent without a model of the list, because the interface has no value for none. */
 export const unlistedModel = "<model_family>-4.1";
 
 /** When read, `model` is any string: an agent with an unlisted model is still usable. */
@@ -133,9 +132,8 @@ export const statisticQuery = z.looseObject({
   conversationUserId: z.uuid().optional(),
 });
 
-/** The state of a notification. `stored`: another system has to send the text or mail. A webhook's state
- *  is that of its delivery, or `removed` when the delivery was deleted. `messageId` is the question that
- *  triggered the escalation. */
+/** The state of a notification. `stored`: another system has to send the text or mail. A webhook's state is that of its
+ *  delivery, or `removed` when the delivery was deleted. `messageId` is the question that triggered the escalation. */
 export const escalation = record(
   "escalation",
   { id: z.string() },

@@ -18,14 +18,12 @@ type Optional<F extends Fields> = { [K in keyof F]: z.ZodOptional<F[K]> };
 /** Called for a field that was dropped for its type, with the names of the record and the field. */
 export type Dropped = (record: string, field: string) => void;
 
-/** The result of parsing a record: its value, or an error sentence with the path that made it
- *  unreadable. */
+/** The result of parsing a record: its value, or an error sentence with the path that made it unreadable. */
 export type Reading<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly reason: string };
 
-/** One record: `read` is the lenient schema for data of others, `exact` the strict one for data that we
- *  serve. */
+/** One record: `read` is the lenient schema for data of others, `exact` the strict one for data that we serve. */
 export interface RecordOf<Needs extends Fields, Promises extends Fields, May extends Fields> {
   readonly read: z.ZodObject<Needs & Lenient<Promises & May>, z.core.$loose>;
   readonly exact: z.ZodObject<Needs & Promises & Optional<May>, z.core.$loose>;
@@ -203,8 +201,7 @@ const detailed = z.looseObject({
   details: z.array(z.looseObject({ path: z.string(), message: z.string() })).min(1),
 });
 
-/** Returns the fields that an error body rejects, if it uses our own format (the interface leaves it
- *  open). */
+/** Returns the fields that an error body rejects, if it uses our own format (the interface leaves it open). */
 export function failureDetails(input: unknown): readonly FailureDetail[] | undefined {
   const reading = detailed.safeParse(input);
   return reading.success ? reading.data.details.map(({ path, message }) => ({ path, message })) : undefined;

@@ -233,8 +233,7 @@ export const retentionSkill = skillOf("DATA_RETENTION", {
   anonymizeConversationUsers: z.boolean(),
 });
 
-/** The fields that all skills share. `status` is read as any string: every value except "active" is
- *  inactive. */
+/** The fields that all skills share. `status` is read as any string: every value except "active" is inactive. */
 export const skill = record("skill", { systemName: z.string(), status: z.string() });
 
 /** All skills of the interface, by system name. */

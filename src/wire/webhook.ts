@@ -41,8 +41,7 @@ export const registerWebhookRequest = z.looseObject({
   headers: headers.optional(),
 });
 
-/** `secret`: Bridgehead's own field, returned only by the registration. It verifies deliveries (Standard
- *  Webhooks). */
+/** `secret`: Bridgehead's own field, returned only by the registration. It verifies deliveries (Standard Webhooks). */
 export const webhook = record(
   "webhook",
   { id: z.string() },
@@ -59,8 +58,7 @@ export const webhook = record(
   { headers, secret: z.string() },
 );
 
-/** An entry of a webhook's log: a past or pending delivery, with the last response's status or the last
- *  error. */
+/** An entry of a webhook's log: a past or pending delivery, with the last response's status or the last error. */
 export const delivery = record(
   "delivery",
   { id: z.string() },

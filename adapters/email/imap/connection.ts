@@ -1,5 +1,4 @@
-// Opens one IMAP connection and logs in. imapflow clients are never reused: every reconnect opens a new
-// one.
+// Opens one IMAP connection and logs in. imapflow clients are never reused: every reconnect opens a new one.
 
 import { readFile } from "node:fs/promises";
 import { ImapFlow } from "imapflow";
@@ -8,8 +7,7 @@ import type { AccessToken, TokenSource } from "../oauth.ts";
 
 export interface ImapConnection {
   readonly client: ImapFlow;
-  /** Epoch ms at which the login's token expires and the server may close the connection; null with a
-   *  password. */
+  /** Epoch ms at which the login's token expires and the server may close the connection; null with a password. */
   readonly loginEndsAt: number | null;
   /** Resolves when the connection is closed for any reason, with the error if there was one. */
   readonly closed: Promise<Error | null>;
@@ -54,8 +52,7 @@ async function attempt(
     host: imap.host,
     port: imap.port,
     secure: imap.tls === "implicit",
-    // With "starttls" a server that does not offer STARTTLS is refused; the client never continues in clear
-    // text.
+    // With "starttls" a server that does not offer STARTTLS is refused; the client never continues in clear text.
     doSTARTTLS: imap.tls === "starttls",
     auth: { user: imap.user, ...(token ? { accessToken: token.value } : { pass: imap.password ?? "" }) },
     tls: ca === null ? {} : { ca },
@@ -92,8 +89,7 @@ async function attempt(
   return { client, loginEndsAt: token?.expiresAt ?? null, closed };
 }
 
-/** Listeners are attached before connect(), because an `error` event without a handler would end the
- *  process. */
+/** Listeners are attached before connect(), because an `error` event without a handler would end the process. */
 function ending(client: ImapFlow): Promise<Error | null> {
   return new Promise((resolve) => {
     let first: Error | null = null;

@@ -36,8 +36,7 @@ function envelopeOf(fields: ReadonlyMap<string, string>): Envelope {
   };
 }
 
-/** Returns these header fields of the messages, unfolded, by lower-case name. The first field of each
- *  name counts. */
+/** Returns these header fields of the messages, unfolded, by lower-case name. The first field of each name counts. */
 export async function headerFields(
   client: ImapFlow,
   uids: readonly number[],

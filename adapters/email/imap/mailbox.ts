@@ -57,8 +57,7 @@ export async function listWithSource(client: ImapFlow, from: number, maxLength: 
   );
 }
 
-/** Returns the bytes of these messages. `raw` is also null for a message that the server left out of its
- *  response. */
+/** Returns the bytes of these messages. `raw` is also null for a message that the server left out of its response. */
 export async function sources(
   client: ImapFlow,
   wanted: readonly Listed[],
@@ -141,8 +140,7 @@ async function flag(
   return client.messageFlagsAdd(uidSet(uids), flags, { uid: true, silent: true });
 }
 
-/** Without MOVE or UIDPLUS a move could expunge messages that other clients deleted, so the message is
- *  not moved. */
+/** Without MOVE or UIDPLUS a move could expunge messages that other clients deleted, so the message is not moved. */
 async function move(
   client: ImapFlow,
   uids: readonly number[],
@@ -246,9 +244,8 @@ export class Announcements {
     this.#wake();
   }
 
-  /** Idles until an event occurs. Returns the number of messages announced since the last call; after at
-   *  most `ms` it returns 0, for a scheduled poll. An announcement during a poll makes the next call
-   *  return at once. */
+  /** Idles until an event occurs. Returns the number of messages announced since the last call; after at most `ms` it
+   *  returns 0, for a scheduled poll. An announcement during a poll makes the next call return at once. */
   async next(clock: Clock, ms: number): Promise<number> {
     if (!this.#changed && !this.#signal.aborted) {
       // imapflow ends IDLE when the next command is sent.
@@ -283,8 +280,7 @@ export class ReadProgress {
     return this.#position;
   }
 
-  /** True while settled messages follow an open one. A listing from the position on then returns them
-   *  again. */
+  /** True while settled messages follow an open one. A listing from the position on then returns them again. */
   get gap(): boolean {
     return this.#settled.size > 0;
   }
@@ -318,8 +314,7 @@ const schema = z.object({
   uidValidity: z.string(),
   /** Every message with a UID up to this one has been accepted. */
   uid: z.int().min(0),
-  /** Epoch ms of the newest arrival time among the accepted messages. A rescan begins some time before
-   *  it. */
+  /** Epoch ms of the newest arrival time among the accepted messages. A rescan begins some time before it. */
   at: z.number(),
   /** Epoch ms: messages that arrived earlier predate the first start and are never read. */
   since: z.number(),
@@ -335,8 +330,7 @@ export function writePosition(position: Position): Cursor {
   return cursor(JSON.stringify(position));
 }
 
-/** Throws an error on any format that this version did not write: a silent restart would lose or repeat
- *  messages. */
+/** Throws an error on any format that this version did not write: a silent restart would lose or repeat messages. */
 export function readPosition(text: Cursor): Position {
   const parsed = schema.safeParse(JSON.parse(text));
   if (!parsed.success) throw new Error(`reading the stored position failed: ${parsed.error.message}`);

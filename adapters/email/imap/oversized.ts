@@ -70,8 +70,7 @@ const isMultipart = (node: MessageStructureObject): boolean => typeOf(node).star
 const nameOf = (node: MessageStructureObject): string =>
   node.dispositionParameters?.["filename"] ?? node.parameters?.["name"] ?? "";
 
-/** True for text by the author and for parts written for programs: reports, bounces and calendar
- *  objects. */
+/** True for text by the author and for parts written for programs: reports, bounces and calendar objects. */
 const isText = (node: MessageStructureObject): boolean =>
   /^(?:text\/(?:plain|html|enriched|calendar|rfc822-headers)|message\/(?:global-)?(?:delivery-status|disposition-notification)|message\/feedback-report)$/.test(
     typeOf(node),

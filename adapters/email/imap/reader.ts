@@ -32,8 +32,7 @@ export interface ReaderOptions
 
 /** In ms: how long an aborted run waits for a commit in progress. */
 const grace = 500;
-/** In ms: delay before the first retry of a message that could not be read. The delay doubles with each
- *  retry. */
+/** In ms: delay before the first retry of a message that could not be read. The delay doubles with each retry. */
 const lookAgain = 2_000;
 
 /** One connection, and what its loop uses. */
@@ -83,8 +82,7 @@ export class MailboxReader {
     }
   }
 
-  /** Resolves with the last committed cursor when the login is about to expire; throws when the connection
-   *  fails. */
+  /** Resolves with the last committed cursor when the login is about to expire; throws when the connection fails. */
   async #connect(cursor: Cursor | null, read: Parser["read"], signal: AbortSignal): Promise<Cursor | null> {
     const { channel } = this.#options;
     const ending = new AbortController();
@@ -190,8 +188,7 @@ export class MailboxReader {
         pending = await fetcher.rescan(rescanSince);
         if (pending === 0) rescanSince = null;
       }
-      // A cursor committed now would end the rescan, so no other message is accepted before the rescan is
-      // complete.
+      // A cursor committed now would end the rescan, so no other message is accepted before the rescan is complete.
       if (rescanSince === null) pending += await fetcher.poll(announced);
       openMailbox(client);
       session.watchdog.provenAt = clock.monotonic();
@@ -237,8 +234,7 @@ async function originOf(
   const watch = { mark: identity.mark, uid: uid + 1 };
   const end = { v: 1, mailbox: mailbox.path, uidValidity, uid, at: now, watch } as const;
   if (before === null) {
-    // The first login may come long after the channel was configured. Messages that arrived in between are
-    // new.
+    // The first login may come long after the channel was configured. Messages that arrived in between are new.
     const since = identity.since.getTime() - history;
     return { position: { ...end, since }, rescanSince: since, isNew: true };
   }
@@ -259,9 +255,8 @@ async function originOf(
   return { position: { ...end, since: before.since }, rescanSince: since, isNew: false };
 }
 
-/** Calls `end` once when `provenAt` is older than three intervals; a half-open socket shows no other
- *  error. Time in which the machine was suspended does not count, because responses that arrived during
- *  that time are still unread. */
+/** Calls `end` once when `provenAt` is older than three intervals; a half-open socket shows no other error. Time in
+ *  which the machine was suspended does not count, because responses that arrived during that time are still unread. */
 class Watchdog {
   readonly #clock: Clock;
   readonly #interval: number;

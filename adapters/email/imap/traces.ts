@@ -32,8 +32,7 @@ export interface Backlog {
 }
 
 const other = "other-installation";
-/** In ms. Marks on messages that arrived earlier do not show that another daemon works on the mailbox
- *  now. */
+/** In ms. Marks on messages that arrived earlier do not show that another daemon works on the mailbox now. */
 const recent = 3_600_000;
 /** A message that was marked before it was read may have been moved here. This many within `recent` are
  *  not explained by moves. */
@@ -75,8 +74,7 @@ export class Traces {
     for (const mark of marksOn([...keywords], this.#options.keyword)) this.#seen.add(mark);
   }
 
-  /** Searches for other daemons on the mailbox and reports them, or clears the report. Called after each
-   *  poll. */
+  /** Searches for other daemons on the mailbox and reports them, or clears the report. Called after each poll. */
   async lookForOthers(client: ImapFlow): Promise<void> {
     const { channel, identity, keyword, watchFrom } = this.#options;
     this.noteKeywords(openMailbox(client).flags ?? []);

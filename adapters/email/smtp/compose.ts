@@ -61,8 +61,7 @@ function clean(text: string, limit: number): string {
     .toWellFormed();
 }
 
-/** Returns the References, oldest first, `answers` last. Ids in the middle are dropped when there are
- *  too many. */
+/** Returns the References, oldest first, `answers` last. Ids in the middle are dropped when there are too many. */
 export function referencesOf(
   history: readonly ExternalId[],
   answers: ExternalId | null,
@@ -167,8 +166,7 @@ function load() {
   const Parser = require("markdown-it") as typeof MarkdownIt;
   const parser = new Parser({ html: false, breaks: true, linkify: true });
   parser.linkify.set({ fuzzyLink: false, fuzzyIP: false });
-  // Every link is parsed. Links with other schemes lose their address below instead of appearing as Markdown
-  // source.
+  // Every link is parsed. Links with other schemes lose their address below instead of appearing as Markdown source.
   parser.validateLink = () => true;
   parser.core.ruler.push("allowed_links", ({ tokens }) => {
     for (const { children } of tokens) {
@@ -206,9 +204,8 @@ export function renderMarkdown(markdown: string, limit = markdownLimit): Rendere
   }
 }
 
-/** Returns both forms of plain text. Characters, line breaks and indentation are unchanged. In HTML, web
- *  addresses become links, and lines that begin with ">" become one level of quotation; no other markup
- *  is interpreted. */
+/** Returns both forms of plain text. Characters, line breaks and indentation are unchanged. In HTML, web addresses
+ *  become links, and lines that begin with ">" become one level of quotation; no other markup is interpreted. */
 export function renderPlain(plain: string): Rendered {
   const text = plain.replace(/\r\n?/g, "\n");
   const parts: { readonly quoted: boolean; readonly lines: string[] }[] = [];

@@ -34,8 +34,7 @@ export async function openSmtp({ smtp, login }: SmtpOptions, signal: AbortSignal
     host: smtp.host,
     port: smtp.port,
     secure: smtp.tls === "implicit",
-    // TLS is never opportunistic: a missing STARTTLS is an error, and the client does not continue in clear
-    // text.
+    // TLS is never opportunistic: a missing STARTTLS is an error, and the client does not continue in clear text.
     requireTLS: smtp.tls === "starttls",
     ignoreTLS: smtp.tls === "none",
     ...(ca === null ? {} : { tls: { ca } }),
@@ -89,8 +88,7 @@ async function provide(
   }
 }
 
-/** Runs one SMTP step. It ends by its callback, by an error of the connection, or when the connection
- *  closes. */
+/** Runs one SMTP step. It ends by its callback, by an error of the connection, or when the connection closes. */
 function step(
   connection: SMTPConnection,
   begin: (done: (error: Error | null | undefined) => void) => void,

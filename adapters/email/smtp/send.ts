@@ -33,8 +33,7 @@ export function sender(
     for (const { ref } of draft.attachments) files.push(await attempt.read(fileRef(ref)));
     const bytes = await messageBytes(draft, files);
     let outcome = await once(pool, draft, bytes, attempt, false);
-    // The server had silently closed the idle connection. Nothing was sent, so retry once on a new
-    // connection.
+    // The server had silently closed the idle connection. Nothing was sent, so retry once on a new connection.
     if (outcome.stale && !attempt.signal.aborted) outcome = await once(pool, draft, bytes, attempt, true);
     const { error, result } = outcome;
     if (error !== null && (isTokenFailure(error) || isLogin(error as SmtpFailure))) {
@@ -96,8 +95,7 @@ function reached(outcome: SendOutcome, connected: boolean): SendOutcome {
   if (connected || outcome.kind !== "deferred" || outcome.scope !== undefined) return outcome;
   return { ...outcome, scope: "channel", cause: "unreachable" };
 }
-/** Code X.6.7 of the registry of RFC 5248. A server without the extension would reject the address or
- *  corrupt it. */
+/** Code X.6.7 of the registry of RFC 5248. A server without the extension would reject the address or corrupt it. */
 const noUtf8: SendOutcome = {
   kind: "refused",
   code: "5.6.7",
@@ -111,9 +109,8 @@ interface Info {
   readonly serverMessageId?: string | undefined;
 }
 
-/** Runs the dialogue from MAIL to the response after the final dot. The crossing is awaited when the last
- *  byte of the message is written and only the final dot is missing. Before that point a server must not
- *  deliver anything. */
+/** Runs the dialogue from MAIL to the response after the final dot. The crossing is awaited when the last byte of the
+ *  message is written and only the final dot is missing. Before that point a server must not deliver anything. */
 function transmit(
   { connection }: PooledConnection,
   envelope: ReturnType<typeof envelopeOf>,
@@ -186,8 +183,7 @@ function bracketed(id: string): string {
   return id.startsWith("<") ? id : `<${id}>`;
 }
 
-/** In ms. Providers close idle connections after minutes; reusing an older one would only cause a failed
- *  attempt. */
+/** In ms. Providers close idle connections after minutes; reusing an older one would only cause a failed attempt. */
 const idleLimit = 20_000;
 /** Same value as nodemailer's pool: some servers limit the messages per connection. */
 const messageLimit = 100;
@@ -210,10 +206,9 @@ export class SmtpPool {
     this.#queue = new PQueue({ concurrency: this.connections });
   }
 
-  /** Waits for a free slot, then calls `work` with an idle connection or a new one. Keeps the connection
-   *  for later work when `work` resolves, and closes it when `work` rejects. Rejects with the error of
-   *  `work`, of nodemailer or of the token endpoint, or with the signal's reason. `fresh` never uses an
-   *  idle connection. */
+  /** Waits for a free slot, then calls `work` with an idle connection or a new one. Keeps the connection for later work
+   *  when `work` resolves, and closes it when `work` rejects. Rejects with the error of `work`, of nodemailer or of the
+   *  token endpoint, or with the signal's reason. `fresh` never uses an idle connection. */
   use<T>(signal: AbortSignal, work: (pooled: PooledConnection) => Promise<T>, fresh = false): Promise<T> {
     // Only for the wait: p-queue would free the slot of running work at an abort, before the work ends.
     const waiting = new AbortController();

@@ -19,8 +19,7 @@ export interface SmppMessage {
   readonly shortMessage: Uint8Array;
 }
 
-/** Returns the messages of a text. `reference` (0-255) identifies the text among recent ones to the same
- *  recipient. */
+/** Returns the messages of a text. `reference` (0-255) identifies the text among recent ones to the same recipient. */
 export function piecesOf(body: string, alphabet: Alphabet, reference: number): readonly SmppMessage[] {
   // The euro sign and capital Greek letters are in the GSM alphabet but not in Latin 1.
   const foreign = alphabet === "latin1" && !/^[\u0000-\u00ff]*$/.test(body);
@@ -71,8 +70,7 @@ export interface SmppPart {
 
 const tag = { payload: 0x0424, reference: 0x020c, total: 0x020e, number: 0x020f } as const;
 
-/** Returns the data of a message. A part is identified by a header in the message or by optional
- *  parameters. */
+/** Returns the data of a message. A part is identified by a header in the message or by optional parameters. */
 export function userData(pdu: Pdu): UserData {
   const short = bytes(pdu, "short_message");
   const whole = short.length > 0 ? short : (pdu.tlvs.get(tag.payload) ?? short);
@@ -98,8 +96,7 @@ function partIn(header: Uint8Array): SmppPart | null {
   return null;
 }
 
-/** Returns null for a text of one part, and for a part beyond the last. Such a message is a separate
- *  text. */
+/** Returns null for a text of one part, and for a part beyond the last. Such a message is a separate text. */
 function checked(reference: number, total: number, at: number): SmppPart | null {
   return total > 1 && at >= 1 && at <= total ? { reference, total, number: at } : null;
 }
@@ -162,8 +159,7 @@ function unpack(octets: Uint8Array, fill: number): Uint8Array {
   return Uint8Array.from(septets);
 }
 
-// Converts numbers to and from SMPP addresses: a type, a numbering plan and digits (SMPP v3.4, 5.2.5 and
-// 5.2.6).
+// Converts numbers to and from SMPP addresses: a type, a numbering plan and digits (SMPP v3.4, 5.2.5 and 5.2.6).
 export interface SmppAddress {
   readonly ton: number;
   readonly npi: number;

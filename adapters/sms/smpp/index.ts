@@ -214,8 +214,7 @@ class Smpp implements Provider {
     }
   }
 
-  /** Returns the outcome of an error response. Reports the channel status if the error concerns the
-   *  channel. */
+  /** Returns the outcome of an error response. Reports the channel status if the error concerns the channel. */
   #refused(status: number, what: string): SendOutcome {
     const code = codeOf(status);
     const refusal = { code, reason: `the message centre answered ${what} with ${code}` };

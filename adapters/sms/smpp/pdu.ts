@@ -102,8 +102,7 @@ function octets(kind: FieldKind, value: number | string | Uint8Array | undefined
   return Buffer.concat([Buffer.from([bytes.length]), bytes]);
 }
 
-/** Splits a stream into PDUs. The returned function throws at an invalid length, after which the stream
- *  is unusable. */
+/** Splits a stream into PDUs. The returned function throws at an invalid length, after which the stream is unusable. */
 export function framing(): (chunk: Uint8Array) => Pdu[] {
   let rest: Buffer = Buffer.alloc(0);
   return (chunk) => {

@@ -19,8 +19,7 @@ export interface Receiving {
   readonly signal: AbortSignal;
 }
 
-/** Placeholder for content that is not text (a picture, a ring tone). Without it the customer would get
- *  no response. */
+/** Placeholder for content that is not text (a picture, a ring tone). Without it the customer would get no response. */
 const noText = "[a message that is no text]";
 /** How long a cursor that only became shorter may wait for texts to share its commit. Milliseconds. */
 const lingerMs = 50;
@@ -79,8 +78,7 @@ function textOf({ id, pdus, since, missing }: Whole, config: SmppConfig, country
   };
 }
 
-// State that must survive a connection. It is stored in the channel's cursor and so committed together with
-// the texts:
+// State that must survive a connection. It is stored in the channel's cursor and so committed together with the texts:
 //
 // - parts of long texts that are incomplete. Each part is acknowledged when it is stored; a message centre
 //   that sends one message at a time would otherwise never send the next;
@@ -169,8 +167,7 @@ export class Memory {
     return this.#join(pdu, part, group ?? this.#begin(pdu, part, id));
   }
 
-  /** Returns long texts whose timeout for missing parts has expired. When there are too many, also the
-   *  oldest. */
+  /** Returns long texts whose timeout for missing parts has expired. When there are too many, also the oldest. */
   incomplete(): readonly Whole[] {
     const late = (group: PartGroup, at: number) =>
       this.#clock.now() - group.since >= this.#incompleteAfterMs || at < this.#groups.length - mostGroups;
@@ -184,8 +181,7 @@ export class Memory {
     this.#open = this.#open.map((one) => (one.pdu === pdu ? { ...one, answered: true } : one));
   }
 
-  /** Called when responses have been written. Returns a function to call when the message centre has
-   *  read them. */
+  /** Called when responses have been written. Returns a function to call when the message centre has read them. */
   settling(): () => void {
     const written = new Set(this.#open.filter((one) => one.answered));
     return () => {
@@ -261,8 +257,7 @@ function parsed(stored: Cursor | null): Stored {
   return stored === null ? { groups: [], open: [] } : (JSON.parse(stored) as Stored);
 }
 
-// Parses delivery receipts: a text in the customary format (SMPP v3.4, appendix B), optional parameters, or
-// both.
+// Parses delivery receipts: a text in the customary format (SMPP v3.4, appendix B), optional parameters, or both.
 const tag = { receiptedId: 0x001e, networkError: 0x0423, state: 0x0427 } as const;
 /** Bits 2 to 5 of esm_class (5.2.12). */
 const receiptBits = { mask: 0x3c, receipt: 0x04, intermediate: 0x20 } as const;

@@ -102,17 +102,15 @@ export class Session {
     try {
       return await this.#ask("submit_sm", fields, signal, crossing);
     } finally {
-      // The slot passes to the next text in the queue and is not released, so that no later text
-      // overtakes it.
+      // The slot passes to the next text in the queue and is not released, so that no later text overtakes it.
       const next = this.#queue.shift();
       if (next) next();
       else this.#free += 1;
     }
   }
 
-  /** Returns the deliveries since the last call, at least one. Returns an empty list after `ms`
-   *  milliseconds, or when the signal aborts. Rejects when the connection has ended and all deliveries
-   *  were returned. */
+  /** Returns the deliveries since the last call, at least one. Returns an empty list after `ms` milliseconds, or when
+   *  the signal aborts. Rejects when the connection has ended and all deliveries were returned. */
   async delivered(ms: number, signal: AbortSignal): Promise<readonly Pdu[]> {
     if (this.#deliveries.length === 0 && !this.over.aborted) {
       this.#wake = Promise.withResolvers<void>();
@@ -137,8 +135,7 @@ export class Session {
     await this.#ask("enquire_link", {}, signal);
   }
 
-  /** Waits for texts in flight, sends unbind, and closes the connection, at the latest when the signal
-   *  aborts. */
+  /** Waits for texts in flight, sends unbind, and closes the connection, at the latest when the signal aborts. */
   async close(signal: AbortSignal): Promise<void> {
     const leaving = AbortSignal.any([signal, this.over]);
     while (this.#free < this.#config.window && !leaving.aborted) await this.#clock.sleep(10, leaving);
@@ -294,8 +291,7 @@ export class SendLines {
     await leaving?.then((line) => line.close(signal)).catch(() => undefined);
   }
 
-  /** Opens one connection for all waiting callers. It is dropped when it fails to open, and when it
-   *  ends. */
+  /** Opens one connection for all waiting callers. It is dropped when it fails to open, and when it ends. */
   #opening(): Promise<Session> {
     const line = this.#open("bind_transmitter", AbortSignal.timeout(this.#timeoutMs));
     const forget = () => {

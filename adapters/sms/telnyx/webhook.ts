@@ -140,8 +140,7 @@ function dateOf(text: string | null | undefined, now: number): Date {
   return Number.isNaN(date.getTime()) ? new Date(now) : date;
 }
 
-// Maps Telnyx's error codes to error classes. Source: developers.telnyx.com, messaging error codes and API
-// error codes.
+// Maps Telnyx's error codes to error classes. Source: developers.telnyx.com, messaging error codes and API error codes.
 const codes = classes<string>({
   recipient: ["10002", "10016", "40001", "40012", "40301", "40310", "40319"],
   "opted-out": ["40300"],

@@ -1,5 +1,4 @@
-// Converts the agent's Markdown to plain text as a person types it on a phone: no markup, links followed by
-// their URL.
+// Converts the agent's Markdown to plain text as a person types it on a phone: no markup, links followed by their URL.
 
 import { type MarkdownStyle, markdownText } from "bridgehead/contract";
 import MarkdownIt from "markdown-it";
@@ -72,8 +71,7 @@ const forms: readonly (readonly [RegExp, string])[] = [
 // Control tokens that language models sometimes leak into a response: <|im_end|>, <s>, [INST].
 const controlTokens = /<\|[\w ]{1,40}\|>|<\/?s>|\[\/?INST\]|<<\/?SYS>>/g;
 const controlCharacters = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\ufff9-\ufffc]/g;
-// Joiners and variation selectors have a meaning inside emoji and in joining scripts. In Latin text they
-// have none.
+// Joiners and variation selectors have a meaning inside emoji and in joining scripts. In Latin text they have none.
 const invisible = /[\p{Default_Ignorable_Code_Point}--[\u200c-\u200d]--[\ufe0e-\ufe0f]]/gv;
 const idleJoiner = /(?<=^|[\p{ASCII}\p{Script=Latin}])(?<![0-9#*])(?:[\u200c-\u200d]|[\ufe0e-\ufe0f])/gu;
 

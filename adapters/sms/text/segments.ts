@@ -41,8 +41,7 @@ function fill(signs: readonly string[], sizes: readonly number[], most: number):
   return [...texts, segment];
 }
 
-// The GSM default alphabet (3GPP TS 23.038, 6.2.1). A message inside it costs 7 bits a character, any other
-// message 16.
+// The GSM default alphabet (3GPP TS 23.038, 6.2.1). A message inside it costs 7 bits a character, any other message 16.
 const basic =
   "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞ\x1bÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?" +
   "¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà";
@@ -94,8 +93,7 @@ export function encodeGsm(text: string): Uint8Array {
   return Uint8Array.from(bytes);
 }
 
-/** Reverses `encodeGsm`. An escape before an undefined code is decoded as that code (TS 23.038,
- *  6.2.1.1). */
+/** Reverses `encodeGsm`. An escape before an undefined code is decoded as that code (TS 23.038, 6.2.1.1). */
 export function decodeGsm(bytes: Uint8Array): string {
   let text = "";
   for (let at = 0; at < bytes.length; at++) {

@@ -1,5 +1,4 @@
-// Renders one reply as text messages: plain text, split at natural boundaries, numbered, with one signature
-// at the end.
+// Renders one reply as text messages: plain text, split at natural boundaries, numbered, with one signature at the end.
 
 import type { Reply } from "bridgehead/contract";
 import { clean, toPlain } from "./plain.ts";
@@ -19,9 +18,8 @@ export interface TextOptions {
 /** Placeholder for a reply that is empty without its markup. A text message cannot be empty. */
 const noWords = "(no text)";
 
-/** Returns the parts of a reply in the order they are sent; at least one, none empty. Pure and
- *  deterministic. The signature is omitted when even a separate part cannot hold it. Notices and plain
- *  text are not parsed as Markdown. */
+/** Returns the parts of a reply in the order they are sent; at least one, none empty. Pure and deterministic. The
+ *  signature is omitted when even a separate part cannot hold it. Notices and plain text are not parsed as Markdown. */
 export function textsOf(
   reply: Pick<Reply, "kind" | "plain" | "text" | "signature" | "introduction">,
   options: TextOptions,
@@ -35,8 +33,7 @@ export function textsOf(
   const many = body.length > target * options.parts && target < options.max;
   let parts = numbered(body, signature, many ? options.max : target, options);
   if (!many && (parts.length <= options.parts || target === options.max)) return parts;
-  // Binary search between the two limits for the shortest parts that are few enough. Longer parts return
-  // fewer.
+  // Binary search between the two limits for the shortest parts that are few enough. Longer parts return fewer.
   let [low, high] = [target, options.max];
   if (!many) parts = numbered(body, signature, high, options);
   // Even the longest parts are too many.
@@ -104,9 +101,8 @@ const cutters: readonly Cutter[] = [
   (text) => Array.from(graphemes.segment(text), ({ segment }) => segment),
 ];
 
-/** Returns parts of at most `most` UTF-16 units, as few as good boundaries allow. Only white space at
- *  the boundaries is lost. A longer single grapheme (a stack of accents) is split between its code
- *  points. */
+/** Returns parts of at most `most` UTF-16 units, as few as good boundaries allow. Only white space at the boundaries is
+ *  lost. A longer single grapheme (a stack of accents) is split between its code points. */
 export function split(text: string, most: number): readonly string[] {
   return pack(text.trim(), most, 0)
     .map((part) => part.trim())
@@ -135,9 +131,8 @@ function pack(text: string, most: number, level: number): string[] {
   return part.text === "" ? parts : [...parts, part.text];
 }
 
-/** A text with the index of its first character that is not white space, and the index after the last
- *  one. White space at the ends is trimmed and takes no room. Measuring only the appended piece keeps
- *  packing linear. */
+/** A text with the index of its first character that is not white space, and the index after the last one. White space
+ *  at the ends is trimmed and takes no room. Measuring only the appended piece keeps packing linear. */
 interface Measured {
   readonly text: string;
   readonly from: number;

@@ -10,8 +10,7 @@ import type { TwilioSettings } from "./index.ts";
 
 const pageSize = 1000;
 const answered = "a text of ours went to its sender afterwards, and the store does not know it";
-/** After a long downtime the past is read in pieces of this length, each with a separate commit.
- *  Milliseconds. */
+/** After a long downtime the past is read in pieces of this length, each with a separate commit. Milliseconds. */
 const pieceMs = 2 * 3_600_000;
 
 /** The cursor, in epoch milliseconds. Messages before `first`, the very first start, are not answered.
@@ -141,8 +140,7 @@ export class Backfill {
     if (!(Number(message.numMedia) > 0)) return [];
     const { apiUrl, accountSid } = this.#settings;
     try {
-      // Requested through the list, because an item of a page does not know its own path (package twilio
-      // 6.2).
+      // Requested through the list, because an item of a page does not know its own path (package twilio 6.2).
       const media = await this.#client.messages({ signal }).get(message.sid).media.list({ limit: 10 });
       const base = `${apiUrl.replace(/\/$/, "")}/2010-04-01/Accounts/${accountSid}`;
       return media.map((one) => ({
@@ -172,9 +170,8 @@ function readPlace(start: Cursor | null): BackfillPosition | null {
   return complete === undefined ? null : { first: Number(first), complete: Number(complete) };
 }
 
-/** Returns the inbound messages of that period at every address of this channel: the configured
- *  addresses, and those that have received texts before. An account may have other addresses, which
- *  belong to other channels. */
+/** Returns the inbound messages of that period at every address of this channel: the configured addresses, and those
+ *  that have received texts before. An account may have other addresses, which belong to other channels. */
 async function listed(
   client: TwilioClient,
   settings: TwilioSettings,

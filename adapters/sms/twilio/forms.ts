@@ -17,8 +17,7 @@ export function formOf(body: string): FormFields {
   for (const [name, value] of new URLSearchParams(body)) {
     const before = form[name];
     if (before === undefined) form[name] = value;
-    // The request is not verified yet. A body that repeats one name thousands of times must not cost
-    // quadratic time.
+    // The request is not verified yet. A body that repeats one name thousands of times must not cost quadratic time.
     else if (Array.isArray(before)) before.push(value);
     else form[name] = [before, value];
   }

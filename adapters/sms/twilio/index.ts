@@ -19,10 +19,9 @@ export const twilio = defineProvider({
   create: (parts, config) => create(parts, settingsOf(config)),
 });
 
-/** SignalWire implements Twilio's API at a separate URL for each customer
- *  (`https://SPACE.signalwire.com/api/laml`). Its webhooks are signed with the project's signing key, in a
- *  header of their own or in Twilio's header. It does not support overrides behind `#` in a callback
- *  URL. */
+/** SignalWire implements Twilio's API at a separate URL for each customer (`https://SPACE.signalwire.com/api/laml`).
+ *  Its webhooks are signed with the project's signing key, in a header of their own or in Twilio's header. It does not
+ *  support overrides behind `#` in a callback URL. */
 export const signalwire = defineProvider({
   name: "signalwire",
   needs: ["account_sid", "auth_tokens", "api_url"],
@@ -178,8 +177,7 @@ const shown = (url: string): string =>
     .replace(/[?#].*$/, "")
     .replace(/[^\x21-\x7e]+/g, " ");
 
-/** Returns what prevents a remote provider from posting to us; null: no problem that is visible from
- *  here. */
+/** Returns what prevents a remote provider from posting to us; null: no problem that is visible from here. */
 function addressProblem(webhook: URL, apiUrl: string): ChannelStatus | null {
   if (isLocal(apiUrl)) return null;
   const problem = (reason: string): ChannelStatus => ({ state: "degraded", code: "public-url", reason });

@@ -79,16 +79,13 @@ export function webhookEndpoints(
 export interface Proof {
   /** Index of the key that matches. */
   readonly key: number;
-  /** `exact`: signed as configured. `variant`: with or without the port, or with the query encoded
-   *  differently. */
+  /** `exact`: signed as configured. `variant`: with or without the port, or with the query encoded differently. */
   readonly url: "exact" | "variant";
 }
 
-/** Verifies X-Twilio-Signature with the provider's own code, against the configured URL and every key.
- *  Returns the key with which the provider signed `form` for `url`; null: no key matches, or there is no
- *  signature.
- *  `url` is the URL as configured at the provider, with the query of the request. A fragment is never
- *  signed. */
+/** Verifies X-Twilio-Signature with the provider's own code, against the configured URL and every key. Returns the key
+ *  with which the provider signed `form` for `url`; null: no key matches, or there is no signature. `url` is the URL as
+ *  configured at the provider, with the query of the request. A fragment is never signed. */
 export function prove(
   url: URL,
   signature: string | null,

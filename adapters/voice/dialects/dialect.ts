@@ -171,9 +171,8 @@ export interface StartEvent {
   /** The channel's own number or address. */
   readonly ours: string | null;
   readonly language: string | null;
-  /** The id of this opening, new for every connection (`[A-Za-z0-9_-]+`, at most 64 characters). A repeated ticket
-   *  is a replay. On null the client did not prove that its socket belongs to this call; the socket is closed with
-   *  1008. */
+  /** The id of this opening, new for every connection (`[A-Za-z0-9_-]+`, at most 64 characters). A repeated ticket is a
+   *  replay. On null the client did not prove that its socket belongs to this call; the socket is closed with 1008. */
   readonly ticket: string | null;
   /** The provider reports that this connection resumes an earlier one: no greeting. The stored session shows a
    *  resume as well. */

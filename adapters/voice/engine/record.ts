@@ -32,9 +32,8 @@ export function notesOf(heard: string | null, keys: boolean): Readonly<Record<st
   return { ...(keys ? { input: "keypad" } : {}), ...(heard === null ? {} : { "caller heard": heard }) };
 }
 
-/** The id of the event that closes a call, the same for every source that reports the end. A call that continued
- *  after it was closed (the connection failed before the provider received the end) gets another id for its next
- *  end. */
+/** The id of the event that closes a call, the same for every source that reports the end. A call that continued after
+ *  it was closed (the connection failed before the provider received the end) gets another id for its next end. */
 const closedId = (call: string, openings: number): ExternalId =>
   externalId(openings > 1 ? `${call}/closed/${openings}` : `${call}/closed`);
 

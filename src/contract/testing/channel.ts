@@ -178,9 +178,8 @@ export class RecordingChannel implements Channel {
     this.#gate = null;
   }
 
-  /** Makes the next `times` (1) calls of `accept` that carry events reject with `error` and commit
-   *  nothing. Held calls come first; 0 cancels it. A call with only a cursor succeeds, because it is a
-   *  separate commit. */
+  /** Makes the next `times` (1) calls of `accept` that carry events reject with `error` and commit nothing. Held calls
+   *  come first; 0 cancels it. A call with only a cursor succeeds, because it is a separate commit. */
   reject(times = 1, error = new Error("accept: the store is away (planted)")): void {
     this.#rejections = times;
     this.#planted = error;

@@ -1,5 +1,4 @@
-// A clock for tests of adapters: the system clock, with an optional offset. The daemon's clock is not
-// public.
+// A clock for tests of adapters: the system clock, with an optional offset. The daemon's clock is not public.
 
 import { setTimeout as pass } from "node:timers/promises";
 import type { Clock } from "../channel.ts";

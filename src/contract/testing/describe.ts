@@ -5,8 +5,7 @@ import type { AdapterDefinition } from "../index.ts";
 import { checks, exemption } from "./checks/index.ts";
 import type { Harness } from "./harness.ts";
 
-// Milliseconds. The harness's timeouts bound every wait inside a check; this limit ends only a harness that
-// hangs.
+// Milliseconds. The harness's timeouts bound every wait inside a check; this limit ends only a harness that hangs.
 const limitMs = 120_000;
 
 /** Defines one test for every rule of the contract. Rules of lacking abilities are omitted instead of

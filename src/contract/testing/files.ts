@@ -6,8 +6,7 @@ import { type Attempt, fileRef, type ReplyAttachment } from "../index.ts";
 /** `Attempt.read` for a reply without files. */
 export const noFiles: Attempt["read"] = (ref) => Promise.reject(new Error(`there is no file ${ref}`));
 
-/** Returns the `attachments` of a reply with these files, and the function with which an attempt reads
- *  them. */
+/** Returns the `attachments` of a reply with these files, and the function with which an attempt reads them. */
 export function keptFiles(files: readonly { readonly name: string; readonly bytes: Uint8Array }[]): {
   readonly attachments: readonly ReplyAttachment[];
   readonly read: Attempt["read"];

@@ -56,13 +56,11 @@ export interface Fixture extends AdapterUnderTest {
   readonly quietMs: number;
 }
 
-/** A supervised `run`, as in the core: started with the last committed cursor, and restarted when it
- *  throws. */
+/** A supervised `run`, as in the core: started with the last committed cursor, and restarted when it throws. */
 export interface RunningInbound {
   /** How each `run` ended before it was stopped: the thrown error, or `null` when it returned. */
   readonly ends: readonly unknown[];
-  /** Aborts `run`. Returns the milliseconds until it ended, or null when it was still running after
-   *  `graceMs`. */
+  /** Aborts `run`. Returns the milliseconds until it ended, or null when it was still running after `graceMs`. */
   stop(graceMs?: number): Promise<number | null>;
 }
 

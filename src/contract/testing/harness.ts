@@ -5,19 +5,16 @@ import type { Adapter, Channel, Party, Reply, RoutePath } from "../index.ts";
 
 /** A fault of the peer. Each applies from the call of `Peer.fault` until the next call. */
 export type Fault =
-  /** Connections are refused, and open connections are closed when the fault begins. The peer must later
-   *  listen on the same port. A port assigned by the system (port 0) may belong to another process by
-   *  then. */
+  /** Connections are refused, and open connections are closed when the fault begins. The peer must later listen on the
+   *  same port. A port assigned by the system (port 0) may belong to another process by then. */
   | "refuse-connection"
   /** The peer permanently rejects each message (SMTP 5xx, HTTP 400). */
   | "refuse-message"
   /** The peer temporarily rejects each message (SMTP 4xx, HTTP 429). */
   | "later"
-  /** The peer accepts the connection and closes it before a message can be transferred (in greeting, TLS
-   *  or login). */
+  /** The peer accepts the connection and closes it before a message can be transferred (in greeting, TLS or login). */
   | "cut-before"
-  /** The peer accepts a message, `delivered` returns it, and the connection is closed instead of a
-   *  response. */
+  /** The peer accepts a message, `delivered` returns it, and the connection is closed instead of a response. */
   | "cut-after"
   /** The peer accepts the connection and never sends a byte. */
   | "hang-before"
@@ -52,8 +49,7 @@ export type Ability =
   | "session";
 
 export interface Harness {
-  /** Starts a peer for one check, on a free port. It has no state of an earlier check; several peers run
-   *  at once. */
+  /** Starts a peer for one check, on a free port. It has no state of an earlier check; several peers run at once. */
   start(): Promise<Peer>;
   /** The abilities that this adapter lacks, each with the reason. The reason is printed with every check
    *  that is omitted. */
@@ -109,8 +105,7 @@ export interface RequestSample {
   readonly path: RoutePath;
   /** Whether a valid request makes the adapter call `accept`. */
   readonly accepts: boolean;
-  /** Returns a request as the provider sends it, with a valid signature. The same text gives the same
-   *  request. */
+  /** Returns a request as the provider sends it, with a valid signature. The same text gives the same request. */
   good(text: string): Request;
   /** Returns the same request with an invalid signature. */
   forged(text: string): Request;

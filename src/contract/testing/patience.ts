@@ -1,6 +1,5 @@
-// Waits for expected events, and watches for events that must not occur. Time is counted in short sleeps. A
-// machine that stalls for seconds therefore causes no timeout, and every pending event is processed between
-// two sleeps.
+// Waits for expected events, and watches for events that must not occur. Time is counted in short sleeps. A machine
+// that stalls for seconds therefore causes no timeout, and every pending event is processed between two sleeps.
 
 import { setTimeout as pass } from "node:timers/promises";
 
@@ -55,8 +54,7 @@ export async function attempt<T>(body: () => Promise<T>): Promise<T> {
   return body();
 }
 
-/** Returns the result of `work`, or null when it has not settled within `ms`. A rejection of `work`
- *  propagates. */
+/** Returns the result of `work`, or null when it has not settled within `ms`. A rejection of `work` propagates. */
 export async function within<T>(work: Promise<T>, ms: number): Promise<{ readonly value: T } | null> {
   const waiting = new AbortController();
   try {

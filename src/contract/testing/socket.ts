@@ -10,8 +10,7 @@ export interface TestSocket {
   readonly socket: Socket;
   /** The frames that the adapter sent, in order. */
   readonly sent: readonly Frame[];
-  /** The close code and reason, from either side (1006 for a lost connection). Null while the socket is
-   *  open. */
+  /** The close code and reason, from either side (1006 for a lost connection). Null while the socket is open. */
   readonly closed: { readonly code: number; readonly reason: string } | null;
   /** Sends one frame from the remote end. Ignored after the close. */
   say(frame: Frame): void;
@@ -21,8 +20,7 @@ export interface TestSocket {
   drain(): void;
 }
 
-/** Creates an open socket. It never blocks: `send` resolves at once, or rejects when the socket is
- *  closed. */
+/** Creates an open socket. It never blocks: `send` resolves at once, or rejects when the socket is closed. */
 export function testSocket(): TestSocket {
   const gone = new AbortController();
   const draining = new AbortController();
@@ -76,8 +74,7 @@ export interface Serving extends TestSocket {
   readonly done: Promise<{ readonly error: unknown } | null>;
 }
 
-/** Serves a new socket with `route`, and closes it like the core: 1000 when `serve` returns, 1011 when
- *  it throws. */
+/** Serves a new socket with `route`, and closes it like the core: 1000 when `serve` returns, 1011 when it throws. */
 export function serveTest(route: SocketRoute, request: Request): Serving {
   const far = testSocket();
   const done = attempt(() => route.serve(far.socket, request)).then(

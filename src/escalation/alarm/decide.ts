@@ -11,11 +11,9 @@ export interface Alarm {
   readonly acknowledged: number;
   /** Age of the oldest unacknowledged escalation, in seconds. */
   readonly oldest_seconds: number;
-  /** Number of unacknowledged escalations whose notifications were attempted and never accepted by a
-   *  provider. */
+  /** Number of unacknowledged escalations whose notifications were attempted and never accepted by a provider. */
   readonly unreached: number;
-  /** Notifications of escalations that are not closed, which will not be sent or failed at the first
-   *  attempt. */
+  /** Notifications of escalations that are not closed, which will not be sent or failed at the first attempt. */
   readonly notifications_stuck: number;
   /** The channels that carry notifications, and the failed ones among them. */
   readonly paths: readonly string[];

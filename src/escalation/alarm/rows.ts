@@ -1,5 +1,4 @@
-// Summary of open escalations and their notifications, for health and metrics. Reads only rows that are not
-// closed.
+// Summary of open escalations and their notifications, for health and metrics. Reads only rows that are not closed.
 
 import type { Query } from "../../store/driver.ts";
 

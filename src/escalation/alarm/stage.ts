@@ -1,8 +1,7 @@
-// The alarm: open escalations without an acknowledgement, and whether responders can be notified at all.
-// Input: the escalations that are not closed, and the health of the channels that carry notifications.
-// Effect: none.
-// Output: health, status text, metrics and log records.
-// Failure: a log record; the next interval or scrape reads again. Crash: logged at the start.
+// The alarm: open escalations without an acknowledgement, and whether responders can be notified at all. Input: the
+// escalations that are not closed, and the health of the channels that carry notifications. Effect: none. Output:
+// health, status text, metrics and log records. Failure: a log record; the next interval or scrape reads again. Crash:
+// logged at the start.
 
 import type { Log } from "bridgehead/contract";
 import type { Metrics } from "../../ops/metrics.ts";

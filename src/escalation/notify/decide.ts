@@ -29,9 +29,8 @@ import { type Details, mostHeadlines, notificationText } from "./text.ts";
 export type NotificationAddress = Pick<TargetRow, "channel" | "address">;
 export const addressKey = ({ channel, address }: NotificationAddress): string => `${channel} ${address}`;
 
-/** A notification target of an escalation. `notified`: the first notification exists. `due`: a notification
- *  is not written yet. `waiting`: the draft of one is unsent on the target's channel. `reached`: one was
- *  sent. */
+/** A notification target of an escalation. `notified`: the first notification exists. `due`: a notification is not
+ *  written yet. `waiting`: the draft of one is unsent on the target's channel. `reached`: one was sent. */
 export interface TargetState {
   readonly target: TargetRow;
   readonly notified: boolean;
@@ -59,9 +58,8 @@ export interface StepPlan {
   readonly notifiedAt: number | null;
 }
 
-/** Plans one step of the policy for one escalation. When no step is due, the recipients are those of the
- *  current step that were not notified: the policy has changed, a responder came on duty, or a notification
- *  channel was removed. */
+/** Plans one step of the policy for one escalation. When no step is due, the recipients are those of the current step
+ *  that were not notified: the policy has changed, a responder came on duty, or a notification channel was removed. */
 export function planStep(
   policy: Policy,
   row: DueEscalation,

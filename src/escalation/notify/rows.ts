@@ -167,8 +167,7 @@ export async function conversationsWith(
   return new Map(rows.flatMap((row) => (row.id === null ? [] : [[addressKey(row), row.id]])));
 }
 
-/** Locks these channels, without waiting for another transaction (see `lockChannel`). Returns those that
- *  are locked. */
+/** Locks these channels, without waiting for another transaction (see `lockChannel`). Returns those that are locked. */
 export async function lockChannels(q: Query, channels: Iterable<string>): Promise<ReadonlySet<string>> {
   const rows = await q.all<{ id: string }>(
     `SELECT id FROM channels WHERE ${isListed("id")} ORDER BY id

@@ -1,10 +1,7 @@
-// Stage notify.
-// Input: escalations with a due step of the policy, and due notifications.
-// Effect: applies the policy: selects the responders to notify now and the time of the next step; renders due
-// notifications.
-// Output: targets, notifications, and for each due message a reply `ready` in the target's own conversation.
-// Failure: what fails is retried alone, later; an escalation then continues with its next step. Crash: the
-// rows are still due.
+// Stage notify. Input: escalations with a due step of the policy, and due notifications. Effect: applies the policy:
+// selects the responders to notify now and the time of the next step; renders due notifications. Output: targets,
+// notifications, and for each due message a reply `ready` in the target's own conversation. Failure: what fails is
+// retried alone, later; an escalation then continues with its next step. Crash: the rows are still due.
 
 import type { Policy } from "../../domain/policy.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";

@@ -24,8 +24,7 @@ export interface Details {
   readonly cut?: boolean;
 }
 
-/** Normalizes to one line and removes control characters, including those that change the text
- *  direction. */
+/** Normalizes to one line and removes control characters, including those that change the text direction. */
 const oneLine = (text: string): string =>
   text
     .replace(/[\p{Cc}\u2028\u2029]+/gu, " ")
@@ -43,20 +42,17 @@ function headline({ row, person }: Details): string {
   return `${cut(what, 80)} (${cut(who, 60)})`;
 }
 
-/** Returns the subject of the mail. It contains the number, so that mail programs group the mails of one
- *  escalation. */
+/** Returns the subject of the mail. It contains the number, so that mail programs group the mails of one escalation. */
 export const subjectOf = (details: Details): string =>
   `[Escalation ${details.row.number}] ${headline(details)}`;
 
-/** Returns the escalation number in the subject of a notification, regardless of prefixes that a mail
- *  program added. */
+/** Returns the escalation number in the subject of a notification, regardless of prefixes that a mail program added. */
 export function numberIn(subject: string): number | null {
   const [, number] = /\[Escalation (\d{1,9})\]/u.exec(subject) ?? [];
   return number === undefined ? null : Number(number);
 }
 
-/** Renders an SMS: headline, customer, last message, how to answer. `link`: page that acknowledges with
- *  one tap. */
+/** Renders an SMS: headline, customer, last message, how to answer. `link`: page that acknowledges with one tap. */
 export function shortText(details: Details, link: string | null, again: boolean): string {
   return [...headOf(details, again), howToAnswer(details.row, details.person !== null, link)].join("\n");
 }
@@ -288,10 +284,9 @@ const mostValue = 2000;
 const fact = <T extends string | null>(text: T): T | string =>
   text === null || text.length <= mostValue ? text : text.slice(0, mostValue).toWellFormed();
 
-/** Returns the JSON body of a webhook notification. The field names are a stable interface: fields are added,
- *  never changed. `timestamp` is the time when the escalation was opened; the time of
- *  the delivery is in its headers. Chats (Slack, Mattermost, Rocket.Chat) show the top-level `text`.
- *  `link`: page with the button that acknowledges. */
+/** Returns the JSON body of a webhook notification. The field names are a stable interface: fields are added, never
+ *  changed. `timestamp` is the time when the escalation was opened; the time of the delivery is in its headers. Chats
+ *  (Slack, Mattermost, Rocket.Chat) show the top-level `text`. `link`: page with the button that acknowledges. */
 export function webhookText(
   details: Details,
   notification: NotificationRow,

@@ -240,8 +240,7 @@ export function planDeliveries(
       postponed.push({ row, ms: Math.min(retry * 2 ** Math.min(row.attempts, 10), retryLongest) });
       continue;
     }
-    // The agent has conversations outside this daemon, such as a chat on a website. Their messages are
-    // ignored.
+    // The agent has conversations outside this daemon, such as a chat on a website. Their messages are ignored.
     ended.push({ row, state: escalates ? "lost" : "done" });
     if (!escalates || !isTopic) continue;
     const { agent } = row;
@@ -258,8 +257,7 @@ export function planDeliveries(
   return { triggers, polls: [...polls.values()], ended, postponed };
 }
 
-/** A delivery identified only by its hash may occur again as a new one, so its key includes the time of
- *  receipt. */
+/** A delivery identified only by its hash may occur again as a new one, so its key includes the time of receipt. */
 const keyOf = ({ agent, id, received_at }: PlatformWebhookRow): string =>
   id.startsWith("sha256:") ? `webhook:${agent}:${id}:${received_at}` : `webhook:${agent}:${id}`;
 

@@ -1,9 +1,7 @@
-// Registers the webhook that the bridge needs at the platform: one `each_message` webhook per agent. It
-// reports external messages at once, before the next poll.
-// Input: the agents, the policy and the public URL.
-// Effect: calls of the platform that look for, register and remove webhooks.
-// Output: one registration row for each webhook.
-// Failure: retried with backoff. Crash: the row exists before the request, so the webhook is looked for first.
+// Registers the webhook that the bridge needs at the platform: one `each_message` webhook per agent. It reports
+// external messages at once, before the next poll. Input: the agents, the policy and the public URL. Effect: calls of
+// the platform that look for, register and remove webhooks. Output: one registration row for each webhook. Failure:
+// retried with backoff. Crash: the row exists before the request, so the webhook is looked for first.
 
 import { createHash } from "node:crypto";
 import type { AgentClient, AgentSettings, CallResult, ListedWebhook } from "../../agent/calls.ts";
@@ -246,8 +244,7 @@ const isFinal = (result: CallResult<unknown>): boolean =>
   result.kind === "missing" ||
   (result.kind === "deferred" && /^HTTP 40[45]\b/.test(result.reason));
 
-/** Returns null until the agent's settings were read: another agent under the same name needs its own
- *  webhook. */
+/** Returns null until the agent's settings were read: another agent under the same name needs its own webhook. */
 function wantedOf(
   agent: { readonly name: string; settings(): Pick<AgentSettings, "agentId"> | null },
   publicUrl: string,

@@ -115,8 +115,7 @@ export interface Registration {
   /** Name of the trigger (External API 6), such as `each_message`. */
   readonly trigger: string;
   readonly url: string;
-  /** Digest of all registration parameters that the URL does not contain; another digest is another
-   *  registration. */
+  /** Digest of all registration parameters that the URL does not contain; another digest is another registration. */
   readonly digest: string;
 }
 

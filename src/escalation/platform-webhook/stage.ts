@@ -1,9 +1,8 @@
-// Stage platform-webhook: /platform/<agent>/escalation and /platform/<agent>/message.
-// Input: requests of the platform, each authenticated, stored and acknowledged; then the stored deliveries.
-// Effect: finds the conversation of each delivery, which may be bound a moment later.
-// Output: a due poll of that conversation; an escalation about it, or about the agent when the conversation
-// is unknown here.
-// Failure: retried later. Crash: a request without a response is repeated; the row of a stored one is still due.
+// Stage platform-webhook: /platform/<agent>/escalation and /platform/<agent>/message. Input: requests of the platform,
+// each authenticated, stored and acknowledged; then the stored deliveries. Effect: finds the conversation of each
+// delivery, which may be bound a moment later. Output: a due poll of that conversation; an escalation about it, or
+// about the agent when the conversation is unknown here. Failure: retried later. Crash: a request without a response is
+// repeated; the row of a stored one is still due.
 
 import { createHash } from "node:crypto";
 import type { Policy } from "../../domain/policy.ts";

@@ -44,10 +44,9 @@ export function externalMessages(
   known: ReadonlySet<string>,
   turns: readonly KnownTurn[],
 ): ExternalMessages {
-  // At the first poll, and when the mark is gone, agent messages count as known: the daemon has no id for
-  // an introduction. A human's messages count as new after our first question, because the platform may
-  // have continued an old conversation. A partial read that does not start with the conversation comes
-  // after our first question.
+  // At the first poll, and when the mark is gone, agent messages count as known: the daemon has no id for an
+  // introduction. A human's messages count as new after our first question, because the platform may have continued an
+  // old conversation. A partial read that does not start with the conversation comes after our first question.
   const begun = messages.findIndex(({ id }) => known.has(id));
   const isOurs = (at: number) => start > 0 || (begun >= 0 && at > begun);
   if (poll.position === allKnown) {
@@ -140,8 +139,7 @@ export function planPoll(
   line: Pick<ChannelRuntime, "channel" | "agent" | "traits" | "settings">,
 ): PollPlan {
   const { customer, escalation } = facts;
-  // A partial read without the mark does not show which messages are new. The next poll reads the whole
-  // conversation.
+  // A partial read without the mark does not show which messages are new. The next poll reads the whole conversation.
   const astray = read.start > 0 && !read.messages.some(({ id }) => id === poll.mark);
   const found = astray ? noMessages : externalMessages(poll, read, facts.known, facts.turns);
   const isCall = line.traits.platform === "voice";

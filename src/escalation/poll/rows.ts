@@ -1,6 +1,5 @@
-// Statements of the polls of the platform's conversations. A poll reads the mode of a conversation and
-// external messages. It runs under the lease of the conversation's inbound lane, so polling never runs
-// together with a question.
+// Statements of the polls of the platform's conversations. A poll reads the mode of a conversation and external
+// messages. It runs under the lease of the conversation's inbound lane, so polling never runs together with a question.
 
 import { type Query, touch } from "../../store/driver.ts";
 import { lockEscalations } from "../../store/tables/escalations.ts";
@@ -39,8 +38,7 @@ export async function duePolls(q: Query, channel: string, limit: number): Promis
   );
 }
 
-/** Returns the poll if it is still due and not locked by another transaction; locked for this
- *  transaction. */
+/** Returns the poll if it is still due and not locked by another transaction; locked for this transaction. */
 export async function duePoll(q: Query, conversation: string): Promise<PollRow | null> {
   const row = await q.one<PollRow>(
     `SELECT ${columns} FROM polls WHERE conversation = $1 AND due_at <= now_ms()

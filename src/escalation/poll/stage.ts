@@ -1,9 +1,7 @@
-// Stage poll.
-// Input: conversations with a due poll of the platform, while no question is running in them.
-// Effect: reads the platform's mode and messages; both may have changed without us.
-// Output: an escalation when a human is needed, or its end; external messages as replies, each once.
-// Failure: retried later; messages read until then count. Crash: the lease expires, and the poll is still
-// due.
+// Stage poll. Input: conversations with a due poll of the platform, while no question is running in them. Effect: reads
+// the platform's mode and messages; both may have changed without us. Output: an escalation when a human is needed, or
+// its end; external messages as replies, each once. Failure: retried later; messages read until then count. Crash: the
+// lease expires, and the poll is still due.
 
 import type { CallResult, PlatformMessage, PlatformMessages } from "../../agent/calls.ts";
 import { type Claimed, type Stage, type Transition, withFailpoint } from "../../engine/stage.ts";
@@ -136,8 +134,7 @@ async function postponed(q: Query, look: PollWork, { timing }: PollDeps): Promis
   await releaseLane(q, look.lease, "in");
 }
 
-/** Number of messages before the mark that are read again: the platform may insert a message before
- *  others. */
+/** Number of messages before the mark that are read again: the platform may insert a message before others. */
 const overlap = 32;
 
 async function found(

@@ -63,8 +63,7 @@ export function whyIgnored(event: MessageEvent, { from }: Sender, first: Candida
   const sealed = refusal?.hold === true;
   if (sealed && event.text.trim() === "" && !event.wordless && event.sender !== "unverified")
     return { code: refusal.code, reason: refusal.reason, answer: `${sealedText}${refusal.reason}.` };
-  // When only an encrypted file cannot be read, the text counts. The responder learns that the file was not
-  // relayed.
+  // When only an encrypted file cannot be read, the text counts. The responder learns that the file was not relayed.
   if (refusal && !sealed) {
     const answer = refusal.code === tooLarge ? tooLargeText : undefined;
     return { code: refusal.code, reason: refusal.reason, answer };
@@ -277,9 +276,8 @@ function yoursText({ conversation }: EscalationRow, unsent: string | false): str
 
 const firstLine = (text: string): string => text.trim().split("\n", 1)[0] ?? "";
 
-/** Keeps automatic replies from acknowledging an escalation and from reaching the customer. The number
- *  of an escalation, a command, or the operator's release of the held message shows that a person wrote
- *  it. */
+/** Keeps automatic replies from acknowledging an escalation and from reaching the customer. The number of an
+ *  escalation, a command, or the operator's release of the held message shows that a person wrote it. */
 function automaticReply(input: ReplyInput, first: Candidate): ReplyPlan["automatic"] {
   const { number, resume, close, note } = input.words;
   const isNamed = number !== null && input.known.some(({ row }) => row.number === number);

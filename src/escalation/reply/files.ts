@@ -6,13 +6,11 @@ import type { AttachedFile, ReadyFile } from "../../store/tables/files.ts";
 
 export interface SelectedFiles {
   readonly files: readonly ReadyFile[];
-  /** Text for the responder: each file that is not sent, by name, and the reason. Null when all files
-   *  are sent. */
+  /** Text for the responder: each file that is not sent, by name, and the reason. Null when all files are sent. */
   readonly left: string | null;
 }
 
-/** The core's limit for one file, in bytes. Applies to all files together when the adapter has no limit
- *  of its own. */
+/** The core's limit for one file, in bytes. Applies to all files together when the adapter has no limit of its own. */
 const mostBytes = 25 * 1024 * 1024;
 const mostNamed = 15;
 

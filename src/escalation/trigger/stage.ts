@@ -1,8 +1,7 @@
-// Triggers: opens escalations, or adds to them.
-// Input: answers of the agent, turns without an answer, undeliverable drafts, and triggers of other stages.
-// Effect: detects that a human is needed.
-// Output: an escalation with its triggers, and notifications for the responders who know of it; a due poll.
-// Failure: fails with the transaction that detected it. Crash: likewise, so a trigger is neither lost nor counted twice.
+// Triggers: opens escalations, or adds to them. Input: answers of the agent, turns without an answer, undeliverable
+// drafts, and triggers of other stages. Effect: detects that a human is needed. Output: an escalation with its
+// triggers, and notifications for the responders who know of it; a due poll. Failure: fails with the transaction that
+// detected it. Crash: likewise, so a trigger is neither lost nor counted twice.
 
 import type { Log, MessageEvent } from "bridgehead/contract";
 import type { Answer } from "../../agent/calls.ts";
@@ -225,18 +224,15 @@ export class EscalationHandler implements EscalationHooks {
 
 type HealthDeps = Pick<EscalationParts, "policy" | "clock" | "log" | "pulses">;
 
-/** Stage health.
- *  Input: the channels that run here, at every sweep.
- *  Effect: detects a channel that has been down for too long, and one that works again.
- *  Output: one escalation per outage of the channel; its end, and a notification to its targets.
- *  Failure: retried at the next sweep. Crash: the escalation is stored, and the channel is checked again. */
+/** Stage health. Input: the channels that run here, at every sweep. Effect: detects a channel that has been down for
+ *  too long, and one that works again. Output: one escalation per outage of the channel; its end, and a notification to
+ *  its targets. Failure: retried at the next sweep. Crash: the escalation is stored, and the channel is checked
+ *  again. */
 export function healthStage(deps: HealthDeps): TransactionalStage {
   const { clock } = deps;
-  /** Cache of the state that the store has recorded per channel. Avoids a query for each healthy
-   *  channel. */
+  /** Cache of the state that the store has recorded per channel. Avoids a query for each healthy channel. */
   const known = new Map<string, "down" | "up">();
-  /** Start of each channel's outage (clock milliseconds). Other states in between do not reset it,
-   *  except `ready`. */
+  /** Start of each channel's outage (clock milliseconds). Other states in between do not reset it, except `ready`. */
   const fallen = new Map<string, number>();
   return {
     takes: "sessions",

@@ -139,8 +139,7 @@ async function deliver(
   return { kind: "sent", id: externalId(key), detail: String(answer.status) };
 }
 
-/** Returns the event of a receiver's response. Its id is the delivery's, so repeated responses are
- *  deduplicated. */
+/** Returns the event of a receiver's response. Its id is the delivery's, so repeated responses are deduplicated. */
 function eventOf(
   draft: WebhookDraft,
   { key }: Attempt,
@@ -158,9 +157,8 @@ function eventOf(
   };
 }
 
-/** Returns the channel in addition to those of `config`; none without a policy or without an agent. The
- *  core requires an agent for each channel, so the first one is named; it is never asked on this
- *  channel. */
+/** Returns the channel in addition to those of `config`; none without a policy or without an agent. The core requires
+ *  an agent for each channel, so the first one is named; it is never asked on this channel. */
 export function webhookChannels(config: Config, deps: WebhookDeps): readonly ChannelConfig[] {
   const agent = config.channels.find(({ core }) => core.enabled)?.core.agent ?? Object.keys(config.agents)[0];
   if (config.escalation === null || agent === undefined) return [];

@@ -10,8 +10,7 @@ import { type Destination, hostOf, type ResolvedAddress } from "../../ops/addres
 export interface WebhookResponse {
   readonly status: number;
   readonly headers: { readonly [name: string]: string | readonly string[] | undefined };
-  /** Body of a successful response. Null when it was too long or incomplete; the status counts in that
-   *  case too. */
+  /** Body of a successful response. Null when it was too long or incomplete; the status counts in that case too. */
   readonly text: string | null;
 }
 
@@ -176,9 +175,8 @@ export interface WebhookReply {
   readonly by: string | null;
 }
 
-/** Notification types that accept a reply: an acknowledgement, and text for the customer. Notifications
- *  about an acknowledgement or an error accept none, because two programs could answer each other
- *  endlessly. */
+/** Notification types that accept a reply: an acknowledgement, and text for the customer. Notifications about an
+ *  acknowledgement or an error accept none, because two programs could answer each other endlessly. */
 const answerable: { readonly [type: string]: { readonly acknowledge: boolean } } = {
   "escalation.opened": { acknowledge: true },
   "escalation.open": { acknowledge: true },

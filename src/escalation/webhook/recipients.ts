@@ -15,8 +15,7 @@ export interface WebhookRecipient {
   readonly secret: string | null;
 }
 
-/** `stranger`: no recipient has that URL. `unread`: it may belong to an agent's skill that was not read
- *  yet. */
+/** `stranger`: no recipient has that URL. `unread`: it may belong to an agent's skill that was not read yet. */
 export function recipientAt(
   url: string,
   policy: Policy | null,
@@ -53,8 +52,7 @@ function sendable(headers: Readonly<Record<string, string>>): Readonly<Record<st
   );
 }
 
-/** `id`: the same at every attempt. `nowMs`: time of this attempt. `secret`: `whsec_` and Base64; null:
- *  not signed. */
+/** `id`: the same at every attempt. `nowMs`: time of this attempt. `secret`: `whsec_` and Base64; null: not signed. */
 export function webhookHeaders(
   id: string,
   nowMs: number,

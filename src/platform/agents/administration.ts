@@ -1,5 +1,4 @@
-// Agents that the administrator's command stores in the platform's own file, while the platform runs or
-// not.
+// Agents that the administrator's command stores in the platform's own file, while the platform runs or not.
 
 import { randomBytes, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -84,8 +83,7 @@ export class Administration {
     return { id: row.id };
   }
 
-  /** Creates a new key and revokes the old one immediately. Also accepts agents that are defined in a
-   *  file. */
+  /** Creates a new key and revokes the old one immediately. Also accepts agents that are defined in a file. */
   rotateKey(which: string): { readonly id: string; readonly key: string } {
     const { id, name, key_hash } = this.#named(which);
     if (key_hash === null) throw new Error(`${name} is defined no longer`);

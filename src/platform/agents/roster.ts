@@ -1,6 +1,5 @@
-// The agents being served: those of the files, and those created by the admin command in the platform's
-// database, also while the server runs. A change by another process is visible to the next request before
-// its key is checked.
+// The agents being served: those of the files, and those created by the admin command in the platform's database, also
+// while the server runs. A change by another process is visible to the next request before its key is checked.
 
 import { createHmac } from "node:crypto";
 import type { Clock, Log } from "bridgehead/contract";

@@ -16,8 +16,7 @@ const address = z.url({ protocol: /^https?$/ }).superRefine((given, context) => 
     context.addIssue({ code: "custom", message: "a key stands under `key`, not in the URL" });
 });
 
-/** Rejects characters that a header cannot carry: the HTTP client's error would quote the key in the
- *  log. */
+/** Rejects characters that a header cannot carry: the HTTP client's error would quote the key in the log. */
 const modelKey = z.string().regex(/^[\x21-\x7e]+$/, "a key has visible ASCII characters alone");
 
 const outputSchema = z.union([z.record(z.string(), z.unknown()), z.string()]).transform((given, context) => {
@@ -106,8 +105,7 @@ const webhook = z.strictObject({
       }
     })
     .default({}),
-  /** Standard Webhooks format: `whsec_` and Base64. By default the secret is derived from the agent's
-   *  key. */
+  /** Standard Webhooks format: `whsec_` and Base64. By default the secret is derived from the agent's key. */
   secret: z
     .string()
     .regex(/^whsec_[A-Za-z0-9+/=]{32,}$/, "a secret such as whsec_ and at least 24 bytes in Base64")

@@ -75,8 +75,7 @@ const scraping = checked(block("SCRAPING"), (skill, complain) => {
 
 const status = z.enum(["active", "inactive"]).default("active");
 
-/** Skills that are stored and served here, but need a service that the embedded platform does not
- *  provide. */
+/** Skills that are stored and served here, but need a service that the embedded platform does not provide. */
 const keptBlocks = {
   live_chat: liveChat,
   function: block("FUNCTION"),

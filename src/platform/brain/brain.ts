@@ -1,5 +1,4 @@
-// Chooses how the embedded agent answers: a matching rule first, then the configured model, then the
-// knowledge base,
+// Chooses how the embedded agent answers: a matching rule first, then the configured model, then the knowledge base,
 // and finally a default answer that admits it has no information.
 
 import type { Clock } from "bridgehead/contract";
@@ -32,8 +31,7 @@ export interface BrainAnswer {
   readonly tokens: number;
 }
 export interface Brain {
-  /** Throws when the model fails. There is no default answer in that case: the API call returns an
-   *  error. */
+  /** Throws when the model fails. There is no default answer in that case: the API call returns an error. */
   answer(question: BrainQuestion, signal: AbortSignal): Promise<BrainAnswer>;
 }
 
@@ -77,8 +75,7 @@ export function createBrain(agent: AgentDefinition, passages: Passages, clock: C
 
 // Retries once when an answer does not match the schema, and sends the validation errors to the model.
 
-/** Throws for the same reasons as `complete`, and when the second answer does not match the schema
- *  either. */
+/** Throws for the same reasons as `complete`, and when the second answer does not match the schema either. */
 async function completeFitting(
   model: ModelDefinition,
   messages: readonly ChatMessage[],

@@ -8,8 +8,7 @@ export interface ChatMessage {
   readonly content: string;
 }
 
-/** What to request from the endpoint: a stream with usage, a stream without usage, or one complete
- *  response. */
+/** What to request from the endpoint: a stream with usage, a stream without usage, or one complete response. */
 export type Manner = "stream with usage" | "stream" | "whole";
 
 export interface ModelQuestion {
@@ -37,11 +36,9 @@ export interface ModelPiece {
 export interface ModelDialect {
   /** Path relative to the model's address. */
   readonly path: string;
-  /** Builds the request body. Sends only configured parameters, because many servers reject unknown
-   *  ones. */
+  /** Builds the request body. Sends only configured parameters, because many servers reject unknown ones. */
   request(question: ModelQuestion, manner: Manner): object;
-  /** Parses one event or one complete response. `body` is JSON of unknown shape; null means the event is
-   *  irrelevant. */
+  /** Parses one event or one complete response. `body` is JSON of unknown shape; null means the event is irrelevant. */
   read(body: unknown): ModelPiece | null;
 }
 
@@ -99,8 +96,7 @@ export const chat: ModelDialect = {
   },
 };
 
-/** Treats an answer that reached the token limit as an error, because the customer would receive
- *  truncated text. */
+/** Treats an answer that reached the token limit as an error, because the customer would receive truncated text. */
 function ending(reason: string | null | undefined): ModelPiece {
   if (reason === "length") return { broken: "its answer is longer than it may be" };
   if (reason === "content_filter") return { broken: "its answer was filtered" };

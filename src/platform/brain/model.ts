@@ -85,9 +85,8 @@ function remedy(reason: string, status: number | null): string {
   return "check model.url and model.api; the endpoint must be OpenAI-compatible";
 }
 
-/** Returns the model's answer. Throws a ModelFailure when the endpoint is unreachable, refuses the request, times
- *  out or returns an invalid response. A partial answer is discarded. Retries only while no text has been
- *  received. */
+/** Returns the model's answer. Throws a ModelFailure when the endpoint is unreachable, refuses the request, times out
+ *  or returns an invalid response. A partial answer is discarded. Retries only while no text has been received. */
 export async function complete(
   model: ModelDefinition,
   messages: readonly ChatMessage[],
@@ -269,8 +268,7 @@ function codeOf(error: unknown): string {
   return typeof code === "string" ? code : String(name);
 }
 
-// Classifies a response other than 200: whether a retry is allowed, after which delay, and in which
-// response mode.
+// Classifies a response other than 200: whether a retry is allowed, after which delay, and in which response mode.
 
 export interface ModelRefusal {
   readonly kind: "refused";
@@ -343,8 +341,7 @@ async function beginningOf(body: AsyncIterable<Uint8Array>): Promise<string> {
   return text;
 }
 
-// Idle timeout for a model server. The total duration says little, because a model may generate text for
-// minutes.
+// Idle timeout for a model server. The total duration says little, because a model may generate text for minutes.
 
 /** Grace period for data that arrived while the event loop was blocked and is not read yet. */
 const graceMs = 50;

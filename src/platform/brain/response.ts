@@ -25,8 +25,7 @@ export interface ResponseReader {
   over(): boolean;
   /** True when the complete text of the answer has arrived. */
   complete(): boolean;
-  /** Returns the result after the connection has ended. `otherwise` is the reason to report if it ended
-   *  too early. */
+  /** Returns the result after the connection has ended. `otherwise` is the reason to report if it ended too early. */
   outcome(otherwise: string): ModelResult;
 }
 
@@ -85,15 +84,13 @@ export function createHearing(dialect: ModelDialect): ResponseReader {
   };
 }
 
-// Incremental parser for server-sent events (WHATWG HTML, section 9.2.6). Model servers need only the data
-// fields.
+// Incremental parser for server-sent events (WHATWG HTML, section 9.2.6). Model servers need only the data fields.
 
 export interface EventReader {
   feed(text: string): void;
 }
 
-/** Calls `told` with the data of each complete event. An event without its final empty line is
- *  discarded. */
+/** Calls `told` with the data of each complete event. An event without its final empty line is discarded. */
 function readEvents(told: (data: string) => void): EventReader {
   let pending: string[] = [];
   let data: string[] = [];

@@ -202,8 +202,7 @@ const triggerWords: { readonly [trigger in (typeof triggers)[number]]: string } 
   manual: "only by hand (`fireWebhook`)",
 };
 
-/** Sample code that verifies a delivery's signature in a Node receiver. Shown on the page, and run by a
- *  test. */
+/** Sample code that verifies a delivery's signature in a Node receiver. Shown on the page, and run by a test. */
 export const verifying = `import { createHmac, timingSafeEqual } from "node:crypto";
 
 // headers: in lower case. body: as it came, not parsed. secret: whsec_...

@@ -8,9 +8,8 @@ import type { FileRow } from "../store/files.ts";
 import type { PlatformStore } from "../store/store.ts";
 import type { DocumentReader } from "./reading.ts";
 
-/** The result of indexing a file. `failed`: the document cannot be read, with the reason. `busy`: the
- *  queue is full and nothing was changed. `gone`: the file was deleted in the meantime. `stopped`:
- *  shutdown; the next start resumes. */
+/** The result of indexing a file. `failed`: the document cannot be read, with the reason. `busy`: the queue is full and
+ *  nothing was changed. `gone`: the file was deleted in the meantime. `stopped`: shutdown; the next start resumes. */
 export type Added =
   | { readonly kind: "done" }
   | { readonly kind: "failed"; readonly reason: string }

@@ -1,5 +1,4 @@
-// Finds the files that a message names, by the name that the upload returned, and reads them for the
-// agent's model.
+// Finds the files that a message names, by the name that the upload returned, and reads them for the agent's model.
 
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type * as z from "zod";
@@ -79,8 +78,7 @@ export async function readAttached(
 const whyUnread = (read: { readonly kind: "busy" } | { readonly kind: "failed"; readonly reason: string }) =>
   read.kind === "failed" ? read.reason : "it was not read: too many documents are being read at the moment";
 
-// Signed URLs, which give access to one file for a limited time without a key. Uploads and downloads use
-// them.
+// Signed URLs, which give access to one file for a limited time without a key. Uploads and downloads use them.
 
 const goodForMs = 15 * 60_000;
 
@@ -129,8 +127,7 @@ export function fileName(given: string): string {
   return name.slice(0, 255).toWellFormed() || "file";
 }
 
-/** Returns the Content-Disposition header that makes a browser save the file under any name (RFC 6266,
- *  RFC 8187). */
+/** Returns the Content-Disposition header that makes a browser save the file under any name (RFC 6266, RFC 8187). */
 export function savedAs(name: string): string {
   const encoded = encodeURIComponent(name).replace(
     /['()*]/g,

@@ -1,6 +1,5 @@
-// The process that parses one document and exits. The main thread enforces the limits. A parser that loops
-// or allocates without end never returns to its own event loop, so it runs in a worker thread of this
-// process.
+// The process that parses one document and exits. The main thread enforces the limits. A parser that loops or allocates
+// without end never returns to its own event loop, so it runs in a worker thread of this process.
 //
 // stdin: the document's bytes. argv[2]: its format and limits, as JSON (`ParserJob`). stdout: one JSON object,
 // `ParserResult`. The IPC channel only detects the end of the parent: it closes when the parent exits or is

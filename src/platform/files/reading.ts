@@ -109,8 +109,7 @@ export class DocumentReader {
   async #inProcess(format: Format, bytes: Uint8Array, stopped: AbortSignal): Promise<ParserResult> {
     const { memoryMb, cpuMs, wallMs, maxLength } = this.#limits;
     const job: ParserJob = { format, memoryMb, cpuMs, maxLength };
-    // The process gets neither secrets of the environment nor write access, because a document may exploit
-    // its parser.
+    // The process gets neither secrets of the environment nor write access, because a document may exploit its parser.
     const child = spawn(
       process.execPath,
       ["--permission", "--allow-worker", "--allow-fs-read=*", parserFile, JSON.stringify(job)],
@@ -141,8 +140,7 @@ export class DocumentReader {
       if (child.pid === undefined) resolve(verdict);
     });
     child.on("close", () => resolve(verdict ?? parsedOf(Buffer.concat(chunks))));
-    // If the system still runs out of memory, the kernel kills the parser before the daemon (Linux; best
-    // effort).
+    // If the system still runs out of memory, the kernel kills the parser before the daemon (Linux; best effort).
     if (child.pid !== undefined)
       void writeFile(`/proc/${child.pid}/oom_score_adj`, "1000").catch(() => undefined);
     child.stdin?.on("error", () => undefined); // the parser exited before reading all input

@@ -43,8 +43,7 @@ const html = compile({
 /** Maximum unpacked size of a Word document in bytes, including images. */
 const maxUnpackedBytes = 100 * 1024 * 1024;
 
-/** Extracts the text. Throws when the document cannot be read. May return slightly more than `maxLength`
- *  characters. */
+/** Extracts the text. Throws when the document cannot be read. May return slightly more than `maxLength` characters. */
 export async function textOf(format: Format, bytes: Uint8Array, maxLength: number): Promise<string> {
   switch (format) {
     case "text":
@@ -116,8 +115,7 @@ async function checkUnpacked(archive: Buffer, most: number): Promise<void> {
   }
 }
 
-/** Returns the number of bytes that deflated data unpacks to, without keeping them. Stops soon after
- *  `most`. */
+/** Returns the number of bytes that deflated data unpacks to, without keeping them. Stops soon after `most`. */
 async function inflatedSize(data: Buffer, most: number): Promise<number> {
   const inflate = createInflateRaw();
   inflate.end(data);

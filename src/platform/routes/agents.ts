@@ -143,16 +143,14 @@ type Access = Served<typeof platformUser>;
 
 const leading: ReadonlySet<string> = new Set(["owner", "admin"]);
 
-/** Returns all members with access: a direct assignment in any role, or owner or admin of the
- *  organization. */
+/** Returns all members with access: a direct assignment in any role, or owner or admin of the organization. */
 function withAccess(agent: AgentDefinition, known: KnownMembers): Access[] {
   return accesses(agent, known).filter(
     ({ agentRole, organizationRole }) => Boolean(agentRole) || leading.has(organizationRole ?? ""),
   );
 }
 
-/** Returns the administrators: owner or admin of the agent, and active owners and admins of the
- *  organization. */
+/** Returns the administrators: owner or admin of the agent, and active owners and admins of the organization. */
 function inCharge(agent: AgentDefinition, known: KnownMembers): Access[] {
   return accesses(agent, known).flatMap((access): Access[] => {
     if (leading.has(access.agentRole ?? "")) return [{ ...access, accessSource: "agent" }];

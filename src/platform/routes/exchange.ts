@@ -1,5 +1,4 @@
-// Shared by all routes: the authenticated caller, request parsing, and error responses in the format of the
-// API.
+// Shared by all routes: the authenticated caller, request parsing, and error responses in the format of the API.
 
 import type { HttpBindings } from "@hono/node-server";
 import type { Clock } from "bridgehead/contract";
@@ -20,8 +19,7 @@ import type { AgentDefinition } from "../agents/definition.ts";
 import type { Roster } from "../agents/roster.ts";
 import type { ListPage } from "../store/lists.ts";
 
-/** The authenticated caller, set by the gate: the agent of an agent's key, or all agents of an
- *  organization's key. */
+/** The authenticated caller, set by the gate: the agent of an agent's key, or all agents of an organization's key. */
 type AuthenticatedCaller = { agent: AgentDefinition; agents: readonly AgentDefinition[]; key: string };
 /** `base` is the public URL of the platform without a trailing slash; returned URLs start with it. */
 export type RouteEnv = { Bindings: HttpBindings; Variables: AuthenticatedCaller & { base: string } };
@@ -61,8 +59,7 @@ export function found<T>(value: T | undefined): T {
   return value;
 }
 
-/** Parses the JSON body with `schema`, or throws the 400 response with all errors. An empty body counts
- *  as `{}`. */
+/** Parses the JSON body with `schema`, or throws the 400 response with all errors. An empty body counts as `{}`. */
 export async function readBody<S extends z.ZodType>(c: RouteContext, schema: S): Promise<z.output<S>> {
   const encoding = c.req.header("content-encoding") ?? "identity";
   if (encoding.toLowerCase() !== "identity")
@@ -111,8 +108,7 @@ type JsonReading =
 
 /** Maximum nesting depth. A deeper value could be parsed, but serializing it would exhaust the stack. */
 const deepest = 100;
-/** Maximum number of values. Reporting a problem with each of a million values would delay all other
- *  requests. */
+/** Maximum number of values. Reporting a problem with each of a million values would delay all other requests. */
 const mostValues = 20_000;
 
 const surrogate = /\\u[dD][89a-fA-F]/;
@@ -226,8 +222,7 @@ export function gate(roster: Roster, limiter: Limiter, clock: Clock): Middleware
   };
 }
 
-// Rate limiter with a sliding log, exact at any instant. A fixed window admits twice the limit across its
-// boundary.
+// Rate limiter with a sliding log, exact at any instant. A fixed window admits twice the limit across its boundary.
 
 export interface RequestRate {
   readonly requests: number;
@@ -235,8 +230,7 @@ export interface RequestRate {
 }
 
 export interface Limiter {
-  /** Admits a request at `now` (monotonic milliseconds), or returns the milliseconds until the next free
-   *  slot. */
+  /** Admits a request at `now` (monotonic milliseconds), or returns the milliseconds until the next free slot. */
   admit(
     key: string,
     now: number,

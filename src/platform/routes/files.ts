@@ -25,8 +25,7 @@ const maxFiles = 1000;
 
 export function fileRoutes(store: PlatformStore, library: Library): Hono<RouteEnv> {
   const named = (c: RouteContext) => store.files.byId(c.var.agent.id, c.req.param("id") ?? "");
-  /** Runs `work` on the named file. Answers 200 without a body, or the reason why the file was not
-   *  added. */
+  /** Runs `work` on the named file. Answers 200 without a body, or the reason why the file was not added. */
   const on = (work: (file: FileRow) => Promise<Added | void>) => async (c: RouteContext) => {
     const file = found(named(c));
     const added = await work(file);

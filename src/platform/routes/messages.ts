@@ -1,5 +1,4 @@
-// Routes for the messages of a conversation: asking the agent, listing messages, and replies of platform
-// users.
+// Routes for the messages of a conversation: asking the agent, listing messages, and replies of platform users.
 
 import type { Clock } from "bridgehead/contract";
 import { type Context, Hono } from "hono";
@@ -49,8 +48,7 @@ export function messageRoutes(store: PlatformStore, turns: Turns): Hono<RouteEnv
   const wordsOf = (c: RouteContext, { message, context, files }: Saying): MessageContent => {
     const conversation = store.conversations.byId(c.var.agent.id, c.req.param("id") ?? "");
     const attached = findAttached(store, conversation?.id ?? "", files ?? []);
-    // If the conversation does not exist, the files are not reported; the conversation is reported as
-    // missing.
+    // If the conversation does not exist, the files are not reported; the conversation is reported as missing.
     if (conversation && attached.problems.length > 0) throw refused(attached.problems);
     return { text: message, context: context ?? null, files: attached.files };
   };
@@ -116,8 +114,7 @@ function responseTo(
   return { status: "pending", message: null, error: null };
 }
 
-// Routes for files of messages. A key is required to get upload and download URLs; the URLs themselves need
-// none.
+// Routes for files of messages. A key is required to get upload and download URLs; the URLs themselves need none.
 
 const maxFileBytes = 20 * 1024 * 1024;
 /** Maximum number of announced files in one conversation that no message names yet. */

@@ -64,8 +64,7 @@ export class Deliveries {
     await this.#queue.onIdle();
   }
 
-  /** Runs one delivery per webhook at a time, so a receiver gets events in order unless a delivery
-   *  fails. */
+  /** Runs one delivery per webhook at a time, so a receiver gets events in order unless a delivery fails. */
   #begin(): void {
     // At most `atOnce` webhooks are busy, so twice that number of rows always fills the free places.
     for (const due of this.#store.webhooks.due(this.#context.clock.now(), 2 * atOnce)) {
@@ -113,8 +112,7 @@ async function attempt(
   const judged = await judge(webhook.url, allowPrivate ? "everything" : []);
   if (!judged.ok) return { status: null, error: `its URL ${judged.reason}` };
   const { url, addresses } = judged.destination;
-  // Connects to the addresses that were checked. A second DNS lookup could return a private address (DNS
-  // rebinding).
+  // Connects to the addresses that were checked. A second DNS lookup could return a private address (DNS rebinding).
   const agent = new Agent({
     connect: { lookup: (_host, _options, found) => found(null, [...addresses]) },
   });

@@ -38,8 +38,7 @@ async function configIsStrict(subject: AdapterUnderTest): Promise<void> {
   }
 }
 
-/** Returns copies of `block`, each with one unknown key in one of its objects, and the dotted path of
- *  that object. */
+/** Returns copies of `block`, each with one unknown key in one of its objects, and the dotted path of that object. */
 function withStrangeKey(block: unknown, path = ""): (readonly [string, unknown])[] {
   if (block === null || typeof block !== "object" || Array.isArray(block)) return [];
   const inner = Object.entries(block).flatMap(([key, value]) =>

@@ -43,8 +43,7 @@ const arrived = (fixture: Fixture, text: string) =>
   present(fixture.peer.files?.bind(fixture.peer), "the peer has no files()", "attachments")(text);
 
 async function carriesThemWhole(fixture: Fixture): Promise<void> {
-  // Another process may send the draft, so sending must not depend on the memory of the composing
-  // process.
+  // Another process may send the draft, so sending must not depend on the memory of the composing process.
   const later = await createFixture(fixture, fixture.peer);
   for (const one of [fixture, later]) {
     const composed = compose(fixture);

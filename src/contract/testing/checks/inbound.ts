@@ -1,5 +1,4 @@
-// Rules of `inbound`: no message is lost or stored twice, and the adapter acknowledges only committed
-// messages.
+// Rules of `inbound`: no message is lost or stored twice, and the adapter acknowledges only committed messages.
 
 import assert from "node:assert/strict";
 import type { MessageEvent } from "../../index.ts";

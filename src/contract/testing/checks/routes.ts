@@ -1,5 +1,4 @@
-// Rules of routes: a success response acknowledges the request, and requests without a valid signature are
-// rejected.
+// Rules of routes: a success response acknowledges the request, and requests without a valid signature are rejected.
 
 import assert from "node:assert/strict";
 import type { HttpRoute, Route, SocketRoute } from "../../index.ts";

@@ -120,8 +120,7 @@ async function crossesBeforeTheEffect(fixture: Fixture): Promise<void> {
   const composed = compose(fixture, "crossed");
   const { crossed } = await send(fixture, composed);
   assert.ok(crossed, "send never called crossing()");
-  // An adapter that calls `crossing()` after the first byte has already sent the message and cannot
-  // cancel it.
+  // An adapter that calls `crossing()` after the first byte has already sent the message and cannot cancel it.
   const stopped = compose(fixture, "stopped");
   const crossing = () => Promise.reject(new Error("crossing: the lease is over (planted)"));
   const ending = await send(fixture, stopped, { crossing });
