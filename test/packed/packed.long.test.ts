@@ -30,7 +30,9 @@ afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 /** The machine's own Node.js and npm, without the one that runs the tests: older than ours on many machines. */
 const path = systemNode === undefined ? dirname(process.execPath) : dirname(systemNode);
 const env = { ...process.env, PATH: `${path}:/usr/local/bin:/usr/bin:/bin` };
-for (const name of Object.keys(env)) if (/^npm_|^NODE_/i.test(name)) Reflect.deleteProperty(env, name);
+// The machine's certificates stay: without them npm tries for minutes to reach a registry behind a proxy, then uses its cache.
+for (const name of Object.keys(env))
+  if (/^npm_|^NODE_(?!EXTRA_CA_CERTS$)/i.test(name)) Reflect.deleteProperty(env, name);
 
 /** Folders with a Node.js and its npm: the machine's, and the one that runs the tests. */
 const nodes = [
