@@ -300,6 +300,17 @@ it("keeps the log short under a writer that never pauses", async () => {
   expect(await db.read((q) => q.one("SELECT COUNT(*) AS n FROM notes"))).toEqual({ n: 1800 });
 });
 
+it("lets the log grow to twice its length before it starts a thread for a checkpoint", async () => {
+  const file = newFile();
+  const db = await opened(file, { checkpointPages: 50 });
+  const text = "x".repeat(4000);
+  const started: number[] = [];
+  process.once("worker", () => started.push(statSync(`${file}-wal`).size));
+  // Each commit writes at least the page of its row.
+  while (started.length === 0) await write(db, text);
+  expect(started[0]).toBeGreaterThan(2 * 50 * 4096);
+});
+
 it("returns the pages of deleted rows to the file system, in small parts", async () => {
   const file = newFile();
   const db = openSqlite(file, Date.now);

@@ -1,10 +1,13 @@
 // Copies the write-ahead log back into the SQLite file in a worker thread with a connection of its own, so that the
 // thread that serves sockets never waits for these writes and syncs. The worker starts with the first checkpoint and ends
-// when it is idle, because its memory would be wasted on a quiet daemon.
+// when it is idle, because its memory would be wasted on a quiet daemon. With little work it starts for every checkpoint,
+// so it loads this file, better-sqlite3 and nothing else.
 
+import { getCompileCacheDir } from "node:module";
+import { dirname } from "node:path";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import Sqlite from "better-sqlite3";
-import { systemClock } from "../../ops/clock.ts";
+import type { Clock } from "bridgehead/contract";
 
 /** Result of one checkpoint: `complete` when the whole log was copied and synced; `error` with SQLite's code. */
 export interface Checkpoint {
@@ -21,6 +24,7 @@ interface CheckpointTask {
 export class Checkpointer {
   readonly #file: string;
   readonly #idleMs: number;
+  readonly #clock: Clock;
   #worker: Worker | null = null;
   #running: Promise<Checkpoint> | null = null;
   #broken = false;
@@ -29,13 +33,19 @@ export class Checkpointer {
   #idle = new AbortController();
 
   /** The worker ends after `idleMs` milliseconds without a checkpoint. */
-  constructor(file: string, idleMs: number) {
+  constructor(file: string, idleMs: number, clock: Clock) {
     this.#file = file;
     this.#idleMs = idleMs;
+    this.#clock = clock;
   }
 
   get isRunning(): boolean {
     return this.#running !== null;
+  }
+
+  /** False when the next checkpoint has to start the worker, which takes 40 ms of CPU time. */
+  get isStarted(): boolean {
+    return this.#worker !== null;
   }
 
   /** True when the last checkpoint failed outside of SQLite, for example because no thread could be started. */
@@ -78,16 +88,18 @@ export class Checkpointer {
   async #endWhenIdle(): Promise<void> {
     this.#idle = new AbortController();
     const { signal } = this.#idle;
-    await systemClock.sleep(this.#idleMs, signal);
+    await this.#clock.sleep(this.#idleMs, signal);
     if (!signal.aborted) await this.#end();
   }
 
   #start(): Worker {
     const data: CheckpointTask = { task: "checkpoint", file: this.#file };
+    // Node.js returns the folder of this version inside the configured one.
+    const cache = getCompileCacheDir();
     const worker = new Worker(new URL(import.meta.url), {
       name: "checkpoint",
       execArgv: [],
-      env: {},
+      env: cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) },
       workerData: data,
       resourceLimits: { maxOldGenerationSizeMb: 32, maxYoungGenerationSizeMb: 4, stackSizeMb: 1 },
     });

@@ -6,6 +6,7 @@
 
 import { closeSync, fstatSync, openSync, statSync } from "node:fs";
 import type Sqlite from "better-sqlite3";
+import { systemClock } from "../../ops/clock.ts";
 import { standardTiming, type Timing } from "../../ops/timing.ts";
 import { Checkpointer } from "./checkpointer.ts";
 
@@ -17,7 +18,8 @@ export interface WalOptions {
   readonly checkpointPages?: number;
 }
 
-/** 4 MB of pages: the log stays small, and a page that changes often is copied once. */
+/** 4 MB of pages: the log stays small, and a page that changes often is copied once. Twice as many without a worker, so
+ *  that a daemon with little work starts it half as often. */
 const standardPages = 1000;
 /** Commits wait for a checkpoint when the log has grown to this multiple. A writer that never pauses would let it grow
  *  without bound, because only a log that was copied completely is reused. */
@@ -60,7 +62,8 @@ export class Wal {
     this.#pages = options.checkpointPages ?? standardPages;
     this.#checkpointAt = this.#pages;
     this.#waitAt = this.#pages * pauseAt;
-    this.#checkpointer = new Checkpointer(file, (options.timing ?? standardTiming.sqlite).checkpointerIdle);
+    const { checkpointerIdle } = options.timing ?? standardTiming.sqlite;
+    this.#checkpointer = new Checkpointer(file, checkpointerIdle, systemClock);
     db.pragma("wal_autocheckpoint = 0");
     db.pragma(`journal_size_limit = ${this.#pages * pauseAt * pageBytes}`);
     db.exec("BEGIN IMMEDIATE; COMMIT"); // SQLite opens the log with the first transaction
@@ -91,7 +94,9 @@ export class Wal {
     else if (size > this.#size) this.#logged = Math.floor((size - headerBytes) / frameBytes);
     this.#size = size;
     this.isFull = this.#logged >= this.#waitAt;
-    if (this.#logged >= this.#checkpointAt && !this.#checkpointer.isRunning) void this.#checkpoint();
+    const { isStarted, isRunning } = this.#checkpointer;
+    const startAt = this.#checkpointAt + (isStarted ? 0 : this.#pages);
+    if (this.#logged >= startAt && !isRunning) void this.#checkpoint();
   }
 
   /** Resolves when the log has room for another commit: at once, unless a writer without pauses has kept the checkpoints
