@@ -65,6 +65,12 @@ const optOut = z
       })
       .prefault({}),
     remove: words.prefault([]).describe("Which keywords are not recognized on this channel?"),
+    doubtful: z
+      .enum(["hold", "ask"])
+      .default("hold")
+      .describe(
+        'What happens to a text that may ask for no more texts ("I said stop texting me")? hold: it waits for a human, and responders are notified. ask: the agent answers it.',
+      ),
     stop_text: z
       .string()
       .min(1)

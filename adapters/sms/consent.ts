@@ -1,7 +1,8 @@
-// Recognizes consent keywords (STOP, START, HELP). A message counts only when it consists of one keyword:
-// "STOP 12345" and "please stop by tomorrow" are ordinary messages.
+// Recognizes consent keywords (STOP, START, HELP). A message counts only when it consists of one keyword, or of a request for
+// no more texts: "STOP 12345" and "please stop by tomorrow" are ordinary messages.
 
 import type { Consent } from "bridgehead/contract";
+import { requestIn } from "./phrases.ts";
 
 export interface ConsentWords {
   /** Languages whose keywords count. The English keywords are those of the carriers and of the FCC. */
@@ -67,9 +68,10 @@ const vocabulary = {
 
 /** Keywords that customers also use in other business messages: to cancel an order, to end a contract, to register.
  *  They count only in these countries, or where the configuration names the country. The sender receives a confirmation
- *  that the keyword counted. CANCEL is mandatory in North America (CTIA, FCC 47 CFR 64.1200(a)(10)). */
+ *  that the keyword counted. CANCEL is mandatory in North America (CTIA, FCC 47 CFR 64.1200(a)(10)); REMOVE is required
+ *  by AWS. */
 const terms = {
-  en: { countries: ["US", "CA"], stop: ["cancel"], start: [] },
+  en: { countries: ["US", "CA"], stop: ["cancel", "remove"], start: [] },
   de: {
     countries: ["DE", "AT", "CH", "LI", "LU"],
     stop: ["kündigen", "beenden", "abbestellen"],
@@ -163,9 +165,9 @@ export function consentOf(
   const term = meaningsOfTerms(words)
     .get(said)
     ?.find(({ language }) => terms[language].countries.some((one) => places.includes(one)));
-  return term === undefined
-    ? null
-    : { word: term.word, confirmation: confirmations[term.language][term.word] };
+  if (term !== undefined) return { word: term.word, confirmation: confirmations[term.language][term.word] };
+  const isRequest = requestIn(text) === "stop" && !words.remove.some((one) => bare(one) === said);
+  return isRequest ? { word: "stop", confirmation: confirmations.en.stop } : null;
 }
 
 /** Cache of the keyword map for each channel configuration; every inbound text is looked up in it. */

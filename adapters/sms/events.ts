@@ -14,12 +14,13 @@ import { consentOf, type Meaning } from "./consent.ts";
 import { senderFor } from "./draft.ts";
 import { canonicalNumber, countriesOf } from "./numbers.ts";
 import { isPermanent, type TextClass } from "./outcomes.ts";
+import { requestIn } from "./phrases.ts";
 import { type InboundMedium, type InboundText, statusEventId, type TextStatus } from "./provider.ts";
 
 export function eventOfText(config: SmsConfig, text: InboundText): MessageEvent {
   const from = canonical(text.from, config);
-  const refusal = refusalOf(config, from, text);
   const consent = consentIn(config, text);
+  const refusal = refusalOf(config, from, text) ?? (consent === null ? doubtIn(config, text) : null);
   const via = viaOf(config, from, text);
   const attachments = text.media.map((medium, at) => attachmentOf(medium, text.id, at));
   return {
@@ -69,6 +70,12 @@ function refusalOf(config: SmsConfig, from: string, text: InboundText): Refusal 
   if (text.body.trim() === "" && text.media.length === 0)
     return { code: "empty", reason: "it has neither words nor pictures" };
   return null;
+}
+
+/** Returns a refusal for a text that may ask for no more texts: a human decides. */
+function doubtIn({ opt_out: own }: SmsConfig, { body }: InboundText): Refusal | null {
+  if (own.doubtful === "ask" || requestIn(body) === null) return null;
+  return { code: "possible-opt-out", reason: "it may ask for no more texts", hold: true };
 }
 
 /** Compares the addresses without their service prefix (`whatsapp:`). */

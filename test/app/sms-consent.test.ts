@@ -131,3 +131,21 @@ it.concurrent("heeds a receipt that says that the person opted out, at once", as
   expect(await drafts(world)).toEqual([{ state: "failed" }]);
   expect(world.questions()).toHaveLength(1);
 });
+
+it.concurrent("a request for no more texts counts as STOP, and a doubtful one waits for a human", async ({
+  onTestFinished,
+}) => {
+  const world = await openLines(onTestFinished);
+  await world.text("Please stop texting me");
+  await world.api.until(({ sent }) => sent.length === 1);
+  await world.text("I told you people to stop texting me about lamps", { from: bert });
+  await eventually(async () =>
+    expect(await codes(world)).toEqual([{ code: "opt-out" }, { code: "possible-opt-out" }]),
+  );
+  await world.idle();
+  expect(world.textsTo()).toEqual([expect.stringContaining("Reply START")]);
+  expect(world.textsTo(bert)).toEqual([]);
+  expect(world.questions()).toEqual([]);
+  const held = await world.rows("SELECT state FROM events WHERE code = 'possible-opt-out'");
+  expect(held).toEqual([{ state: "held" }]);
+});

@@ -161,6 +161,7 @@ export const cases: Cases = {
     textsOf: (f, text) => f(replyWith(text), split),
     split: (f, text) => f(text, 320),
   },
+  "adapters/sms/phrases.ts": { requestIn: one },
   "adapters/sms/consent.ts": {
     consentOf: (f, text) => f(text, { languages: ["en", "de"], add: {}, remove: [] }),
   },

@@ -91,7 +91,7 @@ describe("a word on being written to", () => {
 describe("a message like any other", () => {
   it.each([
     "STOP 12345",
-    "please stop texting me",
+    "please stop by tomorrow",
     "When does the bus stop?",
     "don't stop",
     "Stop it",
@@ -130,6 +130,7 @@ describe("a word that is also a business term", () => {
   } as const;
   const terms: readonly (readonly [string, "stop" | "start", readonly (keyof typeof numbers)[]])[] = [
     ["cancel", "stop", ["US"]],
+    ["Remove", "stop", ["US"]],
     ["Kündigen!", "stop", ["DE", "CH"]],
     ["beenden", "stop", ["DE", "CH"]],
     ["anmelden", "start", ["DE", "CH"]],
