@@ -339,8 +339,9 @@ export function localOf(address: string): string {
 
 /** Returns the letters and digits of the first 100 characters, in lower case and without accents. */
 export function lettersOf(text: string): string {
-  return text
-    .slice(0, 100)
+  const start = text.slice(0, 100);
+  if (/^[\x00-\x7f]*$/.test(start)) return start.replace(/[^0-9A-Za-z]+/g, "").toLowerCase();
+  return start
     .normalize("NFKD")
     .replace(/[^\p{L}\p{N}]/gu, "")
     .toLowerCase();

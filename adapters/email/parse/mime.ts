@@ -136,9 +136,11 @@ function decode(encoding: string, bytes: Buffer): Uint8Array {
 
 /** Decodes quoted-printable (RFC 2045, section 6.7). Invalid sequences are unchanged. */
 function quotedPrintable(bytes: Buffer): Uint8Array {
+  const first = bytes.indexOf(0x3d);
+  if (first < 0) return bytes;
   const out = Buffer.allocUnsafe(bytes.length);
-  let to = 0;
-  for (let at = 0; at < bytes.length; at++) {
+  let to = bytes.copy(out, 0, 0, first);
+  for (let at = first; at < bytes.length; at++) {
     const byte = bytes[at] as number;
     if (byte !== 0x3d) {
       out[to++] = byte;
@@ -270,7 +272,8 @@ function saysTheSame(plain: string, html: string): boolean {
 
 function wordsOf(text: string): string {
   const bare = text.toLowerCase().replace(/[[<(]?\b(?:https?:\/\/|mailto:|tel:)[^\s<>[\]]{1,2000}/g, " ");
-  return bare.replace(/[^\p{L}\p{M}\p{N}]+/gu, " ").trim();
+  const other = /^[\x00-\x7f]*$/.test(bare) ? /[^a-z0-9]+/g : /[^\p{L}\p{M}\p{N}]+/gu;
+  return bare.replace(other, " ").trim();
 }
 
 const unquoted = (text: string) =>

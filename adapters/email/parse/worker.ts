@@ -272,11 +272,10 @@ export function digestOf({ messageId, date, from, subject, root }: Identified): 
     for (const leaf of leaves(root)) if (!isText(leaf)) fields.push(["file", leaf.content]);
   }
   const parts = fields.flatMap(([name, value]) => [`${name} ${value.length}\n`, value]);
-  return hash(
-    "sha256",
-    Buffer.concat(parts.map((part) => (typeof part === "string" ? Buffer.from(part) : part))),
-    "hex",
-  );
+  const bytes = parts.some((part) => typeof part !== "string")
+    ? Buffer.concat(parts.map((part) => (typeof part === "string" ? Buffer.from(part) : part)))
+    : parts.join("");
+  return hash("sha256", bytes, "hex");
 }
 
 /** Returns letters, digits and pictographs. These survive rewrapping, `>From`, other quotes and
@@ -299,10 +298,14 @@ function textIn(part: MimePart): string {
   const collect = (one: MimePart): void => {
     if (texts.length >= maxParts) return;
     if (one.multipart === "alternative") {
-      const plain = one.children.find(
-        (child) => child.mediaType === "text/plain" && decodedText(child).trim() !== "",
-      );
-      const best = plain ?? one.children.find((child) => leaves(child).some(isText));
+      for (const child of one.children) {
+        if (child.mediaType !== "text/plain") continue;
+        const text = decodedText(child);
+        if (text.trim() === "") continue;
+        if (isText(child)) texts.push(text);
+        return;
+      }
+      const best = one.children.find((child) => leaves(child).some(isText));
       if (best !== undefined) collect(best);
     } else if (one.multipart !== null) for (const child of one.children) collect(child);
     else if (isText(one)) texts.push(decodedText(one));

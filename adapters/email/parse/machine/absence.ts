@@ -84,13 +84,14 @@ const absences: readonly string[] = [
 
 /** Returns the text after the phrase with which an out-of-office subject (lower case) begins; null for another subject. */
 function afterAbsence(subject: string): string | null {
-  const isEnd = (words: string) => subject.endsWith(`(${words})`);
-  for (const words of starts) {
+  for (const words of startsByLetter.get(subject.charAt(0)) ?? []) {
     if (!subject.startsWith(words)) continue;
     const rest = subject.slice(words.replace(/[:：]$/, "").length);
     // "Afwezig" does not begin "Afwezigheidsverzekering". Other scripts write without spaces.
     if (!/^[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}]/u.test(rest)) return rest;
   }
-  return starts.some(isEnd) ? "" : null;
+  return subject.endsWith(")") && starts.some((words) => subject.endsWith(`(${words})`)) ? "" : null;
 }
 const starts = [...announcements, ...absences];
+/** Few of them begin like a subject. */
+const startsByLetter = Map.groupBy(starts, (words) => words.charAt(0));

@@ -6,7 +6,8 @@ type Headers = Pick<Mail, "headers">;
 
 /** Returns the first value of that header, lower case, without comments and parameters; "" when absent. */
 export function firstValue(mail: Headers, name: string): string {
-  const value = mail.headers.find((header) => header.name === name)?.value ?? "";
+  const value = mail.headers.find((header) => header.name === name)?.value;
+  if (value === undefined) return "";
   return (value.slice(0, 500).split(/[;(]/, 1)[0] ?? "").trim().toLowerCase();
 }
 

@@ -226,12 +226,14 @@ function pointsInside(kept: readonly TextLine[]): boolean {
     .join("\n")
     .slice(0, maxHint)
     .toLowerCase();
+  // Most texts contain no hint at all.
+  const whole = text.replace(/\s+/g, " ");
+  const hints = inlineHints.filter(({ answers, places }) => answers.test(whole) && places.test(whole));
+  if (hints.length === 0) return false;
   return text
     .split(/[.!?。！？]\s|\n\s{0,20}\n|[。！？]/)
     .map((sentence) => sentence.replace(/\s+/g, " "))
-    .some((sentence) =>
-      inlineHints.some(({ answers, places }) => answers.test(sentence) && places.test(sentence)),
-    );
+    .some((sentence) => hints.some(({ answers, places }) => answers.test(sentence) && places.test(sentence)));
 }
 
 /** A block below "-- " with more lines is not a signature. */
