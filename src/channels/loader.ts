@@ -9,6 +9,7 @@ import { dirname, isAbsolute, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { AdapterDefinition } from "bridgehead/contract";
 import * as z from "zod";
+import { nearest } from "../config/nearest.ts";
 
 /** Names of the built-in adapters, as used in the configuration file. */
 export const builtIn: readonly string[] = ["email", "sms", "voice"];
@@ -50,11 +51,12 @@ function foreignEntry(name: string, fromFolder: string): string {
   }
   const entry = packageEntry(name, fromFolder);
   if (entry !== null) return entry;
-  const local = existsSync(`${fromFolder}/${name}`)
+  const guess = nearest(name, builtIn);
+  const fix = existsSync(`${fromFolder}/${name}`)
     ? `write ./${name}, if the one beside this file is meant`
-    : `npm install ${name}`;
+    : `${guess === undefined ? "" : `did you mean ${guess}? If not: `}npm install ${name}`;
   const message = `there is no adapter ${name}: it is neither built in (${builtIn.join(", ")}) nor installed in ${fromFolder}`;
-  throw refusal(message, local);
+  throw refusal(message, fix);
 }
 
 /** CommonJS compiled from TypeScript nests the default export one level deeper. */

@@ -70,6 +70,13 @@ describe("loadAdapter refuses", () => {
     expect(error.message).toContain("there is no adapter @acme/telex");
     expect(error.fix).toBe("npm install @acme/telex");
   });
+  it.each([
+    ["voise", "voice"],
+    ["e-mail", "email"],
+    ["SMS", "sms"],
+  ])("the misspelled name %s, and suggests the adapter that is built in", async (name, meant) => {
+    expect((await refused(name)).fix).toBe(`did you mean ${meant}? If not: npm install ${name}`);
+  });
   it("a path that leads nowhere", async () => {
     expect((await refused("./nothing.mjs")).message).toContain("there is no adapter at ./nothing.mjs");
   });
