@@ -22,23 +22,23 @@ interface Traced extends SmtpFailure {
 }
 
 /** The status of a channel that does not work. */
-type Failure = Exclude<ChannelStatus, { state: "connecting" | "ready" }>;
+type FailedStatus = Exclude<ChannelStatus, { state: "connecting" | "ready" }>;
 
-const rejected = (reason = "the server rejects the credentials"): Failure => ({
+const rejected = (reason = "the server rejects the credentials"): FailedStatus => ({
   state: "unauthorized",
   code: "login",
   reason,
 });
-const throttled: Failure = { state: "degraded", code: "throttled", reason: "the login was throttled" };
+const throttled: FailedStatus = { state: "degraded", code: "throttled", reason: "the login was throttled" };
 /** The server cannot check the credentials now. */
-const unavailable: Failure = {
+const unavailable: FailedStatus = {
   state: "degraded",
   code: "server",
   reason: "the server cannot process the login now",
 };
 
 /** What the response codes of RFC 5530 mean in the response to a login. */
-const loginCodes: Readonly<Partial<Record<string, Failure>>> = {
+const loginCodes: Readonly<Partial<Record<string, FailedStatus>>> = {
   AUTHENTICATIONFAILED: rejected(),
   AUTHORIZATIONFAILED: rejected(),
   NOPERM: rejected("the account has no permission to log in"),
@@ -67,7 +67,7 @@ const doubtfulLimit = 3;
 
 /** Returns the status after the `count`th failure in a row. Servers reject a throttled login with free
  *  text, so only a definite response code returns `unauthorized` at once. */
-export function statusOf(error: unknown, count: number): Failure {
+export function statusOf(error: unknown, count: number): FailedStatus {
   const traced = (error ?? {}) as Traced;
   if (isTokenFailure(error)) {
     const state = error.tokenFailure.certain ? "unauthorized" : "degraded";

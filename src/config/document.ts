@@ -4,7 +4,7 @@ import { isUtf8 } from "node:buffer";
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import type { AdapterDefinition } from "bridgehead/contract";
-import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from "yaml";
+import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from "yaml";
 import type { SchemaFinding } from "./explain.ts";
 import type { Problem, StoreConfig } from "./index.ts";
 import { type Resolved, resolveReferences } from "./secrets.ts";
@@ -86,6 +86,15 @@ function readDocument(text: string): Document {
       readable: twice,
     };
   });
+  // The schema's maps of names would leave it out without an error.
+  visit(document, {
+    Pair(_, { key }) {
+      if (!isScalar(key) || key.value !== "__proto__") return;
+      const at = place(key.range?.[0] ?? 0);
+      const [message, fix] = ["is not a possible name", "choose another name"];
+      faults.push({ ...at, key: "__proto__", message, fix, readable: true });
+    },
+  });
   let value: unknown = null;
   try {
     value = showAll(document.toJS());
@@ -139,8 +148,16 @@ export interface LoadOptions {
   /** Loads an adapter by its name in the file, relative to the file's folder. Rejects with a message for
    *  the operator; an error's `fix`, if present, is shown as the remedy. */
   readonly adapters: (name: string, fromFolder: string) => Promise<AdapterDefinition>;
-  /** Set when a missing folder of the store is a problem (`check`). Without it, the folder is created at the start. */
-  readonly folderExists?: (path: string) => boolean;
+  /** Set when a missing or closed folder of the store is a problem (`check`). Without it, the folder is created at
+   *  the start. */
+  readonly disk?: Disk;
+}
+
+/** What the paths of SQLite files are checked against. */
+export interface Disk {
+  readonly exists: (path: string) => boolean;
+  /** Whether this process may write to the folder or file. */
+  readonly isWritable: (path: string) => boolean;
 }
 
 export interface Opened {

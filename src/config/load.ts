@@ -30,7 +30,7 @@ import {
   undefinedAgents,
   unreachableNotify,
   wideListeners,
-  wrongStorePath,
+  wrongStorePaths,
 } from "./rules.ts";
 import { type File, file as fileSchema } from "./schema/file.ts";
 
@@ -79,7 +79,7 @@ export async function loadConfig(path: string, options: LoadOptions): Promise<Lo
       ],
       resolved.problems,
     ),
-    ...(options.folderExists ? wrongStorePath(block(resolved.value), folder, options.folderExists) : []),
+    ...(options.disk ? wrongStorePaths(block(resolved.value), folder, options.disk) : []),
     ...rules(block(document.value), block(whole), adapters),
     ...sharedResources(block(whole), settings.read),
   ];

@@ -3,7 +3,7 @@
 import { dirname, join, resolve } from "node:path";
 import type { AdapterDefinition, ExclusiveResource } from "bridgehead/contract";
 import { webhookChannel } from "../domain/policy.ts";
-import type { Path } from "./document.ts";
+import type { Disk, Path } from "./document.ts";
 import { findingAt, type SchemaFinding } from "./explain.ts";
 import { type Shape, secretPaths } from "./json-schema.ts";
 import { didYouMean } from "./nearest.ts";
@@ -208,24 +208,40 @@ export function sameListener(root: Block): readonly SchemaFinding[] {
   return found;
 }
 
-/** `folder`: base of relative paths. */
-export function wrongStorePath(
-  root: Block,
-  folder: string,
-  exists: (path: string) => boolean,
-): readonly SchemaFinding[] {
+/** Reports paths of SQLite files at which the daemon could not open or create its file. `folder`: base of relative paths. */
+export function wrongStorePaths(root: Block, folder: string, disk: Disk): readonly SchemaFinding[] {
   const text = root["store"] === undefined ? defaultStore : textOf(root["store"]);
-  const [, file = ":memory:"] = /^sqlite:(.+)$/.exec(text) ?? [];
-  if (file === ":memory:") return [];
+  const [, store = ""] = /^sqlite:(.+)$/.exec(text) ?? [];
+  const platform = textOf(block(block(root["platform"])["embedded"])["database"]);
+  return [
+    ...wrongPath(["store"], store, "sqlite:", folder, disk),
+    ...wrongPath(["platform", "embedded", "database"], platform, "", folder, disk),
+  ];
+}
+
+function wrongPath(
+  key: Path,
+  file: string,
+  prefix: string,
+  folder: string,
+  { exists, isWritable }: Disk,
+): readonly SchemaFinding[] {
+  if (file === "" || file === ":memory:") return [];
   const path = resolve(folder, file);
   // Only a directory has an entry ".".
   if (exists(`${path}/.`)) {
-    const fix = `name a file in it: sqlite:${join(path, "bridgehead.db")}`;
-    return [findingAt(["store"], `is a directory: ${path}`, fix)];
+    const fix = `name a file in it: ${prefix}${join(path, "bridgehead.db")}`;
+    return [findingAt(key, `is a directory: ${path}`, fix)];
   }
   const home = dirname(path);
-  if (exists(home)) return [];
-  const message = `lies in a folder that does not exist: ${home}`;
-  const fix = `correct the path, or create the folder for the daemon's user: install -d -m 700 -o bridgehead ${home}`;
-  return [findingAt(["store"], message, fix)];
+  if (!exists(home)) {
+    const message = `lies in a folder that does not exist: ${home}`;
+    const fix = `correct the path, or create the folder for the daemon's user: install -d -m 700 -o bridgehead ${home}`;
+    return [findingAt(key, message, fix)];
+  }
+  const closed = [home, path].find((one) => exists(one) && !isWritable(one));
+  if (closed === undefined) return [];
+  const message =
+    closed === home ? `lies in a folder that cannot be written: ${home}` : `cannot be written: ${path}`;
+  return [findingAt(key, message, `run this as the daemon's user, and let that user write to ${closed}`)];
 }

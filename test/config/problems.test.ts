@@ -207,3 +207,46 @@ storage: x
     );
   });
 });
+
+it.each([
+  ["agents", `${good.replace("  support:", '  __proto__: { key: "${env:KEY}" }\n  support:')}`, "3:3"],
+  ["channels", `${good}  __proto__: { adapter: fax, agent: support, host: b }\n`, "9:3"],
+  ["the file", `${good}__proto__: {}\n`, "9:1"],
+  ["an adapter's block", `${good}    __proto__: {}\n`, "9:5"],
+])("the name __proto__ is refused in %s", async (_, text, place) => {
+  expect(await problems(text, env)).toContain(
+    `${place} __proto__: is not a possible name (choose another name)`,
+  );
+});
+
+describe("a file of SQLite", () => {
+  const disk = (exists: readonly string[], writable: readonly string[]) => ({
+    exists: (path: string) => exists.includes(path),
+    isWritable: (path: string) => writable.includes(path),
+  });
+  const found = (text: string, on: ReturnType<typeof disk>) => problems(`${good}${text}\n`, env, on);
+  const fix = (path: string) => `(run this as the daemon's user, and let that user write to ${path})`;
+
+  it("lies in a folder that this process can write, and can be written itself", async () => {
+    const store = "store: sqlite:/data/a.db";
+    expect(await found(store, disk(["/data"], ["/data"]))).toEqual([]);
+    expect(await found(store, disk(["/data"], []))).toEqual([
+      `9:8 store: lies in a folder that cannot be written: /data ${fix("/data")}`,
+    ]);
+    expect(await found(store, disk(["/data", "/data/a.db"], ["/data"]))).toEqual([
+      `9:8 store: cannot be written: /data/a.db ${fix("/data/a.db")}`,
+    ]);
+  });
+
+  it("of the embedded platform is checked as well", async () => {
+    const text = good
+      .replace(
+        "platform: { url: https://platform.example.com }",
+        "platform: { url: embedded, embedded: { agents: a.yaml, database: /other/p.db } }",
+      )
+      .concat("store: sqlite:/data/a.db\n");
+    expect(await problems(text, env, disk(["/data", "/other"], ["/data"]))).toEqual([
+      `1:66 platform.embedded.database: lies in a folder that cannot be written: /other ${fix("/other")}`,
+    ]);
+  });
+});

@@ -97,3 +97,13 @@ agents:
     expect(() => readAgents(text, "agents.yaml")).toThrow(expected);
   });
 });
+
+test.each([
+  ["an agent", "agents:\n  __proto__: { key: some-key-1 }", 3],
+  ["a skill", "agents: { a: { key: some-key-1, skills: { __proto__: {} } } }", 2],
+  ["a header", "agents: { a: { key: some-key-1, webhooks: [{ headers: { __proto__: x } }] } }", 2],
+])("the name __proto__ of %s is refused with its line", (_, agents, line) => {
+  expect(() => readAgents(`organization: { name: A }\n${agents}\n`, "a.yaml")).toThrow(
+    `a.yaml:${line}: __proto__ is not a possible name`,
+  );
+});

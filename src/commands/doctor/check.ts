@@ -1,7 +1,7 @@
 // bridgehead check: validates the configuration without any connection. `bridgehead doctor` contains this check.
 // bridgehead schema: prints the configuration's JSON Schema, for editors.
 
-import { existsSync } from "node:fs";
+import { accessSync, constants, existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { builtIn, loadAdapter } from "../../channels/loader.ts";
 import { type Config, jsonSchema, loadConfig, maskSecrets, type Problem } from "../../config/index.ts";
@@ -9,11 +9,24 @@ import { onlyPath } from "../../escalation/alarm/decide.ts";
 import { CommandFailure, type CommandOptions, exitCodes, type Io, problemLine } from "../io.ts";
 import { embeddedAgents } from "../run.ts";
 
+/** The file system as this process may use it. */
+export const disk = {
+  exists: existsSync,
+  isWritable: (path: string): boolean => {
+    try {
+      accessSync(path, constants.W_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  },
+};
+
 export async function checkConfig(options: CommandOptions, io: Io): Promise<number> {
   const loaded = await loadConfig(resolve(io.cwd, options.config), {
     env: io.env,
     adapters: loadAdapter,
-    folderExists: existsSync,
+    disk,
   });
   const print = options.json === true ? () => undefined : io.out;
   const warnings = loaded.ok ? [...loaded.warnings, ...withoutResponders(loaded.config)] : loaded.warnings;

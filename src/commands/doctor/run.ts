@@ -1,7 +1,6 @@
 // bridgehead doctor: checks the configuration, this machine, the store and the running daemon, and with --online every
 // server that the configuration names. Sends nothing; changes nothing but file modes and owners, with --fix.
 
-import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { loadAdapter } from "../../channels/loader.ts";
 import {
@@ -16,7 +15,7 @@ import { systemClock } from "../../ops/clock.ts";
 import { type CommandOptions, exitCodes, type Io } from "../io.ts";
 import { withProgress } from "../store/progress.ts";
 import { type Diagnosis, diagnosis, type Severity } from "./catalogue.ts";
-import { agentsProblems, withoutResponders } from "./check.ts";
+import { agentsProblems, disk, withoutResponders } from "./check.ts";
 import { daemonProblems, readDaemon } from "./daemon.ts";
 import { applyChanges, diskProblems, fileProblems, nodeProblems } from "./machine.ts";
 import { onlineChecks } from "./probes.ts";
@@ -59,7 +58,7 @@ const order: readonly Severity[] = ["error", "warning", "info"];
 /** Returns all findings, errors first. Also used for the support bundle. */
 export async function diagnose(options: DoctorOptions, io: Io): Promise<readonly Diagnosis[]> {
   const path = resolve(io.cwd, options.config);
-  const loaded = await loadConfig(path, { env: io.env, adapters: loadAdapter, folderExists: existsSync });
+  const loaded = await loadConfig(path, { env: io.env, adapters: loadAdapter, disk });
   const found = [
     ...(await configProblems(loaded)),
     ...nodeProblems(process.versions.node, systemClock.now()),

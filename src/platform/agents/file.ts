@@ -3,7 +3,7 @@
 
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { type Document, isMap, isNode, isScalar, LineCounter, type Node, parseDocument } from "yaml";
+import { type Document, isMap, isNode, isScalar, LineCounter, type Node, parseDocument, visit } from "yaml";
 import type * as z from "zod";
 import { keyHash, uuidOf } from "../ids.ts";
 import type { KnowledgePassage } from "../store/files.ts";
@@ -88,6 +88,13 @@ export function readYaml<S extends z.ZodType>(schema: S, text: string, file: str
   const broken = document.errors.map(
     (error) => `${file}:${lines.linePos(error.pos[0]).line}: ${error.message}`,
   );
+  // The schema's maps of names would leave it out without an error.
+  visit(document, {
+    Pair(_, { key }) {
+      if (!isScalar(key) || key.value !== "__proto__") return;
+      broken.push(`${file}:${lines.linePos(key.range?.[0] ?? 0).line}: __proto__ is not a possible name`);
+    },
+  });
   if (broken.length > 0) throw new Error(broken.join("\n"));
   const refuse = (problems: readonly FileProblem[]) => {
     if (problems.length > 0)

@@ -8,6 +8,7 @@ import { onTestFinished } from "vitest";
 import * as z from "zod";
 import type { Diagnosis } from "../../../src/commands/doctor/catalogue.ts";
 import { type DoctorOptions, doctor } from "../../../src/commands/doctor/run.ts";
+import type { Disk } from "../../../src/config/document.ts";
 import { type Loaded, loadConfig, type Problem } from "../../../src/config/index.ts";
 import { systemClock } from "../../../src/ops/clock.ts";
 import type { Query } from "../../../src/store/driver.ts";
@@ -38,11 +39,12 @@ export const fax = defineAdapter({
 export const folder = mkdtempSync(join(tmpdir(), "config-"));
 let count = 0;
 
-export async function load(text: string, env: Record<string, string> = {}): Promise<Loaded> {
+export async function load(text: string, env: Record<string, string> = {}, disk?: Disk): Promise<Loaded> {
   const path = join(folder, `${count++}.yaml`);
   writeFileSync(path, text);
   return loadConfig(path, {
     env,
+    ...(disk && { disk }),
     adapters: async (name) => {
       if (name === "fax") return fax;
       throw Object.assign(new Error(`there is no adapter ${name}`), { fix: `npm install ${name}` });
@@ -51,8 +53,12 @@ export async function load(text: string, env: Record<string, string> = {}): Prom
 }
 
 /** `line:column key: message (fix)` of every problem. */
-export async function problems(text: string, env: Record<string, string> = {}): Promise<string[]> {
-  const loaded = await load(text, env);
+export async function problems(
+  text: string,
+  env: Record<string, string> = {},
+  disk?: Disk,
+): Promise<string[]> {
+  const loaded = await load(text, env, disk);
   return loaded.ok ? [] : loaded.problems.map(line);
 }
 
