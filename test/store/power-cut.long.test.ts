@@ -4,7 +4,17 @@
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import Sqlite from "better-sqlite3";
@@ -15,6 +25,8 @@ import { describeReal, need } from "../support/machine/debian.ts";
 
 /** The name of the store's file in the recorded operations. */
 const storeName = "store.db";
+/** Unit in which files are compared (bytes). */
+const block = 4096;
 
 /** Numbers below 1, the same in every run. */
 function randomNumbers(seed: number): () => number {
@@ -25,7 +37,8 @@ function randomNumbers(seed: number): () => number {
   };
 }
 
-/** What the store in `file` says: the problem of the file, or how many transactions it holds, from the first on. */
+/** What the store in `file` says: the problem of the file, or how many transactions it holds, from the first on. SQLite does
+ *  not copy the WAL into the database at the end, because the file has another name than when it was opened. */
 function examine(file: string): { readonly damage: string | null; readonly present: number } {
   const db = new Sqlite(file);
   try {
@@ -56,7 +69,9 @@ function examine(file: string): { readonly damage: string | null; readonly prese
   } catch (error) {
     return { damage: String(error), present: 0 };
   } finally {
+    renameSync(file, `${file}.moved`);
     db.close();
+    renameSync(`${file}.moved`, file);
   }
 }
 
@@ -71,7 +86,7 @@ interface Findings {
  *  not counted again. `obeys` says which syncs the disk obeys; the replay ends after `enough` losses. */
 function replay(
   operations: readonly FileOperation[],
-  place: string,
+  place: Place,
   obeys: (call: string) => boolean = () => true,
   enough = Number.POSITIVE_INFINITY,
 ): Findings {
@@ -87,8 +102,8 @@ function replay(
     counted.add(`${key} ${acknowledged}`);
     let state = known.get(key);
     if (!state) {
-      put(place, files);
-      state = examine(place);
+      place.put(files);
+      state = examine(place.file);
       known.set(key, state);
     }
     found.states += 1;
@@ -110,11 +125,48 @@ function replay(
   return found;
 }
 
-/** Replaces the files of the last state. */
-function put(place: string, files: Files): void {
-  for (const suffix of ["", "-wal", "-shm", "-journal"]) rmSync(place + suffix, { force: true });
-  for (const [file, content] of files)
-    if (file.startsWith(storeName)) writeFileSync(place + file.slice(storeName.length), content);
+/** The files of a state, where SQLite opens them. Successive states differ in few blocks; only those are written. */
+class Place {
+  readonly file: string;
+  /** What the files contain. */
+  readonly #contents = new Map<string, Buffer>();
+
+  constructor(file: string) {
+    this.file = file;
+  }
+
+  put(files: Files): void {
+    // SQLite rolls a journal back into the database. Apart from that it may only remove files.
+    if (this.#contents.has(`${storeName}-journal`)) this.#contents.clear();
+    for (const suffix of ["", "-wal", "-shm", "-journal"]) {
+      const [name, path] = [storeName + suffix, this.file + suffix];
+      const [content, known] = [files.get(name), this.#contents.get(name)];
+      if (content && known?.length === content.length && existsSync(path)) {
+        const file = openSync(path, "r+");
+        change(file, known, content, 0, content.length);
+        closeSync(file);
+        continue;
+      }
+      rmSync(path, { force: true });
+      this.#contents.delete(name);
+      if (!content) continue;
+      writeFileSync(path, content);
+      this.#contents.set(name, Buffer.from(content));
+    }
+  }
+}
+
+/** Makes the bytes of a file, and of the copy of its contents, those of `to`. */
+function change(file: number, contents: Buffer, to: Buffer, start: number, end: number): void {
+  if (to.compare(contents, start, end, start, end) === 0) return;
+  if (end - start <= block) {
+    writeSync(file, to, start, end - start, start);
+    to.copy(contents, start, start, end);
+    return;
+  }
+  const middle = start + block * Math.ceil((end - start) / block / 2);
+  change(file, contents, to, start, middle);
+  change(file, contents, to, middle, end);
 }
 
 // Model of a disk that loses its power: which contents of the files are possible at an instant. A write, a truncation or
@@ -414,7 +466,7 @@ describeReal("a power cut", missing, () => {
     const operations = await record();
     const acknowledged = operations.filter(({ kind }) => kind === "output").length;
     expect(acknowledged).toBe(140);
-    const place = join(folder(existsSync("/dev/shm") ? "/dev/shm" : tmpdir()), storeName);
+    const place = new Place(join(folder(existsSync("/dev/shm") ? "/dev/shm" : tmpdir()), storeName));
     const found = replay(operations, place);
     report("which obeys every sync", found);
     expect(found).toMatchObject({ lost: 0, corrupt: 0, first: "" });
