@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { LongestFirst } from "./test/support/longest-first.ts";
 
 const long = "test/**/*.long.test.ts";
 
@@ -20,6 +21,7 @@ export default defineConfig({
     reporters: ["default", "./test/support/closing-line.ts"],
     pool: "forks",
     maxWorkers: 4,
+    sequence: { sequencer: LongestFirst },
     testTimeout: 180_000,
     hookTimeout: 180_000,
     // A poll ends with its condition. How long it may take is no statement: a machine may stand still for seconds.

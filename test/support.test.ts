@@ -1,10 +1,12 @@
 // The servers of test/support do what the tests that stand on them believe.
 
+import { existsSync } from "node:fs";
 import { connect } from "node:net";
 import { createTransport } from "nodemailer";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Dovecot, startDovecot } from "./support/email/dovecot.ts";
 import { startSmtpPeer } from "./support/email/smtp-server.ts";
+import { longest } from "./support/longest-first.ts";
 import { describeReal, need } from "./support/machine/debian.ts";
 import { startTcpProxy } from "./support/machine/network.ts";
 
@@ -79,4 +81,8 @@ describeReal("Dovecot itself", missing, () => {
     expect(await validity()).not.toBe(before);
     expect(await dovecot.list("a")).toHaveLength(1);
   });
+});
+
+it.each(longest)("%s, which starts first, exists", (name) => {
+  expect(existsSync(new URL(`${name}.long.test.ts`, import.meta.url))).toBe(true);
 });
