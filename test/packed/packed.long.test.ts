@@ -225,6 +225,8 @@ describeReal("the installed package", missing, () => {
     "is installed globally by npm 10 under %s, without compiling or running anything",
     async (name, folder) => {
       const prefix = mkdtempSync(join(scratch, "global-"));
+      // 400 MB, which may be in memory.
+      onTestFinished(() => rmSync(prefix, { recursive: true, force: true }));
       const under = { cwd: scratch, env: { ...env, PATH: `${folder}:/usr/bin:/bin` }, timeout: 600_000 };
       const began = performance.now();
       const options = ["--global", "--prefix", prefix, "--no-audit", "--no-fund", "--prefer-offline"];
