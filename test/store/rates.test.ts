@@ -148,12 +148,12 @@ onEachDatabase((place) => {
 
     it("gives two busy nodes nearly all of 1000 per 60 s", async () => {
       const db = await fresh(place);
-      const each = (n: number) => ({ pause: 20, count: 1, wait: 2000, penalty: 0, node: n % 2 });
-      const steps = Array.from({ length: 4000 }, (_, n) => each(n));
+      const each = (n: number) => ({ pause: 40, count: 1, wait: 2000, penalty: 0, node: n % 2 });
+      const steps = Array.from({ length: 2000 }, (_, n) => each(n));
       const made = await playNodes(db, "n", rateOf(1000, 60_000), steps);
       expect(most(made, 60_000)).toBeGreaterThan(930);
       expect(most(made, 60_000)).toBeLessThanOrEqual(1000);
-    }, 60_000);
+    });
 
     it("asks no more than once in a while when one node is busy below the limit", async () => {
       const db = await fresh(place);
