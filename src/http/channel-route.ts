@@ -173,18 +173,20 @@ class InboundRequest {
 
 const decoder = new TextDecoder();
 
-/** Delegates the members of `Request` that are not declared above. */
-for (const name of Object.getOwnPropertyNames(Request.prototype)) {
-  if (name === "constructor" || Object.hasOwn(InboundRequest.prototype, name)) continue;
-  const isMethod = typeof Object.getOwnPropertyDescriptor(Request.prototype, name)?.value === "function";
-  Object.defineProperty(InboundRequest.prototype, name, {
-    configurable: true,
-    get(this: InboundRequest) {
-      const complete = this.complete();
-      const value = Reflect.get(complete, name) as unknown;
-      return isMethod ? (value as () => unknown).bind(complete) : value;
-    },
-  });
+/** Delegates the members of `Request` that are not declared above. Hono's server exchanges the global class for a class
+ *  derived from it, so all prototypes are looked at. */
+for (let from: object = Request.prototype; from !== Object.prototype; from = Object.getPrototypeOf(from)) {
+  for (const [name, { value: method }] of Object.entries(Object.getOwnPropertyDescriptors(from))) {
+    if (name === "constructor" || Object.hasOwn(InboundRequest.prototype, name)) continue;
+    Object.defineProperty(InboundRequest.prototype, name, {
+      configurable: true,
+      get(this: InboundRequest) {
+        const complete = this.complete();
+        const value = Reflect.get(complete, name) as unknown;
+        return typeof method === "function" ? (value as () => unknown).bind(complete) : value;
+      },
+    });
+  }
 }
 // `instanceof Request` holds for it.
 Object.setPrototypeOf(InboundRequest.prototype, Request.prototype);
