@@ -13,7 +13,14 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: "short", include: ["test/**/*.test.ts"], exclude: [long] },
+        test: {
+          name: "short",
+          include: ["test/**/*.test.ts"],
+          exclude: [long],
+          // Loading the same modules again for each file took a fifth of the CPU time.
+          isolate: false,
+          setupFiles: ["./test/support/leftovers.ts"],
+        },
       },
       { extends: true, test: { name: "long", include: [long] } },
     ],

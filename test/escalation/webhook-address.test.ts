@@ -1,7 +1,7 @@
 // Where deliveries do not go: judged at each of them, and connected to what was judged.
 
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
-import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import type { Resolve } from "../../src/ops/address.ts";
 import {
   lineWith,
@@ -102,7 +102,9 @@ it.each([301, 302, 303, 307, 308])("a redirect (%i) to somewhere inside is not f
 
 const missing = await need("openssl", "/usr/bin/openssl");
 describeReal("over TLS", missing, () => {
-  beforeAll(() => setDefaultCACertificates([...getCACertificates("default"), certificate().cert]));
+  const authorities = getCACertificates("default");
+  beforeAll(() => setDefaultCACertificates([...authorities, certificate().cert]));
+  afterAll(() => setDefaultCACertificates(authorities));
 
   it("the certificate is that of the name, not of the address", async () => {
     const hook = await receiver({ secure: true });

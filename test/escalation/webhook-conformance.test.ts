@@ -2,7 +2,7 @@
 
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { describeAdapter, type Fault, type Harness, type Peer } from "bridgehead/contract/testing";
-import { beforeAll } from "vitest";
+import { afterAll, beforeAll } from "vitest";
 import { webhookAdapter } from "../../src/escalation/webhook/adapter.ts";
 import { type Answering, personAt, policyWith, startReceiver, status } from "../support/escalation/policy.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
@@ -77,6 +77,8 @@ const harness: Harness = {
 
 const missing = await need("openssl", "/usr/bin/openssl");
 describeReal("the contract", missing, () => {
-  beforeAll(() => setDefaultCACertificates([...getCACertificates("default"), certificate().cert]));
+  const authorities = getCACertificates("default");
+  beforeAll(() => setDefaultCACertificates([...authorities, certificate().cert]));
+  afterAll(() => setDefaultCACertificates(authorities));
   describeAdapter(webhookAdapter({ policy, lines: () => new Map() }), harness);
 });
