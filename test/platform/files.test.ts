@@ -176,10 +176,16 @@ describe("a document that uses too much", () => {
       vectorStoreUploadError: expect.stringMatching(reason),
     });
     expect(agentFile.exact.safeParse(data[0]).success).toBe(true);
-    const again = await upload(rig, name, made(), { add: true });
-    expect(again).toMatchObject({
+  });
+
+  test("is kept with the reason when it is added with its upload", async () => {
+    const rig = await startRig();
+    expect(await upload(rig, "broken.pdf", "%PDF-1.4 and nothing else", { add: true })).toMatchObject({
       status: 200,
-      body: { vectorStoreUploadStatus: "failed", vectorStoreUploadError: expect.stringMatching(reason) },
+      body: {
+        vectorStoreUploadStatus: "failed",
+        vectorStoreUploadError: expect.stringMatching(/cannot be read/),
+      },
     });
   });
 
