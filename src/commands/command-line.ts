@@ -224,7 +224,9 @@ function defineBoxes(define: Define): void {
     "numbers of messages (inbox list)",
     ["held", "failed", "ignored", "waiting", "answered", "all"],
     "messages in this state: STATES; default: held, failed and ignored ones",
-  ).option("--raw", "show: print the message as it was received");
+  )
+    .option("--after <number>", "list: continue after this message, with older ones")
+    .option("--raw", "show: print the message as it was received");
   const retry = define(
     "retry",
     "ask and send again what was refused, failed or is held, in inbox and outbox",

@@ -108,7 +108,9 @@ describeReal("what is not answered", missing, () => {
     expect((await codes(world)).slice(1).map(String).toSorted()).toEqual(
       ["auto-reply", "list", "no-reply", "own", "bulk"].toSorted(),
     );
-    const listed = await world.app().db.read((q) => listEvents(q, { state: "ignored", limit: 10 }));
+    const { events: listed } = await world
+      .app()
+      .db.read((q) => listEvents(q, { state: "ignored", limit: 10 }));
     expect(listed.every((event) => event.reason)).toBe(true);
     expect(world.questions()).toHaveLength(1);
     expect(await world.replies()).toHaveLength(1);
@@ -177,7 +179,7 @@ describeReal("what is not answered", missing, () => {
 
     const [held] = await world
       .app()
-      .db.read((q) => listEvents(q, { state: "held", limit: 10 }).then((all) => all.toReversed()));
+      .db.read((q) => listEvents(q, { state: "held", limit: 10 }).then(({ events }) => events.toReversed()));
     await world.app().db.tx((q) => releaseEvent(q, held?.id ?? 0));
     world.app().scheduler.wake();
     await world.settled([...letters, third]);

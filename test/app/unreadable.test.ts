@@ -11,7 +11,7 @@ const armored = "-----BEGIN PGP MESSAGE-----\n\nhQEMA\n-----END PGP MESSAGE-----
 const smime = { "Content-Type": "application/pkcs7-mime; smime-type=enveloped-data; name=smime.p7m" };
 
 const listed = async (desk: Desk) => {
-  const events = await desk.app().db.read((q) => listEvents(q, { state: "held", limit: 50 }));
+  const { events } = await desk.app().db.read((q) => listEvents(q, { state: "held", limit: 50 }));
   return events.map(({ code, reason, subject }) => ({ code, reason, subject }));
 };
 
@@ -48,7 +48,9 @@ it.concurrent("is released by the operator like any held message", async ({ onTe
   await eventually(async () => expect(await listed(desk)).toMatchObject([{ code: "smime-encrypted" }]));
   await desk
     .app()
-    .db.tx(async (q) => releaseEvent(q, (await listEvents(q, { state: "held", limit: 1 }))[0]?.id ?? 0));
+    .db.tx(async (q) =>
+      releaseEvent(q, (await listEvents(q, { state: "held", limit: 1 })).events[0]?.id ?? 0),
+    );
   expect(await desk.mailTo(customer)).toMatchObject({ inReplyTo: mail.messageId });
 });
 

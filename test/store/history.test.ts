@@ -226,7 +226,7 @@ onEachDatabase((place) => {
     it("lists answered and waiting messages, and only those of the time asked for", async () => {
       const { db, asked, refused } = await withConversation(place);
       const ids = (filter: Parameters<typeof listEvents>[1]) =>
-        db.read((q) => listEvents(q, filter)).then((rows) => rows.map(({ id }) => id));
+        db.read((q) => listEvents(q, filter)).then(({ events }) => events.map(({ id }) => id));
       expect(await ids({ state: "answered", kind: "message", limit: 9 })).toEqual([asked]);
       expect(await ids({ state: "waiting", limit: 9 })).toEqual([]);
       await db.tx((q) => put(q, "turns", "t1", "state = 'waiting', open = 1"));

@@ -411,6 +411,9 @@ onEachDatabase((place) => {
         expect(await scans(db, (q) => listConversations(q, { state, limit: 20 }))).toEqual([]);
       for (const state of ["ignored", "held", "failed", "waiting"] as const)
         expect(await scans(db, (q) => listEvents(q, { state, limit: 20 }))).toEqual([]);
+      for (const state of ["ignored", "answered", "all"] as const)
+        for (const filter of [{ state }, { state, channel: "other" }, { state, code: "none" }])
+          expect(await scans(db, (q) => listEvents(q, { ...filter, limit: 1 }))).toEqual([]);
       for (const state of ["sent", "delivered", "queued", "held", "dropped"])
         for (const filter of [{ state }, { state, channel: "other" }, { code: "none" }])
           expect(await scans(db, (q) => listDrafts(q, { ...filter, limit: 1 }))).toEqual([]);

@@ -9,7 +9,7 @@ import type { Repair } from "../../store/operators/repair.ts";
 import { answeredBefore } from "../../store/restored.ts";
 import { exitCodes, fail, type Io } from "../io.ts";
 import { withStore } from "../store/open.ts";
-import { details, jsonText, type ListColumn, printList, stamp, timeColumns } from "../text.ts";
+import { details, jsonText, type ListColumn, printList, stamp, timeColumns, when } from "../text.ts";
 import { timelineText } from "./conversation.ts";
 import { type MessageOptions, runRepair } from "./repair.ts";
 
@@ -39,13 +39,24 @@ const held = (options: InboxOptions): InboxOptions => ({ ...options, code: answe
 const unanswered = ["held", "failed", "ignored"] as const;
 
 async function list(db: Database, options: InboxOptions, io: Io): Promise<number> {
-  const { state, limit } = options;
+  const { after: written, ...wanted } = options;
+  const { state, limit } = wanted;
+  const after = Number(written);
+  if (written !== undefined && (!Number.isSafeInteger(after) || after < 1))
+    fail("inbox list --after needs a message's number (see inbox list)", exitCodes.usage);
+  const unread: string[] = [];
   const events = await db.read(async (q) => {
     const found: EventSummary[] = [];
     for (const one of state === undefined ? unanswered : [state]) {
       const left = limit - found.length;
-      if (left > 0)
-        found.push(...(await listEvents(q, { ...options, kind: "message", state: one, limit: left })));
+      if (left <= 0) break;
+      const filter = { ...wanted, kind: "message", state: one, limit: left } as const;
+      const page = await listEvents(q, written === undefined ? filter : { ...filter, after });
+      found.push(...page.events);
+      if (page.readTo !== null)
+        unread.push(
+          `messages (${one}) received before ${when(page.readTo.received_at)} UTC were not read: continue with --state ${one} --after ${page.readTo.id}`,
+        );
     }
     return found;
   });
@@ -60,6 +71,7 @@ async function list(db: Database, options: InboxOptions, io: Io): Promise<number
     { head: "REASON", flexible: true, cell: ({ reason }) => reason },
   ];
   printList(events, columns, options, io);
+  for (const line of unread) io.err(line);
   return exitCodes.ok;
 }
 

@@ -28,7 +28,7 @@ export interface MessageOptions<Action = unknown, State = string> extends ListOp
   /** retry, release: the same as `code`; drop: the operator's reason. */
   readonly reason?: string;
   readonly dryRun?: boolean;
-  /** outbox list: only drafts after this one in the list. */
+  /** list: only items after this one in the list. */
   readonly after?: string;
   readonly raw?: boolean;
   readonly full?: boolean;

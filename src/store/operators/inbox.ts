@@ -42,34 +42,70 @@ const conditions: Readonly<Record<ListedState, string>> = {
   stored: "state = 'stored'",
   waiting: `id IN (SELECT id FROM events WHERE state = 'stored'
      UNION ALL SELECT asked.id FROM turns JOIN events AS asked ON asked.turn = turns.id WHERE turns.open = 1)`,
-  answered: `state = 'routed' AND NOT EXISTS (
-     SELECT 1 FROM turns WHERE turns.id = events.turn AND turns.state IN ('waiting', 'asking', 'unknown'))`,
+  // A subquery per row: the planner of PostgreSQL would join all turns.
+  answered: `state = 'routed' AND COALESCE((SELECT turns.state FROM turns WHERE turns.id = events.turn), '')
+     NOT IN ('waiting', 'asking', 'unknown')`,
   all: "state <> ''",
 };
 
-/** Newest first. */
-export async function listEvents(
-  q: Query,
-  wanted: {
-    readonly state: ListedState;
-    readonly code?: string;
-    readonly channel?: string;
-    /** Epoch milliseconds. */
-    readonly since?: number;
-    /** Without delivery receipts and changes of calls. */
-    readonly kind?: "message";
-    readonly limit: number;
-  },
-): Promise<EventSummary[]> {
-  return q.all<EventSummary>(
-    `SELECT ${eventColumns} FROM events WHERE ${conditions[wanted.state]} AND (code = $1 OR $1 = '')
-       AND (channel = $2 OR $2 = '') AND (kind = $3 OR $3 = '') AND received_at >= $4 ORDER BY id DESC LIMIT $5`,
+export interface EventFilter {
+  readonly state: ListedState;
+  readonly code?: string;
+  readonly channel?: string;
+  /** Epoch milliseconds. */
+  readonly since?: number;
+  /** Without delivery receipts and changes of calls. */
+  readonly kind?: "message";
+  /** Continues after this event (its number), with older ones. */
+  readonly after?: number;
+  readonly limit: number;
+}
+
+export interface EventPage {
+  readonly events: readonly EventSummary[];
+  /** The last event that was read, when the page is not full and older events were not read; else null. */
+  readonly readTo: Pick<EventSummary, "id" | "received_at"> | null;
+}
+
+/** Events that are read for each one of the page. */
+const readForEach = 100;
+
+/** Lists events, newest first. A page reads a bounded number of them, except of those that wait, which are few. */
+export async function listEvents(q: Query, wanted: EventFilter): Promise<EventPage> {
+  const { state, since = 0, limit } = wanted;
+  const last = state === "waiting" || state === "stored" ? null : await lastRead(q, wanted);
+  const events = await q.all<EventSummary>(
+    `SELECT ${eventColumns} FROM events WHERE ${conditions[state]} AND (code = $1 OR $1 = '')
+       AND (channel = $2 OR $2 = '') AND (kind = $3 OR $3 = '') AND received_at >= $4 AND id < $5 AND id >= $6
+     ORDER BY id DESC LIMIT $7`,
     wanted.code ?? "",
     wanted.channel ?? "",
     wanted.kind ?? "",
-    wanted.since ?? 0,
-    wanted.limit,
+    since,
+    wanted.after ?? endOfNumbers,
+    last?.id ?? 0,
+    limit,
   );
+  const isComplete = events.length === limit || (last?.received_at ?? 0) < since;
+  return { events, readTo: isComplete ? null : last };
+}
+
+/** After every number. */
+const endOfNumbers = Number.MAX_SAFE_INTEGER;
+
+/** Returns the last of the events that a page reads; null when there are fewer. Reads the index of stopped events, or all
+ *  events. */
+async function lastRead(
+  q: Query,
+  { state, after = endOfNumbers, limit }: EventFilter,
+): Promise<EventPage["readTo"]> {
+  const last = await q.one<NonNullable<EventPage["readTo"]>>(
+    `SELECT id, received_at FROM events WHERE ${state === "answered" ? conditions.all : conditions[state]} AND id < $1
+     ORDER BY id DESC LIMIT 1 OFFSET $2`,
+    after,
+    readForEach * limit - 1,
+  );
+  return last ?? null;
 }
 
 /** Returns events by their numbers. */

@@ -248,9 +248,9 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
         )
       ).map(({ state }) => state),
     listed: async (state) =>
-      (await db.read((q) => listEvents(q, { state: state as "failed" | "ignored" | "held", limit: 9 }))).map(
-        ({ code }) => code,
-      ),
+      (
+        await db.read((q) => listEvents(q, { state: state as "failed" | "ignored" | "held", limit: 9 }))
+      ).events.map(({ code }) => code),
     async releases(event = 1) {
       await scheduler.commit((q) => releaseEvent(q, event));
       await settles();
