@@ -362,9 +362,11 @@ function defineStore(define: Define): void {
     define(name, description)
       .argument("<file>", file)
       .option(...json);
-  copies("backup", "copy the SQLite store to a new file, also while the daemon runs", "file to write").option(
-    ...config,
-  );
+  copies(
+    "backup",
+    "copy the SQLite store (and the embedded platform) to a new file, also while the daemon runs",
+    "file to write",
+  ).option(...config);
   copies("verify", "check a backup or a store completely and report its defects", "file to check");
   copies(
     "restore",

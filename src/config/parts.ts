@@ -70,6 +70,8 @@ export const loadStore = (path: string, options: Environment) =>
     ({ store }, { folder, root }) => ({
       store: storeConfig(store, folder),
       channels: Object.entries(block(root["channels"])).map(summaryOf),
+      /** Path of the embedded platform's database; null when the platform is elsewhere. */
+      embedded: embeddedIn(root, folder, storeConfig(store, folder)),
     }),
   );
 

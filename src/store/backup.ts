@@ -1,6 +1,7 @@
 // Backups of an SQLite store: online copy, verification and restore. A copy is complete or does not exist:
 // it is written under a temporary name, verified, synced and renamed. Every copy is marked as a backup. A
-// daemon that starts on it holds the messages that may have been answered after the copy was made.
+// daemon that starts on it holds the messages that may have been answered after the copy was made. The database of the
+// embedded platform is copied into a second file beside the backup, `<backup>-platform`.
 
 import { createHash } from "node:crypto";
 import {
@@ -32,9 +33,14 @@ export interface StoreSummary {
   readonly newest: number | null;
   /** Rows of each table that holds data of customers. */
   readonly counts: Readonly<Record<string, number>>;
-  /** Problems found, at most ten sentences. Empty when the file is sound. */
+  /** The copy of the embedded platform's database beside the backup; null without one. */
+  readonly platform: { readonly file: string; readonly size: number } | null;
+  /** Problems found, at most ten sentences. Empty when the files are sound. */
   readonly problems: readonly string[];
 }
+
+/** The file beside a backup with the copy of the embedded platform's database. */
+export const platformCopy = (backup: string): string => `${backup}-platform`;
 
 /** Tables without data of customers: state of the daemon. The rows of all others are counted. */
 const uncounted: ReadonlySet<string> = new Set([
@@ -60,27 +66,40 @@ type ReportShare = (part: string, share: number) => void;
 export const partialCopy = (target: string): string => `${target}.partial`;
 export const partialRestore = (target: string): string => `${target}.restoring`;
 
-/** Copies one consistent state of the store at `file` to `destination`; a daemon may write to the store
- *  at the same time. Throws when `destination` exists, when the disk is full, and when either file is
- *  damaged. Blocks the thread. */
-export function copyStore(file: string, destination: string, report: ReportShare = () => {}): StoreSummary {
+/** Copies one consistent state of the store at `file` to `destination`, and then the database of the embedded platform at
+ *  `platform`, which therefore has every conversation that the store refers to. A daemon may write to both at the same time.
+ *  Throws when `destination` exists, when the disk is full, and when a file is damaged. Blocks the thread. */
+export function copyStore(
+  file: string,
+  destination: string,
+  platform: string | null = null,
+  report: ReportShare = () => {},
+): StoreSummary {
   const target = resolve(destination);
-  if (existsSync(target))
-    throw new Error(`copying the store to ${target}: the file exists; name another one`);
+  const copies = [target, platformCopy(target)] as const;
+  const existing = (platform === null ? [target] : copies).find((one) => existsSync(one));
+  if (existing !== undefined)
+    throw new Error(`copying the store to ${target}: the file ${existing} exists; name another one`);
   const partial = partialCopy(target);
+  const second = platformCopy(partial);
+  rmSync(second, { force: true });
   vacuumInto(file, partial);
+  if (platform !== null) vacuumInto(platform, second);
   failpoints["backup.copy"].publish({ phase: "after", partial });
   const summary = verifyStore(partial, (part, share) => report(part, (1 + share) / 2));
   if (summary.problems.length > 0) {
-    rmSync(partial, { force: true });
+    for (const one of [partial, second]) rmSync(one, { force: true });
     throw damaged(file, summary.problems.join("; "));
   }
+  if (platform !== null) renameSync(second, copies[1]);
+  // The backup is complete when it has its own name.
   renameSync(partial, target);
   syncFolder(target);
-  return summary;
+  return { ...summary, platform: summary.platform && { ...summary.platform, file: copies[1] } };
 }
 
-/** Verifies the whole file: pages, references between rows, digests of stored bytes. Changes nothing.
+/** Verifies the whole file: pages, references between rows, digests of stored bytes; and the copy of the platform's database
+ *  beside it. Changes nothing.
  *  Throws when the file is not an SQLite database or cannot be opened. Blocks the thread. */
 export function verifyStore(file: string, report: ReportShare = () => {}): StoreSummary {
   const size = statSync(file).size;
@@ -100,9 +119,11 @@ export function verifyStore(file: string, report: ReportShare = () => {}): Store
     const counts = (schema === 0 ? [] : tables)
       .filter((name) => !uncounted.has(name) && !name.startsWith("sqlite_"))
       .map((name) => [name, countOf(db, name)] as const);
+    const platform = platformBeside(file, problems);
     return {
       schema,
       size,
+      platform,
       isBackup: metaOf(db, "backup") === 1,
       newest: tables.includes("events") ? newestEvent(db) : null,
       counts: Object.fromEntries(counts),
@@ -115,9 +136,23 @@ export function verifyStore(file: string, report: ReportShare = () => {}): Store
   }
 }
 
-/** Replaces the store at `file` with the backup at `source`. The caller holds the lock of the store and
- *  has verified the source. Returns the path of the former store, or null when there was none. After a
- *  crash one of the two stores is in place. */
+/** Verifies the copy of the platform's database, if there is one. */
+function platformBeside(backup: string, problems: string[]): StoreSummary["platform"] {
+  const file = platformCopy(backup);
+  if (!existsSync(file)) return null;
+  const db = new Sqlite(file, { readonly: true, fileMustExist: true });
+  try {
+    const found = [...pageProblems(db), ...referenceProblems(db)];
+    problems.push(...found.map((problem) => `${basename(file)}: ${problem}`));
+    return { file, size: statSync(file).size };
+  } finally {
+    db.close();
+  }
+}
+
+/** Replaces the SQLite file at `file` with the backup at `source`. The caller holds the lock of the file and
+ *  has verified the source. Returns the path of the former file, or null when there was none. After a
+ *  crash one of the two files is in place. */
 export function replaceStore(source: string, file: string, stamp: string): string | null {
   const target = existsSync(file) ? resolve(file) : file;
   const partial = partialRestore(target);
@@ -174,9 +209,11 @@ function vacuumInto(file: string, partial: string): void {
     const copy = new Sqlite(partial, { fileMustExist: true });
     try {
       copy.pragma("journal_mode = DELETE");
-      copy.exec(
-        "INSERT INTO meta (name, value) VALUES ('backup', 1) ON CONFLICT (name) DO UPDATE SET value = 1",
-      );
+      // The platform's database has no such table.
+      if (namesOf(copy).includes("meta"))
+        copy.exec(
+          "INSERT INTO meta (name, value) VALUES ('backup', 1) ON CONFLICT (name) DO UPDATE SET value = 1",
+        );
     } finally {
       copy.close();
     }

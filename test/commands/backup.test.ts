@@ -1,23 +1,35 @@
 // What backup, verify, restore and migrate print. backup.long.test.ts runs them beside daemons, kills them and damages files.
 
-import { existsSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { exitCodes, runCommand } from "../../src/commands/io.ts";
 import { backup, migrateStore, restore, verify } from "../../src/commands/store/backup.ts";
+import { openDatabase } from "../../src/platform/store/store.ts";
 import { verifyStore } from "../../src/store/backup.ts";
 import { migrations } from "../../src/store/migrate.ts";
+import { lockStore } from "../../src/store/sqlite/lock.ts";
 import { commandIo } from "../support/machine/command.ts";
 import { fresh, sqlitePlace, storeEvent } from "../support/store/databases.ts";
 
 const commands = { backup, verify, restore, migrate: migrateStore };
 
-function setUp(store = "sqlite:store.db") {
+function setUp(store = "sqlite:store.db", more = "") {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-backup-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const config = join(folder, "bridgehead.yaml");
-  writeFileSync(config, `store: ${store}\n`);
+  writeFileSync(config, `store: ${store}\n${more}`);
   /** The exit code, then each line, without the name of the folder. */
   const run = async (
     command: keyof typeof commands,
@@ -46,7 +58,7 @@ it("names the file, its schema and its rows, and refuses to overwrite a file", a
   expect(done[1]).toMatch(/^backed up to copy\.db: /);
   expect(await run("backup", "copy.db")).toEqual([
     exitCodes.failed,
-    expect.stringContaining("copy.db: the file exists"),
+    expect.stringContaining("copy.db exists; name another one"),
   ]);
   expect(await run("backup", "absent/copy.db")).toEqual([
     exitCodes.failed,
@@ -102,7 +114,7 @@ it("says what a restore has put where, and what is held then", async () => {
   const [code, done, , kept, held] = await run("restore", "copy.db");
   expect([code, done]).toEqual([exitCodes.ok, size]);
   expect(done).toMatch(/^restored to store\.db: /);
-  expect(kept).toMatch(/^the former store is kept as store\.db\.before-restore/);
+  expect(kept).toMatch(/^the former file is kept as store\.db\.before-restore/);
   expect(held).toContain("bridgehead inbox list --code ");
   expect(existsSync(join(folder, String(kept).replace(/^.* as /, "")))).toBe(true);
   expect(await run("restore", "store.db")).toEqual([
@@ -118,4 +130,62 @@ it("names the programs that copy a PostgreSQL store", async () => {
   const { run } = setUp("postgres://nobody@127.0.0.1/none");
   expect(String(await run("backup", "copy"))).toContain("pg_dump --format=custom");
   expect(String(await run("restore", "copy"))).toContain("pg_restore --clean");
+});
+
+it("copies, verifies and restores the database of the embedded platform with the store", async () => {
+  const { folder, run } = setUp("sqlite:store.db", "platform: embedded\n");
+  const agents = (): unknown[] => {
+    const db = openDatabase(join(folder, "platform.db"), "normal");
+    try {
+      return db.prepare("SELECT id FROM agent ORDER BY id").pluck().all();
+    } finally {
+      db.close();
+    }
+  };
+  const define = (id: string) => {
+    const db = openDatabase(join(folder, "platform.db"), "normal");
+    db.prepare("INSERT INTO agent (id, organization_id, name) VALUES (?, 'o', ?)").run(id, id);
+    db.close();
+  };
+  await run("migrate");
+  expect(await run("backup", "early.db"), "no platform yet").toEqual([exitCodes.ok, size, counts]);
+  define("before");
+  const platform = expect.stringMatching(/^embedded platform: copy\.db-platform, \d+ bytes$/) as unknown;
+  expect(await run("backup", "copy.db")).toEqual([exitCodes.ok, size, counts, platform]);
+  expect(await run("verify", "copy.db")).toEqual([exitCodes.ok, size, counts, platform, "no problems found"]);
+  define("later");
+  expect(agents()).toEqual(["before", "later"]);
+
+  const restored = await run("restore", "copy.db");
+  expect(restored[0]).toBe(exitCodes.ok);
+  expect(restored).toContain("restored the embedded platform to platform.db");
+  expect(restored.filter((line) => String(line).startsWith("the former file is kept as"))).toHaveLength(2);
+  expect(agents()).toEqual(["before"]);
+
+  expect(await run("restore", "early.db")).toContain(
+    "the backup has no copy of the embedded platform: platform.db is unchanged",
+  );
+  rmSync(join(folder, "copy.db"));
+  expect((await run("backup", "copy.db"))[1], "another backup's copy stays").toContain(
+    "copy.db-platform exists",
+  );
+  const damagedFile = openSync(join(folder, "copy.db-platform"), "r+");
+  writeSync(damagedFile, Buffer.alloc(4096, 0x55), 0, 4096, 8192);
+  closeSync(damagedFile);
+  await run("backup", "other.db");
+  renameSync(join(folder, "copy.db-platform"), join(folder, "other.db-platform"));
+  const found = await run("restore", "other.db");
+  expect(found[0]).toBe(exitCodes.damagedStore);
+  expect(agents()).toEqual(["before"]);
+});
+
+it("does not replace the database of a platform that runs", async () => {
+  const { folder, run } = setUp("sqlite:store.db", "platform: embedded\n");
+  await run("migrate");
+  openDatabase(join(folder, "platform.db"), "normal").close();
+  await run("backup", "copy.db");
+  const release = lockStore(join(folder, "platform.db"));
+  onTestFinished(release);
+  const [code, line] = await run("restore", "copy.db");
+  expect([code, line]).toEqual([exitCodes.failed, expect.stringContaining("another Bridgehead process")]);
 });

@@ -1,7 +1,7 @@
 // bridgehead backup, verify and restore: creates online copies of the SQLite store, checks them, and
 // restores them. bridgehead migrate: migrates the store's schema.
 
-import { existsSync, mkdirSync, realpathSync, statSync } from "node:fs";
+import { existsSync, realpathSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { openStore } from "../../app.ts";
 import { loadStore } from "../../config/index.ts";
@@ -20,10 +20,11 @@ import { inThread, withProgress, writtenShare } from "./progress.ts";
 
 type BackupOptions = CommandOptions & { readonly file: string };
 
-/** Copies the configured store to a new file while the daemon runs. */
+/** Copies the configured store, and the database of the embedded platform, to new files while the daemon runs. */
 export async function backup(options: BackupOptions, io: Io): Promise<number> {
-  const store = await sqliteFile(options, io, postgresBackup);
+  const { store, embedded } = await sqliteFiles(options, io, postgresBackup);
   if (!existsSync(store)) fail(`there is no store ${store}`);
+  const platform = embedded !== null && existsSync(embedded) ? embedded : null;
   const target = resolve(io.cwd, options.file);
   if (!existsSync(dirname(target))) fail(`the folder ${dirname(target)} does not exist`);
   const summary = await explained(() =>
@@ -31,7 +32,7 @@ export async function backup(options: BackupOptions, io: Io): Promise<number> {
       // The first half is the copy, the second half its verification.
       const { size } = statSync(store);
       progress.measure(() => writtenShare(partialCopy(target), size) / 2);
-      return inThread("copyStore", [store, target], progress);
+      return inThread("copyStore", [store, target, platform], progress);
     }),
   );
   print(summary, target, "backed up to", options, io);
@@ -50,10 +51,10 @@ export async function verify(options: BackupOptions, io: Io): Promise<number> {
   return summary.schema > migrations.length ? exitCodes.newerSchema : exitCodes.ok;
 }
 
-/** Replaces the configured store with a verified backup and keeps the former one. Refused while the
- *  daemon runs. */
+/** Replaces the configured store with a verified backup, and the database of the embedded platform with its copy. Keeps the
+ *  former files. Refused while the daemon runs. */
 export async function restore(options: BackupOptions, io: Io): Promise<number> {
-  const store = await sqliteFile(options, io, postgresRestore);
+  const { store, embedded } = await sqliteFiles(options, io, postgresRestore);
   const source = resolve(io.cwd, options.file);
   if (existsSync(store) && existsSync(source) && realpathSync(store) === realpathSync(source))
     fail(`${source} is the store itself; name a backup`);
@@ -67,23 +68,36 @@ export async function restore(options: BackupOptions, io: Io): Promise<number> {
       `${source} has schema ${summary.schema}, this version knows up to ${migrations.length}`,
       exitCodes.newerSchema,
     );
-  mkdirSync(dirname(store), { recursive: true, mode: 0o700 });
-  const unlock = await explained(async () => lockStore(store));
+  // The store is replaced first: a platform with more conversations than the store refers to is harmless.
+  const files = [{ from: source, to: store, size: summary.size }];
+  const platform = embedded === ":memory:" ? null : summary.platform;
+  if (platform !== null && embedded !== null)
+    files.push({ from: platform.file, to: embedded, size: platform.size });
+  const unlocks: (() => void)[] = [];
   try {
-    const aside = await explained(() =>
-      withProgress(io, "restoring", 1, (progress) => {
-        progress.measure(() => writtenShare(partialRestore(store), summary.size));
-        return inThread("replaceStore", [source, store, stampOf(clock.now())], progress);
-      }),
-    );
+    for (const { to } of files) unlocks.push(await explained(async () => lockStore(to)));
+    const asides: (string | null)[] = [];
+    const stamp = stampOf(clock.now());
+    for (const { from, to, size } of files)
+      asides.push(
+        await explained(() =>
+          withProgress(io, "restoring", 1, (progress) => {
+            progress.measure(() => writtenShare(partialRestore(to), size));
+            return inThread("replaceStore", [from, to, stamp], progress);
+          }),
+        ),
+      );
     print(summary, store, "restored to", options, io);
     if (options.json === true) return exitCodes.ok;
-    if (aside !== null) io.out(`the former store is kept as ${aside}`);
+    if (files[1] !== undefined) io.out(`restored the embedded platform to ${files[1].to}`);
+    else if (embedded !== null)
+      io.out(`the backup has no copy of the embedded platform: ${embedded} is unchanged`);
+    for (const aside of asides) if (aside !== null) io.out(`the former file is kept as ${aside}`);
     io.out(
       `at the next start everything that may have been answered since the backup is held: bridgehead inbox list --code ${answeredBefore}`,
     );
   } finally {
-    unlock();
+    for (const unlock of unlocks) unlock();
   }
   return exitCodes.ok;
 }
@@ -93,11 +107,16 @@ const postgresBackup =
 const postgresRestore =
   "the store is PostgreSQL: stop every daemon, run pg_restore --clean --if-exists --dbname=DATABASE FILE, and start again; a store restored so is recognized at the start";
 
-/** Returns the path of the configured store. */
-async function sqliteFile(options: BackupOptions, io: Io, otherwise: string): Promise<string> {
-  const { store } = await load(loadStore, options, io);
+/** Returns the paths of the configured store, and of the database of the embedded platform. */
+async function sqliteFiles(
+  options: BackupOptions,
+  io: Io,
+  otherwise: string,
+): Promise<{ readonly store: string; readonly embedded: string | null }> {
+  const { store, embedded } = await load(loadStore, options, io);
   if (store.kind !== "sqlite") return fail(otherwise);
-  return store.file === ":memory:" ? fail("the store is kept in memory only") : store.file;
+  if (store.file === ":memory:") return fail("the store is kept in memory only");
+  return { store: store.file, embedded };
 }
 
 /** Fails with one line for an error that an operator can fix. */
@@ -118,11 +137,13 @@ function print(summary: StoreSummary, file: string, did: string, options: Backup
     io.out(JSON.stringify({ file, ...summary }));
     return;
   }
-  const { schema, size, newest, counts, problems } = summary;
+  const { schema, size, newest, counts, platform, problems } = summary;
   const last = newest === null ? "no events" : `newest event ${when(newest)} UTC`;
   io.out(`${did} ${file}: schema ${schema}, ${size} bytes, ${last}`);
   const rows = Object.entries(counts).map(([name, count]) => `${name}: ${count}`);
   if (rows.length > 0) io.out(rows.join(", "));
+  if (platform !== null && did !== "restored to")
+    io.out(`embedded platform: ${platform.file}, ${platform.size} bytes`);
   for (const problem of problems) io.out(`problem: ${problem}`);
   if (problems.length === 0 && did === "verified") io.out("no problems found");
 }

@@ -98,7 +98,7 @@ export async function withProgress<T>(
 const calls = { copyStore, replaceStore, verifyStore, finishFile, countInFile };
 type Calls = typeof calls;
 type Given<Name extends keyof Calls> = Name extends "copyStore"
-  ? [file: string, destination: string]
+  ? [file: string, destination: string, platform: string | null]
   : Name extends "verifyStore"
     ? [file: string]
     : Parameters<Calls[Name]>;
