@@ -124,13 +124,13 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
     "contractIsTypes",
     "src/contract/a.ts",
     'import * as z from "zod";',
-    "src/contract/a.ts: the contract imports nothing but zod's types and Node's HTTP client, not zod",
+    "src/contract/a.ts: the contract imports nothing but zod's types and Node's HTTP client and cryptography, not zod",
   ],
   [
     "contractIsTypes",
     "src/contract/a.ts",
     'import type { X } from "node:fs";',
-    "src/contract/a.ts: the contract imports nothing but zod's types and Node's HTTP client, not node:fs",
+    "src/contract/a.ts: the contract imports nothing but zod's types and Node's HTTP client and cryptography, not node:fs",
   ],
   ["contractIsTypes", "src/contract/a.ts", 'import type * as z from "zod";', null],
   [

@@ -42,9 +42,9 @@ export interface ProviderRefusal {
 const minute = 60_000;
 
 /** Inverts a provider's table: returns the map from error code to class. */
-export function classes<Code extends number | string>(
-  table: Readonly<Partial<Record<TextClass, readonly Code[]>>>,
-): ReadonlyMap<Code, TextClass> {
+export function classes(
+  table: Readonly<Partial<Record<TextClass, readonly number[]>>>,
+): ReadonlyMap<number, TextClass> {
   return new Map(
     Object.entries(table).flatMap(([kind, codes]) => codes.map((code) => [code, kind as TextClass] as const)),
   );

@@ -1,8 +1,8 @@
 // Verifies X-Twilio-Signature over the public URL. That URL comes from the configuration and never from the request
 // (twilio.com/docs/usage/security).
 
-import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import type { RoutePath } from "bridgehead/contract";
+import { createHmac, randomBytes } from "node:crypto";
+import { type RoutePath, sameText } from "bridgehead/contract";
 import { validateRequest } from "twilio/lib/webhooks/webhooks.js";
 import type { VoiceChannel } from "./engine/record.ts";
 
@@ -86,12 +86,3 @@ export function readToken(
   const fits = secrets.some((secret) => sameText(sign(secret, `${id}.${until}.${call}`), signature));
   return fits && id !== "" && now <= Number.parseInt(until, 36) ? id : null;
 }
-
-// Compares secrets in constant time, so that the response time reveals nothing about a partially correct guess.
-
-/** Returns whether both texts are equal. The duration is the same for all guesses of one length. */
-export function sameText(secret: string, given: string): boolean {
-  return timingSafeEqual(digest(secret), digest(given));
-}
-
-const digest = (text: string): Buffer => createHash("sha256").update(text).digest();

@@ -9,4 +9,5 @@ export * from "./ids.ts";
 export * from "./markdown.ts";
 export * from "./outcomes.ts";
 export * from "./routes.ts";
+export * from "./signatures.ts";
 export * from "./units.ts";

@@ -56,7 +56,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   "@clack/prompts": ["src/commands/init/"],
   "fast-string-truncated-width": ["src/commands/text.ts"],
   oauth4webapi: ["src/commands/init/"],
-  "p-queue": ["src/client/", "src/platform/webhooks/", "adapters/email/"],
+  "p-queue": ["src/client/", "src/platform/webhooks/", "adapters/email/", "adapters/sms/"],
   "hoodiecrow-imap": ["src/sandbox/"],
   "smtp-server": ["src/sandbox/"],
   ws: ["src/http/", "src/sandbox/"],
@@ -108,7 +108,13 @@ const packageHomes: Rule = (files) =>
       : [`${from}: ${name} lives in ${home.join(", ")}`];
   });
 
-const httpClient: ReadonlySet<string> = new Set(["node:http", "node:https", "node:net", "node:tls"]);
+const contractNeeds: ReadonlySet<string> = new Set([
+  "node:http",
+  "node:https",
+  "node:net",
+  "node:tls",
+  "node:crypto",
+]);
 
 /** Whoever writes an adapter gets our contract without our zod. */
 const contractIsTypes: Rule = (files) =>
@@ -116,10 +122,10 @@ const contractIsTypes: Rule = (files) =>
     .filter(
       ({ from, relative }) => from.startsWith("src/contract/") && !from.includes("/testing/") && !relative,
     )
-    .filter(({ to, typeOnly }) => !(to === "zod" && typeOnly) && !httpClient.has(to))
+    .filter(({ to, typeOnly }) => !(to === "zod" && typeOnly) && !contractNeeds.has(to))
     .map(
       ({ from, to }) =>
-        `${from}: the contract imports nothing but zod's types and Node's HTTP client, not ${to}`,
+        `${from}: the contract imports nothing but zod's types and Node's HTTP client and cryptography, not ${to}`,
     );
 
 /** Adapters come through the loader, which alone imports what a configuration names. */

@@ -53,7 +53,6 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
     "adapters/email/providers.ts#serversOf",
     "adapters/sms/numbers.ts#isCountry",
     "adapters/sms/smpp/encoding.ts#toAddress",
-    "adapters/sms/telnyx/index.ts#publicKey",
     "adapters/sms/provider.ts#isLocal",
     "adapters/voice/config.ts#voiceConfig",
     "adapters/voice/config.ts#dialectOf",
@@ -123,7 +122,6 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
     "adapters/email/imap/mailbox.ts#withKeyword",
     "adapters/email/parse/auth/dkim.ts#judgeSignatures",
     "adapters/email/smtp/long-markdown.ts#prepare",
-    "adapters/sms/telnyx/webhook.ts#isProven",
   ],
   "is called by a function of its folder that is tested": ["adapters/email/parse/mime.ts#walk"],
 };

@@ -76,7 +76,6 @@ export const cases: Cases = {
     namesOf: (f, text) => f(text.split(" ").map((name) => ({ name }))),
   },
   "src/escalation/platform-webhook/decide.ts": {
-    isSame: (f, text) => f(text, "wanted"),
     isSignedBy: (f, text) =>
       f(
         ["whsec_AAAA"],
@@ -412,8 +411,11 @@ export const cases: Cases = {
       ].map((one) => line.read(JSON.stringify(one)));
     },
   },
-  "adapters/voice/proof.ts": {
+  "src/contract/signatures.ts": {
     sameText: (f, text) => f("secret", text),
+    ed25519Key: one,
+  },
+  "adapters/voice/proof.ts": {
     readToken: (f, text) => f(["secret"], text, text, 0),
   },
   "adapters/voice/outbound.ts": {

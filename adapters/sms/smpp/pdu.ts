@@ -165,7 +165,7 @@ export const bytes = (pdu: Pdu, name: string): Uint8Array =>
 
 // Maps a message centre's status codes to error classes (SMPP v3.4, 5.1.3). Codes from 0x400 on are
 // specific to the message centre.
-const codes = classes<number>({
+const codes = classes({
   recipient: [0x0b, 0x50, 0x51],
   login: [0x04, 0x05, 0x0d, 0x0e, 0x0f],
   account: [0x15, 0x53, 0x66],

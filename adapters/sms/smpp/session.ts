@@ -4,6 +4,7 @@ import { once } from "node:events";
 import net from "node:net";
 import tls from "node:tls";
 import type { Clock } from "bridgehead/contract";
+import PQueue from "p-queue";
 import type { SmppConfig } from "./index.ts";
 import {
   classOf,
@@ -59,17 +60,16 @@ export class Session {
   /** Requests without a response, by sequence number. */
   readonly #requests = new Map<number, (answer: Pdu) => void>();
   readonly #deliveries: Pdu[] = [];
-  /** Texts that wait for a slot of the window. */
-  readonly #queue: (() => void)[] = [];
+  /** The texts in flight; further ones wait in order. */
+  readonly #window: PQueue;
   #wake = Promise.withResolvers<void>();
   #sequence = 0;
-  #free: number;
 
   constructor(config: SmppConfig, clock: Clock, socket: net.Socket) {
     this.#config = config;
     this.#clock = clock;
     this.#socket = socket;
-    this.#free = config.window;
+    this.#window = new PQueue({ concurrency: config.window });
     this.over = this.#ended.signal;
     socket.on("error", (error) => this.#end(error));
     this.over.addEventListener("abort", () => this.#wake.resolve(), { once: true });
@@ -97,16 +97,9 @@ export class Session {
    *  timeout, and when the connection ends. `crossing` is awaited just before the first octet is sent. At
    *  most `window` texts are in flight at once. */
   async submit(fields: PduFields, signal: AbortSignal, crossing?: () => Promise<void>): Promise<Pdu> {
-    if (this.#free > 0) this.#free -= 1;
-    else await turn(this.#queue, AbortSignal.any([signal, this.over]));
-    try {
-      return await this.#ask("submit_sm", fields, signal, crossing);
-    } finally {
-      // The slot passes to the next text in the queue and is not released, so that no later text overtakes it.
-      const next = this.#queue.shift();
-      if (next) next();
-      else this.#free += 1;
-    }
+    return await this.#window.add(() => this.#ask("submit_sm", fields, signal, crossing), {
+      signal: AbortSignal.any([signal, this.over]),
+    });
   }
 
   /** Returns the deliveries since the last call, at least one. Returns an empty list after `ms` milliseconds, or when
@@ -138,7 +131,7 @@ export class Session {
   /** Waits for texts in flight, sends unbind, and closes the connection, at the latest when the signal aborts. */
   async close(signal: AbortSignal): Promise<void> {
     const leaving = AbortSignal.any([signal, this.over]);
-    while (this.#free < this.#config.window && !leaving.aborted) await this.#clock.sleep(10, leaving);
+    await withSignal(this.#window.onIdle(), leaving).catch(() => undefined);
     await this.#ask("unbind", {}, signal).catch(() => undefined);
     this.#end(new Error("the line was closed"));
   }
@@ -209,24 +202,6 @@ export class Session {
       await this.#clock.sleep(this.#config.enquire, this.over);
       if (!this.over.aborted) await this.#ask("enquire_link", {}, this.over);
     }
-  }
-}
-
-/** Waits in the queue for a slot. */
-async function turn(queue: (() => void)[], signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const leave = () => {
-    const place = queue.indexOf(resolve);
-    if (place >= 0) queue.splice(place, 1);
-    reject(signal.reason);
-  };
-  signal.addEventListener("abort", leave, { once: true });
-  queue.push(resolve);
-  try {
-    await promise;
-  } finally {
-    signal.removeEventListener("abort", leave);
   }
 }
 

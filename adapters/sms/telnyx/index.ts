@@ -1,16 +1,18 @@
 // Texts through Telnyx: JSON over HTTPS, webhooks signed with Ed25519. The API has no list of sent texts. A
 // send of unknown outcome is settled by its webhook, or by the operator's configuration for such drafts.
 
-import { createPublicKey, type KeyObject } from "node:crypto";
+import type { KeyObject } from "node:crypto";
 import {
   type Attempt,
   type Channel,
   type ChannelStatus,
   type Cursor,
   type ExchangeAnswer,
+  ed25519Key,
   externalId,
   Health,
   HttpConnections,
+  isTelnyxSigned,
   type Json,
   type RoutePath,
   type SendOutcome,
@@ -29,7 +31,7 @@ import {
   type TextDraft,
   type WebhookEndpoint,
 } from "../provider.ts";
-import { classOf, isProven, keyParameter, readEvent, refusalOf } from "./webhook.ts";
+import { classOf, keyParameter, readEvent, refusalOf } from "./webhook.ts";
 
 const telnyxUrl = "https://api.telnyx.com";
 /** Request timeout. Telnyx responds in well under a second; a later response is unlikely. */
@@ -40,29 +42,19 @@ const paths: readonly RoutePath[] = ["/inbound", "/inbound-fallback", "/status"]
 
 const { duration } = units(z);
 
-/** Parses an Ed25519 key as Telnyx shows it (base64 of 32 octets). Returns it in the form that the
- *  crypto module requires (RFC 8410). */
-export function publicKey(base64: string): KeyObject {
-  const raw = Buffer.from(base64, "base64");
-  if (raw.length !== 32) throw new Error("reading a public key: expected 32 octets in base64");
-  const prefix = Buffer.from("302a300506032b6570032100", "hex");
-  return createPublicKey({ key: Buffer.concat([prefix, raw]), format: "der", type: "spki" });
-}
-
-function isPublicKey(base64: string): boolean {
-  try {
-    return publicKey(base64).asymmetricKeyType === "ed25519";
-  } catch {
-    return false;
-  }
-}
-
 /** The configuration keys of the provider. */
 const block = z
   .strictObject({
     api_key: z.string().min(1).describe("What is the API key?").meta({ secret: true }),
     public_keys: z
-      .array(z.string().refine(isPublicKey, "expected the public key from the portal: 32 octets in base64"))
+      .array(
+        z
+          .string()
+          .refine(
+            (text) => ed25519Key(text) !== null,
+            "expected the public key from the portal: 32 octets in base64",
+          ),
+      )
       .min(1)
       .describe("Which public keys verify webhook signatures? A list, so that keys can be rotated."),
     messaging_profile: z
@@ -106,7 +98,7 @@ class Telnyx implements Provider {
     this.#connections = new HttpConnections({ ca, connections: mostConnections });
     this.#state = new Health(channel);
     this.#pauses = new SenderPauses(channel.clock, this.#state);
-    const keys = config.public_keys.map(publicKey);
+    const keys = config.public_keys.flatMap((key) => ed25519Key(key) ?? []);
     this.endpoints = paths.map((path) => ({
       path,
       read: (request) => this.#read(request, keys),
@@ -174,7 +166,7 @@ class Telnyx implements Provider {
   async #read(request: Request, keys: readonly KeyObject[]): Promise<Heard | null> {
     const body = new Uint8Array(await request.arrayBuffer());
     const now = this.#channel.clock.now();
-    const heard = isProven(request, body, keys, now) ? readEvent(body, now) : null;
+    const heard = isTelnyxSigned(request, body, keys, now) ? readEvent(body, now) : null;
     for (const status of heard?.statuses ?? []) this.#pauses.heard(status);
     return heard;
   }

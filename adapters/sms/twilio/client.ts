@@ -274,7 +274,7 @@ function failure(answer: ExchangeAnswer): ApiFailure {
 }
 
 // Maps Twilio's error codes to error classes. Source: twilio.com/docs/api/errors.
-const classOfCode = classes<number>({
+const classOfCode = classes({
   recipient: [21211, 21214, 21217, 21614, 21635, 30006, 63024],
   "opted-out": [21610],
   login: [20003, 20005, 20006, 20008],

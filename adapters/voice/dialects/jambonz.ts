@@ -5,9 +5,9 @@
 // and the hook of `dial` reports the result. Voicemail is not supported: jambonz has no verb that records over this
 // socket (`listen` needs its own server). Responders get a missed-call message instead.
 
+import { sameText } from "bridgehead/contract";
 import * as z from "zod";
 import type { VoiceConfig } from "../config.ts";
-import { sameText } from "../proof.ts";
 import {
   type CallEvent,
   type DialectCommand,

@@ -5,11 +5,10 @@
 // (`transfer_cancelled`; it needs `retell.api_key`). Without that webhook it is not reported.
 
 import { createHmac, randomUUID } from "node:crypto";
-import { type HttpRoute, sessionId } from "bridgehead/contract";
+import { type HttpRoute, sameText, sessionId } from "bridgehead/contract";
 import * as z from "zod";
 import type { VoiceChannel } from "../engine/record.ts";
 import { missedCall, untaken } from "../engine/record.ts";
-import { sameText } from "../proof.ts";
 import {
   type CallEvent,
   type DialectCommand,

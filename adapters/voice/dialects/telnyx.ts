@@ -2,7 +2,8 @@
 // Twilio's. Calls start with TeXML, and webhooks are signed with Ed25519. The websocket handshake is unsigned, so its
 // URL contains a token.
 
-import { createPublicKey, type KeyObject, verify } from "node:crypto";
+import type { KeyObject } from "node:crypto";
+import { ed25519Key, isTelnyxSigned } from "bridgehead/contract";
 import * as z from "zod";
 import { type ConnectCall, callRoutes } from "../call-routes.ts";
 import type { VoiceConfig } from "../config.ts";
@@ -13,13 +14,10 @@ import { element } from "../twiml.ts";
 import { defineDialect, type Translator } from "./dialect.ts";
 import { relayTranslator } from "./twilio.ts";
 
-/** Maximum age of a signed request, in milliseconds. */
-const skewMs = 5 * 60_000;
-
-const ed25519Key = z
+const publicKey = z
   .string()
   .refine(
-    (text) => keyBytes(text) !== null,
+    (text) => ed25519Key(text) !== null,
     "expected an Ed25519 public key: base64 of 32 bytes, as the Telnyx portal shows it",
   );
 
@@ -28,7 +26,7 @@ export const telnyx = defineDialect({
   block: z
     .strictObject({
       public_key: z
-        .union([ed25519Key, z.array(ed25519Key).min(1)])
+        .union([publicKey, z.array(publicKey).min(1)])
         .describe(
           "Which public key (base64, Ed25519) verifies webhook signatures? A list during a rotation: each key is accepted.",
         ),
@@ -42,7 +40,7 @@ export const telnyx = defineDialect({
   can: { greets: true, stops: false, reportsSilence: false, transfer: "callback" },
   create(voice, { public_key: publicKeys, token_key: secret }) {
     const { channel, config } = voice;
-    const keys = [publicKeys].flat().map(publicKeyOf);
+    const keys = [publicKeys].flat().flatMap((key) => ed25519Key(key) ?? []);
     const admitted = (request: Request) => {
       const { call, token } = passIn(request);
       return { call, ticket: readToken([secret], token, call, channel.clock.now()) };
@@ -143,43 +141,18 @@ function statusOf({ SessionStatus, CallStatus, Reason, reason = Reason }: Params
   return /disconnect|error|fail|timeout/.test(reason ?? "") ? "failed" : "ended";
 }
 
-/** Verifies a Telnyx signature (`telnyx-signature-ed25519` over time, `|` and the raw body) and its age. Returns the
- *  parameters under Twilio's names; null when the request is rejected. */
+/** Returns the parameters of a signed request under Twilio's names; null when the request is rejected. */
 async function signedParams(
   { channel }: VoiceChannel,
   keys: readonly KeyObject[],
   request: Request,
 ): Promise<Params | null> {
   const body = Buffer.from(await request.arrayBuffer());
-  const time = request.headers.get("telnyx-timestamp") ?? "";
-  const signature = Buffer.from(request.headers.get("telnyx-signature-ed25519") ?? "", "base64");
-  const fresh = /^\d{1,12}$/.test(time) && Math.abs(channel.clock.now() - Number(time) * 1000) <= skewMs;
-  if (!fresh || signature.length !== 64) return null;
-  const signed = Buffer.concat([Buffer.from(`${time}|`), body]);
-  if (!keys.some((key) => verify(null, signed, key, signature))) return null;
+  if (!isTelnyxSigned(request, body, keys, channel.clock.now())) return null;
   const params: Params = {
     // Only the body is signed, so its parameters override those of the URL.
     ...Object.fromEntries(new URL(request.url).searchParams),
     ...Object.fromEntries(new URLSearchParams(body.toString())),
   };
   return request.url.includes("/ended") ? { ...params, SessionStatus: statusOf(params) } : params;
-}
-
-/** DER prefix of an Ed25519 public key (RFC 8410); the 32 bytes of the key follow it. */
-const derPrefix = Buffer.from("302a300506032b6570032100", "hex");
-
-/** Returns the key's 32 bytes from base64, raw or in DER form. Returns null for any other text. */
-function keyBytes(text: string): Buffer | null {
-  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(text)) return null;
-  const bytes = Buffer.from(text, "base64");
-  if (bytes.length === 32) return bytes;
-  const isDer = bytes.length === 44 && bytes.subarray(0, 12).equals(derPrefix);
-  return isDer ? bytes.subarray(12) : null;
-}
-
-/** Throws an error for a text that is not an Ed25519 public key. */
-function publicKeyOf(text: string): KeyObject {
-  const bytes = keyBytes(text);
-  if (bytes === null) throw new Error("reading an Ed25519 public key: it is not base64 of 32 bytes");
-  return createPublicKey({ key: Buffer.concat([derPrefix, bytes]), format: "der", type: "spki" });
 }

@@ -2,7 +2,8 @@
 // configured, a signature as defined by Standard Webhooks. The interface specifies no field names
 // (External API 6), so all usual places are searched. Parsing never throws.
 
-import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac } from "node:crypto";
+import { sameText } from "bridgehead/contract";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { EscalationTrigger } from "../../pipeline/escalation.ts";
@@ -157,12 +158,6 @@ function line(text: string): string | null {
   return whole.length <= longest ? whole : `${whole.slice(0, longest - 3).toWellFormed()}...`;
 }
 
-/** Compares in constant time, independent of where the strings differ. */
-export function isSame(given: string, wanted: string): boolean {
-  const digest = (text: string) => createHash("sha256").update(text).digest();
-  return timingSafeEqual(digest(given), digest(wanted));
-}
-
 /** True when the request has all three headers of a Standard Webhooks signature. Does not verify the signature. */
 export const isSigned = (headers: Headers): boolean =>
   ["webhook-id", "webhook-timestamp", "webhook-signature"].every((name) => headers.has(name));
@@ -185,7 +180,7 @@ export function isSignedBy(
     const mac = createHmac("sha256", key).update(`${id}.${seconds}.`).update(body);
     return `v1,${mac.digest("base64")}`;
   });
-  return given.some((one) => wanted.some((right) => isSame(one, right)));
+  return given.some((one) => wanted.some((right) => sameText(right, one)));
 }
 
 export interface BoundConversation {

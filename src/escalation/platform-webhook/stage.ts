@@ -5,6 +5,7 @@
 // repeated; the row of a stored one is still due.
 
 import { createHash } from "node:crypto";
+import { sameText } from "bridgehead/contract";
 import type { Policy } from "../../domain/policy.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { plain, readBody } from "../../http/channel-route.ts";
@@ -13,7 +14,7 @@ import { isolated, type Query } from "../../store/driver.ts";
 import { schedulePolls } from "../../store/tables/conversations.ts";
 import type { EscalationCore, EscalationParts } from "../actions.ts";
 import { openEscalations } from "../trigger/stage.ts";
-import { isSame, isSigned, isSignedBy, planDeliveries, readPayload } from "./decide.ts";
+import { isSigned, isSignedBy, planDeliveries, readPayload } from "./decide.ts";
 import {
   conversationsBoundTo,
   duePlatformWebhooks,
@@ -46,7 +47,7 @@ export function platformWebhookHandler(
       deps.log.warn({ kind, reason }, "platform webhook rejected");
       return plain(403, "forbidden", { connection: "close" });
     };
-    if (!isSame(request.headers.get(proof.header) ?? "", proof.key)) return refused("its key is not ours");
+    if (!sameText(proof.key, request.headers.get(proof.header) ?? "")) return refused("its key is not ours");
     if (!deps.isAgent(agent)) return plain(404, "not found");
     const mustBeSigned = proof.signingSecrets.length > 0;
     if (mustBeSigned && !isSigned(request.headers)) return refused("it is not signed");

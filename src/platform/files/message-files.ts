@@ -1,6 +1,7 @@
 // Finds the files that a message names, by the name that the upload returned, and reads them for the agent's model.
 
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac } from "node:crypto";
+import { sameText } from "bridgehead/contract";
 import type * as z from "zod";
 import type { sendRequest } from "../../wire/conversation.ts";
 import type { FailureDetail } from "../../wire/record.ts";
@@ -98,10 +99,9 @@ export function isSigned(
   now: number,
 ): boolean {
   const until = Number(expires);
-  if (!Number.isSafeInteger(until) || until < now) return false;
-  const right = Buffer.from(sign(secret, purpose, fileId, until));
-  const given = Buffer.from(signature);
-  return right.length === given.length && timingSafeEqual(right, given);
+  return (
+    Number.isSafeInteger(until) && until >= now && sameText(sign(secret, purpose, fileId, until), signature)
+  );
 }
 
 interface SignedClaim {

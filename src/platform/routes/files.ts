@@ -32,6 +32,10 @@ export function fileRoutes(store: PlatformStore, library: Library): Hono<RouteEn
     if (added) refuseUnlessAdded(added);
     return c.body(null, 200);
   };
+  const add = on((file) => library.add(file));
+  const addLater = on((file) => library.addLater(file));
+  const withdraw = on((file) => library.withdraw(file));
+  const remove = on((file) => library.remove([file]));
   return new Hono<RouteEnv>()
     .post("/upload", bounded(maxFileBytes + 64 * 1024), (c) => upload(c, store, library))
     .get("/by-api-key", (c) => list(c, store))
@@ -46,26 +50,11 @@ export function fileRoutes(store: PlatformStore, library: Library): Hono<RouteEn
         "x-content-type-options": "nosniff",
       });
     })
-    .put(
-      "/:id/add-to-assistant",
-      on((file) => library.add(file)),
-    )
-    .put(
-      "/:id/add-to-vector-store",
-      on((file) => library.add(file)),
-    )
-    .put(
-      "/:id/add-to-vector-store/async",
-      on((file) => library.addLater(file)),
-    )
-    .delete(
-      "/:id/delete-from-vector-store",
-      on((file) => library.withdraw(file)),
-    )
-    .delete(
-      "/:id/delete",
-      on((file) => library.remove([file])),
-    )
+    .put("/:id/add-to-assistant", add)
+    .put("/:id/add-to-vector-store", add)
+    .put("/:id/add-to-vector-store/async", addLater)
+    .delete("/:id/delete-from-vector-store", withdraw)
+    .delete("/:id/delete", remove)
     .delete("/", async (c) => {
       const body = await readBody(c, deleteFilesRequest);
       const files = body.fileIds.flatMap((id) => store.files.byId(c.var.agent.id, id) ?? []);

@@ -4,12 +4,11 @@ import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type Attempt, type HttpRoute, type SendOutcome, sendKey } from "bridgehead/contract";
+import { type Attempt, ed25519Key, type HttpRoute, type SendOutcome, sendKey } from "bridgehead/contract";
 import { noFiles, recordingChannel, wallClock } from "bridgehead/contract/testing";
 import * as fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import sms from "../../../adapters/sms/index.ts";
-import { publicKey as keyOf } from "../../../adapters/sms/telnyx/index.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 import {
   apiKey,
@@ -121,7 +120,7 @@ describe("the proof", () => {
   });
 
   it("needs a key that is one", () => {
-    expect(keyOf(publicKey).asymmetricKeyType).toBe("ed25519");
+    expect(ed25519Key(publicKey)?.asymmetricKeyType).toBe("ed25519");
     for (const wrong of ["", "abc", Buffer.alloc(31).toString("base64"), "-----BEGIN PUBLIC KEY-----"])
       expect(
         sms.config.safeParse({

@@ -1,0 +1,40 @@
+// Verifies that a request is authentic: signatures of providers, and comparison of secrets in constant time.
+
+import { createHash, createPublicKey, type KeyObject, timingSafeEqual, verify } from "node:crypto";
+
+/** Returns whether both texts are equal. The duration reveals nothing about a partially correct guess. */
+export const sameText = (secret: string, given: string): boolean =>
+  timingSafeEqual(createHash("sha256").update(secret).digest(), createHash("sha256").update(given).digest());
+
+/** DER prefix of an Ed25519 public key (RFC 8410); the 32 bytes of the key follow it. */
+const derPrefix = Buffer.from("302a300506032b6570032100", "hex");
+
+/** Parses an Ed25519 public key: base64 of its 32 bytes, or of its DER form. Returns null for any other text. */
+export function ed25519Key(base64: string): KeyObject | null {
+  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(base64)) return null;
+  const bytes = Buffer.from(base64, "base64");
+  const isDer = bytes.length === 44 && bytes.subarray(0, 12).equals(derPrefix);
+  if (!isDer && bytes.length !== 32) return null;
+  const key = isDer ? bytes : Buffer.concat([derPrefix, bytes]);
+  return createPublicKey({ key, format: "der", type: "spki" });
+}
+
+/** Maximum age of a signature, and how far ahead it may be, in milliseconds. Beyond it the request is a replay, or a
+ *  clock is wrong. */
+const toleranceMs = 300_000;
+
+/** Returns whether one of the keys signed exactly this body at a current time, as Telnyx does: `telnyx-signature-ed25519`
+ *  covers `telnyx-timestamp`, `|` and the raw body, but not the URL. `now`: epoch milliseconds. */
+export function isTelnyxSigned(
+  { headers }: Pick<Request, "headers">,
+  body: Uint8Array,
+  keys: readonly KeyObject[],
+  now: number,
+): boolean {
+  const stamp = headers.get("telnyx-timestamp") ?? "";
+  const signature = Buffer.from(headers.get("telnyx-signature-ed25519") ?? "", "base64");
+  if (!/^\d{1,12}$/.test(stamp) || signature.length !== 64) return false;
+  if (Math.abs(now - Number(stamp) * 1000) > toleranceMs) return false;
+  const signed = Buffer.concat([Buffer.from(`${stamp}|`), body]);
+  return keys.some((key) => verify(null, signed, key, signature));
+}
