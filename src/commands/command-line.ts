@@ -1,12 +1,13 @@
 // The definitions of all commands: arguments, options, their texts and their parsers.
 
+import { readDuration } from "bridgehead/contract";
 import { InvalidArgumentError, Option, type Command as Program } from "commander";
 import { causes } from "../domain/policy.ts";
 import { draftStates } from "../domain/states.ts";
 import { systemClock } from "../ops/clock.ts";
 import { defaultConfig } from "./io.ts";
 import { shells } from "./reference/definition.ts";
-import { readDuration, readSince, sinceForms } from "./text.ts";
+import { readSince, sinceForms } from "./text.ts";
 
 /** Adds a command. */
 type Define = (name: string, description: string) => Program;

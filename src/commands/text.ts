@@ -1,6 +1,7 @@
 // Output of the list and show commands: tables, times and states as text for a terminal, and JSON. Everything that a
 // customer, an agent or a server wrote passes `clean` before it is printed.
 
+import { readDuration } from "bridgehead/contract";
 import truncatedWidth from "fast-string-truncated-width";
 import { systemClock } from "../ops/clock.ts";
 import { durationText } from "../ops/duration-text.ts";
@@ -196,21 +197,6 @@ export function details(
 /** Columns for running text: those of the terminal, at most 100; 80 for redirected output. */
 export const textWidth = (io: Pick<Io, "screen">): number =>
   Math.max(40, Math.min(io.screen?.columns ?? 80, 100));
-
-const milliseconds: Readonly<Record<string, number>> = {
-  ms: 1,
-  s: 1000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-};
-
-/** Parses a duration in the grammar of the configuration (contract/units.ts), without loading its schema library.
- *  Returns milliseconds, or null. */
-export function readDuration(text: string): number | null {
-  const [, amount, unit = ""] = /^(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h|d)$/.exec(text) ?? [];
-  return amount === undefined ? null : Math.round(Number(amount) * (milliseconds[unit] ?? 0));
-}
 
 /** The forms that `readSince` accepts, for help and errors. */
 export const sinceForms =

@@ -109,14 +109,15 @@ function readAnswer(response: IncomingMessage): Promise<ExchangeAnswer> {
     response.once("end", () => {
       const body = Buffer.concat(chunks).toString();
       const { statusCode: status = 0, headers } = response;
-      resolve({ status, headers, body, json: parsed(body) });
+      resolve({ status, headers, body, json: parsedJson(body) });
     });
   });
 }
 
-function parsed(body: string): unknown {
+/** Returns the value of a JSON text; null when the text is no JSON, or nested deeper than the parser supports. */
+export function parsedJson(text: string): unknown {
   try {
-    return JSON.parse(body);
+    return JSON.parse(text);
   } catch {
     return null;
   }

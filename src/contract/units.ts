@@ -3,6 +3,7 @@
 import type * as z from "zod";
 
 const milliseconds = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+const durationForm = /^\d{1,9}(\.\d{1,9})?(ms|s|m|h|d)$/;
 const bytes = { B: 1, KB: 1000, MB: 1_000_000, GB: 1_000_000_000 } as const;
 
 /** Creates the schemas of durations and sizes with the adapter's own zod: `const { duration, size } = units(z)`. In the
@@ -12,7 +13,7 @@ export function units(zod: Pick<typeof z, "string">) {
   /** Parses `"500ms"`, `"30s"`, `"1.5m"`, `"2h"`, `"3d"` to whole milliseconds. */
   const duration = zod
     .string()
-    .regex(/^\d{1,9}(\.\d{1,9})?(ms|s|m|h|d)$/, 'must be a duration such as "30s", "1.5m", "2h" or "3d"')
+    .regex(durationForm, 'must be a duration such as "30s", "1.5m", "2h" or "3d"')
     .meta({ unit: "duration" })
     .transform((text) => scaled(text, milliseconds));
   /** Parses `"500B"`, `"64KB"`, `"1.5MB"`, `"1GB"` to whole bytes. A kilobyte has 1000 bytes. */
@@ -23,6 +24,10 @@ export function units(zod: Pick<typeof z, "string">) {
     .transform((text) => scaled(text, bytes));
   return { duration, size };
 }
+
+/** Parses a duration in the same grammar, without zod. Returns milliseconds, or null. */
+export const readDuration = (text: string): number | null =>
+  durationForm.test(text) ? scaled(text, milliseconds) : null;
 
 function scaled(text: string, factors: Readonly<Record<string, number>>): number {
   const [, amount = "", unit = ""] = /^([\d.]+)([A-Za-z]+)$/.exec(text) ?? [];

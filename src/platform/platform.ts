@@ -1,6 +1,7 @@
 // The embedded platform: the External API over HTTP, with one SQLite file as its store. It sends no
 // messages to customers; its clients deliver them.
 
+import { once } from "node:events";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { HttpBindings } from "@hono/node-server";
@@ -92,7 +93,8 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const library = new Library(store, clock, documents);
     const app = createApp(options, store, { roster, turns, library }, stopping.signal);
     const server = createHttpServer(app.fetch, clock, options.limits);
-    await listen(server, options.listen);
+    server.listen(options.listen.port, options.listen.host);
+    await once(server, "listening");
     const { signal } = stopping;
     const allowPrivate = options.allowPrivateWebhooks ?? false;
     const deliveries = new Deliveries(store, { clock, log, allowPrivate, signal });
@@ -183,14 +185,4 @@ async function closeServer(server: Server, clock: Clock): Promise<void> {
   await new Promise((resolve) => server.close(resolve));
   closed.abort();
   await cut;
-}
-
-async function listen(server: Server, { host, port }: PlatformOptions["listen"]): Promise<void> {
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, host, () => {
-      server.off("error", reject);
-      resolve();
-    });
-  });
 }

@@ -1,5 +1,6 @@
 // Twilio's side of a ConversationRelay websocket: reports caller, speech and DTMF, and receives the text to speak.
 
+import { parsedJson } from "bridgehead/contract";
 import { WebSocket } from "ws";
 import type { TwimlVerb } from "./call-flow.ts";
 import type { PhoneCall } from "./phone.ts";
@@ -150,12 +151,8 @@ function setupFrame({ form }: PhoneCall, verb: TwimlVerb, sessionId: string): ob
 }
 
 function read(text: string): RelayFrame["frame"] | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as RelayFrame["frame"]) : null;
-  } catch {
-    return null;
-  }
+  const value = parsedJson(text);
+  return typeof value === "object" ? (value as RelayFrame["frame"] | null) : null;
 }
 
 const fields: Readonly<Record<string, Readonly<Record<string, "string" | "boolean" | "number" | "object">>>> =

@@ -59,6 +59,16 @@ export interface ReceivedText {
 export class SmsApi {
   /** Texts from customers. */
   readonly inbound: SmsMessage[] = [];
+  /** Every request to create a message, including rejected and aborted ones. */
+  readonly creates: readonly Create[];
+  /** Texts of ours that the provider accepted. */
+  readonly sent: readonly SmsMessage[];
+  /** Calls that we requested. */
+  readonly calls: readonly FakeCall[];
+  /** Decoded query of every request that lists messages. */
+  readonly lists: readonly string[];
+  /** Media requests at the CDN, and whether they carried credentials. */
+  readonly fetched: ApiServer["fetched"];
   /** Every status callback and the response to it. */
   readonly callbacks: { readonly sid: string; readonly status: string; readonly posted: Posted }[] = [];
   readonly #options: SmsApiOptions;
@@ -86,6 +96,8 @@ export class SmsApi {
       changed: () => this.#changes.happened(),
       taken: (message, fails) => void this.#follow(message, fails),
     });
+    const { creates, sent, calls, lists, fetched } = this.#server;
+    [this.creates, this.sent, this.calls, this.lists, this.fetched] = [creates, sent, calls, lists, fetched];
   }
 
   /** Listens on free ports of 127.0.0.1. */
@@ -98,31 +110,6 @@ export class SmsApi {
   /** Base URL for `api_url`. */
   get url(): string {
     return this.#server.url;
-  }
-
-  /** Every request to create a message, including rejected and aborted ones. */
-  get creates(): readonly Create[] {
-    return this.#server.creates;
-  }
-
-  /** Texts of ours that the provider accepted. */
-  get sent(): readonly SmsMessage[] {
-    return this.#server.sent;
-  }
-
-  /** Calls that we requested. */
-  get calls(): readonly FakeCall[] {
-    return this.#server.calls;
-  }
-
-  /** Decoded query of every request that lists messages. */
-  get lists(): readonly string[] {
-    return this.#server.lists;
-  }
-
-  /** Media requests at the CDN, and whether they carried credentials. */
-  get fetched(): readonly { readonly sid: string; readonly authorization: boolean }[] {
-    return this.#server.fetched;
   }
 
   /** Sets the webhook URLs; a daemon's port is known only after its start. */

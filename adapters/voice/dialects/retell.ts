@@ -5,7 +5,7 @@
 // (`transfer_cancelled`; it needs `retell.api_key`). Without that webhook it is not reported.
 
 import { createHmac, randomUUID } from "node:crypto";
-import { type HttpRoute, sameText, sessionId } from "bridgehead/contract";
+import { type HttpRoute, parsedJson, sameText, sessionId } from "bridgehead/contract";
 import * as z from "zod";
 import type { VoiceChannel } from "../engine/record.ts";
 import { missedCall, untaken } from "../engine/record.ts";
@@ -217,7 +217,7 @@ function callEnded(voice: VoiceChannel, apiKey: string): HttpRoute {
       const right = createHmac("sha256", apiKey).update(`${body}${time}`).digest("hex");
       const fresh = time !== "" && Math.abs(voice.channel.clock.now() - Number(time)) <= skewMs;
       if (!fresh || !sameText(right, digest)) return new Response("forbidden\n", { status: 403 });
-      const { event, call } = fieldsOf(parsed(body));
+      const { event, call } = fieldsOf(parsedJson(body));
       const { call_id: id, disconnection_reason: reason } = fieldsOf(call);
       if (event === "transfer_cancelled" && typeof id === "string") await untakenCall(voice, id);
       if (event === "call_ended" && typeof id === "string") {
@@ -238,14 +238,6 @@ async function untakenCall({ channel, config }: VoiceChannel, call: string): Pro
   if (facts === null || facts.transferring === null) return;
   const [at, ours] = [channel.clock.now(), config.number ?? null];
   await channel.accept([missedCall({ call, from: facts.from, ours, at }, untaken)]);
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
 
 // Finds the new text in Retell's transcript, which every frame repeats in full, and detects barge-in.

@@ -3,7 +3,7 @@
 // (External API 6), so all usual places are searched. Parsing never throws.
 
 import { createHmac } from "node:crypto";
-import { sameText } from "bridgehead/contract";
+import { parsedJson, sameText } from "bridgehead/contract";
 import type { Timing } from "../../ops/timing.ts";
 import type { ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { EscalationTrigger } from "../../pipeline/escalation.ts";
@@ -45,12 +45,8 @@ export function readPayload(body: string): PayloadIn {
 
 /** Returns null for invalid JSON, and for JSON that is neither an object nor an array. */
 function jsonIn(body: string): object | null {
-  try {
-    const value: unknown = JSON.parse(body);
-    return typeof value === "object" ? value : null;
-  } catch {
-    return null; // also for JSON nested deeper than the parser supports
-  }
+  const value = parsedJson(body);
+  return typeof value === "object" ? value : null;
 }
 
 /** Parses a form. Fields that contain JSON (`payload={...}`) are parsed as JSON. */

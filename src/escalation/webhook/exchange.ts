@@ -4,7 +4,7 @@
 import { request } from "node:http";
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import type { SendOutcome } from "bridgehead/contract";
+import { parsedJson, type SendOutcome } from "bridgehead/contract";
 import { type Destination, hostOf, type ResolvedAddress } from "../../ops/address.ts";
 
 export interface WebhookResponse {
@@ -197,14 +197,10 @@ export function saidIn({ headers, text }: WebhookResponse, body: string): Webhoo
 }
 
 function objectIn(text: string): { readonly [key: string]: unknown } | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return value !== null && typeof value === "object" && !Array.isArray(value)
-      ? (value as { readonly [key: string]: unknown })
-      : null;
-  } catch {
-    return null;
-  }
+  const value = parsedJson(text);
+  return value !== null && typeof value === "object" && !Array.isArray(value)
+    ? (value as { readonly [key: string]: unknown })
+    : null;
 }
 
 const longestName = 100;
