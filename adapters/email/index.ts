@@ -32,11 +32,7 @@ export default defineAdapter({
   name: "email",
   contract: 1,
   config,
-  traits: {
-    attachments: true,
-    conversations: "thread",
-    platform: "email",
-  },
+  traits: { attachments: true, conversations: "thread", platform: "email" },
   address: mailbox,
   exclusive: (settings) => [mailboxOf(settings.imap)],
   review,

@@ -145,9 +145,7 @@ const transfer = z
   })
   .refine(
     (over) => [over.dial, over.enqueue, over.redirect].filter((way) => way !== undefined).length === 1,
-    {
-      error: "give one of dial, enqueue and redirect",
-    },
+    { error: "give one of dial, enqueue and redirect" },
   )
   .describe("How is a call transferred to a human?");
 

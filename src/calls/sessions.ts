@@ -93,11 +93,7 @@ export class CallSessions implements LiveSessions {
         { channel: line.channel, event: row.id },
         "session message ignored: no open session",
       );
-      return settleEvent(q, row.id, {
-        state: "ignored",
-        code: "no-session",
-        reason: session ? ended : null,
-      });
+      return settleEvent(q, row.id, { state: "ignored", code: "no-session", reason: session ? ended : null });
     }
     const plan = planMessage(call);
     const turn = newId(context.clock.now());

@@ -63,12 +63,7 @@ class RunningChannel {
     this.digest = digest(config, agent);
     this.#core = core;
     this.#options = options;
-    this.state = {
-      status: { state: "connecting" },
-      since: clock.now(),
-      heardAt: null,
-      warnings: new Map(),
-    };
+    this.state = { status: { state: "connecting" }, since: clock.now(), heardAt: null, warnings: new Map() };
     this.#channel = createChannel({
       ...core,
       id: config.id,

@@ -28,12 +28,7 @@ const maxJsonBytes = 10 * 1024 * 1024;
 const maxListBytes = 64 * 1024 * 1024;
 /** Maximum size of a document in bytes. */
 const maxDocumentBytes = 256 * 1024 * 1024;
-const maxBytes = {
-  json: maxJsonBytes,
-  nothing: maxJsonBytes,
-  list: maxListBytes,
-  bytes: maxDocumentBytes,
-};
+const maxBytes = { json: maxJsonBytes, nothing: maxJsonBytes, list: maxListBytes, bytes: maxDocumentBytes };
 
 const defaultConnections = 128;
 

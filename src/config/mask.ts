@@ -24,11 +24,7 @@ export function maskSecrets(config: Config): Record<string, unknown> {
     masked({ ...core, ...(settings as object) }),
   ]);
   const { channels: _, ...rest } = config;
-  return {
-    ...(masked(rest) as object),
-    channels: Object.fromEntries(channels),
-    store: maskStore(config),
-  };
+  return { ...(masked(rest) as object), channels: Object.fromEntries(channels), store: maskStore(config) };
 }
 
 function maskText(text: string): string {

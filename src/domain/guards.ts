@@ -67,11 +67,7 @@ const smallestShared = 10;
 /** Computes the shares of a channel's cap. A tenth is reserved for preferred senders (authenticated, or
  *  known). The others get half of the cap at once and then one turn at a time. A flood of forged senders
  *  thus does not use it up. */
-function shareOf(cap: Cap): {
-  readonly others: number;
-  readonly burst: number;
-  readonly everyMs: number;
-} {
+function shareOf(cap: Cap): { readonly others: number; readonly burst: number; readonly everyMs: number } {
   if (cap.max < smallestShared) return { others: cap.max, burst: cap.max, everyMs: 0 };
   const others = cap.max - Math.ceil(cap.max / 10);
   const burst = Math.ceil(cap.max / 2);

@@ -83,12 +83,7 @@ export async function resume(
   deps: ActorDeps,
 ): Promise<void> {
   if (customer !== null)
-    await appendTurn(q, {
-      ...turnOf(customer, deps.clock),
-      kind: "mode",
-      question: "ai",
-      address: "{}",
-    });
+    await appendTurn(q, { ...turnOf(customer, deps.clock), kind: "mode", question: "ai", address: "{}" });
   await close(q, row, by, deps);
 }
 

@@ -47,11 +47,7 @@ export interface Limits {
   readonly connections: number;
 }
 
-const standard: Limits = {
-  headerBytes: 16_384,
-  headers: 100,
-  connections: 1000,
-};
+const standard: Limits = { headerBytes: 16_384, headers: 100, connections: 1000 };
 
 /** Resolves when the ports are bound. Rejects, with the configuration key, when a port is not free. */
 export async function startListener(options: ListenerOptions): Promise<Listener> {

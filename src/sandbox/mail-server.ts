@@ -24,17 +24,7 @@ export interface MailServer {
   close(): Promise<void>;
 }
 
-const plugins = [
-  "ID",
-  "IDLE",
-  "UIDPLUS",
-  "MOVE",
-  "SPECIAL-USE",
-  "ENABLE",
-  "LITERALPLUS",
-  "SASL-IR",
-  "AUTH-PLAIN",
-];
+const plugins = "ID IDLE UIDPLUS MOVE SPECIAL-USE ENABLE LITERALPLUS SASL-IR AUTH-PLAIN".split(" ");
 
 /** Listens on two free ports of 127.0.0.1. `others` receives every message that is not addressed to the mailbox. */
 export async function startMailServer(options: {

@@ -4,11 +4,7 @@
 /** A fault of a request. Nothing is stored unless the description says so. */
 export type SmsFault =
   /** Twilio's error response with this code; the status is 400 unless the code defines another. */
-  | {
-      readonly code: number;
-      readonly status?: number;
-      readonly retryAfter?: number;
-    }
+  | { readonly code: number; readonly status?: number; readonly retryAfter?: number }
   /** An error status with an unparsable body. */
   | { readonly status: number; readonly retryAfter?: number }
   /** Stored; the response is delayed by this many milliseconds. */

@@ -48,11 +48,7 @@ const day = z.string().regex(/^\d{4}-\d{2}-\d{2}$/);
 
 const liveChatSkill = skillOf(
   "LIVE_CHAT",
-  {
-    limitUnavailableDates: z.boolean(),
-    unavailableDates: z.array(day),
-    unavailableDatesMessage: z.string(),
-  },
+  { limitUnavailableDates: z.boolean(), unavailableDates: z.array(day), unavailableDatesMessage: z.string() },
   {
     color: z.string(),
     widgetButtonConfig,

@@ -11,11 +11,7 @@ import type { Heard, InboundText, TextStatus } from "../provider.ts";
 export const keyParameter = "draft";
 
 const phone = z.object({ phone_number: z.string(), status: z.string().optional() });
-const medium = z.object({
-  url: z.string(),
-  content_type: z.string().nullish(),
-  size: z.number().nullish(),
-});
+const medium = z.object({ url: z.string(), content_type: z.string().nullish(), size: z.number().nullish() });
 const error = z.object({
   code: z.union([z.string(), z.number()]).optional(),
   title: z.string().optional(),

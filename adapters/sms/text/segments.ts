@@ -4,10 +4,7 @@
 export type Encoding = "gsm7" | "ucs2";
 
 /** Number of units (septets, or 16-bit units) in a segment: alone, and as one of several. */
-export const capacity = {
-  gsm7: { alone: 160, each: 153 },
-  ucs2: { alone: 70, each: 67 },
-} as const;
+export const capacity = { gsm7: { alone: 160, each: 153 }, ucs2: { alone: 70, each: 67 } } as const;
 
 export interface Segments {
   readonly encoding: Encoding;

@@ -183,12 +183,7 @@ export interface StartEvent {
 export type DialectCommand =
   /** Speak. Pieces are played without a pause between them and include their own spaces. `last` closes the talk
    *  cycle; an empty text with `last` closes an open cycle. `text` is already speakable. */
-  | {
-      readonly kind: "say";
-      readonly text: string;
-      readonly last: boolean;
-      readonly language: string | null;
-    }
+  | { readonly kind: "say"; readonly text: string; readonly last: boolean; readonly language: string | null }
   /** Stop speaking at once. */
   | { readonly kind: "stop" }
   /** Switch speech synthesis and recognition to this language (BCP 47). */

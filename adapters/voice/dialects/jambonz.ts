@@ -19,14 +19,9 @@ import {
 
 /** Message types that need an acknowledgement with their id within 5 s. Without it jambonz treats the socket as
  *  failed. */
-const asking = new Set([
-  "session:new",
-  "session:reconnect",
-  "session:redirect",
-  "session:adulting",
-  "verb:hook",
-  "dial:confirm",
-]);
+const asking = new Set(
+  "session:new session:reconnect session:redirect session:adulting verb:hook dial:confirm".split(" "),
+);
 /** Maps final call statuses, answered or not, to end reasons. */
 const over: ReadonlyMap<unknown, string> = new Map([
   ["completed", "hung-up"],

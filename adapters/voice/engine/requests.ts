@@ -21,11 +21,7 @@ const perOpening = 1000;
 const idleMs = 180_000;
 /** Time in milliseconds between the caller's last word and the end of recognition. */
 const recognitionMs = 1500;
-const unready: SendOutcome = {
-  kind: "deferred",
-  reason: "no request is waiting for it",
-  retryAfterMs: 250,
-};
+const unready: SendOutcome = { kind: "deferred", reason: "no request is waiting for it", retryAfterMs: 250 };
 
 /** The calls of one channel that use requests. */
 export class RequestCalls {

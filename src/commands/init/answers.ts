@@ -6,11 +6,7 @@ import * as z from "zod";
 import { newToken } from "../../ops/clock.ts";
 import { defaultConfig } from "../io.ts";
 
-const server = z.object({
-  host: z.string(),
-  port: z.int(),
-  tls: z.enum(["implicit", "starttls", "none"]),
-});
+const server = z.object({ host: z.string(), port: z.int(), tls: z.enum(["implicit", "starttls", "none"]) });
 
 const login = z.union([
   z.object({ kind: z.literal("password"), password: z.string() }),

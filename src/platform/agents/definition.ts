@@ -192,18 +192,9 @@ export const knowledgeOf = (
 // Lists settings that the embedded platform stores and serves without effect.
 
 /** Skills implemented here. All others require an external service. */
-const done: ReadonlySet<string> = new Set([
-  "API",
-  "EMAIL",
-  "SMS",
-  "VOICE",
-  "WEBHOOK",
-  "ESCALATION",
-  "SCORING",
-  "MEMORY",
-  "DATA_RETENTION",
-  "MESSAGE_QUOTA",
-]);
+const done: ReadonlySet<string> = new Set(
+  "API EMAIL SMS VOICE WEBHOOK ESCALATION SCORING MEMORY DATA_RETENTION MESSAGE_QUOTA".split(" "),
+);
 
 /** Returns the names of an agent's active skills and settings that have no effect here. */
 export function notDone({ skills, model, ...agent }: AgentDefinition): string[] {

@@ -185,10 +185,7 @@ const agent = z.strictObject({
   model: modelBlock.optional(),
   /** Number of passages that a search returns. */
   file_search: z
-    .strictObject({
-      enabled: z.boolean().default(true),
-      max_results: z.int().min(1).max(50).default(4),
-    })
+    .strictObject({ enabled: z.boolean().default(true), max_results: z.int().min(1).max(50).default(4) })
     .prefault({}),
 });
 

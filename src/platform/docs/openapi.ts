@@ -61,9 +61,7 @@ export function describeApi(): JsonObject {
           "An organization's key, for lists across its agents.",
         ),
       },
-      headers: {
-        RetryAfter: { description: "Seconds to wait.", schema: { type: "integer" }, example: 12 },
-      },
+      headers: { RetryAfter: { description: "Seconds to wait.", schema: { type: "integer" }, example: 12 } },
       schemas: schemas.all(),
     },
   };

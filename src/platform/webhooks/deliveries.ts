@@ -113,9 +113,7 @@ async function attempt(
   if (!judged.ok) return { status: null, error: `its URL ${judged.reason}` };
   const { url, addresses } = judged.destination;
   // Connects to the addresses that were checked. A second DNS lookup could return a private address (DNS rebinding).
-  const agent = new Agent({
-    connect: { lookup: (_host, _options, found) => found(null, [...addresses]) },
-  });
+  const agent = new Agent({ connect: { lookup: (_host, _options, found) => found(null, [...addresses]) } });
   const at = new Date(clock.now());
   const time = scopeUnder(signal);
   try {

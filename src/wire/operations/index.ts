@@ -205,10 +205,7 @@ const conversations = {
   listMessages: {
     summary: "The messages of a conversation",
     query: listParameters.extend({ shouldIncludeFeedbacks: z.enum(["true", "false"]).optional() }),
-    answer: {
-      status: 200,
-      record: pageRecord(message.exact).extend({ messages: z.array(message.exact) }),
-    },
+    answer: { status: 200, record: pageRecord(message.exact).extend({ messages: z.array(message.exact) }) },
     errors: [400, 404],
   },
   sendMessageAsync: {
@@ -331,11 +328,7 @@ const webhooks = {
     answer: queued,
     errors: [400, 404],
   },
-  resendDelivery: {
-    summary: "Delivers again what was delivered, or failed",
-    answer: queued,
-    errors: [404],
-  },
+  resendDelivery: { summary: "Delivers again what was delivered, or failed", answer: queued, errors: [404] },
 } as const satisfies Operations;
 
 export type DescribedOperations = typeof agents &
