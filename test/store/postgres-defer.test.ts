@@ -1,7 +1,7 @@
 // Deferred statements on PostgreSQL: their rows arrive with a later result, without a round trip of their own, and their
 // failure ends the transaction.
 
-import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import { leaseTurns } from "../../src/pipeline/ask/rows.ts";
@@ -10,45 +10,21 @@ import { leaseDrafts, Pauses } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { guardLease, LeaseLost, releaseLane, returnLane } from "../../src/store/lanes.ts";
 import { revokeLease } from "../../src/store/leases.ts";
-import { migrate } from "../../src/store/migrate.ts";
-import { openPostgres } from "../../src/store/postgres.ts";
 import { enqueueDraft, insertReply, readDraft } from "../../src/store/tables/drafts.ts";
 import { ensureChannel } from "../../src/store/tables/events.ts";
 import { endPause, writePause } from "../../src/store/tables/pauses.ts";
 import { describeReal } from "../support/machine/debian.ts";
-import { startTcpProxy } from "../support/machine/network.ts";
-import { concludeDraft, conversation, dueChannels, postgresPlace, turn } from "../support/store/databases.ts";
-import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
+import { concludeDraft, conversation, dueChannels, turn } from "../support/store/databases.ts";
+import { needPostgres, proxiedStore, roundTrips } from "../support/store/postgres.ts";
 
 describeReal("deferred statements on PostgreSQL", await needPostgres(), () => {
-  let server: Postgres;
-  beforeAll(async () => {
-    server = await startPostgres();
-  });
-  afterAll(() => server?.stop());
-
-  /** A migrated store with channel `c`, and the number of its round trips; `other` is a connection of another node. */
+  /** A store with channel `c`, and the number of its round trips; `other` is a connection of another node. */
   async function counted(): Promise<{ db: Database; other: Database; trips: () => number }> {
-    const place = await postgresPlace(server);
-    const other = await place.open();
-    await migrate(other);
+    const { db, other, proxy } = await proxiedStore({ connections: 1 });
     await other.tx((q) => ensureChannel(q, "c"));
-    const url = new URL(server.url);
-    const proxy = await startTcpProxy(Number(url.port));
-    url.port = String(proxy.port);
-    const db = await openPostgres(url.href, { schema: place.schema ?? "", connections: 1 });
-    onTestFinished(async () => {
-      await db.close();
-      await proxy.close();
-    });
-    // The server ends each round trip with ReadyForQuery.
-    let trips = 0;
-    proxy.rewrite((data) => {
-      trips += data.toString("latin1").split("Z\0\0\0\x05").length - 1;
-      return data;
-    });
+    const trips = roundTrips(proxy);
     await db.read((q) => q.one("SELECT 1"));
-    return { db, other, trips: () => trips };
+    return { db, other, trips };
   }
 
   const insert = "INSERT INTO agents (id, settings, read_at) VALUES ($1, '{}', 7) RETURNING id, read_at";

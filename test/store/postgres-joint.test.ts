@@ -1,38 +1,14 @@
 // Joint transactions on PostgreSQL: what waits at the same time is sent in one round trip and committed at once.
 
-import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import type { Database, Query } from "../../src/store/driver.ts";
-import { migrate } from "../../src/store/migrate.ts";
-import { openPostgres, type PostgresOptions } from "../../src/store/postgres.ts";
+import type { PostgresOptions } from "../../src/store/postgres.ts";
 import { describeReal } from "../support/machine/debian.ts";
-import { startTcpProxy, type TcpProxy } from "../support/machine/network.ts";
-import { postgresPlace } from "../support/store/databases.ts";
-import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
+import { needPostgres, proxiedStore } from "../support/store/postgres.ts";
 
 describeReal("joint transactions on PostgreSQL", await needPostgres(), () => {
-  let server: Postgres;
-  beforeAll(async () => {
-    server = await startPostgres();
-  });
-  afterAll(() => server?.stop());
-
-  /** A migrated store behind a proxy; `other` is a connection of another node. */
-  async function behindProxy(
-    timing: NonNullable<PostgresOptions["timing"]> = {},
-  ): Promise<{ db: Database; other: Database; proxy: TcpProxy }> {
-    const place = await postgresPlace(server);
-    const other = await place.open();
-    await migrate(other);
-    const url = new URL(server.url);
-    const proxy = await startTcpProxy(Number(url.port));
-    url.port = String(proxy.port);
-    const db = await openPostgres(url.href, { schema: place.schema ?? "", connections: 2, timing });
-    onTestFinished(async () => {
-      await db.close();
-      await proxy.close();
-    });
-    return { db, other, proxy };
-  }
+  const behindProxy = (timing: NonNullable<PostgresOptions["timing"]> = {}) =>
+    proxiedStore({ connections: 2, timing });
 
   const insert = "INSERT INTO agents (id, settings, read_at) VALUES ($1, '{}', 0)";
   const record = (db: Database, id: string, before?: (q: Query) => Promise<unknown>) =>

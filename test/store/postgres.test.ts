@@ -15,7 +15,13 @@ import { eventually } from "../support/clock.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { startTcpProxy } from "../support/machine/network.ts";
 import { fresh, postgresPlace, storeEvent } from "../support/store/databases.ts";
-import { needPostgres, type Postgres, startPostgres } from "../support/store/postgres.ts";
+import {
+  needPostgres,
+  type Postgres,
+  proxiedStore,
+  roundTrips,
+  startPostgres,
+} from "../support/store/postgres.ts";
 
 describeReal("the store on PostgreSQL", await needPostgres(), () => {
   let server: Postgres;
@@ -264,34 +270,20 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
   });
 
   it("sends writes and COMMIT in one round trip, with the check of those that must change one row", async () => {
-    const store = await place();
-    await migrate(await store.open());
-    const url = new URL(server.url);
-    const proxy = await startTcpProxy(Number(url.port));
-    url.port = String(proxy.port);
-    const db = await openPostgres(url.href, { schema: store.schema ?? "", connections: 1 });
-    onTestFinished(async () => {
-      await db.close();
-      await proxy.close();
-    });
+    const { db, proxy } = await proxiedStore({ connections: 1 });
     const insert = "INSERT INTO agents (id, settings, read_at) VALUES ($1, '{}', 0)";
     const many = Array.from({ length: 250 }, (_, n) => `many ${n}`);
     await db.tx(async (q) => {
       for (const id of many) await q.write(insert, id);
     });
     expect(await db.read((q) => q.one("SELECT count(*) AS count FROM agents"))).toEqual({ count: 250 });
-    // The server ends each round trip with ReadyForQuery.
-    let responses = 0;
-    proxy.rewrite((data) => {
-      responses += data.toString("latin1").split("Z\0\0\0\x05").length - 1;
-      return data;
-    });
+    const trips = roundTrips(proxy);
     await db.tx(async (q) => {
       for (const id of ["one", "two", "three"]) await q.write(insert, id);
     });
-    expect(responses).toBe(1);
+    expect(trips()).toBe(1);
     await db.tx((q) => q.writeOne(() => new Error("no"), insert, "four"));
-    expect(responses).toBe(2);
+    expect(trips()).toBe(2);
     const none = db.tx(async (q) => {
       await q.writeOne(() => new Error("not one"), "UPDATE agents SET read_at = 1 WHERE id LIKE 'many 1%'");
       await q.write(insert, "five");

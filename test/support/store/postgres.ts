@@ -7,10 +7,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { Client } from "pg";
+import { onTestFinished } from "vitest";
+import type { Database } from "../../../src/store/driver.ts";
 import { migrate } from "../../../src/store/migrate.ts";
-import { openPostgres } from "../../../src/store/postgres.ts";
+import { openPostgres, type PostgresOptions } from "../../../src/store/postgres.ts";
 import { need, serverOfRun } from "../machine/debian.ts";
-import { freePort } from "../machine/network.ts";
+import { freePort, startTcpProxy, type TcpProxy } from "../machine/network.ts";
 
 const run = promisify(execFile);
 const versions = "/usr/lib/postgresql";
@@ -196,4 +198,35 @@ export function sharedPostgres(): Promise<SharedPostgres> {
     };
   });
   return shared;
+}
+
+/** A migrated store of its own on the server of the run: `db` is connected through the proxy, `other` directly, as another
+ *  node is. */
+export async function proxiedStore(
+  options: PostgresOptions,
+): Promise<{ db: Database; other: Database; proxy: TcpProxy }> {
+  const server = await sharedPostgres();
+  const copy = await server.copy();
+  const url = new URL(copy);
+  const proxy = await startTcpProxy(Number(url.port));
+  url.port = String(proxy.port);
+  const other = await openPostgres(copy, { connections: 4 });
+  const db = await openPostgres(url.href, options);
+  onTestFinished(async () => {
+    await db.close();
+    await proxy.close();
+    await other.close();
+    await server.dropCopy(copy);
+  });
+  return { db, other, proxy };
+}
+
+/** Counts the round trips from now on: the server ends each with ReadyForQuery. */
+export function roundTrips(proxy: TcpProxy): () => number {
+  let trips = 0;
+  proxy.rewrite((data) => {
+    trips += data.toString("latin1").split("Z\0\0\0\x05").length - 1;
+    return data;
+  });
+  return () => trips;
 }
