@@ -19,6 +19,19 @@ export const longest: readonly string[] = [
   "process/texts",
 ];
 
+/** Files of the short lane that start many processes. */
+const longestOfShort: readonly string[] = [
+  "process/matrix",
+  "process/escalations",
+  "process/texts",
+  "process/calls",
+  "process/escalation-unknown",
+  "platform/files",
+  "commands/start",
+];
+
+const files = [...longest.map((name) => `${name}.long`), ...longestOfShort];
+
 export class LongestFirst implements TestSequencer {
   readonly #standard: BaseSequencer;
 
@@ -38,6 +51,6 @@ export class LongestFirst implements TestSequencer {
 
 /** The position of a file in the list; behind it for others. */
 function place({ moduleId }: TestSpecification): number {
-  const found = longest.findIndex((name) => moduleId.endsWith(`test/${name}.long.test.ts`));
-  return found === -1 ? longest.length : found;
+  const found = files.findIndex((name) => moduleId.endsWith(`test/${name}.test.ts`));
+  return found === -1 ? files.length : found;
 }
