@@ -40,7 +40,7 @@ export interface StoreSummary {
 }
 
 /** The file beside a backup with the copy of the embedded platform's database. */
-export const platformCopy = (backup: string): string => `${backup}-platform`;
+const platformCopy = (backup: string): string => `${backup}-platform`;
 
 /** Tables without data of customers: state of the daemon. The rows of all others are counted. */
 const uncounted: ReadonlySet<string> = new Set([

@@ -209,7 +209,7 @@ storage: x
 });
 
 it.each([
-  ["agents", `${good.replace("  support:", '  __proto__: { key: "${env:KEY}" }\n  support:')}`, "3:3"],
+  ["agents", good.replace("  support:", '  __proto__: { key: "${env:KEY}" }\n  support:'), "3:3"],
   ["channels", `${good}  __proto__: { adapter: fax, agent: support, host: b }\n`, "9:3"],
   ["the file", `${good}__proto__: {}\n`, "9:1"],
   ["an adapter's block", `${good}    __proto__: {}\n`, "9:5"],

@@ -99,29 +99,6 @@ onEachDatabase((place) => {
       expect(await list({ state: "held", after: "d160" })).toEqual(["d150", "to the end"]);
     });
 
-    it("reads a bounded number of events for a page, and tells where the next one continues", async () => {
-      const db = await fresh(place);
-      await db.tx(async (q) => {
-        for (let n = 1; n <= 220; n++) {
-          const id = await storeEvent(q, String(n));
-          const stopped = { state: "ignored", code: n === 1 ? "loop" : "list" } as const;
-          await settleEvent(q, id, n % 2 === 1 ? stopped : { state: "routed" });
-        }
-      });
-      const list = async (wanted: Omit<Parameters<typeof listEvents>[1], "limit">) => {
-        const { events, readTo } = await db.read((q) => listEvents(q, { limit: 1, ...wanted }));
-        return [...events.map(({ external_id: id }) => id), `to ${readTo?.id ?? "the end"}`];
-      };
-      expect(await list({ state: "answered", channel: "other" })).toEqual(["to 121"]);
-      expect(await list({ state: "answered", channel: "other", after: 121 })).toEqual(["to 21"]);
-      expect(await list({ state: "answered", channel: "other", after: 21 })).toEqual(["to the end"]);
-      expect(await list({ state: "answered", after: 21 })).toEqual(["20", "to the end"]);
-      expect(await list({ state: "all", code: "loop" })).toEqual(["to 121"]);
-      expect(await list({ state: "ignored", code: "loop" })).toEqual(["to 21"]);
-      expect(await list({ state: "ignored", code: "loop", after: 21 })).toEqual(["1", "to the end"]);
-      expect(await list({ state: "ignored", since: Date.now() + day })).toEqual(["to the end"]);
-    });
-
     it("shows a draft with its attempts", async () => {
       const db = await withDrafts(place, ["d1"]);
       await db.tx(async (q) => {

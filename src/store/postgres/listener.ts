@@ -69,9 +69,13 @@ export class WakeListener {
 
   async close(): Promise<void> {
     const { listenClose } = this.#timing;
-    this.#isPaused = false;
-    this.#send();
-    await Promise.race([this.#sent, this.#clock.sleep(listenClose)]);
+    // One query at a time: what is due is sent behind the notification in progress.
+    const isSent = this.#sent.then(() => {
+      this.#isPaused = false;
+      this.#send();
+      return this.#sent;
+    });
+    await Promise.race([isSent, this.#clock.sleep(listenClose)]);
     this.#stop.abort();
     // A connection attempt in progress is not awaited beyond the timeout; it closes when it completes.
     await Promise.race([this.#kept, this.#clock.sleep(listenClose)]);
@@ -136,7 +140,8 @@ export class WakeListener {
     this.#isPaused = true;
     const sent = this.#listening?.client.query(`NOTIFY "${this.#channel}"`);
     this.#sent = sent?.catch(() => undefined) ?? this.#sent;
-    void this.#clock.sleep(this.#timing.notifyInterval, this.#stop.signal).then(() => {
+    const interval = this.#clock.sleep(this.#timing.notifyInterval, this.#stop.signal);
+    void Promise.all([interval, this.#sent]).then(() => {
       this.#isPaused = false;
       this.#send();
     });
