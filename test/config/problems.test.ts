@@ -51,11 +51,7 @@ storage: x
   const one: readonly [string, string, string][] = [
     ["nothing at all", "", "1:1 platform: is missing"],
     ["a list instead of blocks", "- a\n- b\n", "must be a block of keys, not a list"],
-    [
-      "a duplicate key",
-      `${good}agents: {}\n`,
-      "9:1 agents: is written twice in the same block (keep one of the two)",
-    ],
+    ["a duplicate key", `${good}agents: {}\n`, "9:1 agents: is written twice in the same block (keep one of the two)"],
     ["an open bracket", `${good}node: [a\n`, "is not valid YAML"],
     ["an alias without anchor", `${good}node: *x\n`, "is not valid YAML"],
     [
@@ -68,11 +64,7 @@ storage: x
       good.replace(/channels:[\s\S]*/, "channels:\n"),
       "4:1 channels: is empty (give it a value, or remove the key)",
     ],
-    [
-      "a channel without adapter",
-      good.replace("    adapter: fax\n", ""),
-      "5:3 channels.office.adapter: is missing",
-    ],
+    ["a channel without adapter", good.replace("    adapter: fax\n", ""), "5:3 channels.office.adapter: is missing"],
     [
       "a name that cannot be in a URL",
       good.replace("office", "Our Office"),
@@ -83,11 +75,7 @@ storage: x
       `${good}    tls: none\n`,
       "9:10 channels.office.tls: is none, but fax.example.com is not this machine",
     ],
-    [
-      "a number out of range",
-      `${good}    pages: 12\n`,
-      "9:12 channels.office.pages: must be at most 9 (lower it)",
-    ],
+    ["a number out of range", `${good}    pages: 12\n`, "9:12 channels.office.pages: must be at most 9 (lower it)"],
     [
       "a key deep in the adapter's block",
       `${good}    paper: { size: a4, trai: b }\n`,
@@ -162,9 +150,7 @@ storage: x
   it("warn of a platform that is called unencrypted over the network", async () => {
     const loaded = await load(good.replace("https:", "http:"), env);
     expect(loaded.ok && loaded.warnings[0]?.key).toBe("platform.url");
-    expect(
-      (await load(good.replace("https://platform.example.com", "http://127.0.0.1:1"), env)).warnings,
-    ).toEqual([]);
+    expect((await load(good.replace("https://platform.example.com", "http://127.0.0.1:1"), env)).warnings).toEqual([]);
   });
 
   it("never crash the loader, whatever the file holds", async () => {
@@ -214,9 +200,7 @@ it.each([
   ["the file", `${good}__proto__: {}\n`, "9:1"],
   ["an adapter's block", `${good}    __proto__: {}\n`, "9:5"],
 ])("the name __proto__ is refused in %s", async (_, text, place) => {
-  expect(await problems(text, env)).toContain(
-    `${place} __proto__: is not a possible name (choose another name)`,
-  );
+  expect(await problems(text, env)).toContain(`${place} __proto__: is not a possible name (choose another name)`);
 });
 
 describe("a file of SQLite", () => {

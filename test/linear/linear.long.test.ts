@@ -31,21 +31,7 @@ const pieces: readonly string[] = [
     "\\",
   ],
   ["> ", ">", "> > >", "> > >\n", "| ", "|a", "|a|\n", "a|b\n-|-\n", ">\n> a\n", "»", "“„«"],
-  [
-    "- - -",
-    "- - -\n",
-    "- ",
-    "- a\n\n",
-    "* a\n",
-    "  - a\n",
-    "1. ",
-    "1.\n",
-    "+ ",
-    "---\n",
-    "===\n",
-    "# ",
-    "    a\n",
-  ],
+  ["- - -", "- - -\n", "- ", "- a\n\n", "* a\n", "  - a\n", "1. ", "1.\n", "+ ", "---\n", "===\n", "# ", "    a\n"],
   ["_a_", "*a*", "**a", "*a **b ", "a**b", "*_", "__a", "~~a", "*a ", "a_b"],
   [
     "[",
@@ -248,7 +234,7 @@ async function workOf(run: () => unknown): Promise<number> {
 /** The least of several runs: the garbage of others is collected in some of them. */
 async function leastWork(run: () => unknown, { enough, hopeless }: Between): Promise<number> {
   let least = Number.POSITIVE_INFINITY;
-  for (let count = 0; count < 5 && least > enough; count += 1) {
+  for (let count = 0; count < 3 && least > enough; count += 1) {
     least = Math.min(least, await workOf(run));
     if (least > hopeless) break;
   }
@@ -315,11 +301,7 @@ async function superLinear(
   }
 }
 
-async function excessOf(
-  run: (text: string) => unknown,
-  { of }: HostileText,
-  allowed: number,
-): Promise<Excess | null> {
+async function excessOf(run: (text: string) => unknown, { of }: HostileText, allowed: number): Promise<Excess | null> {
   const [small, medium, large] = [1000, 10_000, 100_000].map(of) as [string, string, string];
   const called = async (text: string) => {
     try {
@@ -348,9 +330,7 @@ async function excessOf(
   const late = tooLong("100 kB", third);
   if (late !== null) return late;
   const times = Math.min(third / (noise * slower), third / (second * mostGrowth));
-  return times > 1
-    ? { what: `10 kB takes ${second.toFixed(2)} ms, 100 kB ${third.toFixed(0)} ms`, times }
-    : null;
+  return times > 1 ? { what: `10 kB takes ${second.toFixed(2)} ms, 100 kB ${third.toFixed(0)} ms`, times } : null;
 }
 
 /** Milliseconds for 100 kB where a linear function needs more than 50. All run in the worker thread, which has a time limit

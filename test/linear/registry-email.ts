@@ -258,11 +258,7 @@ export const emailCases: Cases = {
     isDaemon: one,
     lettersOf: one,
     localOf: one,
-    decodeText: (f, text) => [
-      f(Buffer.from(text), null),
-      f(Buffer.from(text), text),
-      f(Buffer.from(text), "utf-7"),
-    ],
+    decodeText: (f, text) => [f(Buffer.from(text), null), f(Buffer.from(text), text), f(Buffer.from(text), "utf-7")],
     withoutMarks: one,
     unflow: (f, text) => [f(text, false), f(text, true)],
     cleanText: one,
@@ -341,10 +337,7 @@ export const emailCases: Cases = {
     isWordless: one,
   },
   "adapters/email/smtp/compose.ts": {
-    compose: (f, text) => [
-      f(email, self, replyWith(text)),
-      f(email, self, { ...replyWith(text), plain: true }),
-    ],
+    compose: (f, text) => [f(email, self, replyWith(text)), f(email, self, { ...replyWith(text), plain: true })],
     referencesOf: (f, text) => f(text.split(" ").map(externalId), null),
     isLong: one,
     renderMarkdown: one,
@@ -360,10 +353,7 @@ export const emailCases: Cases = {
   "adapters/email/status.ts": {
     brief: (f, text) => f(new Error(text)),
     statusOf: (f, text) =>
-      f(
-        Object.assign(new Error(text), { responseText: text, response: text, authenticationFailed: true }),
-        1,
-      ),
+      f(Object.assign(new Error(text), { responseText: text, response: text, authenticationFailed: true }), 1),
     outcomeOf: (f, text) =>
       f(Object.assign(new Error(text), { responseCode: 550, response: text, command: "DATA" }), true),
   },

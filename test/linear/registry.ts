@@ -56,11 +56,7 @@ export const cases: Cases = {
     withoutSignOff: (f, text) => f(text, ["Anna Example", "Dora Dahl"]),
   },
   "src/domain/machine-reply.ts": {
-    machineReply: (f, text) => [
-      f(text, text),
-      f(`Re: [Escalation 1] ${text}`, ""),
-      f(`${text} [Escalation 1]`, ""),
-    ],
+    machineReply: (f, text) => [f(text, text), f(`Re: [Escalation 1] ${text}`, ""), f(`${text} [Escalation 1]`, "")],
     composed: (f, text) => [f(text), f(text, "NFKC"), f(text.slice(0, 20_000), "NFKD")],
   },
   "src/domain/turn.ts": {
@@ -77,12 +73,7 @@ export const cases: Cases = {
   },
   "src/escalation/platform-webhook/decide.ts": {
     isSignedBy: (f, text) =>
-      f(
-        ["whsec_AAAA"],
-        { get: (name: string) => (name === "webhook-timestamp" ? "0" : text) },
-        Buffer.from(text),
-        0,
-      ),
+      f(["whsec_AAAA"], { get: (name: string) => (name === "webhook-timestamp" ? "0" : text) }, Buffer.from(text), 0),
     readPayload: (f, text) => [
       f(text),
       f(JSON.stringify({ conversationId: text, escalation: { topic: text }, message: text })),
@@ -320,8 +311,7 @@ export const cases: Cases = {
         sentAt: now,
         raw: Buffer.alloc(0),
       }),
-    eventOfStatus: (f, text) =>
-      f({ id: text, state: "failed", status: text, detail: text, raw: Buffer.alloc(0) }),
+    eventOfStatus: (f, text) => f({ id: text, state: "failed", status: text, detail: text, raw: Buffer.alloc(0) }),
   },
   "adapters/sms/twilio/webhook.ts": {
     prove: (f, text) => f(new URL("https://a.b/c"), text, { Body: text }, ["k"]),
@@ -397,9 +387,7 @@ export const cases: Cases = {
   "adapters/voice/dialects/retell.ts": {
     retell: (f, text) => {
       const line = translatorOf(f, { secret: "s" }, "/channels/v/llm/c?secret=s");
-      line.read(
-        JSON.stringify({ interaction_type: "call_details", call: { call_id: "c", from_number: text } }),
-      );
+      line.read(JSON.stringify({ interaction_type: "call_details", call: { call_id: "c", from_number: text } }));
       line.write({ kind: "say", text, last: true, language: null });
       const transcript = [
         { role: "agent", content: text },
@@ -428,10 +416,7 @@ export const cases: Cases = {
   "adapters/voice/engine/record.ts": {
     missedCall: (f, text) => f({ call: text, from: { address: text, name: text }, ours: text, at: 0 }, text),
     voicemail: (f, text) =>
-      f(
-        { call: text, from: { address: text, name: text }, ours: text, at: 0 },
-        { id: text, url: text, seconds: text },
-      ),
+      f({ call: text, from: { address: text, name: text }, ours: text, at: 0 }, { id: text, url: text, seconds: text }),
     personOf: (f, text) => f(text, "call"),
     partiesOf: (f, text) => f({ From: text, To: text, Direction: text }),
   },
