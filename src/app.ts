@@ -121,8 +121,7 @@ export async function openStore(
     const installation = await identifyInstallation(db, file);
     const warning = installation.changed ? installationWarning(installation) : null;
     const { cause } = installation;
-    if (warning !== null)
-      log.warn({ cause, store: store.kind, reason: warning }, "store replaced: open work is held");
+    if (warning !== null) log.warn({ cause, store: store.kind, reason: warning }, "store replaced: open work is held");
     return { db, unlock, installation };
   } catch (error) {
     await db.close();

@@ -45,8 +45,7 @@ function surroundings(): Io {
     stream.write(text.endsWith("\n") ? text : `${text}\n`);
   };
   // A closed pipe (`| head`) is not an internal error.
-  for (const stream of [process.stdout, process.stderr])
-    stream.on("error", () => process.exit(exitCodes.failed));
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => process.exit(exitCodes.failed));
   return {
     out: lines(process.stdout),
     write: (bytes) => void process.stdout.write(bytes),

@@ -92,12 +92,7 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
     'import { x } from "../../src/ops/b.ts";',
     "adapters/email/a.ts: an adapter imports bridgehead/contract, packages and its own files, not src/ops/b.ts",
   ],
-  [
-    "directions",
-    "src/pipeline/a.ts",
-    '// import { x } from "../host/b.ts";\nimport { y } from "../store/b.ts";',
-    null,
-  ],
+  ["directions", "src/pipeline/a.ts", '// import { x } from "../host/b.ts";\nimport { y } from "../store/b.ts";', null],
   ["packageHomes", "src/pipeline/a.ts", 'import pg from "pg";', "src/pipeline/a.ts: pg lives in src/store/"],
   [
     "packageHomes",
@@ -133,12 +128,7 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
     "src/contract/a.ts: the contract imports nothing but zod's types and Node's HTTP client and cryptography, not node:fs",
   ],
   ["contractIsTypes", "src/contract/a.ts", 'import type * as z from "zod";', null],
-  [
-    "computedImports",
-    "src/app.ts",
-    "await import(name);",
-    "src/app.ts: imports what is only known at run time",
-  ],
+  ["computedImports", "src/app.ts", "await import(name);", "src/app.ts: imports what is only known at run time"],
   [
     "computedImports",
     "src/app.ts",
@@ -188,12 +178,7 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
   ["durations", "src/ops/timing.ts", "sweep: 60_000,", null],
   ["patience", "test/a.test.ts", say("poll(f, { time", "out: 20_000 }).toBe(1)"), short("20_000")],
   ["patience", "test/a.test.ts", say('it.concurrent("a", { time', "out: 30_000 }, f)"), short("30_000")],
-  [
-    "patience",
-    "test/a.test.ts",
-    "poll(f, { timeout: 90_000 }).toBe(1); it('a', { timeout: 600_000 }, f)",
-    null,
-  ],
+  ["patience", "test/a.test.ts", "poll(f, { timeout: 90_000 }).toBe(1); it('a', { timeout: 600_000 }, f)", null],
   [
     "behaviour",
     "test/a.test.ts",
@@ -233,9 +218,9 @@ describe("this repository keeps", () => {
   it("each type name for one type", () => {
     expect(repeatedTypes(files)).toEqual([]);
     const text = "export interface Entry {}\n";
-    expect(repeatedTypes(["src/a.ts", "adapters/b.ts", "test/c.ts"].map((path) => ({ path, text })))).toEqual(
-      ["Entry is declared in src/a.ts and adapters/b.ts: give each type its own name"],
-    );
+    expect(repeatedTypes(["src/a.ts", "adapters/b.ts", "test/c.ts"].map((path) => ({ path, text })))).toEqual([
+      "Entry is declared in src/a.ts and adapters/b.ts: give each type its own name",
+    ]);
   });
 
   // 150 is the goal of the code rules. It rises with every merged file: with at most 380 files it needs 50,000 lines of source.

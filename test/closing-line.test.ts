@@ -8,10 +8,7 @@ import { expect, it } from "vitest";
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** Runs vitest as its own process over the given files and returns its output's last line. */
-async function ended(
-  files: Record<string, string>,
-  env = {},
-): Promise<{ line: string; code: number | null }> {
+async function ended(files: Record<string, string>, env = {}): Promise<{ line: string; code: number | null }> {
   const folder = mkdtempSync(join(tmpdir(), "closing-line-"));
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
   for (const [name, text] of Object.entries(files))

@@ -51,8 +51,7 @@ describe("documents", () => {
 });
 
 /** The messages of the troubleshooting page: its headings in code. */
-const messagesIn = (text: string): string[] =>
-  [...text.matchAll(/^### `(.+)`$/gm)].map(([, one = ""]) => one);
+const messagesIn = (text: string): string[] => [...text.matchAll(/^### `(.+)`$/gm)].map(([, one = ""]) => one);
 /** Messages, one of whose parts between ellipses the program does not contain. */
 const unknownMessages = (text: string): string[] =>
   messagesIn(text).filter((message) =>

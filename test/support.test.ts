@@ -15,13 +15,9 @@ const mail = { from: "a@example.org", to: "b@example.org", subject: "hi", text: 
 it("lets a mail in, and fails at each stage as told", async () => {
   const peer = await startSmtpPeer({ users: { a: "secret" } });
   const send = () =>
-    createTransport({ host: "127.0.0.1", port: peer.port, auth: { user: "a", pass: "secret" } }).sendMail(
-      mail,
-    );
+    createTransport({ host: "127.0.0.1", port: peer.port, auth: { user: "a", pass: "secret" } }).sendMail(mail);
   await send();
-  expect(peer.accepted.map((m) => [m.from, ...m.to, m.user])).toEqual([
-    ["a@example.org", "b@example.org", "a"],
-  ]);
+  expect(peer.accepted.map((m) => [m.from, ...m.to, m.user])).toEqual([["a@example.org", "b@example.org", "a"]]);
   expect(peer.stages).toEqual(["connect", "ehlo", "auth", "mail", "rcpt", "data", "dot"]);
   for (const stage of ["ehlo", "auth", "mail", "rcpt", "data", "dot"] as const) {
     peer.fail(stage, { kind: "reply", code: 451, text: `4.3.0 ${stage}` });

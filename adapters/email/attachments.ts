@@ -30,11 +30,7 @@ function keptOf({ attachments: limits }: EventConfig, mail: Mail): readonly Mail
 
 /** Returns the attachments of the event. Attachments that are not stored or cannot be opened are listed
  *  when the author meant to send them. */
-export function attachmentsOf(
-  config: EventConfig,
-  mail: Mail,
-  omitted: readonly Omitted[],
-): readonly Attachment[] {
+export function attachmentsOf(config: EventConfig, mail: Mail, omitted: readonly Omitted[]): readonly Attachment[] {
   const kept = keptOf(config, mail);
   // A part next to `application/pgp-encrypted` is the encrypted message.
   const encrypted = mail.attachments.some(({ mediaType }) => /^application\/pgp-encrypted$/i.test(mediaType));

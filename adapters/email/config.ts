@@ -40,10 +40,7 @@ const oauth2 = z
       .regex(/^[A-Za-z0-9][A-Za-z0-9.-]*$/, "expected a tenant such as contoso.onmicrosoft.com, or its id")
       .optional()
       .describe("microsoft: which tenant? Default: common, which is not valid for client_credentials."),
-    scope: z
-      .string()
-      .optional()
-      .describe("Which scopes are requested? Default: the issuer's scopes for mail."),
+    scope: z.string().optional().describe("Which scopes are requested? Default: the issuer's scopes for mail."),
   })
   .superRefine((value, context) => {
     const wants = (key: string, why: string) =>
@@ -79,8 +76,7 @@ const ca = z
   .describe("Which private CA signs the server's certificate? The path of a file, or the PEM text.");
 
 /** `tls: none` would send the password in clear text over the network. */
-const noClearText = (server: { host: string; tls: string }) =>
-  server.tls !== "none" || isLoopback(server.host);
+const noClearText = (server: { host: string; tls: string }) => server.tls !== "none" || isLoopback(server.host);
 const clearTextProblem = { path: ["tls"], error: "tls: none is only allowed for localhost" };
 
 const imap = z
@@ -92,12 +88,8 @@ const imap = z
     password: secret("What is its password (often an app password)?").optional(),
     oauth2: oauth2.optional(),
     mailbox: z.string().min(1).prefault("INBOX").describe("Which mailbox (folder) is read?"),
-    idle: duration
-      .prefault("4m")
-      .describe("How often is IDLE renewed? Some providers close idle connections early."),
-    poll: duration
-      .prefault("60s")
-      .describe("How often is the mailbox polled for mail that IDLE did not announce?"),
+    idle: duration.prefault("4m").describe("How often is IDLE renewed? Some providers close idle connections early."),
+    poll: duration.prefault("60s").describe("How often is the mailbox polled for mail that IDLE did not announce?"),
     ca,
   })
   .refine(noClearText, clearTextProblem)
@@ -109,36 +101,22 @@ const imap = z
 const smtp = z
   .strictObject({
     host: z.string().min(1).describe("Where is the SMTP submission server?"),
-    port: z
-      .int()
-      .min(1)
-      .max(65_535)
-      .prefault(465)
-      .describe("Which port? 465 for implicit TLS, 587 for starttls."),
+    port: z.int().min(1).max(65_535).prefault(465).describe("Which port? 465 for implicit TLS, 587 for starttls."),
     tls,
-    user: z
-      .string()
-      .min(1)
-      .optional()
-      .describe("What is the user name of the account? Default: the one of imap."),
+    user: z.string().min(1).optional().describe("What is the user name of the account? Default: the one of imap."),
     password: secret("What is its password? Default: the one of imap.").optional(),
     oauth2: oauth2.optional(),
     login: z
       .boolean()
       .prefault(true)
       .describe("Is authentication used? `false` for a relay that accepts this machine's address."),
-    from_name: z
-      .string()
-      .optional()
-      .describe("Which display name does From have? Default: the agent's sender name."),
+    from_name: z.string().optional().describe("Which display name does From have? Default: the agent's sender name."),
     connections: z
       .int()
       .min(1)
       .max(20)
       .prefault(5)
-      .describe(
-        "How many concurrent connections? Microsoft allows three, so at most three are opened there.",
-      ),
+      .describe("How many concurrent connections? Microsoft allows three, so at most three are opened there."),
     timeout: duration.prefault("2m").describe("How long do we wait for a response of the server (timeout)?"),
     ca,
   })
@@ -201,9 +179,7 @@ const attachments = z
       .describe("Does the question to the agent contain the names of attached files?"),
     max_count: z.int().min(0).prefault(15).describe("How many attachments of one mail are stored?"),
     max_bytes: size.prefault("20MB").describe("How large may an attachment be to be stored?"),
-    max_sent_bytes: size
-      .prefault("10MB")
-      .describe("How large may the attachments of one outbound mail be in total?"),
+    max_sent_bytes: size.prefault("10MB").describe("How large may the attachments of one outbound mail be in total?"),
   })
   .prefault({});
 
@@ -244,9 +220,7 @@ export const config = z
     provider_files_sent: z
       .union([z.boolean(), z.literal("auto")])
       .prefault("auto")
-      .describe(
-        "Does the provider store sent mail in the Sent folder itself? `auto` knows the large providers.",
-      ),
+      .describe("Does the provider store sent mail in the Sent folder itself? `auto` knows the large providers."),
     first_start: z
       .strictObject({
         history: duration
@@ -322,12 +296,7 @@ const ports = { imap: { implicit: 993, starttls: 143 }, smtp: { implicit: 465, s
 
 /** Called with a parsed configuration block. Pure. */
 export function review(config: EmailConfig): readonly Remark[] {
-  return [
-    ...wrongTls("imap", config),
-    ...wrongTls("smtp", config),
-    ...wrongServers(config),
-    ...password(config),
-  ];
+  return [...wrongTls("imap", config), ...wrongTls("smtp", config), ...wrongServers(config), ...password(config)];
 }
 
 function wrongTls(side: "imap" | "smtp", config: EmailConfig): readonly Remark[] {
@@ -343,14 +312,10 @@ function wrongServers({ imap, smtp }: EmailConfig): readonly Remark[] {
   const remarks: Remark[] = [];
   const reading = serversOf(imap.host);
   if (reading !== null && imap.host.toLowerCase() === reading.smtp)
-    remarks.push(
-      error(["imap", "host"], `${imap.host} is the provider's SMTP server`, `use ${reading.imap}`),
-    );
+    remarks.push(error(["imap", "host"], `${imap.host} is the provider's SMTP server`, `use ${reading.imap}`));
   const sending = serversOf(smtp.host);
   if (sending !== null && smtp.host.toLowerCase() === sending.imap)
-    remarks.push(
-      error(["smtp", "host"], `${smtp.host} is the provider's IMAP server`, `use ${sending.smtp}`),
-    );
+    remarks.push(error(["smtp", "host"], `${smtp.host} is the provider's IMAP server`, `use ${sending.smtp}`));
   return remarks;
 }
 

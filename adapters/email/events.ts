@@ -5,14 +5,7 @@
 // Reply-To and Cc are text that any sender can write. A response continues a conversation of the From address, so it
 // goes to another address only when From is authenticated or the other address belongs to the same organization.
 
-import type {
-  ExternalId,
-  InboundEvent,
-  MessageEvent,
-  Party,
-  Refusal,
-  ThreadToken,
-} from "bridgehead/contract";
+import type { ExternalId, InboundEvent, MessageEvent, Party, Refusal, ThreadToken } from "bridgehead/contract";
 import { attachmentsOf, notesOnFiles, type Omitted } from "./attachments.ts";
 import type { EmailConfig } from "./config.ts";
 import type { Listed } from "./imap/mailbox.ts";
@@ -96,9 +89,7 @@ export function understand(reading: EventContext, arrival: Arrival, parsed: Pars
       automaticSenders: config.automatic_senders,
       lists: config.accept_lists,
       bccAllowed: config.bcc === "answer",
-      ...(author.via === "direct"
-        ? {}
-        : { rewritten: { via: author.via, author: author.author?.address ?? null } }),
+      ...(author.via === "direct" ? {} : { rewritten: { via: author.via, author: author.author?.address ?? null } }),
     },
   );
   if (finding.kind === "bounce") {
@@ -117,10 +108,7 @@ export function understand(reading: EventContext, arrival: Arrival, parsed: Pars
 
 /** Returns the first refusal that applies: classification, then the sender check, then content that a
  *  human has to read. */
-function refusalOf(
-  finding: Exclude<MachineFinding, { kind: "bounce" }>,
-  checked: Refusal | null,
-): Refusal | null {
+function refusalOf(finding: Exclude<MachineFinding, { kind: "bounce" }>, checked: Refusal | null): Refusal | null {
   if (finding.kind === "person") return checked;
   const { code, reason } = finding;
   if (finding.kind === "held") return checked ?? { code, reason, hold: true };
@@ -204,14 +192,12 @@ function notesOf(
   if (config.sender_auth.mode !== "off") notes["sender"] = sender;
   if (config.attachments.name_to_agent && hasFiles(mail, omitted))
     Object.assign(notes, notesOnFiles(config, mail, omitted));
-  if (truncated)
-    notes["text_truncated"] = "the message is too large, and only the beginning of its text was read";
+  if (truncated) notes["text_truncated"] = "the message is too large, and only the beginning of its text was read";
   if (mail.forwardedFrom) notes["forwarded_from"] = mail.forwardedFrom.address;
   return Object.keys(notes).length > 0 ? { notes } : {};
 }
 
-const hasFiles = (mail: Mail, omitted: readonly Omitted[]): boolean =>
-  mail.attachments.length + omitted.length > 0;
+const hasFiles = (mail: Mail, omitted: readonly Omitted[]): boolean => mail.attachments.length + omitted.length > 0;
 
 function partyOf(mailbox: Mailbox): Party {
   return mailbox.name ? { address: mailbox.address, name: mailbox.name } : { address: mailbox.address };
@@ -242,8 +228,7 @@ function authorOf(config: EventConfig, self: Identity, mail: Mail, auth: SenderA
   const alone = { replyTo: null, others: [], verified: false };
   if (from === undefined) return { via: "direct", author: first, ...alone };
   const authenticated = auth?.verdict === "pass";
-  const isExternal = (one: Mailbox) =>
-    !self.isOwn(one.address) && !isListed(one.address, config.accept_lists);
+  const isExternal = (one: Mailbox) => !self.isOwn(one.address) && !isListed(one.address, config.accept_lists);
   if (isListed(from.address, config.accept_lists)) {
     const author = originalAuthor(mail, isExternal);
     // Without list headers the From address is itself the author.
@@ -254,8 +239,7 @@ function authorOf(config: EventConfig, self: Identity, mail: Mail, auth: SenderA
   const isTrusted = (one: Mailbox) => authenticated || isSameOrganization(one.address, from.address);
   const replyTo = replyToOf(mail, from, isExternal, isTrusted);
   const others = [...mail.to, ...mail.cc].filter(
-    (one) =>
-      isExternal(one) && isTrusted(one) && one.address !== from.address && one.address !== replyTo?.address,
+    (one) => isExternal(one) && isTrusted(one) && one.address !== from.address && one.address !== replyTo?.address,
   );
   const all = unique(others);
   return {
@@ -296,17 +280,13 @@ function replyToOf(
 ): Mailbox | null {
   const named = unique(mail.replyTo);
   if (named.some((one) => one.address === from.address)) return null;
-  const lists = new Set(
-    mailboxesOf(mail.headers, "list-post").map(({ address }) => address.replace(/^mailto:/, "")),
-  );
+  const lists = new Set(mailboxesOf(mail.headers, "list-post").map(({ address }) => address.replace(/^mailto:/, "")));
   const wanted = named.filter((one) => isExternal(one) && !lists.has(one.address));
   return wanted.every(isTrusted) ? (wanted[0] ?? null) : null;
 }
 
 const isFromList = (mail: Mail): boolean =>
-  mail.headers.some(({ name }) =>
-    /^(?:list-(?:id|post|unsubscribe)|mailing-list|x-original-sender)$/.test(name),
-  );
+  mail.headers.some(({ name }) => /^(?:list-(?:id|post|unsubscribe)|mailing-list|x-original-sender)$/.test(name));
 
 /** Returns the author behind a list. Lists that rewrite From for DMARC name the author in the
  *  X-Original-From, Reply-To or X-Original-Sender header. */

@@ -121,8 +121,7 @@ async function refusedSender(
   if (response === null) return [];
   const text = response.slice(0, 300).replace(/[^\x20-\x7e]+/g, " ");
   const message = `the SMTP server refuses mail from ${address} with the login ${smtp.user ?? imap.user}: ${text}`;
-  const fix =
-    "let the provider allow this address for the login (alias, send as), or set address to one of its own";
+  const fix = "let the provider allow this address for the login (alias, send as), or set address to one of its own";
   return [{ id: "sender-refused", severity: "error", message, fix }];
 }
 
@@ -131,9 +130,7 @@ async function refusedSender(
 function concernsSender(response: string): boolean {
   if (!response.startsWith("5") || response.startsWith("503")) return false;
   const words = response.slice(0, 1000).replace(/[^\s<>@]{1,64}@[^\s<>@]{1,255}/g, "");
-  return /\b5\.(?:1\.[78]|7\.60)\b|\bsender\b|\bsend as\b|\bmail from\b|\bfrom address\b|\bnot owned\b/i.test(
-    words,
-  );
+  return /\b5\.(?:1\.[78]|7\.60)\b|\bsender\b|\bsend as\b|\bmail from\b|\bfrom address\b|\bnot owned\b/i.test(words);
 }
 
 function capabilities(client: ImapFlow, { imap, mark }: EmailConfig): ChannelFinding[] {
@@ -198,11 +195,7 @@ interface Signature {
 
 /** Returns the DKIM signature of the newest mail from our address: in the Sent folder, or in the mailbox itself. A copy
  *  in the Sent folder is signed only by servers that file their own copies. */
-async function newestSignature(
-  client: ImapFlow,
-  { imap }: EmailConfig,
-  address: string,
-): Promise<Signature | null> {
+async function newestSignature(client: ImapFlow, { imap }: EmailConfig, address: string): Promise<Signature | null> {
   const sent = (await client.list()).find(({ specialUse }) => specialUse === "\\Sent")?.path;
   for (const box of [imap.mailbox, ...(sent === undefined ? [] : [sent])]) {
     await client.mailboxOpen(box, { readOnly: true });
@@ -229,34 +222,26 @@ function signatureOf(field: string): Signature | null {
 }
 
 /** Checks the records by which receiving servers judge mail from this domain. */
-async function sender(
-  config: EmailConfig,
-  domain: string,
-  signature: Signature | null,
-): Promise<ChannelFinding[]> {
+async function sender(config: EmailConfig, domain: string, signature: Signature | null): Promise<ChannelFinding[]> {
   const resolver = new Resolver({ timeout: 5000, tries: 2 });
   const { dns } = config.sender_auth;
   if (dns !== undefined) resolver.setServers(dns);
   const texts = async (name: string, prefix: RegExp): Promise<string[]> =>
-    (await resolver.resolveTxt(name).catch(absent))
-      .map((parts) => parts.join(""))
-      .filter((text) => prefix.test(text));
+    (await resolver.resolveTxt(name).catch(absent)).map((parts) => parts.join("")).filter((text) => prefix.test(text));
   try {
     const spf = await texts(domain, /^v=spf1(?: |$)/i);
     // Loaded on demand: the running daemon imports this file as well.
     const { getDomain } = await import("tldts");
     const organization = getDomain(domain) ?? domain;
     const own = await texts(`_dmarc.${domain}`, /^v=DMARC1/i);
-    const dmarc =
-      own.length > 0 || organization === domain ? own : await texts(`_dmarc.${organization}`, /^v=DMARC1/i);
+    const dmarc = own.length > 0 || organization === domain ? own : await texts(`_dmarc.${organization}`, /^v=DMARC1/i);
     return [
       ...spfFindings(domain, spf),
       ...dmarcFindings(organization, dmarc),
       ...dkimFindings(
         domain,
         signature,
-        signature &&
-          (await texts(`${signature.selector}._domainkey.${signature.domain}`, /(?:^|;)\s*p=[^;\s]/i)),
+        signature && (await texts(`${signature.selector}._domainkey.${signature.domain}`, /(?:^|;)\s*p=[^;\s]/i)),
       ),
     ];
   } catch (error) {
@@ -289,11 +274,7 @@ function dmarcFindings(domain: string, records: readonly string[]): ChannelFindi
   return [{ id: "dmarc-missing", severity: "warning", message, fix }];
 }
 
-function dkimFindings(
-  domain: string,
-  signature: Signature | null,
-  keys: readonly string[] | null,
-): ChannelFinding[] {
+function dkimFindings(domain: string, signature: Signature | null, keys: readonly string[] | null): ChannelFinding[] {
   if (signature === null || keys === null) {
     return [
       {

@@ -120,9 +120,7 @@ function beside(canary: Canary, { log }: Channel, read: Inbound["run"]): Inbound
 }
 
 /** Creates one token source per grant, also when both sides use the same grant. */
-function grants(
-  make: (grant: OAuth2Config) => TokenSource,
-): (grant: OAuth2Config | undefined) => TokenSource | null {
+function grants(make: (grant: OAuth2Config) => TokenSource): (grant: OAuth2Config | undefined) => TokenSource | null {
   const made = new Map<string, TokenSource>();
   return (grant) => {
     if (grant === undefined) return null;
@@ -175,8 +173,7 @@ export function outbound({ channel, config, self, health, pool, folder }: Outbou
   return {
     outbound: {
       attachmentLimit: config.attachments.max_sent_bytes,
-      prepare: async (markdown, signal) =>
-        isLong(markdown) ? prepare(channel.clock, markdown, signal) : null,
+      prepare: async (markdown, signal) => (isLong(markdown) ? prepare(channel.clock, markdown, signal) : null),
       compose: (reply) => compose(config, self, reply),
       ...countedSends<EmailDraft>(pool.connections, (draft, attempt) => send(readDraft(draft), attempt)),
       recipients: (draft) => {
@@ -201,11 +198,7 @@ function filingOf(config: EmailConfig): Filing {
   return { byProvider: said, keepsMessageId: known.keepsMessageId };
 }
 
-function copier(
-  config: EmailConfig,
-  filing: Filing,
-  folder: SentFolder,
-): (draft: EmailDraft, bytes: Buffer) => void {
+function copier(config: EmailConfig, filing: Filing, folder: SentFolder): (draft: EmailDraft, bytes: Buffer) => void {
   // A folder that the configuration names gets copies even when the provider files its own copies elsewhere.
   const wanted = config.sent_folder === "auto" ? !filing.byProvider : config.sent_folder !== "none";
   return (draft, bytes) => {

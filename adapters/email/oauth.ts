@@ -43,8 +43,7 @@ export function endpointOf(grant: OAuth2Config): {
   readonly url: string;
   readonly scope: string | undefined;
 } {
-  const known =
-    grant.token_url === "google" || grant.token_url === "microsoft" ? endpoints[grant.token_url] : null;
+  const known = grant.token_url === "google" || grant.token_url === "microsoft" ? endpoints[grant.token_url] : null;
   const usual = grant.grant === "client_credentials" ? known?.app : known?.user;
   return { url: known?.url(grant.tenant ?? "common") ?? grant.token_url, scope: grant.scope ?? usual };
 }
@@ -145,9 +144,7 @@ export class KeptToken {
 
   constructor(grant: OAuth2Config, secrets: SecretStore, log: Log) {
     const derive = (purpose: string): Buffer =>
-      Buffer.from(
-        hkdfSync("sha256", grant.refresh_token ?? "", `${grant.token_url} ${grant.client_id}`, purpose, 32),
-      );
+      Buffer.from(hkdfSync("sha256", grant.refresh_token ?? "", `${grant.token_url} ${grant.client_id}`, purpose, 32));
     this.#name = `oauth/${derive("name").toString("hex").slice(0, 32)}`;
     this.#key = derive("key");
     this.#secrets = secrets;

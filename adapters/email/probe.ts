@@ -26,8 +26,7 @@ export async function probe(
   return { ...status, ...("reason" in status && { reason: `${worst.part}: ${status.reason}` }), parts };
 }
 
-const rank = ({ status }: Probed): number =>
-  ["ready", "connecting", "degraded", "unauthorized"].indexOf(status.state);
+const rank = ({ status }: Probed): number => ["ready", "connecting", "degraded", "unauthorized"].indexOf(status.state);
 
 async function readable(
   channel: Channel,
@@ -55,11 +54,7 @@ async function readable(
 }
 
 /** The folders that the configuration names, each with its key. */
-const wantedFolders = ({
-  imap,
-  mark,
-  sent_folder: sent,
-}: EmailConfig): readonly (readonly [string, string])[] => [
+const wantedFolders = ({ imap, mark, sent_folder: sent }: EmailConfig): readonly (readonly [string, string])[] => [
   ["imap.mailbox", imap.mailbox],
   ...(mark.with === "move" ? [["mark.folder", mark.folder] as const] : []),
   ...(sent === "auto" || sent === "none" ? [] : [["sent_folder", sent] as const]),
@@ -78,8 +73,7 @@ async function sendable(pool: SmtpPool, signal: AbortSignal): Promise<Probed> {
 function failed(part: Side, config: EmailConfig, error: unknown): Probed {
   const status = statusOf(error, 1);
   const said = serverText(error);
-  const reason =
-    said === null || status.reason.includes(said) ? status.reason : `${status.reason}: "${said}"`;
+  const reason = said === null || status.reason.includes(said) ? status.reason : `${status.reason}: "${said}"`;
   return { part, status: { ...status, reason }, fix: remedy(part, config, error, status.code) };
 }
 
@@ -104,8 +98,7 @@ function remedy(side: Side, config: EmailConfig, error: unknown, code: string): 
   const { host, port, tls } = config[side];
   const borrowed = side === "smtp" && smtp.password === undefined && smtp.oauth2 === undefined;
   const login = borrowed ? "imap" : side;
-  if (isTokenFailure(error))
-    return `check ${login}.oauth2: token_url, client_id, client_secret, refresh_token, scope`;
+  if (isTokenFailure(error)) return `check ${login}.oauth2: token_url, client_id, client_secret, refresh_token, scope`;
   if (code === "throttled") return "wait some minutes, and check that no other program logs in all the time";
   if (code === "server") return `try again later, or ask the operator of ${host}`;
   if (code === "login") {
@@ -123,8 +116,7 @@ function remedy(side: Side, config: EmailConfig, error: unknown, code: string): 
     return `${side}.tls: ${tls} does not go with ${side}.port: ${port}`;
   if (code === "tls" && /self.signed|unable to (verify|get)|issuer/i.test(text))
     return `set ${side}.ca to the CA that signed the certificate`;
-  if (code === "tls" && /altnames|hostname/i.test(text))
-    return `set ${side}.host to a name in the certificate`;
+  if (code === "tls" && /altnames|hostname/i.test(text)) return `set ${side}.host to a name in the certificate`;
   if (code === "tls") return `check ${side}.tls and ${side}.port`;
   if (/ENOTFOUND|EAI_AGAIN|EDNS/.test(text)) return `check ${side}.host: ${host} is not in the DNS`;
   if (/ECONNREFUSED/.test(text)) return `check ${side}.port: nothing listens on ${port} at ${host}`;

@@ -36,10 +36,7 @@ const table: readonly (readonly [RegExp, Partial<EmailProvider>])[] = [
     { filesSent: true, keepsMessageId: false, connections: 3 },
   ],
   [/(^|\.)mail\.me\.com$|(^|\.)icloud\.com$/, { filesSent: true, keepsMessageId: true }],
-  [
-    /(^|\.)(yahoo|aol)\.(com|co\.[a-z]+|[a-z]+)$/,
-    { filesSent: true, keepsMessageId: true, idleLimit: 3 * 60_000 },
-  ],
+  [/(^|\.)(yahoo|aol)\.(com|co\.[a-z]+|[a-z]+)$/, { filesSent: true, keepsMessageId: true, idleLimit: 3 * 60_000 }],
   [/(^|\.)(rambler\.ru|163\.com|126\.com)$/, { filesSent: false, keepsMessageId: true, idleLimit: 55_000 }],
 ];
 
@@ -104,9 +101,7 @@ const sameServer: Readonly<Record<string, string>> = {
 
 /** `AdapterDefinition.exclusive`: returns one name for the folder of an account on a server, however it
  *  is written. Ports 143 and 993 count as the same server. Any other port is a separate server. */
-export function mailboxOf(
-  imap: Pick<EmailConfig["imap"], "host" | "port" | "user" | "mailbox">,
-): ExclusiveResource {
+export function mailboxOf(imap: Pick<EmailConfig["imap"], "host" | "port" | "user" | "mailbox">): ExclusiveResource {
   const written = imap.host.trim().toLowerCase().replace(/\.$/, "");
   // URL converts an internationalized name to A-labels, and any form of an IPv6 address to one form.
   const url = URL.parse(`http://${written.includes(":") ? `[${written.replace(/^\[|\]$/g, "")}]` : written}`);

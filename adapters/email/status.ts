@@ -79,9 +79,7 @@ export function statusOf(error: unknown, count: number): FailedStatus {
   if (traced.authenticationFailed === true || traced.code === "EAUTH") {
     const { serverResponseCode = "", responseCode = 0 } = traced;
     const text = traced.response ?? traced.responseText ?? "";
-    const meaning = Object.hasOwn(loginCodes, serverResponseCode)
-      ? loginCodes[serverResponseCode]
-      : undefined;
+    const meaning = Object.hasOwn(loginCodes, serverResponseCode) ? loginCodes[serverResponseCode] : undefined;
     if (meaning) return meaning;
     if (throttling.test(text)) return throttled;
     // A 4xx response to AUTH is not about the credentials (RFC 4954, section 6).
@@ -89,10 +87,8 @@ export function statusOf(error: unknown, count: number): FailedStatus {
     if (finalLogin.has(responseCode) || count >= doubtfulLimit) return rejected();
     return { state: "degraded", code: "login", reason: "the login failed; it may be throttled" };
   }
-  if (traced.mailboxMissing)
-    return { state: "degraded", code: "mailbox", reason: "the mailbox does not exist" };
-  const isTls =
-    traced.tlsFailed || traced.code === "ETLS" || tlsWords.test(`${traced.code ?? ""} ${brief(error)}`);
+  if (traced.mailboxMissing) return { state: "degraded", code: "mailbox", reason: "the mailbox does not exist" };
+  const isTls = traced.tlsFailed || traced.code === "ETLS" || tlsWords.test(`${traced.code ?? ""} ${brief(error)}`);
   return isTls
     ? { state: "degraded", code: "tls", reason: `the encrypted line failed: ${brief(error)}` }
     : { state: "degraded", code: "connection", reason: `the connection failed: ${brief(error)}` };

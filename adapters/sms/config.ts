@@ -30,17 +30,12 @@ const apiKey = z
 
 const media = z
   .strictObject({
-    send: z
-      .boolean()
-      .prefault(false)
-      .describe("Are images in a reply (Markdown, with an https URL) sent as MMS?"),
+    send: z.boolean().prefault(false).describe("Are images in a reply (Markdown, with an https URL) sent as MMS?"),
     max_size: size.prefault("5MB").describe("How large may an inbound image be?"),
     hosts: z
       .array(host)
       .prefault([])
-      .describe(
-        "From which hosts, in addition to the provider's, are images downloaded with our credentials?",
-      ),
+      .describe("From which hosts, in addition to the provider's, are images downloaded with our credentials?"),
   })
   .prefault({});
 
@@ -102,9 +97,7 @@ const split = z
 
 const backfill = z
   .strictObject({
-    every: duration
-      .prefault("5m")
-      .describe("How often is the provider's log read for texts that no webhook reported?"),
+    every: duration.prefault("5m").describe("How often is the provider's log read for texts that no webhook reported?"),
     overlap: duration.prefault("10m").describe("How far do consecutive reads overlap?"),
     after: duration
       .prefault("30s")
@@ -129,17 +122,12 @@ const keys = {
     .describe(
       "Which auth tokens authenticate requests and verify webhook signatures? A list, so that tokens can be rotated.",
     ),
-  signing_keys: z
-    .array(secret)
-    .optional()
-    .describe("Which keys verify webhook signatures, if not auth_tokens?"),
+  signing_keys: z.array(secret).optional().describe("Which keys verify webhook signatures, if not auth_tokens?"),
   api_key: apiKey.optional(),
   api_url: z
     .url({ protocol: /^https?$/ })
     .optional()
-    .describe(
-      "What is the URL of the provider's API? Default: Twilio's; signalwire: https://SPACE/api/laml.",
-    ),
+    .describe("What is the URL of the provider's API? Default: Twilio's; signalwire: https://SPACE/api/laml."),
   ca: z
     .string()
     .optional()
@@ -192,8 +180,7 @@ const blocks = Object.fromEntries(
 
 export const config = z.strictObject({ ...keys, ...blocks }).superRefine((block, check) => {
   const wants = (key: string, present: boolean) => {
-    if (!present)
-      check.addIssue({ code: "custom", path: [key], message: `provider: ${block.provider} needs ${key}` });
+    if (!present) check.addIssue({ code: "custom", path: [key], message: `provider: ${block.provider} needs ${key}` });
   };
   if (block.number === undefined && block.messaging_service === undefined) wants("number", false);
   const { name, block: own, needs = [] } = definitionOf(block);
@@ -226,11 +213,7 @@ export function review(config: SmsConfig, { publicUrl, trial }: Surroundings): r
     remarks.push(error(["number"], `is no possible number: ${number}`, numberFix));
   if (config.provider === "twilio" && account !== undefined && !/^AC[0-9a-f]{32}$/i.test(account))
     remarks.push(
-      error(
-        ["account_sid"],
-        "is no account SID",
-        "copy it from Twilio's console: AC and 32 hexadecimal digits",
-      ),
+      error(["account_sid"], "is no account SID", "copy it from Twilio's console: AC and 32 hexadecimal digits"),
     );
   if (definitionOf(config).webhooks) remarks.push(...unreachable(publicUrl));
   return remarks;
@@ -244,8 +227,7 @@ function unreachable(publicUrl: URL | null): readonly Remark[] {
   const fix = "set http.public_url to the https address under which the provider reaches this daemon";
   if (publicUrl === null)
     return [error([], "needs http.public_url: without it the provider cannot tell us of texts", fix)];
-  if (publicUrl.protocol !== "https:")
-    return [error(path, "is not https: texts would travel in the open", fix)];
+  if (publicUrl.protocol !== "https:") return [error(path, "is not https: texts would travel in the open", fix)];
   return [];
 }
 

@@ -149,11 +149,7 @@ export interface Meaning {
 /** Returns the consent that the whole message expresses; null: an ordinary message. Ignores case,
  *  accents, spaces, punctuation and quotation marks. `countries` are those of the number that received
  *  the message; several share a calling code. */
-export function consentOf(
-  body: string,
-  words: ConsentWords,
-  countries: readonly string[] = [],
-): Meaning | null {
+export function consentOf(body: string, words: ConsentWords, countries: readonly string[] = []): Meaning | null {
   // No keyword is this long. The check avoids normalizing long messages.
   const text = body.trim();
   if (text.length > 100) return null;

@@ -15,13 +15,8 @@ export function compose(config: SmsConfig, limits: Provider["limits"], reply: Re
   const max = Math.max(shortest, Math.min(config.split.max, limits.maxLength));
   const most = config.media.send && limits.media ? mostPictures : 0;
   const { text, pictures } =
-    reply.kind === "notice" || reply.plain
-      ? { text: reply.text, pictures: [] }
-      : withoutPictures(reply.text, most);
-  const texts = textsOf(
-    { ...reply, text },
-    { ...config.split, max, target: Math.min(config.split.target, max) },
-  );
+    reply.kind === "notice" || reply.plain ? { text: reply.text, pictures: [] } : withoutPictures(reply.text, most);
+  const texts = textsOf({ ...reply, text }, { ...config.split, max, target: Math.min(config.split.target, max) });
   const written = reply.to[0]?.address ?? "";
   const to = canonicalNumber(written) ?? written;
   return texts.map((body, at) => ({

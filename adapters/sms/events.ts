@@ -65,8 +65,7 @@ function refusalOf(config: SmsConfig, from: string, text: InboundText): Refusal 
   if (isOwn(from, config)) return { code: "own", reason: "it comes from a number of ours" };
   if (config.ignore_short_codes && shortCode.test(from))
     return { code: "short-code", reason: "it comes from a short code" };
-  if (!reachable.test(from))
-    return { code: "no-reply-address", reason: "its sender is a name, not a number" };
+  if (!reachable.test(from)) return { code: "no-reply-address", reason: "its sender is a name, not a number" };
   if (text.body.trim() === "" && text.media.length === 0)
     return { code: "empty", reason: "it has neither words nor pictures" };
   return null;
@@ -81,9 +80,7 @@ function doubtIn({ opt_out: own }: SmsConfig, { body }: InboundText): Refusal | 
 /** Compares the addresses without their service prefix (`whatsapp:`). */
 function isOwn(from: string, { number, further_numbers: further, own_numbers: others }: SmsConfig): boolean {
   const bare = (address: string) => address.replace(/^[a-z]+:/, "");
-  return [...others, ...further, ...(number === undefined ? [] : [number])].some(
-    (one) => bare(one) === bare(from),
-  );
+  return [...others, ...further, ...(number === undefined ? [] : [number])].some((one) => bare(one) === bare(from));
 }
 
 /** Returns the consent of a message. The provider's classification takes precedence over our own lists;

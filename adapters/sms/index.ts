@@ -57,8 +57,7 @@ export default defineAdapter({
           ? {}
           : {
               reconcile: (draft, attempt, signal) =>
-                provider.reconcile?.(readDraft(draft), attempt, signal) ??
-                Promise.resolve({ kind: "unsure" }),
+                provider.reconcile?.(readDraft(draft), attempt, signal) ?? Promise.resolve({ kind: "unsure" }),
             }),
       },
       probe: (signal) => provider.probe(signal),
@@ -79,8 +78,7 @@ function numberOf(settings: SmsConfig): ExclusiveResource[] {
   const { number, messaging_service: service } = settings;
   const definition = definitionOf(settings);
   const carrier = definition.network?.(blockOf(settings)) ?? definition.name;
-  if (number !== undefined)
-    return [{ id: `sms:${carrier}/${number}`, name: `the number ${number}`, key: ["number"] }];
+  if (number !== undefined) return [{ id: `sms:${carrier}/${number}`, name: `the number ${number}`, key: ["number"] }];
   if (service === undefined) return [];
   const name = `the messaging service ${service}`;
   return [{ id: `sms:${carrier}/service/${service}`, name, key: ["messaging_service"] }];
@@ -101,10 +99,7 @@ function withSegments(text: TextDraft, outcome: SendOutcome): SendOutcome {
 /** Stores inbound texts and statuses; those of one request share one commit. */
 function hearing(channel: Channel, settings: SmsConfig): ProviderParts["hear"] {
   return ({ texts, statuses }, cursor) =>
-    channel.accept(
-      [...texts.map((text) => eventOfText(settings, text)), ...statuses.map(eventOfStatus)],
-      cursor,
-    );
+    channel.accept([...texts.map((text) => eventOfText(settings, text)), ...statuses.map(eventOfStatus)], cursor);
 }
 
 /** Handles a webhook request. The response is the acknowledgement: it is sent after the commit and never

@@ -62,8 +62,7 @@ function get(url: URL, authorization: string | null, download: Download): Promis
     const safe = url.protocol === "https:";
     if (!safe && !(download.local && url.protocol === "http:"))
       throw finalError("fetching media: the address is not https");
-    if (url.username !== "" || url.password !== "")
-      throw finalError("fetching media: the address has a login in it");
+    if (url.username !== "" || url.password !== "") throw finalError("fetching media: the address has a login in it");
     const host = url.hostname.replace(/^\[|\]$/g, "");
     if (isIP(host) !== 0 && !isAllowed(host, download.local)) throw finalError(notPublic);
     const out = (safe ? encrypted : plain)(url, {
@@ -107,10 +106,7 @@ function isAllowed(address: string, local: boolean): boolean {
 
 const globalUnicast = ipaddr.parseCIDR("2000::/3");
 
-async function* checked(
-  response: IncomingMessage,
-  { maxSize, mediaType }: Download,
-): AsyncIterable<Uint8Array> {
+async function* checked(response: IncomingMessage, { maxSize, mediaType }: Download): AsyncIterable<Uint8Array> {
   const tooLarge = () => finalError(`fetching media: larger than ${maxSize} bytes`);
   if (Number(response.headers["content-length"] ?? 0) > maxSize) throw tooLarge();
   let size = 0;
@@ -148,7 +144,6 @@ function inspected(head: Buffer, mediaType: string): Buffer {
   const strict = announced === "image" || announced === "audio" || announced === "video";
   // Audio and video share container formats.
   const same = found === announced || (found === "audio" && announced === "video");
-  if (strict && found !== undefined && !same)
-    throw finalError("fetching media: it is not what it was announced as");
+  if (strict && found !== undefined && !same) throw finalError("fetching media: it is not what it was announced as");
   return head;
 }

@@ -1,12 +1,7 @@
 // Canonical form of every address that can send or receive a text.
 
 import { parsePhoneNumberFromString } from "libphonenumber-js/core";
-import {
-  type CountryCode,
-  getCountries,
-  getCountryCallingCode,
-  isSupportedCountry,
-} from "libphonenumber-js/min";
+import { type CountryCode, getCountries, getCountryCallingCode, isSupportedCountry } from "libphonenumber-js/min";
 import metadata from "libphonenumber-js/min/metadata";
 
 /** Prefixes of other services that providers carry over the same API. They are a permanent part of the address. */
@@ -101,17 +96,11 @@ function opaque(text: string): string | null {
 /** Returns the countries of an international number; several share a calling code. Empty for a short
  *  code, a name or an id. */
 export function countriesOf(address: string): readonly string[] {
-  return address.length > longest
-    ? countriesIn(address)
-    : kept(countries, address, () => countriesIn(address));
+  return address.length > longest ? countriesIn(address) : kept(countries, address, () => countriesIn(address));
 }
 
 function countriesIn(address: string): readonly string[] {
-  const found = parsePhoneNumberFromString(
-    address.replace(/^[a-z]+:/i, ""),
-    { extract: false },
-    mainCountries,
-  );
+  const found = parsePhoneNumberFromString(address.replace(/^[a-z]+:/i, ""), { extract: false }, mainCountries);
   if (found === undefined) return [];
   return getCountries().filter((country) => getCountryCallingCode(country) === found.countryCallingCode);
 }

@@ -51,10 +51,7 @@ export function classes(
 }
 
 /** Returns the send outcome for an error of this class. An unknown class (null) refuses only this draft. */
-export function outcomeOf(
-  kind: TextClass | null,
-  { code, reason, retryAfterMs }: ProviderRefusal,
-): SendOutcome {
+export function outcomeOf(kind: TextClass | null, { code, reason, retryAfterMs }: ProviderRefusal): SendOutcome {
   const again = (ms: number) => ({ retryAfterMs: retryAfterMs ?? ms });
   const told = retryAfterMs === undefined ? {} : { retryAfterMs };
   switch (kind) {

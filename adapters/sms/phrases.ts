@@ -6,9 +6,7 @@ export type StopRequest = "stop" | "doubtful";
 
 /** Words that change nothing about the request. */
 const courtesies = new Set(
-  "please pls plz kindly just now immediately asap any more anymore again ever thanks thank you hi hello ok".split(
-    " ",
-  ),
+  "please pls plz kindly just now immediately asap any more anymore again ever thanks thank you hi hello ok".split(" "),
 );
 
 const texts = "(?:(?:these|those|your|such) )?(?:(?:text|sms) )?(?:texts?|messages?|sms|msgs?|txts?)";

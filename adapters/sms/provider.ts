@@ -75,9 +75,7 @@ export interface ProviderDefinition<Block extends z.ZodType = z.ZodType> {
 }
 
 /** Checks a definition against the type of its block. */
-export function defineProvider<Block extends z.ZodType>(
-  definition: ProviderDefinition<Block>,
-): ProviderDefinition {
+export function defineProvider<Block extends z.ZodType>(definition: ProviderDefinition<Block>): ProviderDefinition {
   return definition;
 }
 

@@ -1,13 +1,7 @@
 // The module `bridgehead/voice`: an adapter for calls from dialects. The built-in adapter uses it, and so does a package
 // with a dialect of its own.
 
-import {
-  type Adapter,
-  type Channel,
-  defineAdapter,
-  type ExclusiveResource,
-  type Route,
-} from "bridgehead/contract";
+import { type Adapter, type Channel, defineAdapter, type ExclusiveResource, type Route } from "bridgehead/contract";
 import { dialectOf, review, type VoiceConfig, voiceConfig } from "./config.ts";
 import type { Dialect, SocketSide } from "./dialects/dialect.ts";
 import { VoiceChannel } from "./engine/record.ts";
@@ -31,11 +25,7 @@ export interface VoiceAdapterOptions {
 
 /** Returns an adapter whose channels use one of these dialects. Turn-taking, timers, phrases, transfer and the stored
  *  events of calls are the same for all of them. */
-export function voiceAdapter({
-  name,
-  dialects,
-  question = "Which provider connects the calls?",
-}: VoiceAdapterOptions) {
+export function voiceAdapter({ name, dialects, question = "Which provider connects the calls?" }: VoiceAdapterOptions) {
   return defineAdapter({
     name,
     contract: 1,

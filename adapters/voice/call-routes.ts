@@ -22,16 +22,7 @@ import {
 } from "./engine/record.ts";
 import type { Params } from "./proof.ts";
 import { wording } from "./speech/phrases.ts";
-import {
-  dialTargets,
-  element,
-  escapeXml,
-  hangUp,
-  languageInData,
-  say,
-  transferVerb,
-  twiml,
-} from "./twiml.ts";
+import { dialTargets, element, escapeXml, hangUp, languageInData, say, transferVerb, twiml } from "./twiml.ts";
 
 /** The provider-specific parts of these routes. */
 export interface CallFlow {
@@ -75,8 +66,7 @@ export function callRoutes(voice: VoiceChannel, flow: CallFlow): readonly HttpRo
   const apology = () => {
     const words = wording(config, config.language);
     const targets = config.transfer ? dialTargets(config.transfer) : [];
-    const dial =
-      targets.length > 0 ? [element("Dial", { callerId: config.transfer?.caller_id }, targets)] : [];
+    const dial = targets.length > 0 ? [element("Dial", { callerId: config.transfer?.caller_id }, targets)] : [];
     return twiml(say(words.apology, config.language), ...dial, hangUp);
   };
   return [
@@ -200,12 +190,7 @@ class CallHandlers {
     return this.#toHuman(params, "lost", language, say(apology, language));
   }
 
-  async #toHuman(
-    params: Params,
-    reason: string,
-    language: string,
-    ...before: readonly string[]
-  ): Promise<Response> {
+  async #toHuman(params: Params, reason: string, language: string, ...before: readonly string[]): Promise<Response> {
     const { transfer } = this.#config;
     if (transfer === undefined) return this.#over(params, "ended", hangUp);
     const dialed = this.#address("/dialed", `?r=${reason}`);
@@ -274,7 +259,5 @@ async function callStatus(voice: VoiceChannel, params: Params): Promise<Response
 }
 
 function stateOf(status: string): "accepted" | "delivered" {
-  return status === "in-progress" || status === "answered" || status === "completed"
-    ? "delivered"
-    : "accepted";
+  return status === "in-progress" || status === "answered" || status === "completed" ? "delivered" : "accepted";
 }

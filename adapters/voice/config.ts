@@ -18,11 +18,7 @@ const languageCode = z
 const phrase = z.string().min(1).max(400);
 
 const speech = {
-  voice: z
-    .string()
-    .min(1)
-    .optional()
-    .describe("Which voice of the provider is used? Default: the provider's."),
+  voice: z.string().min(1).optional().describe("Which voice of the provider is used? Default: the provider's."),
   tts_provider: z
     .string()
     .min(1)
@@ -38,11 +34,7 @@ const speech = {
 
 const phrases = z.strictObject({
   language: languageCode.describe("In which language?"),
-  fillers: z
-    .array(phrase)
-    .min(1)
-    .optional()
-    .describe("What is said while the agent thinks? One after the other."),
+  fillers: z.array(phrase).min(1).optional().describe("What is said while the agent thinks? One after the other."),
   apology: phrase.optional().describe("What is said when no answer comes?"),
   still_there: z.array(phrase).min(1).optional().describe("What is a silent caller asked?"),
   goodbye: phrase.optional().describe("How does a call end?"),
@@ -75,23 +67,13 @@ const giveUp = z
 const silence = z
   .strictObject({
     after: duration.prefault("10s").describe("How long may the caller be silent after the agent has spoken?"),
-    asks: z
-      .int()
-      .min(0)
-      .max(10)
-      .prefault(2)
-      .describe("How often is the caller asked whether they are still there?"),
+    asks: z.int().min(0).max(10).prefault(2).describe("How often is the caller asked whether they are still there?"),
   })
   .prefault({});
 
 const resume = z
   .strictObject({
-    times: z
-      .int()
-      .min(0)
-      .max(10)
-      .prefault(3)
-      .describe("How often is a call resumed after its connection was lost?"),
+    times: z.int().min(0).max(10).prefault(3).describe("How often is a call resumed after its connection was lost?"),
   })
   .prefault({});
 
@@ -102,10 +84,7 @@ const digits = z
       .regex(/^[0-9*#]?$/)
       .prefault("0")
       .describe('Which key transfers to a human? "": none.'),
-    as_message: z
-      .boolean()
-      .prefault(true)
-      .describe("Are pressed keys (DTMF) sent to the agent as a message?"),
+    as_message: z.boolean().prefault(true).describe("Are pressed keys (DTMF) sent to the agent as a message?"),
     pause: duration.prefault("2500ms").describe("Which pause ends a sequence of keys? # always does."),
   })
   .prefault({});
@@ -143,10 +122,9 @@ const transfer = z
       ),
     voicemail_length: duration.prefault("2m").describe("How long may a voicemail be?"),
   })
-  .refine(
-    (over) => [over.dial, over.enqueue, over.redirect].filter((way) => way !== undefined).length === 1,
-    { error: "give one of dial, enqueue and redirect" },
-  )
+  .refine((over) => [over.dial, over.enqueue, over.redirect].filter((way) => way !== undefined).length === 1, {
+    error: "give one of dial, enqueue and redirect",
+  })
   .describe("How is a call transferred to a human?");
 
 const keys = {
@@ -208,9 +186,7 @@ const keys = {
   greeting: z
     .union([phrase, z.record(languageCode, phrase)])
     .optional()
-    .describe(
-      "Which greeting starts a call? One text, or one per language. Default: the agent's introduction.",
-    ),
+    .describe("Which greeting starts a call? One text, or one per language. Default: the agent's introduction."),
   phrases: z.array(phrases).prefault([]).describe("Which phrases replace the built-in ones, per language?"),
   fillers,
   give_up: giveUp,
@@ -237,9 +213,7 @@ const keys = {
     .min(5)
     .max(40)
     .prefault(15)
-    .describe(
-      "How many characters are spoken per second, where the provider does not report the end of speech?",
-    ),
+    .describe("How many characters are spoken per second, where the provider does not report the end of speech?"),
 };
 
 const authTokens = z
@@ -257,32 +231,28 @@ export function voiceConfig(dialects: readonly Dialect[], question: string) {
     dialects.flatMap(({ name, block }) => (block === undefined ? [] : [[name, block.optional()]])),
   );
   const dialect = z.enum(names).prefault(names[0]).describe(question);
-  return z
-    .strictObject({ dialect, auth_tokens: authTokens, ...blocks, ...keys })
-    .superRefine((channel, context) => {
-      const wrong = (key: string, message: string) =>
-        context.addIssue({ code: "custom", path: [key], message });
-      const { name, block, needs = [], supports = [] } = dialectOf(dialects, channel);
-      const own = block === undefined ? [] : [name];
-      for (const key of [...own, ...needs])
-        if ((channel as Readonly<Record<string, unknown>>)[key] === undefined)
-          wrong(key, `dialect ${name} needs ${key}`);
-      for (const key of relayKeys)
-        if (!supports.includes(key) && channel[key] !== undefined)
-          wrong(key, `dialect ${name} has no such setting: only twilio has`);
-      if (!supports.includes("transcription_language") || channel.transcription_language !== "multi") return;
-      const { transcription_provider: hearing = "Deepgram", tts_provider: speaking = "ElevenLabs" } = channel;
-      if (hearing.toLowerCase() !== "deepgram")
-        wrong(
-          "transcription_provider",
-          "transcription_language multi needs Deepgram: no other provider detects languages",
-        );
-      if (channel.languages.length === 0 && speaking.toLowerCase() !== "elevenlabs")
-        wrong(
-          "languages",
-          `transcription_language multi needs languages with tts_provider ${speaking}: only ElevenLabs speaks without them`,
-        );
-    });
+  return z.strictObject({ dialect, auth_tokens: authTokens, ...blocks, ...keys }).superRefine((channel, context) => {
+    const wrong = (key: string, message: string) => context.addIssue({ code: "custom", path: [key], message });
+    const { name, block, needs = [], supports = [] } = dialectOf(dialects, channel);
+    const own = block === undefined ? [] : [name];
+    for (const key of [...own, ...needs])
+      if ((channel as Readonly<Record<string, unknown>>)[key] === undefined) wrong(key, `dialect ${name} needs ${key}`);
+    for (const key of relayKeys)
+      if (!supports.includes(key) && channel[key] !== undefined)
+        wrong(key, `dialect ${name} has no such setting: only twilio has`);
+    if (!supports.includes("transcription_language") || channel.transcription_language !== "multi") return;
+    const { transcription_provider: hearing = "Deepgram", tts_provider: speaking = "ElevenLabs" } = channel;
+    if (hearing.toLowerCase() !== "deepgram")
+      wrong(
+        "transcription_provider",
+        "transcription_language multi needs Deepgram: no other provider detects languages",
+      );
+    if (channel.languages.length === 0 && speaking.toLowerCase() !== "elevenlabs")
+      wrong(
+        "languages",
+        `transcription_language multi needs languages with tts_provider ${speaking}: only ElevenLabs speaks without them`,
+      );
+  });
 }
 
 /** Returns the dialect of a channel. */
@@ -311,11 +281,7 @@ export function review(config: VoiceConfig, { publicUrl, trial }: Surroundings):
       remarks.push(error(path, `is no possible number: ${number}`, numberFix));
   if (account !== undefined && !/^AC[0-9a-f]{32}$/i.test(account))
     remarks.push(
-      error(
-        ["account_sid"],
-        "is no account SID",
-        "copy it from Twilio's console: AC and 32 hexadecimal digits",
-      ),
+      error(["account_sid"], "is no account SID", "copy it from Twilio's console: AC and 32 hexadecimal digits"),
     );
   const path = ["..", "http", "public_url"];
   const fix = "set http.public_url to the https address under which the provider reaches this daemon";

@@ -24,8 +24,7 @@ export async function signedParams(
   const signature = request.headers.get(header);
   // The signature covers all values of repeated names, including blank ones.
   const signed = Object.fromEntries([...body.keys()].map((key) => [key, valuesOf(body, key)]));
-  const holds =
-    signature !== null && secrets.some((secret) => validateRequest(secret, signature, url, signed));
+  const holds = signature !== null && secrets.some((secret) => validateRequest(secret, signature, url, signed));
   return holds ? { ...firstOf(new URLSearchParams(search)), ...firstOf(body) } : null;
 }
 
@@ -65,8 +64,7 @@ const holdsMs = 60_000;
 
 /** The token key is derived from the secret, so the secret signs no token directly. */
 const keyOf = (secret: string) => createHmac("sha256", secret).update("bridgehead call token").digest();
-const sign = (secret: string, what: string) =>
-  createHmac("sha256", keyOf(secret)).update(what).digest("base64url");
+const sign = (secret: string, what: string) => createHmac("sha256", keyOf(secret)).update(what).digest("base64url");
 
 /** Returns a URL-safe token for the call. `now` is in milliseconds. */
 export function callToken(secret: string, call: string, now: number): string {

@@ -48,10 +48,7 @@ type TransferConfig = NonNullable<VoiceConfig["transfer"]>;
 
 /** Returns whether this configuration and dialect can transfer a call. The transfers `frame` and `dial` need a
  *  number or address in `dial`. */
-export function canTransfer(
-  { transfer }: VoiceConfig,
-  { transfer: way }: Pick<Capabilities, "transfer">,
-): boolean {
+export function canTransfer({ transfer }: VoiceConfig, { transfer: way }: Pick<Capabilities, "transfer">): boolean {
   if (way === "callback") return transfer !== undefined;
   return (way === "frame" || way === "dial") && transfer?.dial !== undefined;
 }
@@ -83,10 +80,7 @@ export interface TransferringCall {
 
 /** Builds the verb that transfers the call to a human. Only Dial reports its result in a callback; Redirect and
  *  Enqueue do not. */
-export function transferVerb(
-  over: TransferConfig,
-  { call, reason, dialed, language }: TransferringCall,
-): string {
+export function transferVerb(over: TransferConfig, { call, reason, dialed, language }: TransferringCall): string {
   if (over.redirect !== undefined) return element("Redirect", { method: "POST" }, [escapeXml(over.redirect)]);
   if (over.enqueue !== undefined) {
     const task = { ...over.enqueue.attributes, call_sid: call, reason, language };

@@ -108,20 +108,13 @@ const lookups = ({
   conversations,
 }: Pick<Client, "conversations">): Pick<AgentClient, "lookUp" | "findSaid" | "read"> => ({
   async lookUp(conversationId, question, call) {
-    const read = await readBack(conversations, conversationId, call, (messages) =>
-      isCertain(messages, question),
-    );
+    const read = await readBack(conversations, conversationId, call, (messages) => isCertain(messages, question));
     if (isCertain(read.messages, question) || read.failure === null)
       return certain(findQuestion(read.messages, question), read, question);
     return read.failure;
   },
   async findSaid(conversationId, words, call) {
-    const read = await readBack(
-      conversations,
-      conversationId,
-      call,
-      (messages) => findWords(messages, words) !== null,
-    );
+    const read = await readBack(conversations, conversationId, call, (messages) => findWords(messages, words) !== null);
     const id = findWords(read.messages, words);
     if (id === null && read.failure !== null) return read.failure;
     return { kind: "ok", value: id };
@@ -155,8 +148,7 @@ const registrations = ({
 
 /** The question was not stored, unless it is one of the messages that exceed the size limit. */
 function certain(found: LookUp, { skipped }: MessageRange, { text }: PastQuestion): CallResult<LookUp> {
-  if (found.state !== "absent" || skipped === 0 || text.length < shortText)
-    return { kind: "ok", value: found };
+  if (found.state !== "absent" || skipped === 0 || text.length < shortText) return { kind: "ok", value: found };
   return { kind: "unknown", reason: `${skipped} messages of the conversation are too long to be read` };
 }
 
@@ -196,11 +188,7 @@ interface FoundUser {
 type Identifier = { readonly [name in "fkId" | "email" | "phoneNumber"]?: string };
 
 /** Finds a user by one identifier; `missing` when no such user exists. */
-async function searchUser(
-  client: Client,
-  by: Identifier,
-  signal: AbortSignal,
-): Promise<CallResult<FoundUser>> {
+async function searchUser(client: Client, by: Identifier, signal: AbortSignal): Promise<CallResult<FoundUser>> {
   const found = await client.users.search(by, { signal });
   return mapped(found, ({ user, conversationIds }) => ({ id: user.id, conversationIds }));
 }
@@ -257,9 +245,7 @@ function settingsOf(record: Agent, dropped: Dropped): AgentSettings {
     voice: channel(skill("VOICE"), voiceSettings),
     skills: Object.fromEntries(
       record.skills.flatMap((each) => {
-        const settings = ["EMAIL", "SMS", "VOICE"].includes(each.systemName)
-          ? null
-          : channel(each, () => ({}));
+        const settings = ["EMAIL", "SMS", "VOICE"].includes(each.systemName) ? null : channel(each, () => ({}));
         return settings ? [[each.systemName.toLowerCase(), settings]] : [];
       }),
     ),

@@ -66,9 +66,7 @@ function inOrder(messages: readonly Message[]): Message[] {
 function isQuestion(message: Message, question: PastQuestion): boolean {
   if (message.senderRole !== "conversation_user" || question.knownIds.has(message.id)) return false;
   const text = normalizeWhitespace(question.text);
-  return (
-    normalizeWhitespace(message.message) === text || normalizeWhitespace(message.rawMessage ?? "") === text
-  );
+  return normalizeWhitespace(message.message) === text || normalizeWhitespace(message.rawMessage ?? "") === text;
 }
 
 /** Prefers the reply that names the question; otherwise takes the next reply that names no other question. */
@@ -82,9 +80,7 @@ function replyTo(
   const named = replies.find((reply) => reply.conversationMessageId === asked.id);
   if (named) return named;
   const questions = new Set(all.filter((message) => !isReply(message)).map((message) => message.id));
-  return later.find(
-    (message) => replies.includes(message) && !questions.has(message.conversationMessageId ?? ""),
-  );
+  return later.find((message) => replies.includes(message) && !questions.has(message.conversationMessageId ?? ""));
 }
 
 function isReply(message: Message): boolean {
@@ -187,12 +183,7 @@ function joined(first: MessageRange, second: MessageRange): MessageRange {
 
 /** Reads from the page with the message at `from` to the end. A platform without paging returns all
  *  messages, from 0. */
-export async function readFrom(
-  pages: Pages,
-  id: string,
-  from: number,
-  call: ReadCall,
-): Promise<MessageRange> {
+export async function readFrom(pages: Pages, id: string, from: number, call: ReadCall): Promise<MessageRange> {
   const reader = new PageReader(pages, id, call);
   return readOn(reader, await reader.block(from - (from % pageSize), pageSize));
 }

@@ -37,12 +37,7 @@ export async function insertSession(
 
 /** Resumes the session with the agent over a new connection at `node`, also during a transfer to a
  *  human. Work of another node on it is taken over after at most `takeoverMs`. */
-export async function resumeSession(
-  q: Query,
-  session: SessionRow,
-  node: string,
-  takeoverMs: number,
-): Promise<void> {
+export async function resumeSession(q: Query, session: SessionRow, node: string, takeoverMs: number): Promise<void> {
   await q.run(
     moves("sessions", "open", {
       set: `node = $3, openings = openings + 1, transferring = NULL, lost_at = NULL, closed_at = NULL,
@@ -170,8 +165,7 @@ export async function openTurns(
   q: Query,
   { channel, id, conversation }: Pick<SessionRow, "channel" | "id" | "conversation">,
 ): Promise<OpenTurns & { readonly session: SessionRow | null }> {
-  if (q.leases === null)
-    await q.write("SELECT 1 FROM sessions WHERE channel = $1 AND id = $2 FOR UPDATE", channel, id);
+  if (q.leases === null) await q.write("SELECT 1 FROM sessions WHERE channel = $1 AND id = $2 FOR UPDATE", channel, id);
   await lockLane(q, conversation, "in");
   const rows = await q.all<SessionRow & OpenTurnColumns>(
     `SELECT ${prefixedColumns}, CASE WHEN platform_id IS NULL THEN 0 ELSE 1 END AS bound,
@@ -279,12 +273,7 @@ export async function recordHeard(
 /** Returns what decides whether a draft of the session may be spoken. `outdated`: the session has a newer
  *  question than the one that the reply answers. `doubtful`: the reply, or its question, is from before a
  *  power failure. `escalated`: a human is, or will be, told about the conversation. */
-export async function speakingState(
-  q: Query,
-  channel: string,
-  session: string,
-  reply: string,
-): Promise<Speaking> {
+export async function speakingState(q: Query, channel: string, session: string, reply: string): Promise<Speaking> {
   const row = await q.one<{
     state: string;
     lost_for: number | null;
@@ -305,8 +294,7 @@ export async function speakingState(
     session,
     reply,
   );
-  if (!row || row.state === "closed")
-    return { lostFor: "ended", outdated: false, doubtful: false, escalated: false };
+  if (!row || row.state === "closed") return { lostFor: "ended", outdated: false, doubtful: false, escalated: false };
   return {
     lostFor: row.state === "lost" ? (row.lost_for ?? 0) : null,
     outdated: row.outdated === 1,
@@ -338,8 +326,7 @@ export async function loseOrphans(q: Query, takeoverMs: number): Promise<number>
   const orphans = await q.all<{ conversation: string }>(
     `${moves("sessions", "lost", {
       set: "lost_at = now_ms(), reason = $1",
-      where:
-        "NOT EXISTS (SELECT 1 FROM leases WHERE leases.name = 'node:' || sessions.node AND until > now_ms())",
+      where: "NOT EXISTS (SELECT 1 FROM leases WHERE leases.name = 'node:' || sessions.node AND until > now_ms())",
     })} RETURNING conversation`,
     silent,
   );

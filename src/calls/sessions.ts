@@ -65,14 +65,12 @@ export class CallSessions implements LiveSessions {
       return settleEvent(q, row.id, { state: "ignored", code: "no-session" });
     }
     if (session) await applyEvent(q, session, event, context, this.#timing);
-    const conversation =
-      session?.conversation ?? (await openCall(q, line, row, event, context, this.#timing));
+    const conversation = session?.conversation ?? (await openCall(q, line, row, event, context, this.#timing));
     await settleEvent(q, row.id, { state: "routed", code: event.state, conversation });
     const { channel } = line;
     q.hop({ name: "call", channel, trace: "", conversation, session: event.session, state: event.state });
     const reason = missedReason(event, line.rules);
-    if (reason !== null)
-      await line.escalation()?.open(q, { ...about(line, row, conversation), cause: "call", reason });
+    if (reason !== null) await line.escalation()?.open(q, { ...about(line, row, conversation), cause: "call", reason });
     const fields = { channel: line.channel, session: event.session, state: event.state };
     failpoints["session.commit"].publish({ phase: "before", ...fields });
     context.committed.push(() => failpoints["session.commit"].publish({ phase: "after", ...fields }));
@@ -85,8 +83,7 @@ export class CallSessions implements LiveSessions {
     { id, session: conversation, attachments }: Parameters<LiveSessions["routeMessage"]>[3],
     context: SessionContext,
   ): Promise<void> {
-    const call =
-      conversation === null ? null : await openTurns(q, { channel: line.channel, id, conversation });
+    const call = conversation === null ? null : await openTurns(q, { channel: line.channel, id, conversation });
     const session = call?.session ?? null;
     if (conversation === null || call === null || session === null || session.state === "closed") {
       logOnDisk(q, context.log).info(
@@ -99,8 +96,7 @@ export class CallSessions implements LiveSessions {
     const turn = newId(context.clock.now());
     // A message proves that the caller is connected. The lost connection was an older one, or this node was
     // cut off. Only messages that this process received itself are proof.
-    if (session.state === "lost" && event.node === context.node)
-      await reviveSession(q, session, context.node);
+    if (session.state === "lost" && event.node === context.node) await reviveSession(q, session, context.node);
     await dropTurns(q, plan, newer, silentOpening);
     for (const one of plan.join) await moveMessages(q, one.id, turn);
     await (plan.drop.length + plan.strip.length > 0 ? enqueueTurn : appendTurn)(q, {
@@ -110,9 +106,7 @@ export class CallSessions implements LiveSessions {
       person: event.from.address.toLowerCase(),
       event: row.id,
       trace: joinTraces(...plan.join.map(({ trace }) => trace), traceOf(row.id)),
-      question: [...plan.join.map(({ question }) => question), questionText(event, false, attachments)].join(
-        "\n",
-      ),
+      question: [...plan.join.map(({ question }) => question), questionText(event, false, attachments)].join("\n"),
       context: questionContext(event),
       address: JSON.stringify(answerTo(event)),
       receivedAt: row.received_at,
@@ -137,11 +131,7 @@ export class CallSessions implements LiveSessions {
     if (found) await line.escalation()?.open(q, { ...about(line, row, conversation), ...found, news: true });
   }
 
-  async admit(
-    q: Query,
-    draft: DraftRow,
-    session: string,
-  ): Promise<"at-commit" | "durable" | "never" | "later"> {
+  async admit(q: Query, draft: DraftRow, session: string): Promise<"at-commit" | "durable" | "never" | "later"> {
     const state = await speakingState(q, draft.channel, session, draft.reply);
     const change = admission(draft.state, state, this.#timing);
     // A reply that promises a human waits until the escalation is on disk.
@@ -195,9 +185,7 @@ async function openCall(
   const { channel } = line;
   const person = event.from.address.toLowerCase();
   const found =
-    line.traits.conversations === "person"
-      ? await freeConversation(q, channel, person, timing.reserved)
-      : null;
+    line.traits.conversations === "person" ? await freeConversation(q, channel, person, timing.reserved) : null;
   const conversation = found?.id ?? newId(clock.now());
   // The adapter refuses the calls of a paused channel, and of one in shadow mode.
   const isServed = line.rules.mode !== "shadow" && !(await isChannelPaused(q, channel));
@@ -241,12 +229,7 @@ async function openCall(
 }
 
 /** The caller has hung up. */
-async function endCall(
-  q: Query,
-  session: SessionRow,
-  event: StoredSession,
-  context: SessionContext,
-): Promise<void> {
+async function endCall(q: Query, session: SessionRow, event: StoredSession, context: SessionContext): Promise<void> {
   const { conversation } = session;
   const plan = planEnd(await openTurns(q, session));
   await closeSession(q, session, { reason: event.reason ?? null, durationMs: event.durationMs ?? null });

@@ -160,9 +160,7 @@ function identityOf(
   const all = [...channels].flatMap((channel) =>
     [installation.id, ...installation.earlier].map((one) => ({ channel, mark: markOf(one, channel) })),
   );
-  const siblings = new Set(
-    [...running].filter((channel) => channel !== id).map((one) => markOf(installation.id, one)),
-  );
+  const siblings = new Set([...running].filter((channel) => channel !== id).map((one) => markOf(installation.id, one)));
   const known = new Set(all.map((one) => one.mark));
   return {
     since: new Date(since.get(id) ?? 0),

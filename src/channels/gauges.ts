@@ -72,10 +72,8 @@ function defineChannels(metrics: Metrics, app: MeasuredApp, clock: Clock): void 
         }
       },
     });
-  define(
-    "channel_ready",
-    "1 while the channel works: it is connected, or another node reads it.",
-    ({ state }) => (state === "ready" || state === "standby" ? 1 : 0),
+  define("channel_ready", "1 while the channel works: it is connected, or another node reads it.", ({ state }) =>
+    state === "ready" || state === "standby" ? 1 : 0,
   );
   define(
     "channel_asking",
@@ -90,15 +88,11 @@ function defineChannels(metrics: Metrics, app: MeasuredApp, clock: Clock): void 
     "Warnings of the channel that an operator must resolve; see /readyz.",
     ({ warnings }) => warnings.length,
   );
-  define(
-    "channel_paused",
-    "1 while the channel is paused, by an operator or by one of its limits.",
-    ({ paused }) => Number(paused !== null),
+  define("channel_paused", "1 while the channel is paused, by an operator or by one of its limits.", ({ paused }) =>
+    Number(paused !== null),
   );
-  define(
-    "channel_shadow",
-    "1 while the channel is in shadow mode: replies are held and not sent.",
-    ({ mode }) => Number(mode === "shadow"),
+  define("channel_shadow", "1 while the channel is in shadow mode: replies are held and not sent.", ({ mode }) =>
+    Number(mode === "shadow"),
   );
   metrics.gauge({
     name: "channel_silence_seconds",

@@ -67,10 +67,7 @@ function unwrapped(exported: unknown): unknown {
 
 function checked(name: string, exported: unknown): AdapterDefinition {
   if (exported === null || typeof exported !== "object") {
-    throw refusal(
-      `the adapter ${name} has no default export`,
-      "its author: export default defineAdapter({ ... })",
-    );
+    throw refusal(`the adapter ${name} has no default export`, "its author: export default defineAdapter({ ... })");
   }
   const { contract, create, config, traits, name: own } = exported as { readonly [key: string]: unknown };
   if (contract !== contractNumber) {
@@ -78,10 +75,7 @@ function checked(name: string, exported: unknown): AdapterDefinition {
     throw refusal(message, "install a version of it that fits this one");
   }
   if (typeof create !== "function" || typeof own !== "string" || own === "") {
-    throw refusal(
-      `the adapter ${name} has no name or no create function`,
-      "its author: see bridgehead/contract",
-    );
+    throw refusal(`the adapter ${name} has no name or no create function`, "its author: see bridgehead/contract");
   }
   if (traits === null || typeof traits !== "object") {
     throw refusal(`the adapter ${name} has no traits`, "its author: see bridgehead/contract");
@@ -100,10 +94,7 @@ function checkSchema(name: string, config: unknown): void {
   }
   const shape = z.toJSONSchema(config as unknown as z.ZodType, { io: "input", unrepresentable: "any" });
   if (shape.type !== "object" || shape.additionalProperties !== false) {
-    throw refusal(
-      `the config of the adapter ${name} lets unknown keys pass`,
-      "its author: use z.strictObject",
-    );
+    throw refusal(`the config of the adapter ${name} lets unknown keys pass`, "its author: use z.strictObject");
   }
 }
 
@@ -119,9 +110,7 @@ function pathEntry(path: string, fromFolder: string): string | null {
   if (!statSync(base).isDirectory()) return pathToFileURL(base).href;
   const manifest = join(base, "package.json");
   if (existsSync(manifest)) return manifestEntry(manifest);
-  const index = ["index.js", "index.mjs", "index.ts"]
-    .map((file) => join(base, file))
-    .find((file) => existsSync(file));
+  const index = ["index.js", "index.mjs", "index.ts"].map((file) => join(base, file)).find((file) => existsSync(file));
   return index === undefined ? null : pathToFileURL(index).href;
 }
 

@@ -37,10 +37,7 @@ export class PauseWatch {
     for (const [channel, { code, reason, event, since, until }] of next) {
       if (this.#pauses.get(channel)?.since === since) continue;
       const fields = { channel, code, reason, ...(event === null ? {} : { event }) };
-      this.#log.warn(
-        { ...fields, until: until === null ? null : new Date(until).toISOString() },
-        "channel paused",
-      );
+      this.#log.warn({ ...fields, until: until === null ? null : new Date(until).toISOString() }, "channel paused");
     }
     for (const [channel, { code }] of this.#pauses)
       if (!next.has(channel)) this.#log.info({ channel, code }, "channel resumed");

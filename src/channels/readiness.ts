@@ -91,10 +91,7 @@ export function waitingIn(channels: readonly ChannelOverview[]): number {
   const counts = channels.flatMap(({ turns, replies, drafts }) =>
     [turns, replies, drafts].flatMap((one) => Object.entries(one)),
   );
-  return counts.reduce(
-    (sum, [state, count]) => (state === "held" || state === "failed" ? sum : sum + count),
-    0,
-  );
+  return counts.reduce((sum, [state, count]) => (state === "held" || state === "failed" ? sum : sum + count), 0);
 }
 
 /** Returns the status text, such as "3/4 channels ready, 1 paused, 12 waiting". */

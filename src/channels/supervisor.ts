@@ -58,8 +58,7 @@ async function tryLease(one: Supervised, lease: string): Promise<number | "held"
   } catch (error) {
     // The scheduler has one line for a store that is lost.
     const fields = { channel: one.channel, err: error };
-    if (isUnreachable(error))
-      one.log.debug(fields, "taking the channel's lease failed, the store is unreachable");
+    if (isUnreachable(error)) one.log.debug(fields, "taking the channel's lease failed, the store is unreachable");
     else one.log.error(fields, "taking the channel's lease failed");
     return "failed";
   }

@@ -12,13 +12,7 @@ import { OriginConnections } from "./connections.ts";
 import type { OperationId } from "./operations.ts";
 import type { CallOptions, ClientOptions } from "./options.ts";
 import { tryUpTo } from "./rate.ts";
-import {
-  type BodyContent,
-  type BodyReader,
-  type ListReader,
-  ListSplitter,
-  type SplitList,
-} from "./reading.ts";
+import { type BodyContent, type BodyReader, type ListReader, ListSplitter, type SplitList } from "./reading.ts";
 import { type CallResult, type Exchange, failureOf, stopped, unreadable } from "./result.ts";
 
 /** Maximum size of a JSON response in bytes. No response of the interface comes near it. */
@@ -141,9 +135,7 @@ function successOf<T>(
   const body = answer.form === "list" ? (splitter?.end() ?? undefined) : parseJson(result.body);
   if (body === undefined) return unreadable(result, "is not JSON");
   const reading = answer.form === "list" ? answer.read(body as SplitList) : answer.read(body);
-  return reading.ok
-    ? { kind: "ok", value: reading.value }
-    : unreadable(result, `unreadable: ${reading.reason}`);
+  return reading.ok ? { kind: "ok", value: reading.value } : unreadable(result, `unreadable: ${reading.reason}`);
 }
 
 /** Returns undefined when the body is not JSON; JSON itself has no undefined. */
@@ -325,11 +317,7 @@ class ExchangeState implements Dispatcher.DispatchHandler {
     this.limit(this.#outgoing.timeoutMs, `no answer within ${this.#outgoing.timeoutMs} ms`);
   }
 
-  onResponseStart(
-    _controller: Dispatcher.DispatchController,
-    status: number,
-    headers: ResponseHeaders,
-  ): void {
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
     if (status < 200) return;
     this.#status = status;
     const retryAfter = headers["retry-after"];
@@ -357,9 +345,7 @@ class ExchangeState implements Dispatcher.DispatchHandler {
 
   fail(error: Error): void {
     const code = (error as { code?: string }).code;
-    this.#finish(
-      code === undefined || error.message.includes(code) ? error.message : `${code} ${error.message}`,
-    );
+    this.#finish(code === undefined || error.message.includes(code) ? error.message : `${code} ${error.message}`);
   }
 
   /** Cancels the request: settles now, and aborts the request or prevents its start. */

@@ -34,8 +34,7 @@ export class RateLimiter {
 
   constructor({ requests = 1000, perSeconds = 60, clock = systemClock, ...options }: RateOptions) {
     const burst = options.burst ?? Math.max(1, Math.floor(requests / 10));
-    if (burst < 1 || burst >= requests)
-      throw new RangeError("the burst must be at least 1 and below the requests");
+    if (burst < 1 || burst >= requests) throw new RangeError("the burst must be at least 1 and below the requests");
     this.#clock = clock;
     this.#interval = (perSeconds * 1000) / (requests - burst);
     this.#tolerance = (burst - 1) * this.#interval;
@@ -120,9 +119,7 @@ interface Try {
  *  attempts so far. */
 function pauseBefore(result: CallResult<unknown>, { reads, crossed }: Try, tried: number): number | null {
   const again =
-    result.kind === "deferred"
-      ? reads || result.limited === true || !crossed()
-      : result.kind === "unknown" && reads;
+    result.kind === "deferred" ? reads || result.limited === true || !crossed() : result.kind === "unknown" && reads;
   if (!again) return null;
   const told = result.kind === "deferred" ? result.retryAfterMs : undefined;
   if (told !== undefined) return told <= longestWaitMs ? told : null;

@@ -103,8 +103,7 @@ function failedAnswer(result: Answered, { now, mayBeMissing, body }: Expectation
     const kind = mayBeMissing && isNamed(body, notFound) ? "missing" : "deferred";
     return { kind, reason };
   }
-  if (status === 429)
-    return { kind: "deferred", reason, limited: true, ...retryAfter(result.retryAfter, now) };
+  if (status === 429) return { kind: "deferred", reason, limited: true, ...retryAfter(result.retryAfter, now) };
   if (status === 503 && isNamed(body, modelUnavailable))
     return { kind: "deferred", reason, ...retryAfter(result.retryAfter, now) };
   if (status >= 500) return { kind: "unknown", reason };

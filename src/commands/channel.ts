@@ -33,15 +33,11 @@ async function withChannels(
   const { channel } = options;
   const ids = loaded.channels.map(({ id }) => id);
   if (channel !== undefined && !ids.includes(channel))
-    fail(
-      `there is no channel ${channel} in ${loaded.file}: it has ${ids.join(", ") || "none"}`,
-      exitCodes.usage,
-    );
+    fail(`there is no channel ${channel} in ${loaded.file}: it has ${ids.join(", ") || "none"}`, exitCodes.usage);
   return useStore(loaded, (db) => work(db, loaded.channels));
 }
 
-const named = (channel: string | undefined): string =>
-  channel === undefined ? "all channels" : `channel ${channel}`;
+const named = (channel: string | undefined): string => (channel === undefined ? "all channels" : `channel ${channel}`);
 
 export const pauseChannel = (options: ChannelOptions, io: Io): Promise<number> =>
   withChannels(options, io, async (db) => {
@@ -111,9 +107,7 @@ function rowsOf(channels: Known, { pauses, work }: ChannelStates) {
   return channels.map((channel) => ({
     ...channel,
     paused:
-      pauses.find((one) => one.channel === channel.id) ??
-      pauses.find((one) => one.channel === everyChannel) ??
-      null,
+      pauses.find((one) => one.channel === channel.id) ?? pauses.find((one) => one.channel === everyChannel) ?? null,
     ...(work.get(channel.id) ?? none),
   }));
 }

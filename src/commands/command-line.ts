@@ -24,11 +24,7 @@ export function defineCommands(define: Define): void {
   definePlatform(define);
   defineStore(define);
   definePerson(define);
-  define("completion", "print the completions of a shell").argument(
-    "<shell>",
-    "bash, zsh or fish",
-    oneOf(...shells),
-  );
+  define("completion", "print the completions of a shell").argument("<shell>", "bash, zsh or fish", oneOf(...shells));
 }
 
 const config = ["-c, --config <file>", "configuration file", defaultConfig] as const;
@@ -61,8 +57,7 @@ const repairing = (
 /** Parses a number of rows. */
 function count(text: string): number {
   const value = Number(text);
-  if (!Number.isInteger(value) || value < 1)
-    throw new InvalidArgumentError("It must be a whole number from 1 on.");
+  if (!Number.isInteger(value) || value < 1) throw new InvalidArgumentError("It must be a whole number from 1 on.");
   return value;
 }
 
@@ -156,14 +151,8 @@ function defineInit(define: Define): void {
       "file to write; default: /etc/bridgehead/bridgehead.yaml as root, else ./bridgehead.yaml",
     )
     .option("--address <address>", "email address of the mailbox")
-    .option(
-      "--imap <server>",
-      "IMAP server, host:port or host:port/tls (implicit, starttls); default: discovered",
-    )
-    .option(
-      "--smtp <server>",
-      "SMTP server, host:port or host:port/tls (implicit, starttls); default: discovered",
-    )
+    .option("--imap <server>", "IMAP server, host:port or host:port/tls (implicit, starttls); default: discovered")
+    .option("--smtp <server>", "SMTP server, host:port or host:port/tls (implicit, starttls); default: discovered")
     .option("--user <name>", "user name of the account; default: the address")
     .option("--ca <file>", "PEM file of the private CA that signed the servers' certificates")
     .option("--imap-password-file <file>", "file with the password, for IMAP and SMTP")
@@ -228,10 +217,7 @@ function defineBoxes(define: Define): void {
   )
     .option("--after <number>", "list: continue after this message, with older ones")
     .option("--raw", "show: print the message as it was received");
-  const retry = define(
-    "retry",
-    "ask and send again what was refused, failed or is held, in inbox and outbox",
-  );
+  const retry = define("retry", "ask and send again what was refused, failed or is held, in inbox and outbox");
   repairing(retry, "", "the same as --code")
     .option(...config)
     .option("--channel <id>", "only of this channel")
@@ -251,11 +237,7 @@ function defineSearch(define: Define): void {
     .argument("<action>", "list or show", oneOf("list", "show"))
     .argument("[query...]", "show: id of the conversation, or anything that find accepts")
     .option(...config)
-    .option(
-      "--state <state>",
-      "list: attention (held, failed or escalated) or waiting",
-      oneOf("attention", "waiting"),
-    )
+    .option("--state <state>", "list: attention (held, failed or escalated) or waiting", oneOf("attention", "waiting"))
     .option("--full", "show: print texts completely");
 }
 
@@ -264,11 +246,7 @@ function defineChannels(define: Define): void {
     .argument("[channel]", "id of a channel; default: all channels")
     .option(...config)
     .option("--reason <text>", "reason, as status and log show it")
-    .option(
-      "--for <time>",
-      'resume automatically after this time ("2h"); default: until `bridgehead resume`',
-      time,
-    );
+    .option("--for <time>", 'resume automatically after this time ("2h"); default: until `bridgehead resume`', time);
   define("resume", "end a pause, of one channel or of all channels")
     .argument("[channel]", "id of a channel; default: the pause of all channels")
     .option(...config);
@@ -303,10 +281,7 @@ function defineEscalation(define: Define): void {
     .option("--by <name>", "your name, as the responders see it", "an operator")
     .option("--text <text>", "note: text for the responders; reply: text for the customer")
     .option("--again", "note, reply: repeat a text that was enqueued within the last ten minutes");
-  define(
-    "policy",
-    "policy test: show which responders an escalation would notify, when and how; sends nothing",
-  )
+  define("policy", "policy test: show which responders an escalation would notify, when and how; sends nothing")
     .option(...config)
     .argument("<action>", "test", oneOf("test"))
     .option("--topic <topic>", "topic of the escalation")
@@ -320,11 +295,7 @@ function defineEscalation(define: Define): void {
 function definePlatform(define: Define): void {
   define("platform", "run the embedded platform; `platform agent ...` manages its agents")
     .argument("[what]", "agent: manage the agents", oneOf("agent"))
-    .argument(
-      "[action]",
-      "create, update, rotate-key or list",
-      oneOf("create", "update", "rotate-key", "list"),
-    )
+    .argument("[action]", "create, update, rotate-key or list", oneOf("create", "update", "rotate-key", "list"))
     .argument("[agent]", "name or id of the agent")
     .option("-c, --config <file>", "YAML file with the agents")
     .option("--database <file>", "database of the platform", "platform.db")
@@ -336,27 +307,17 @@ function definePlatform(define: Define): void {
     .option("--public-url <url>", "URL for clients behind a proxy; default: from the Host header", webUrl)
     .option("--allow-private-webhooks", "allow webhooks to private addresses, also over plain http")
     .option("--from <file>", "create, update: YAML file with the agent's fields")
-    .option(
-      "--status <status>",
-      "create, update: active, inactive, draft",
-      oneOf("active", "inactive", "draft"),
-    )
+    .option("--status <status>", "create, update: active, inactive, draft", oneOf("active", "inactive", "draft"))
     .option("--public-name <name>", "create, update: name that customers see")
     .option("--instructions <text>", "create, update: instructions for the model")
     .option("--json", "agent: print JSON");
 }
 
 function defineStore(define: Define): void {
-  define(
-    "store",
-    "store copy: copy the whole store to another database, and verify it; stop the daemon first",
-  )
+  define("store", "store copy: copy the whole store to another database, and verify it; stop the daemon first")
     .argument("<action>", "copy", oneOf("copy"))
     .option(...config)
-    .requiredOption(
-      "--to <store>",
-      "postgres://user@host/database, sqlite:<path>, or a reference: ${env:NAME}",
-    )
+    .requiredOption("--to <store>", "postgres://user@host/database, sqlite:<path>, or a reference: ${env:NAME}")
     .option(...json);
   define("migrate", "migrate the schema of the store; `run` does it at its start, too").option(...config);
   const copies = (name: "backup" | "verify" | "restore", description: string, file: string) =>
@@ -369,11 +330,9 @@ function defineStore(define: Define): void {
     "file to write",
   ).option(...config);
   copies("verify", "check a backup or a store completely and report its defects", "file to check");
-  copies(
-    "restore",
-    "replace the SQLite store with a backup; stop the daemon first",
-    "backup to restore",
-  ).option(...config);
+  copies("restore", "replace the SQLite store with a backup; stop the daemon first", "backup to restore").option(
+    ...config,
+  );
 }
 
 function definePerson(define: Define): void {
@@ -381,16 +340,13 @@ function definePerson(define: Define): void {
   const person = (command: Program): Program =>
     command
       .option(...config)
-      .requiredOption(
-        "--person <address>",
-        "mail address or phone number; repeat it for further ones",
-        collect,
-      )
+      .requiredOption("--person <address>", "mail address or phone number; repeat it for further ones", collect)
       .option(...json);
   person(define("erase", "erase everything that the store holds about one person"))
     .option("--platform", "also delete the person on the platform; needs the service's environment")
     .option("--backups <folder>", "folder with backups to search; may be repeated", collect);
-  person(
-    define("export", "write everything that the store holds about one person into a new folder"),
-  ).requiredOption("--to <folder>", "folder to create");
+  person(define("export", "write everything that the store holds about one person into a new folder")).requiredOption(
+    "--to <folder>",
+    "folder to create",
+  );
 }

@@ -3,14 +3,7 @@
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { App } from "../app.ts";
-import {
-  isReady,
-  reportChannels,
-  statusText,
-  storeProblem,
-  stuckChannels,
-  waitingIn,
-} from "../channels/readiness.ts";
+import { isReady, reportChannels, statusText, storeProblem, stuckChannels, waitingIn } from "../channels/readiness.ts";
 import { type Config, type loadConfig, secretValues } from "../config/index.ts";
 import { stricter } from "../domain/retention.ts";
 import { alarmText, isSilenced } from "../escalation/alarm/decide.ts";

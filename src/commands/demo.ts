@@ -79,8 +79,7 @@ async function startDaemon(playground: Playground, password: string, io: Io) {
     listen: { host: "127.0.0.1", port: 0 },
     clock: systemClock,
     log,
-    routes: (channel) =>
-      app?.host.running().find(({ config }) => config.id === channel)?.adapter.routes ?? null,
+    routes: (channel) => app?.host.running().find(({ config }) => config.id === channel)?.adapter.routes ?? null,
     serving: () => app !== null,
     escalations: (request) => running().web.escalations(request),
     ready: async () => ({ ready: app !== null }),

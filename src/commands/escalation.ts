@@ -56,10 +56,7 @@ export async function escalation(options: EscalationOptions, io: Io): Promise<nu
     }
     const number = Number(options.number);
     if (!Number.isSafeInteger(number) || number < 1)
-      fail(
-        `escalation ${options.action} needs an escalation's number (see escalation list)`,
-        exitCodes.usage,
-      );
+      fail(`escalation ${options.action} needs an escalation's number (see escalation list)`, exitCodes.usage);
     if (options.action === "show") return show(db, number, options, io);
     const kindOf = (channel: string) =>
       loaded.channels.find(({ id, enabled }) => id === channel && enabled)?.platform ?? null;
@@ -106,8 +103,7 @@ function printOne({ details, notifications }: EscalationCase, io: Io): void {
   const now = clock.now();
   const { row, person, subject, said } = details;
   const { triggers, notes } = triggersAndNotes(details.triggers);
-  const done = (by: string | null, at: number | null) =>
-    at === null ? null : `by ${by ?? "?"}, ${stamp(at, now)}`;
+  const done = (by: string | null, at: number | null) => (at === null ? null : `by ${by ?? "?"}, ${stamp(at, now)}`);
   io.out(
     detailsText(
       [
@@ -122,10 +118,7 @@ function printOne({ details, notifications }: EscalationCase, io: Io): void {
         ["acknowledged", done(row.acknowledged_by, row.acknowledged_at)],
         ["closed", done(row.closed_by, row.closed_at)],
         ["next step", row.due_at === null ? null : stamp(row.due_at, now)],
-        [
-          "conversation",
-          row.conversation && `${row.conversation} (bridgehead conversation show ${row.conversation})`,
-        ],
+        ["conversation", row.conversation && `${row.conversation} (bridgehead conversation show ${row.conversation})`],
         ...triggers.map(({ at, from, detail }): [string, string] => [
           "detected by",
           `${when(at)} ${from}${detail ? `: ${detail}` : ""}`,

@@ -34,9 +34,7 @@ export function get(url: URL, signal: AbortSignal): Promise<Got> {
         if (body.length < mostBytes) body += chunk;
       });
       response.once("error", reject);
-      response.once("end", () =>
-        resolve({ status: response.statusCode ?? 0, date: response.headers.date, body }),
-      );
+      response.once("end", () => resolve({ status: response.statusCode ?? 0, date: response.headers.date, body }));
     });
     asking.once("error", reject);
     asking.end();
@@ -44,8 +42,7 @@ export function get(url: URL, signal: AbortSignal): Promise<Got> {
 }
 
 /** `host:port`, with brackets around an IPv6 address. */
-export const hostPort = (host: string, port: number): string =>
-  `${host.includes(":") ? `[${host}]` : host}:${port}`;
+export const hostPort = (host: string, port: number): string => `${host.includes(":") ? `[${host}]` : host}:${port}`;
 
 /** The URL under which a listener of this machine is reached. One on all addresses answers on loopback. */
 export function localUrl({ host, port }: { readonly host: string; readonly port: number }): string {
@@ -56,8 +53,7 @@ export function localUrl({ host, port }: { readonly host: string; readonly port:
 export async function printLoginLink(options: CommandOptions, io: Io): Promise<number> {
   const loaded = await load(loadConsole, options, io);
   const { enabled, listen, public_url: publicUrl } = loaded.console;
-  if (!enabled)
-    fail(`the console is disabled: remove console.enabled from ${loaded.file} and restart the daemon`);
+  if (!enabled) fail(`the console is disabled: remove console.enabled from ${loaded.file} and restart the daemon`);
   if (listen.port === 0)
     fail(`the console's port is only known to the daemon's log: set console.listen in ${loaded.file}`);
   const local = localUrl(listen);
@@ -97,8 +93,7 @@ export async function health(options: HealthQuery, io: Io): Promise<number> {
   try {
     const { status, body } = await get(url, io.signal);
     const ready = status === 200;
-    if (options.quiet !== true)
-      io.out(printable(options.json === true ? body : summary(ready, JSON.parse(body))));
+    if (options.quiet !== true) io.out(printable(options.json === true ? body : summary(ready, JSON.parse(body))));
     return ready ? exitCodes.ok : exitCodes.failed;
   } catch (error) {
     if (options.quiet !== true)

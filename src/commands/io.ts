@@ -78,11 +78,7 @@ export function fail(message: string, exitCode: number = exitCodes.failed): neve
 }
 
 /** Runs a command, prints its failure and returns its exit code. */
-export async function runCommand<Options>(
-  command: Command<Options>,
-  options: Options,
-  io: Io,
-): Promise<number> {
+export async function runCommand<Options>(command: Command<Options>, options: Options, io: Io): Promise<number> {
   try {
     return await command(options, io);
   } catch (error) {

@@ -108,10 +108,8 @@ async function readAgentFile(file: string): Promise<string> {
     return await readFile(file, "utf8");
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === "ENOENT")
-      throw new Error(`${file}: there is no such file (correct the path)`, { cause: error });
-    if (code === "EISDIR")
-      throw new Error(`${file}: is a directory (name the YAML file in it)`, { cause: error });
+    if (code === "ENOENT") throw new Error(`${file}: there is no such file (correct the path)`, { cause: error });
+    if (code === "EISDIR") throw new Error(`${file}: is a directory (name the YAML file in it)`, { cause: error });
     throw new Error(`${file}: cannot be read (${code}) (let this user read it)`, { cause: error });
   }
 }
@@ -131,11 +129,7 @@ async function fieldsOf(
 }
 
 /** Prints the key once, on its own line: the database contains only its hash. */
-function tell(
-  done: { readonly id: string; readonly key?: string },
-  { json }: PlatformCommandOptions,
-  io: Io,
-): void {
+function tell(done: { readonly id: string; readonly key?: string }, { json }: PlatformCommandOptions, io: Io): void {
   if (json) return io.out(JSON.stringify(done));
   io.err(done.key === undefined ? `${done.id}: changed` : `${done.id}: its key, which is not shown again:`);
   if (done.key !== undefined) io.out(done.key);

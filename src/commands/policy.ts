@@ -26,10 +26,7 @@ type ReadPolicy = Extract<Awaited<ReturnType<typeof loadPolicy>>, { ok: true }>;
 export async function testPolicy(options: PolicyOptions, io: Io): Promise<number> {
   const at = options.at === undefined ? clock.now() : instant(options.at);
   if (at === null)
-    fail(
-      `--at ${options.at}: must be a time with its offset, such as 2026-12-24T23:30:00+01:00`,
-      exitCodes.usage,
-    );
+    fail(`--at ${options.at}: must be a time with its offset, such as 2026-12-24T23:30:00+01:00`, exitCodes.usage);
   const loaded = await load(loadPolicy, options, io);
   const about = aboutOf(options, loaded);
   const { policy } = loaded;
@@ -58,24 +55,18 @@ function aboutOf({ topic, agent, channel, cause }: PolicyOptions, { agents, chan
   if (agent !== undefined && !agents.includes(agent))
     fail(`there is no agent ${agent}: the file has ${agents.join(", ") || "none"}`, exitCodes.usage);
   const fitting = channels.filter((one) => agent === undefined || one.agent === agent);
-  const found =
-    channels.find(({ id }) => id === channel) ?? fitting.find(({ enabled }) => enabled) ?? fitting[0];
+  const found = channels.find(({ id }) => id === channel) ?? fitting.find(({ enabled }) => enabled) ?? fitting[0];
   if (channel !== undefined && found?.id !== channel)
     fail(
       `there is no channel ${channel}: the file has ${channels.map(({ id }) => id).join(", ") || "none"}`,
       exitCodes.usage,
     );
-  if (!found)
-    fail(agent === undefined ? "the file has no channel" : `agent ${agent} has no channel`, exitCodes.usage);
+  if (!found) fail(agent === undefined ? "the file has no channel" : `agent ${agent} has no channel`, exitCodes.usage);
   return { topic: topic ?? null, agent: agent ?? found.agent, channel: found.id, cause };
 }
 
 /** Returns the recipients of the agent's own ESCALATION skill, as the daemon last read them. */
-async function recipientsOf(
-  loaded: ReadPolicy,
-  policy: Policy,
-  { agent, topic }: About,
-): Promise<Recipients> {
+async function recipientsOf(loaded: ReadPolicy, policy: Policy, { agent, topic }: About): Promise<Recipients> {
   if (!policy.agentRecipients) return { known: true, list: [] };
   try {
     const row = await useStore(loaded, (db) => db.read((q) => readSettings(q, agent)));
@@ -140,8 +131,7 @@ function lookLines(
 }
 
 function recipientLines({ policy, recipients }: PolicyForecast): readonly string[] {
-  if (!policy.agentRecipients)
-    return ["the agent's own recipients are not notified (agent_recipients: false)"];
+  if (!policy.agentRecipients) return ["the agent's own recipients are not notified (agent_recipients: false)"];
   if (!recipients.known) return [`the agent's own recipients are not known: ${recipients.reason}`];
   if (recipients.list.length === 0) return ["the agent has no recipients of its own"];
   return recipients.list.map(({ topic, way, address }) => {
@@ -176,8 +166,7 @@ const wayText = (way: Way, address: string): string => (way === "webhook" ? way 
 
 function sparedText({ person, duty }: Spared): string {
   const what = duty.why === "away" ? "away" : "off duty";
-  const until =
-    duty.until === null ? "for more than a year" : `until ${localTime(duty.until, person.timeZone)}`;
+  const until = duty.until === null ? "for more than a year" : `until ${localTime(duty.until, person.timeZone)}`;
   return `${person.name}: ${what} ${until}`;
 }
 

@@ -73,11 +73,7 @@ export async function runProgram(argv: readonly string[], io: Io, version: strin
 export function createProgram(io: Io, version: string, ended: (code: number) => void): Program {
   const program = new Program("bridgehead")
     .description("Connects mailboxes and phone numbers to AI agents, durably.")
-    .version(
-      version,
-      "-V, --version",
-      "print the versions of Bridgehead, Node.js, SQLite and the schemas (--json)",
-    )
+    .version(version, "-V, --version", "print the versions of Bridgehead, Node.js, SQLite and the schemas (--json)")
     .exitOverride()
     .configureOutput({ writeOut: io.out, writeErr: io.err })
     .showHelpAfterError("(see --help)")

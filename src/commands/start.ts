@@ -35,17 +35,13 @@ export async function startConversation(options: StartOptions, io: Io): Promise<
   const loaded = await load((path, given) => loadChannel(path, id, given), options, io);
   const { channel, ids } = loaded;
   if (!channel)
-    return fail(
-      `there is no channel ${id} in ${loaded.file}: it has ${ids.join(", ") || "none"}`,
-      exitCodes.usage,
-    );
+    return fail(`there is no channel ${id} in ${loaded.file}: it has ${ids.join(", ") || "none"}`, exitCodes.usage);
   const address = addressFor(channel.adapter, to);
   if (address === null)
     return fail(`channel ${id} cannot reach ${to}: give ${wantedForm(channel.adapter)}`, exitCodes.usage);
   if (!channel.enabled) fail(`channel ${id} is not enabled: nothing is sent there`);
   const { platform } = channel.adapter.traits;
-  if (platform === null)
-    return fail(`channel ${id} carries notices only: no agent speaks there`, exitCodes.usage);
+  if (platform === null) return fail(`channel ${id} carries notices only: no agent speaks there`, exitCodes.usage);
   return useStore(loaded, async (db) => {
     const wanted = { ...options, address, agent: channel.agent };
     const refusal = await whyNot(db, wanted, platform);

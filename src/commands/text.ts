@@ -158,9 +158,7 @@ export function listing<Row>(
   let excess = widths.reduce((sum, one) => sum + one + 2, -2) - (io.screen?.columns ?? Infinity);
   // The widest flexible column is cut first, down to the next one, and so on.
   while (excess > 0) {
-    const flexible = columns
-      .map((_, at) => at)
-      .filter((at) => columns[at]?.flexible && (widths[at] ?? 0) > narrowest);
+    const flexible = columns.map((_, at) => at).filter((at) => columns[at]?.flexible && (widths[at] ?? 0) > narrowest);
     if (flexible.length === 0) break;
     const widest = flexible.reduce((a, b) => ((widths[b] ?? 0) > (widths[a] ?? 0) ? b : a));
     widths[widest] = (widths[widest] ?? 0) - 1;
@@ -195,8 +193,7 @@ export function details(
 }
 
 /** Columns for running text: those of the terminal, at most 100; 80 for redirected output. */
-export const textWidth = (io: Pick<Io, "screen">): number =>
-  Math.max(40, Math.min(io.screen?.columns ?? 80, 100));
+export const textWidth = (io: Pick<Io, "screen">): number => Math.max(40, Math.min(io.screen?.columns ?? 80, 100));
 
 /** The forms that `readSince` accepts, for help and errors. */
 export const sinceForms =

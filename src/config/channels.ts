@@ -15,9 +15,7 @@ export type ReadChannel = Pick<ChannelConfig, "adapter" | "settings">;
 const coreKeys = Object.keys(coreChannel.shape);
 
 /** The core's keys for which an adapter may set defaults: all except those that name another item of the file. */
-const settable = z.strictObject(
-  coreChannel.omit({ adapter: true, agent: true, notify: true }).partial().shape,
-);
+const settable = z.strictObject(coreChannel.omit({ adapter: true, agent: true, notify: true }).partial().shape);
 
 /** Loads the adapter of every channel that names one, and validates its defaults. */
 export async function findAdapters(
@@ -118,9 +116,7 @@ export function readSettings(
     const result = adapter.config.safeParse(input);
     if (result.success) read.set(id, { adapter, settings: result.data });
     else {
-      const explained = result.error.issues.flatMap((issue) =>
-        explain(issue, { input, shape, otherKeys: coreKeys }),
-      );
+      const explained = result.error.issues.flatMap((issue) => explain(issue, { input, shape, otherKeys: coreKeys }));
       findings.push(...explained.map((finding) => ({ ...finding, path: [...base, ...finding.path] })));
     }
     findings.push(...literalSecrets(ownKeys(block(raw["channels"])[id]), shape, base));

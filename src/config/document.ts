@@ -193,8 +193,7 @@ export async function openFile(
     file,
     folder,
     document,
-    told: (faults) =>
-      faults.map(({ line, column, key, message, fix }) => ({ file, line, column, key, message, fix })),
+    told: (faults) => faults.map(({ line, column, key, message, fix }) => ({ file, line, column, key, message, fix })),
     located: (findings) =>
       findings.map(({ path: at, of, message, fix }) => ({
         file,
@@ -228,10 +227,8 @@ const keyText = (path: Path): string =>
 
 function unreadable(file: string, { code }: NodeJS.ErrnoException): Problem {
   const at = { file, line: 0, column: 0, key: "" };
-  if (code === "ENOENT")
-    return { ...at, message: "there is no such file", fix: "name another one with --config" };
-  if (code === "EISDIR")
-    return { ...at, message: "is a directory", fix: "name the YAML file in it with --config" };
+  if (code === "ENOENT") return { ...at, message: "there is no such file", fix: "name another one with --config" };
+  if (code === "EISDIR") return { ...at, message: "is a directory", fix: "name the YAML file in it with --config" };
   return { ...at, message: `cannot be read (${code})`, fix: "let the daemon's user read it" };
 }
 

@@ -95,8 +95,7 @@ export function embeddedConfig(
     listen,
   };
   // A request that ends before the model would abort every slow answer and ask for it again.
-  const timeout =
-    model && writtenTimeout === undefined ? model.total_timeout + answerMargin : platform.timeout;
+  const timeout = model && writtenTimeout === undefined ? model.total_timeout + answerMargin : platform.timeout;
   return { platform: { ...rest, timeout, embedded }, agents };
 }
 

@@ -38,9 +38,7 @@ export function brokenEscalation(root: Block, adapters: Adapters): readonly Sche
   const scope: Routing = { responders: block(own["responders"]), carriers, channels, adapters };
   const steps = [
     ...wrongTiers(own["tiers"], ["tiers"], scope),
-    ...list(own["routes"]).flatMap((route, index) =>
-      wrongRoute(block(route), ["routes", index], root, scope),
-    ),
+    ...list(own["routes"]).flatMap((route, index) => wrongRoute(block(route), ["routes", index], root, scope)),
     ...wrongTier(block(own["fallback"]), ["fallback"], scope),
   ];
   const findings = [
@@ -77,29 +75,17 @@ export function unauthenticatedResponders(root: Block, adapters: Adapters): read
   ];
 }
 
-function carrierOf(
-  kind: CarrierKind,
-  own: Block,
-  channels: Block,
-  adapters: Adapters,
-): string | null | undefined {
+function carrierOf(kind: CarrierKind, own: Block, channels: Block, adapters: Adapters): string | null | undefined {
   const named = block(own["via"])[kind];
   if (named !== undefined)
-    return typeof named === "string" && wrongVia(kind, own, channels, adapters).length === 0
-      ? named
-      : undefined;
+    return typeof named === "string" && wrongVia(kind, own, channels, adapters).length === 0 ? named : undefined;
   const running = Object.keys(channels).filter((id) => block(channels[id])["enabled"] !== false);
   const found = running.find((id) => adapters.get(id)?.traits.platform === kind);
   if (found !== undefined) return found;
   return running.every((id) => adapters.has(id)) ? null : undefined;
 }
 
-function wrongVia(
-  kind: CarrierKind,
-  own: Block,
-  channels: Block,
-  adapters: Adapters,
-): readonly SchemaFinding[] {
+function wrongVia(kind: CarrierKind, own: Block, channels: Block, adapters: Adapters): readonly SchemaFinding[] {
   const name = block(own["via"])[kind];
   if (typeof name !== "string") return [];
   const path = ["via", kind];
@@ -147,11 +133,7 @@ function wrongPerson(id: string, own: Block, scope: Routing): readonly SchemaFin
     if (typeof address !== "string" || address === "" || !carrier) continue;
     if (scope.adapters.get(carrier)?.address?.(address) === null)
       findings.push(
-        findingAt(
-          [...path, kind],
-          `is no address that ${carrier} can reach: ${address}`,
-          "correct the address",
-        ),
+        findingAt([...path, kind], `is no address that ${carrier} can reach: ${address}`, "correct the address"),
       );
     const reader = readerOf(address, scope);
     if (reader !== undefined)
@@ -203,13 +185,7 @@ function wrongWebhook(text: unknown, path: Path, own: Block): readonly SchemaFin
     return [findingAt(path, "would send what customers write unencrypted", fix)];
   }
   if (url.protocol !== "https:" || !isPrivate(hostOf(url))) return [];
-  return [
-    findingAt(
-      path,
-      `is not on the internet: ${url.hostname}`,
-      "add the host to allow_private, if it is meant",
-    ),
-  ];
+  return [findingAt(path, `is not on the internet: ${url.hostname}`, "add the host to allow_private, if it is meant")];
 }
 
 /** Judges by the text alone. The address behind a host name is checked at each request. */
@@ -219,9 +195,7 @@ function wrongRoute(route: Block, path: Path, root: Block, scope: Routing): read
   const names = (key: "agents" | "channels", what: string): readonly SchemaFinding[] => {
     const known = Object.keys(block(root[key]));
     return list(route[key]).flatMap((name, index) =>
-      typeof name !== "string" || known.includes(name)
-        ? []
-        : [unknownName([...path, key, index], what, name, known)],
+      typeof name !== "string" || known.includes(name) ? [] : [unknownName([...path, key, index], what, name, known)],
     );
   };
   return [
@@ -267,9 +241,7 @@ export function silentFailures(root: Block, adapters: Adapters): readonly Schema
   const people = Object.values(block(own["responders"])).map(block);
   if (root["escalation"] === undefined || people.length === 0) return [];
   if (people.some((person) => person["webhook"] !== undefined)) return [];
-  const used = (["email", "sms"] as const).filter((kind) =>
-    people.some((person) => person[kind] !== undefined),
-  );
+  const used = (["email", "sms"] as const).filter((kind) => people.some((person) => person[kind] !== undefined));
   const carriers = used.map((kind) => carrierOf(kind, own, channels, adapters));
   const [carrier, ...others] = new Set(carriers);
   if (typeof carrier !== "string" || others.length > 0) return [];
@@ -279,12 +251,7 @@ export function silentFailures(root: Block, adapters: Adapters): readonly Schema
 }
 
 /** Returns the reasons why the responder cannot be notified in this way. */
-function wrongWay(
-  id: string,
-  way: Way,
-  path: Path,
-  { responders, carriers }: Routing,
-): readonly SchemaFinding[] {
+function wrongWay(id: string, way: Way, path: Path, { responders, carriers }: Routing): readonly SchemaFinding[] {
   if (block(responders[id])[way] === undefined)
     return [
       findingAt(
@@ -360,13 +327,7 @@ function canonical(text: string | undefined, carrier: Carrier | undefined): stri
 type TierInFile = EscalationFile["tiers"][number];
 const tierOf = ({ by, ...tier }: TierInFile): Tier => ({ ...tier, by: by ?? null });
 
-const routeOf = ({
-  topics,
-  agents,
-  channels,
-  causes,
-  tiers,
-}: EscalationFile["routes"][number]): RouteOfPolicy => ({
+const routeOf = ({ topics, agents, channels, causes, tiers }: EscalationFile["routes"][number]): RouteOfPolicy => ({
   topics: topics ?? null,
   agents: agents ?? null,
   channels: channels ?? null,

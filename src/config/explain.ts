@@ -14,12 +14,12 @@ export interface SchemaFinding {
 }
 
 /** Returns a finding; most are about the value. */
-export const findingAt = (
-  path: Path,
-  message: string,
-  fix: string,
-  of: "key" | "value" = "value",
-): SchemaFinding => ({ path, of, message, fix });
+export const findingAt = (path: Path, message: string, fix: string, of: "key" | "value" = "value"): SchemaFinding => ({
+  path,
+  of,
+  message,
+  fix,
+});
 
 type Issue = z.core.$ZodIssue;
 
@@ -62,8 +62,7 @@ export function explain(issue: Issue, scope: ExplainScope): readonly SchemaFindi
     case "invalid_key":
       return at(issue.issues[0]?.message ?? "is not a possible name", "choose another name", "key");
     case "too_small":
-      if (issue.origin === "array" && issue.minimum === 1)
-        return at("is empty", "give it at least one entry");
+      if (issue.origin === "array" && issue.minimum === 1) return at("is empty", "give it at least one entry");
       return at(`must be ${issue.origin === "string" ? "longer" : `at least ${issue.minimum}`}`, "raise it");
     case "too_big":
       return at(`must be at most ${issue.maximum}`, "lower it");
@@ -101,15 +100,9 @@ function unknownKey(key: string, path: Path, scope: ExplainScope): SchemaFinding
   return { path: [...path, key], of: "key", message: "is not a known key", fix };
 }
 
-function wrongType(
-  expected: string,
-  value: unknown,
-  path: Path,
-  describe?: string,
-): [string, string, "key" | "value"] {
+function wrongType(expected: string, value: unknown, path: Path, describe?: string): [string, string, "key" | "value"] {
   const key = path.at(-1);
-  if (value === undefined)
-    return ["is missing", `add ${key}${describe === undefined ? "" : ` (${describe})`}`, "key"];
+  if (value === undefined) return ["is missing", `add ${key}${describe === undefined ? "" : ` (${describe})`}`, "key"];
   if (value === null) return ["is empty", "give it a value, or remove the key", "key"];
   const message = `must be ${words[expected] ?? expected}, not ${words[nameOfType(value)] ?? typeof value}`;
   // An unquoted phone number has lost its plus sign in YAML.
@@ -138,14 +131,10 @@ const nameOfType = (value: unknown): string => (Array.isArray(value) ? "array" :
 
 /** Selects the alternative that matches best: same type first, then the deepest failure, then the fewest issues. */
 function closestBranch(branches: readonly (readonly Issue[])[], value: unknown): readonly Issue[] {
-  const depth = (issues: readonly Issue[]): number =>
-    Math.max(0, ...issues.map((issue) => issue.path.length));
-  const misfit = (issues: readonly Issue[]): number =>
-    Math.max(0, ...issues.map((issue) => misfitOf(issue, value)));
+  const depth = (issues: readonly Issue[]): number => Math.max(0, ...issues.map((issue) => issue.path.length));
+  const misfit = (issues: readonly Issue[]): number => Math.max(0, ...issues.map((issue) => misfitOf(issue, value)));
   if (value === undefined) return branches[0] ?? [];
-  const ranked = [...branches].sort(
-    (a, b) => misfit(a) - misfit(b) || depth(b) - depth(a) || a.length - b.length,
-  );
+  const ranked = [...branches].sort((a, b) => misfit(a) - misfit(b) || depth(b) - depth(a) || a.length - b.length);
   return ranked[0] ?? [];
 }
 

@@ -88,8 +88,7 @@ function shapesAt(root: Shape, path: Path): readonly Shape[] {
   let here = alternatives(root, root);
   for (const step of path) {
     here = here.flatMap((shape) => {
-      const inner =
-        typeof step === "number" ? shape.items : (shape.properties?.[step] ?? shape.additionalProperties);
+      const inner = typeof step === "number" ? shape.items : (shape.properties?.[step] ?? shape.additionalProperties);
       return typeof inner === "object" ? alternatives(inner, root) : [];
     });
   }
@@ -124,8 +123,7 @@ export function unitAt(root: Shape, path: Path): string | undefined {
 
 /** Returns the paths in `value` of the strings that the schema marks as secret. */
 export function secretPaths(root: Shape, value: unknown, path: Path = []): readonly Path[] {
-  if (typeof value === "string")
-    return shapesAt(root, path).some((shape) => shape.secret === true) ? [path] : [];
+  if (typeof value === "string") return shapesAt(root, path).some((shape) => shape.secret === true) ? [path] : [];
   if (Array.isArray(value)) return value.flatMap((item, index) => secretPaths(root, item, [...path, index]));
   if (value === null || typeof value !== "object") return [];
   return Object.entries(value).flatMap(([key, inner]) => secretPaths(root, inner, [...path, key]));

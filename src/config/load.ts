@@ -3,14 +3,7 @@
 
 import { hostname } from "node:os";
 import { channelId } from "bridgehead/contract";
-import {
-  type Adapters,
-  findAdapters,
-  type ReadChannel,
-  readSettings,
-  remarksOn,
-  withDefaults,
-} from "./channels.ts";
+import { type Adapters, findAdapters, type ReadChannel, readSettings, remarksOn, withDefaults } from "./channels.ts";
 import { inOrder, type LoadOptions, openFile, storeConfig, withoutUnresolved } from "./document.ts";
 import { embeddedConfig, embeddedProblems, embeddedWarnings, longForm } from "./embedded.ts";
 import { brokenEscalation, policyOf, silentFailures, unauthenticatedResponders } from "./escalation.ts";

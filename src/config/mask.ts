@@ -19,10 +19,7 @@ export function maskSecrets(config: Config): Record<string, unknown> {
     const entries = value instanceof Map ? [...value] : Object.entries(value);
     return Object.fromEntries(entries.map(([key, inner]) => [key, masked(inner)]));
   };
-  const channels = config.channels.map(({ id, core, settings }) => [
-    id,
-    masked({ ...core, ...(settings as object) }),
-  ]);
+  const channels = config.channels.map(({ id, core, settings }) => [id, masked({ ...core, ...(settings as object) })]);
   const { channels: _, ...rest } = config;
   return { ...(masked(rest) as object), channels: Object.fromEntries(channels), store: maskStore(config) };
 }
@@ -34,8 +31,7 @@ function maskText(text: string): string {
 
 /** Returns every secret string of a configuration, so that the log can mask them. */
 export function secretValues(config: Config): readonly string[] {
-  const pick = (value: unknown, paths: readonly Path[]): string[] =>
-    paths.map((path) => String(at(value, path)));
+  const pick = (value: unknown, paths: readonly Path[]): string[] => paths.map((path) => String(at(value, path)));
   const { platform, model, agents } = config;
   const root = { platform, model, agents };
   const own = pick(root, secretPaths(shapeOf(file), root));
@@ -45,9 +41,9 @@ export function secretValues(config: Config): readonly string[] {
   const password = config.store.kind === "postgres" ? (URL.parse(config.store.url)?.password ?? "") : "";
   const told = config.escalation ? policySecrets(config.escalation) : [];
   const monitors = [config.heartbeat?.url ?? "", ...Object.values(config.otlp?.headers ?? {})];
-  return [
-    ...new Set([...own, ...theirs, ...told, ...monitors, password, decodeURIComponent(password)]),
-  ].filter((text) => text !== "");
+  return [...new Set([...own, ...theirs, ...told, ...monitors, password, decodeURIComponent(password)])].filter(
+    (text) => text !== "",
+  );
 }
 
 const at = (value: unknown, path: Path): unknown =>

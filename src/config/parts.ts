@@ -2,14 +2,7 @@
 
 import * as z from "zod";
 import { findAdapters } from "./channels.ts";
-import {
-  inOrder,
-  type LoadOptions,
-  type Opened,
-  openFile,
-  storeConfig,
-  withoutUnresolved,
-} from "./document.ts";
+import { inOrder, type LoadOptions, type Opened, openFile, storeConfig, withoutUnresolved } from "./document.ts";
 import { embeddedDatabase, longForm } from "./embedded.ts";
 import { brokenEscalation, policyOf } from "./escalation.ts";
 import { explain, findingAt, type SchemaFinding } from "./explain.ts";
@@ -154,9 +147,7 @@ export const loadPolicy = (path: string, options: LoadOptions) =>
       ...("escalation" in root && { escalation: withoutKeys(root["escalation"]) }),
     }),
     async ({ store: text, channels, escalation }, { folder, root, located, written }) => {
-      const { adapters, findings } = await findAdapters({ channels }, (name) =>
-        options.adapters(name, folder),
-      );
+      const { adapters, findings } = await findAdapters({ channels }, (name) => options.adapters(name, folder));
       const broken = brokenEscalation({ ...written, agents: root["agents"] }, adapters);
       if (findings.length + broken.length > 0) return rejected(inOrder(located([...findings, ...broken])));
       const carriers = Object.entries(channels).flatMap(([id, core]) => {

@@ -90,9 +90,7 @@ export function unreachableNotify(
       return [at(["channel"], `names a channel that is not defined: ${name}`, fix)];
     }
     if (block(channels[name])["enabled"] === false)
-      return [
-        at(["channel"], `names a channel that does not run: ${name}`, "enable it, or name another one"),
-      ];
+      return [at(["channel"], `names a channel that does not run: ${name}`, "enable it, or name another one")];
     const adapter = adapters.get(name);
     if (adapter?.traits.platform === "voice") {
       const fix = "name a channel that responders read: mail or texts";
@@ -110,10 +108,7 @@ export function unreachableNotify(
  *  platform's keys are exempt, because they grant no other access. */
 export function literalSecrets(raw: unknown, shape: Shape, base: Path): readonly SchemaFinding[] {
   return secretPaths(shape, raw).flatMap((path) => {
-    const text = path.reduce<unknown>(
-      (value, step) => (value as Record<string | number, unknown>)[step],
-      raw,
-    );
+    const text = path.reduce<unknown>((value, step) => (value as Record<string | number, unknown>)[step], raw);
     if (isReference(String(text))) return [];
     const fix = "put it elsewhere and refer to it: ${env:NAME}, ${file:/path} or ${credential:name}";
     return [findingAt([...base, ...path], "is a secret written as plain text", fix)];
@@ -151,11 +146,7 @@ export function pathInPlatform(root: Block): readonly SchemaFinding[] {
   const [, base, path] = /^(https?:\/\/[^/]+(?:\/.*?)??)((?:\/api)?\/external(?:\/.*)?)$/.exec(text) ?? [];
   if (base === undefined || path === undefined) return [];
   return [
-    findingAt(
-      ["platform", "url"],
-      `has a path of the interface: ${path}`,
-      `write ${base}: the rest is added to it`,
-    ),
+    findingAt(["platform", "url"], `has a path of the interface: ${path}`, `write ${base}: the rest is added to it`),
   ];
 }
 
@@ -197,9 +188,7 @@ export function sameListener(root: Block): readonly SchemaFinding[] {
     if (port === undefined || port === "0") return;
     if (owner === undefined) taken.set(port, path.join("."));
     else
-      found.push(
-        findingAt(path, `has the port of ${owner}: ${port}`, `give it a port of its own, such as ${example}`),
-      );
+      found.push(findingAt(path, `has the port of ${owner}: ${port}`, `give it a port of its own, such as ${example}`));
   };
   check(["http", "admin_listen"], admin?.port, "127.0.0.1:9025");
   const own = block(root["console"]);
@@ -241,7 +230,6 @@ function wrongPath(
   }
   const closed = [home, path].find((one) => exists(one) && !isWritable(one));
   if (closed === undefined) return [];
-  const message =
-    closed === home ? `lies in a folder that cannot be written: ${home}` : `cannot be written: ${path}`;
+  const message = closed === home ? `lies in a folder that cannot be written: ${home}` : `cannot be written: ${path}`;
   return [findingAt(key, message, `run this as the daemon's user, and let that user write to ${closed}`)];
 }

@@ -58,9 +58,7 @@ export function resolveReferences(raw: unknown, sources: Sources): Resolved {
     }
     if (Array.isArray(value)) return value.map((item, index) => walk(item, [...path, index]));
     if (value === null || typeof value !== "object") return value;
-    return Object.fromEntries(
-      Object.entries(value).map(([key, inner]) => [key, walk(inner, [...path, key])]),
-    );
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, walk(inner, [...path, key])]));
   };
   return { value: walk(raw, []), problems, warnings };
 }
@@ -72,13 +70,11 @@ function lookUp(body: string, sources: Sources): FoundSecret {
   const cut = body.indexOf(":");
   const kind = cut < 0 ? "" : body.slice(0, cut).trim();
   const rest = body.slice(cut + 1).trim();
-  if (rest === "")
-    return { message: `refers to nothing: \${${body}}`, fix: "name what is meant: ${env:NAME}" };
+  if (rest === "") return { message: `refers to nothing: \${${body}}`, fix: "name what is meant: ${env:NAME}" };
   if (kind === "env") return fromEnvironment(rest, sources);
   if (kind === "file") return fromFile(resolve(sources.folder, rest));
   if (kind === "credential") return fromCredential(rest, sources);
-  if (cut < 0)
-    return { message: `has a reference without a kind: \${${body}}`, fix: `write \${env:${rest}}` };
+  if (cut < 0) return { message: `has a reference without a kind: \${${body}}`, fix: `write \${env:${rest}}` };
   const guess = nearest(kind, kinds);
   return {
     message: `has a reference of an unknown kind: \${${body}}`,
@@ -149,8 +145,7 @@ function fromFile(path: string): FoundSecret {
       };
     return { message: `needs the file ${path}, which cannot be read (${code})`, fix: "name a readable file" };
   }
-  if (text === "")
-    return { message: `needs the file ${path}, which is empty`, fix: "write the value into it" };
+  if (text === "") return { message: `needs the file ${path}, which is empty`, fix: "write the value into it" };
   if (!open) return { text };
   return {
     text,

@@ -78,8 +78,7 @@ function rowOf(
   const retry = report?.retry_at ? Date.parse(report.retry_at) : null;
   const resumes = stored && stored.paused_for > 0 ? clock.now() + stored.paused_for : null;
   const isBroken =
-    report !== null &&
-    (report.state === "degraded" || report.state === "unauthorized" || report.key_rejected);
+    report !== null && (report.state === "degraded" || report.state === "unauthorized" || report.key_rejected);
   const isLate = (oldest ?? 0) > timing.console.late;
   const isWatched = reasons.length > 0 || isLate || held > 0 || report?.state === "connecting";
   const works = report !== null && (report.state === "ready" || report.state === "standby");
@@ -114,8 +113,7 @@ export function channelTable(
   all: ChannelPause | null,
   now: number,
 ): Markup {
-  if (rows.length === 0)
-    return html`<section class="panel"><p class="empty">No channel is configured.</p></section>`;
+  if (rows.length === 0) return html`<section class="panel"><p class="empty">No channel is configured.</p></section>`;
   return html`<section class="panel flush" aria-labelledby="channels">
     <div class="bar head">
       <h2 id="channels">Channels</h2>

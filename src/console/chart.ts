@@ -32,10 +32,7 @@ export class Activity {
     const { hour: length, keep } = timing.console;
     const now = clock.now();
     const current = now - (now % length);
-    const begins = Array.from(
-      { length: shownHours + 1 },
-      (_, index) => current - (shownHours - index) * length,
-    );
+    const begins = Array.from({ length: shownHours + 1 }, (_, index) => current - (shownHours - index) * length);
     for (const from of this.#kept.keys()) if (!begins.includes(from)) this.#kept.delete(from);
     const hours: Hour[] = [];
     for (const from of begins) {
@@ -82,9 +79,7 @@ export function activityChart(report: ActivityReport): Markup {
   const most = Math.max(4, ...hours.flatMap((hour) => series.map((what) => hour[what])));
   const scale = niceScale(most);
   const step = width / hours.length;
-  const summary = series
-    .map((what) => `${labels[what].toLowerCase()} ${count(total(report, what))}`)
-    .join(", ");
+  const summary = series.map((what) => `${labels[what].toLowerCase()} ${count(total(report, what))}`).join(", ");
   return html`<ul class="legend">
       ${series.map((what) => html`<li><svg viewBox="0 0 12 12" aria-hidden="true"><rect class="${what}" width="12" height="12" rx="2" /></svg>${labels[what]} ${count(total(report, what))}</li>`)}
     </ul>

@@ -77,10 +77,7 @@ export interface PageParts {
 }
 
 /** Returns the response with a page in the layout. */
-export async function page(
-  context: PageRequest,
-  { title, main, status = 200 }: PageParts,
-): Promise<Response> {
+export async function page(context: PageRequest, { title, main, status = 200 }: PageParts): Promise<Response> {
   const content = await html`${main}`;
   if (context.req.header(partHeader) !== undefined) return context.html(content, status);
   const path = context.req.path;
@@ -121,8 +118,7 @@ export const factList = (facts: readonly (readonly [label: string, value: Markup
     .map(([label, value]) => html`<dt>${label}</dt><dd>${value}</dd>`)}</dl>`;
 
 /** Identifies the content of `main`, for the live updates. */
-export const mainHash = (content: string): string =>
-  createHash("sha256").update(content).digest("hex").slice(0, 16);
+export const mainHash = (content: string): string => createHash("sha256").update(content).digest("hex").slice(0, 16);
 
 /** The document around a page; also for the pages without a session. */
 export const shell = (title: string, body: Markup): Markup =>
@@ -167,12 +163,7 @@ export async function textField(context: PageRequest, name: string, most: number
 }
 
 /** Redirects after an action to a page of the console, which shows `says` once. */
-export function done(
-  context: PageRequest,
-  to: string,
-  says: string,
-  kind: "done" | "failed" = "done",
-): Response {
+export function done(context: PageRequest, to: string, says: string, kind: "done" | "failed" = "done"): Response {
   setCookie(context, flashCookie, JSON.stringify({ says: says.slice(0, 600), kind }), {
     path: "/",
     httpOnly: true,
@@ -215,10 +206,7 @@ export const when = (ms: number): Markup => {
 export const count = (value: number): string => value.toLocaleString("en");
 
 /** Returns `path` with the query parameters that have a value. */
-export function withQuery(
-  path: string,
-  query: Readonly<Record<string, string | number | undefined>>,
-): string {
+export function withQuery(path: string, query: Readonly<Record<string, string | number | undefined>>): string {
   const set = new URLSearchParams();
   for (const [key, value] of Object.entries(query))
     if (value !== undefined && value !== "") set.set(key, String(value));

@@ -181,8 +181,7 @@ function createGuard(context: ConsoleContext, publicAddress: URL | null): Guard 
       }
       const site = c.req.header("sec-fetch-site");
       const origin = URL.parse(c.req.header("origin") ?? "");
-      const own =
-        origin !== null && (origin.host === c.req.header("host") || origin.origin === publicAddress?.origin);
+      const own = origin !== null && (origin.host === c.req.header("host") || origin.origin === publicAddress?.origin);
       if (!own || (site !== undefined && site !== "same-origin"))
         return refuse(c, 403, "This request did not come from the console.");
       await next();

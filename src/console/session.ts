@@ -25,10 +25,7 @@ export async function createLoginLink(q: Query, timing: LoginTiming): Promise<st
 /** Uses a login link up and returns the token of a new session. Null when the link is unknown, was used, or has
  *  expired. */
 export async function useLoginLink(q: Query, link: string, timing: LoginTiming): Promise<string | null> {
-  const used = await q.run(
-    "DELETE FROM logins WHERE hash = $1 AND kind = 'link' AND until > now_ms()",
-    hashOf(link),
-  );
+  const used = await q.run("DELETE FROM logins WHERE hash = $1 AND kind = 'link' AND until > now_ms()", hashOf(link));
   if (used === 0) return null;
   const token = newToken(tokenLength);
   await insert(q, token, "session", timing.idle);

@@ -27,8 +27,7 @@ export function timeline(history: History): Markup {
   for (const entry of timelineOf(history)) {
     const last = parts.at(-1);
     const until = entry.at + (entry.duration ?? 0);
-    if (last === undefined || entry.kind === "received")
-      parts.push({ entries: [entry], from: entry.at, until });
+    if (last === undefined || entry.kind === "received") parts.push({ entries: [entry], from: entry.at, until });
     else {
       last.entries.push(entry);
       if (!beside.has(entry.kind)) last.until = Math.max(last.until, until);

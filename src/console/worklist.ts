@@ -3,22 +3,8 @@
 import { html } from "hono/html";
 import type { Repair } from "../store/operators/repair.ts";
 import { shownAddress } from "../store/operators/timeline.ts";
-import {
-  type ListedGroup,
-  type ListedItem,
-  type ListFilter,
-  mostCounted,
-} from "../store/operators/worklists.ts";
-import {
-  type ConsoleContext,
-  count,
-  form,
-  here,
-  type Markup,
-  type PageRequest,
-  when,
-  withQuery,
-} from "./page.ts";
+import { type ListedGroup, type ListedItem, type ListFilter, mostCounted } from "../store/operators/worklists.ts";
+import { type ConsoleContext, count, form, here, type Markup, type PageRequest, when, withQuery } from "./page.ts";
 
 const rowsOfPage = 50;
 
@@ -50,16 +36,9 @@ export const tabsOf = (path: string, tabs: readonly Tab[], active: string): Mark
 const about = (value: number): string => (value >= mostCounted ? `${count(mostCounted)}+` : count(value));
 
 /** The form that narrows a list down, by GET. */
-export function filters(
-  c: PageRequest,
-  context: ConsoleContext,
-  kind: string,
-  groups: readonly ListedGroup[],
-): Markup {
+export function filters(c: PageRequest, context: ConsoleContext, kind: string, groups: readonly ListedGroup[]): Markup {
   const { channel, reason, text } = filterOf(c);
-  const channels = [
-    ...new Set([...context.channels().map(({ id }) => id), ...groups.map((one) => one.channel)]),
-  ];
+  const channels = [...new Set([...context.channels().map(({ id }) => id), ...groups.map((one) => one.channel)])];
   const reasons = [...new Set(groups.map(({ group }) => group))];
   const option = (value: string, label: string, chosen: boolean) =>
     html`<option value="${value}" ${chosen ? html`selected` : ""}>${label}</option>`;

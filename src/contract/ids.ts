@@ -33,5 +33,4 @@ export const fileRef = (text: string): FileRef => text as FileRef;
 export const threadToken = (text: string): ThreadToken => text as ThreadToken;
 
 /** Returns the key of part `n` (counted from 0) of a reply. The first part has the reply's own key. */
-export const partKey = (reply: SendKey, part: number): SendKey =>
-  part === 0 ? reply : sendKey(`${reply}p${part}`);
+export const partKey = (reply: SendKey, part: number): SendKey => (part === 0 ? reply : sendKey(`${reply}p${part}`));

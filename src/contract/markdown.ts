@@ -19,9 +19,7 @@ export interface MarkdownBlock<Token extends MarkdownToken = MarkdownToken> {
 
 /** Returns the tree of blocks. markdown-it limits its depth (`maxNesting`), so recursion over it is safe. The spans
  *  inside a block (`children`) may nest without a limit: read them in a loop. */
-export function markdownBlocks<Token extends MarkdownToken>(
-  tokens: readonly Token[],
-): readonly MarkdownBlock<Token>[] {
+export function markdownBlocks<Token extends MarkdownToken>(tokens: readonly Token[]): readonly MarkdownBlock<Token>[] {
   const root: MarkdownBlock<Token>[] = [];
   const open = [root];
   for (const token of tokens) {
@@ -87,9 +85,7 @@ export function markdownText(tokens: readonly MarkdownToken[], style: MarkdownSt
       blocks(inside)
         .trim()
         .replace(/\n{2,}/g, "\n");
-    return items
-      .map((item, at) => `${style.item(ordered ? `${first + at}. ` : "- ", text(item))}\n`)
-      .join("");
+    return items.map((item, at) => `${style.item(ordered ? `${first + at}. ` : "- ", text(item))}\n`).join("");
   }
 
   return blocks(markdownBlocks(tokens))

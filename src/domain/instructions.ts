@@ -90,8 +90,7 @@ function typed(line: string): string {
  *  decorated. Internal notes must not reach the customer. Also called for answers given on the command line. */
 export function looksLikeCommand(line: string): boolean {
   if (!signs.test(line)) return false;
-  if (line.length > longestLine)
-    return commandInside.test(line) || /^[^\p{L}\p{N}]*[#\ufe5f\uff03♯⌗]/u.test(line);
+  if (line.length > longestLine) return commandInside.test(line) || /^[^\p{L}\p{N}]*[#\ufe5f\uff03♯⌗]/u.test(line);
   const plain = composed(line, "NFKD")
     .replace(/\p{M}/gu, "")
     .replace(invisible, "")
@@ -134,9 +133,7 @@ export function readInstructions(body: string, names: readonly string[] = [], se
 }
 
 /** Removes the command lines. Everything after `#note` is the note. */
-function commands(
-  body: string,
-): Pick<Instructions, "resume" | "close" | "note"> & { readonly words: string } {
+function commands(body: string): Pick<Instructions, "resume" | "close" | "note"> & { readonly words: string } {
   const words: string[] = [];
   let [resume, close] = [false, false];
   const lines = body.split(lineBreak).flatMap((line) => namedCommand.exec(typed(line))?.slice(1) ?? [line]);

@@ -208,11 +208,7 @@ function standing(policy: Policy, tiers: readonly Tier[], progress: Progress, no
   return tier === progress.tier ? progress : { tier, enteredAt: now, notifiedAt: null };
 }
 
-function onDutyOf(
-  policy: Policy,
-  { notify, by }: Pick<Tier, "notify" | "by">,
-  now: number,
-): readonly Contact[] {
+function onDutyOf(policy: Policy, { notify, by }: Pick<Tier, "notify" | "by">, now: number): readonly Contact[] {
   const here = notify.filter((id) => {
     const person = policy.responders.get(id);
     return person !== undefined && onDuty(person, now);
@@ -275,9 +271,7 @@ export function forecast(
     for (const [tier, { notify }] of tiers.entries())
       if (tier >= fresh && tier < done.progress.tier)
         looks.push({ at, tier, notify: [], spared: sparedOf(policy, notify, [], at) });
-    const people = inFallback
-      ? tiers.flatMap(({ notify }) => notify)
-      : (tiers[done.progress.tier]?.notify ?? []);
+    const people = inFallback ? tiers.flatMap(({ notify }) => notify) : (tiers[done.progress.tier]?.notify ?? []);
     looks.push({
       at,
       tier: inFallback ? null : done.progress.tier,
@@ -291,12 +285,7 @@ export function forecast(
   return { looks, complete: false };
 }
 
-function sparedOf(
-  policy: Policy,
-  people: readonly string[],
-  told: readonly Contact[],
-  at: number,
-): readonly Spared[] {
+function sparedOf(policy: Policy, people: readonly string[], told: readonly Contact[], at: number): readonly Spared[] {
   return [...new Set(people)].flatMap((id) => {
     const person = policy.responders.get(id);
     if (!person || told.some((contact) => contact.person === id)) return [];

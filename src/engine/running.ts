@@ -71,9 +71,7 @@ export class Running {
 
   /** Resolves when the work that runs now has ended; `channel` limits it to one channel. */
   async ended(channel?: string): Promise<void> {
-    const works = [...this.#works].filter(
-      ({ claimed }) => channel === undefined || claimed.channel === channel,
-    );
+    const works = [...this.#works].filter(({ claimed }) => channel === undefined || claimed.channel === channel);
     await Promise.all(works.map(({ done }) => done));
   }
 

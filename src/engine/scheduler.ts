@@ -89,8 +89,7 @@ export class Scheduler {
       return true;
     } catch (error) {
       // Repeated every second while the store is down.
-      if (!this.#isFailing)
-        this.#options.log.error({ err: error }, "store unavailable: scheduler sweep failed");
+      if (!this.#isFailing) this.#options.log.error({ err: error }, "store unavailable: scheduler sweep failed");
       this.#isFailing = true;
       return false;
     }
@@ -253,8 +252,7 @@ export class Scheduler {
     } catch (error) {
       // The lease expires. The next holder of the lane treats the attempt as of unknown outcome.
       this.#abandoned.push(claimed);
-      if (error instanceof LeaseLost)
-        this.#options.log.warn({ stage: stage.name, channel, err: error }, "lease lost");
+      if (error instanceof LeaseLost) this.#options.log.warn({ stage: stage.name, channel, err: error }, "lease lost");
       else this.#options.log.error({ stage: stage.name, channel, err: error }, "a stage failed");
     }
     if (!isOccupying) return;

@@ -59,12 +59,7 @@ interface ActionPlan {
 type ActDeps = RelayDeps & { readonly sameText: number };
 
 /** Executes the action. Call with the escalation locked. */
-export async function act(
-  q: Query,
-  row: EscalationRow,
-  request: ActionRequest,
-  deps: ActDeps,
-): Promise<ActionOutcome> {
+export async function act(q: Query, row: EscalationRow, request: ActionRequest, deps: ActDeps): Promise<ActionOutcome> {
   const facts = await loadFacts(q, row, request, deps);
   const { outcome, ...plan } = decideAction(row, request, facts);
   const { by, text } = request;
@@ -89,9 +84,7 @@ async function loadFacts(
   const { conversation } = row;
   const inConversation = conversation !== null;
   const customers =
-    inConversation && (action === "reply" || action === "resume")
-      ? await readCustomers(q, [conversation])
-      : null;
+    inConversation && (action === "reply" || action === "resume") ? await readCustomers(q, [conversation]) : null;
   const customer = customers?.get(conversation ?? "") ?? null;
   const ended = row.state === "closed" && action === "resume";
   const noteRow = { escalation: row.id, source: "note", detail: noteOf(by, text) };
@@ -99,10 +92,7 @@ async function loadFacts(
     customer,
     kind: customer && kindOf(customer.channel),
     isNoted: action === "note" && !again && (await hasNote(q, noteRow, sameText)),
-    said:
-      action === "reply" && inConversation && !again
-        ? await earlierRelay(q, conversation, text, sameText)
-        : null,
+    said: action === "reply" && inConversation && !again ? await earlierRelay(q, conversation, text, sameText) : null,
     isReturned: ended && inConversation && (await wasReturned(q, conversation, row.from_seq)),
     hasSuccessor: ended && (await liveEscalation(q, row.about)) !== null,
   };
@@ -127,8 +117,7 @@ function decideAction(row: EscalationRow, request: ActionRequest, facts: ActionF
     return facts.isNoted ? { ...nothing, outcome } : done("the note was kept", { note: noteOf(by, text) });
   }
   // A closed escalation may have left the agent silent; the agent can then get the conversation back.
-  const isLeftSilent =
-    action === "resume" && row.conversation !== null && !facts.isReturned && !facts.hasSuccessor;
+  const isLeftSilent = action === "resume" && row.conversation !== null && !facts.isReturned && !facts.hasSuccessor;
   if (row.state === "closed" && !isLeftSilent) return afterClose(row, request, facts);
   if (action === "close") return done("closed", { end: "close" });
   if (action === "resume") return done("returned to the agent", { end: "resume" });
@@ -165,11 +154,7 @@ function repeatedReply({ ago, state }: NonNullable<ActionFacts["said"]>): Action
 }
 
 /** Result of an action on a closed escalation. A repetition by the same actor succeeds. */
-function afterClose(
-  { closed_by }: EscalationRow,
-  { action, by }: ActionRequest,
-  facts: ActionFacts,
-): ActionPlan {
+function afterClose({ closed_by }: EscalationRow, { action, by }: ActionRequest, facts: ActionFacts): ActionPlan {
   const closed = `it was closed by ${closed_by ?? "an unknown actor"}`;
   if (closed_by !== by.name) return refused(closed);
   if (action === "close") return done(closed);

@@ -87,10 +87,7 @@ export async function resume(
   await close(q, row, by, deps);
 }
 
-const turnOf = (
-  { id: conversation, channel, person }: Pick<Customer, "id" | "channel" | "person">,
-  clock: Clock,
-) => ({
+const turnOf = ({ id: conversation, channel, person }: Pick<Customer, "id" | "channel" | "person">, clock: Clock) => ({
   id: newId(clock.now()),
   conversation,
   channel,

@@ -3,14 +3,7 @@
 
 import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
-import {
-  type ChannelId,
-  type Clock,
-  channelId,
-  type Log,
-  type Route,
-  type SocketRoute,
-} from "bridgehead/contract";
+import { type ChannelId, type Clock, channelId, type Log, type Route, type SocketRoute } from "bridgehead/contract";
 import type { ServerOptions, WebSocket } from "ws";
 import type { Timing } from "../ops/timing.ts";
 import { plain } from "./channel-route.ts";
@@ -220,8 +213,7 @@ function findRoute(
 ): Knock | { readonly refusal: Response; readonly path: string } {
   const target = URL.parse(incoming.url ?? "", "http://x");
   const [, place = "", id = "", ...rest] = target?.pathname.split("/") ?? [];
-  if (place === "channels" && options.serving?.() === false)
-    return { refusal: unavailable(), path: `/${place}/${id}` };
+  if (place === "channels" && options.serving?.() === false) return { refusal: unavailable(), path: `/${place}/${id}` };
   const route = place === "channels" ? match(options.routes(channelId(id)) ?? [], rest) : undefined;
   const path = route ? `/channels/${id}${route.path}` : `/${place}/${id}`;
   const refuse = (status: number, text: string, headers: Record<string, string> = {}) => ({
@@ -258,8 +250,7 @@ function match(routes: readonly Route[], rest: readonly string[]): SocketRoute |
   const fits = ({ path }: SocketRoute) => {
     const wanted = path.split("/").slice(1);
     return (
-      wanted.length === rest.length &&
-      wanted.every((part, at) => (part === "*" ? rest[at] !== "" : part === rest[at]))
+      wanted.length === rest.length && wanted.every((part, at) => (part === "*" ? rest[at] !== "" : part === rest[at]))
     );
   };
   const found = sockets.filter(fits);

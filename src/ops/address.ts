@@ -133,6 +133,5 @@ function addRange(ranges: BlockList, entry: string): void {
   const kind = family[isIP(address) as 0 | 4 | 6];
   const most = kind === "ipv4" ? 32 : 128;
   const width = Number(bits ?? most);
-  if (kind !== null && Number.isInteger(width) && width >= 0 && width <= most)
-    ranges.addSubnet(address, width, kind);
+  if (kind !== null && Number.isInteger(width) && width >= 0 && width <= most) ranges.addSubnet(address, width, kind);
 }

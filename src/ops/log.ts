@@ -45,9 +45,7 @@ export function createLog(options: LogOptions): RunningLog {
     const line = text ? textLine(JSON.parse(json) as Entry, options.out.isTTY === true) : json.trimEnd();
     const shown = level !== "debug" && mayNameAddress.test(line) ? maskAddresses(line) : line;
     const safe = secrets.reduce((masked, secret) => masked.replaceAll(secret, "********"), shown);
-    options.out.write(
-      options.journal === true ? `${safe.replace(/^/gm, priorities[level] ?? "")}\n` : `${safe}\n`,
-    );
+    options.out.write(options.journal === true ? `${safe.replace(/^/gm, priorities[level] ?? "")}\n` : `${safe}\n`);
     if (level === "error" || level === "warn") options.out.flush?.();
   };
   const root = pino(
@@ -167,8 +165,7 @@ export class LogOutput {
   /** Waits for the reader, which blocks the thread: the event loop has ended. */
   #end(): void {
     this.flush();
-    for (let left = this.#patience; left > 0 && !this.#writeRest(); left -= this.#interval)
-      pause(this.#interval);
+    for (let left = this.#patience; left > 0 && !this.#writeRest(); left -= this.#interval) pause(this.#interval);
   }
 }
 
@@ -214,10 +211,7 @@ function withoutUnsaid(value: unknown): unknown {
   if (value === null || typeof value !== "object") return value;
   const said = Object.entries(value).filter(([key]) => !unsaid.has(key));
   return Object.fromEntries(
-    said.map(([key, inner]) => [
-      key,
-      key === "cause" || key === "aggregateErrors" ? withoutUnsaid(inner) : inner,
-    ]),
+    said.map(([key, inner]) => [key, key === "cause" || key === "aggregateErrors" ? withoutUnsaid(inner) : inner]),
   );
 }
 

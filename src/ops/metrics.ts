@@ -32,11 +32,7 @@ export interface Described {
 }
 
 /** Metrics of prom-client whose names contradict the conventions (a gauge that ends in `_total`). */
-const misnamed = [
-  "nodejs_active_resources_total",
-  "nodejs_active_handles_total",
-  "nodejs_active_requests_total",
-];
+const misnamed = ["nodejs_active_resources_total", "nodejs_active_handles_total", "nodejs_active_requests_total"];
 
 /** Creates a registry with the metrics of the process (memory, CPU, event-loop delay, open files) and the statistics. */
 export function createMetrics(statistics: Statistics): Metrics {
@@ -56,8 +52,7 @@ export function createMetrics(statistics: Statistics): Metrics {
   }
   return {
     gauge({ name, help, labels = [], sample }) {
-      if (!/^[a-z][a-z0-9_]*$/.test(name))
-        throw new Error(`defining a metric: ${name} is not a metric's name`);
+      if (!/^[a-z][a-z0-9_]*$/.test(name)) throw new Error(`defining a metric: ${name} is not a metric's name`);
       all.push({ name: prefix + name, type: "gauge", help, labels });
       return void new Gauge({
         name: prefix + name,

@@ -25,10 +25,7 @@ export const measures = {
     ["channel", "code"],
   ),
   messages_held_total: counter("Messages that wait for an operator, by reason.", ["channel", "code"]),
-  messages_failed_total: counter("Messages whose processing failed for good, by reason.", [
-    "channel",
-    "code",
-  ]),
+  messages_failed_total: counter("Messages whose processing failed for good, by reason.", ["channel", "code"]),
   messages_released_total: counter(
     "Messages that an operator has released: they are routed and asked in spite of the guards.",
     ["channel"],
@@ -38,15 +35,9 @@ export const measures = {
     ["channel"],
   ),
   caps_reached_total: counter("Times that a rate cap held or delayed a message.", ["channel", "cap"]),
-  ask_attempts_total: counter("Requests to the platform with a question, by outcome.", [
-    "channel",
-    "outcome",
-  ]),
+  ask_attempts_total: counter("Requests to the platform with a question, by outcome.", ["channel", "outcome"]),
   send_attempts_total: counter("Attempts to send a reply, by outcome.", ["channel", "outcome"]),
-  retries_total: counter("Work that is tried again after a failure, by stage (ask, send).", [
-    "channel",
-    "stage",
-  ]),
+  retries_total: counter("Work that is tried again after a failure, by stage (ask, send).", ["channel", "stage"]),
   replies_held_total: counter("Replies that wait for an operator.", ["channel"]),
   replies_failed_total: counter("Replies that cannot be delivered.", ["channel"]),
   replies_dropped_total: counter("Replies that were dropped before they were sent.", ["channel"]),
@@ -54,10 +45,7 @@ export const measures = {
     "Replies that an operator sends now or again, and the parts of a reply that follow a released part.",
     ["channel"],
   ),
-  delivery_receipts_total: counter("Delivery receipts and bounces that match a reply, by state.", [
-    "channel",
-    "state",
-  ]),
+  delivery_receipts_total: counter("Delivery receipts and bounces that match a reply, by state.", ["channel", "state"]),
   connections_lost_total: counter("Times that the connection of a channel was lost.", ["channel"]),
   heartbeats_total: counter("Requests to the heartbeat URL, by outcome.", ["outcome"]),
   response_duration_seconds: histogram(
@@ -83,11 +71,7 @@ function counter<const Label extends readonly string[]>(help: string, labels: La
   return { type: "counter", help, labels } as const;
 }
 
-function histogram<const Label extends readonly string[]>(
-  help: string,
-  labels: Label,
-  buckets: readonly number[],
-) {
+function histogram<const Label extends readonly string[]>(help: string, labels: Label, buckets: readonly number[]) {
   return { type: "histogram", help, labels, buckets } as const;
 }
 
@@ -158,11 +142,7 @@ export class Statistics {
 export const prefix = "bridgehead_";
 
 /** Counts a commit and its hops, then writes the log lines of the hops. */
-export function reportCommit(
-  { hops, commitMs, syncMs }: CommitReport,
-  log: Log,
-  statistics: Statistics,
-): void {
+export function reportCommit({ hops, commitMs, syncMs }: CommitReport, log: Log, statistics: Statistics): void {
   statistics.observe("store_commit_duration_seconds", {}, commitMs / 1000);
   if (syncMs !== null) statistics.observe("store_sync_duration_seconds", {}, syncMs / 1000);
   for (const hop of hops) counts[hop.name]?.(hop, statistics);
@@ -182,8 +162,7 @@ const ended =
 const took =
   (hop: "wait" | "ask" | "send"): Count =>
   ({ channel, tookMs }, statistics) => {
-    if (typeof tookMs === "number")
-      statistics.observe("hop_duration_seconds", { channel, hop }, tookMs / 1000);
+    if (typeof tookMs === "number") statistics.observe("hop_duration_seconds", { channel, hop }, tookMs / 1000);
   };
 
 const attempted =

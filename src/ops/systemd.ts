@@ -120,8 +120,7 @@ export async function runWatchdog(options: WatchdogOptions, signal: AbortSignal)
 
   const reason = (lag: number): string => {
     if (lag > maxLagMs) return "the event loop was blocked";
-    for (const [name, at] of answeredAt)
-      if (clock.monotonic() - at > maxProbeAgeMs) return `${name} does not answer`;
+    for (const [name, at] of answeredAt) if (clock.monotonic() - at > maxProbeAgeMs) return `${name} does not answer`;
     const stuck = options.stuck();
     return stuck.length === 0 ? "" : `stuck: ${stuck.join(", ")}`;
   };

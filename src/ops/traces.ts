@@ -33,10 +33,7 @@ export interface TraceOptions {
 
 export function openTraces(options: TraceOptions): TraceExport {
   const { url, headers, timing, clock } = options;
-  const exporter = reporting(
-    new OTLPTraceExporter({ url, headers, timeoutMillis: timing.export }),
-    options.log,
-  );
+  const exporter = reporting(new OTLPTraceExporter({ url, headers, timeoutMillis: timing.export }), options.log);
   const next = { traceId: "", spanId: "" };
   const provider = new TracerProvider({
     resource: resourceFromAttributes({
@@ -105,8 +102,7 @@ function reporting(exporter: SpanExporter, log: Log): SpanExporter {
     export(spans, done) {
       exporter.export(spans, (result) => {
         const { error } = result;
-        if (error && !isFailing)
-          log.warn({ reason: error.message }, "otlp export failed: traces are dropped");
+        if (error && !isFailing) log.warn({ reason: error.message }, "otlp export failed: traces are dropped");
         if (!error && isFailing) log.info({}, "otlp export works again");
         isFailing = error !== undefined;
         done(result);

@@ -78,10 +78,7 @@ export const startable = (platform: string | null): platform is "email" | "sms" 
 export const phoneOf = (address: string): string | null => /^(?:[a-z]+:)?(\+\d+)$/.exec(address)?.[1] ?? null;
 
 /** Returns the agent's skill for a channel of the platform, in any status; null when it has none. */
-export const skillNamed = (
-  settings: AgentSettings | null,
-  platform: string | null,
-): ChannelSettings | null =>
+export const skillNamed = (settings: AgentSettings | null, platform: string | null): ChannelSettings | null =>
   startable(platform)
     ? (settings?.[platform] ?? null)
     : (Object.entries(settings?.skills ?? {}).find(([name]) => name === platform)?.[1] ?? null);

@@ -38,17 +38,9 @@ export async function begunBefore(
   sameMs: number = standardTiming.commands.sameText,
 ): Promise<Repeated | null> {
   const words = ({ introduction, subject }: Opening) =>
-    JSON.stringify([
-      (introduction ?? defaults.introduction ?? "").trim(),
-      (subject ?? defaults.subject ?? "").trim(),
-    ]);
+    JSON.stringify([(introduction ?? defaults.introduction ?? "").trim(), (subject ?? defaults.subject ?? "").trim()]);
   const person = wanted.address.toLowerCase();
-  for (const { turn, conversation, ago, opening } of await recentOpenings(
-    q,
-    wanted.channel,
-    person,
-    sameMs,
-  )) {
+  for (const { turn, conversation, ago, opening } of await recentOpenings(q, wanted.channel, person, sameMs)) {
     const earlier = readOpening(opening);
     if (!earlier.speak || words(earlier) !== words(wanted.opening)) continue;
     const { state } = await openingOutcome(q, turn);

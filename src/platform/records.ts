@@ -138,10 +138,7 @@ export function transcript(
   conversationId: string,
   slice?: MessageSlice,
 ): Served<typeof message>[] {
-  const files = Map.groupBy(
-    store.messageFiles.ofConversation(conversationId),
-    ({ message_id }) => message_id,
-  );
+  const files = Map.groupBy(store.messageFiles.ofConversation(conversationId), ({ message_id }) => message_id);
   return store.messages.list(conversationId, slice).map((row) => withFiles(row, files.get(row.id) ?? []));
 }
 

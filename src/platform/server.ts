@@ -1,13 +1,7 @@
 // The platform's HTTP server. It enforces timeouts and size limits, and uses the interface's error format
 // for requests that are refused before they reach an operation.
 
-import {
-  createServer,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-  STATUS_CODES,
-} from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { getRequestListener, type HttpBindings } from "@hono/node-server";
@@ -33,11 +27,7 @@ type RequestHandler = (request: Request, env: HttpBindings) => Response | Promis
 type SocketExchange = { readonly incoming: IncomingMessage; readonly outgoing: ServerResponse };
 
 /** Creates a server that is not listening yet. */
-export function createHttpServer(
-  fetch: RequestHandler,
-  clock: Clock,
-  given: Partial<ServerLimits> = {},
-): Server {
+export function createHttpServer(fetch: RequestHandler, clock: Clock, given: Partial<ServerLimits> = {}): Server {
   const limits = { ...standard, ...given };
   const newest = new WeakMap<Duplex, SocketExchange>();
   const serve = getRequestListener(
@@ -50,8 +40,7 @@ export function createHttpServer(
     {
       errorHandler: (error) => {
         // The URL or the Host header is invalid.
-        const failure =
-          error instanceof Error && error.name === "RequestError" ? refusal(400) : internalError;
+        const failure = error instanceof Error && error.name === "RequestError" ? refusal(400) : internalError;
         return Response.json(failure, { status: failure.status });
       },
     },

@@ -43,18 +43,11 @@ async function farewell(line: PhoneCall, step: CallStep): Promise<string> {
   return "hung-up";
 }
 
-async function fetchTwiml(
-  line: PhoneCall,
-  { url, form }: NextDocument,
-): Promise<readonly TwimlVerb[] | null> {
+async function fetchTwiml(line: PhoneCall, { url, form }: NextDocument): Promise<readonly TwimlVerb[] | null> {
   const { patience = 0 } = line.options;
   const end = performance.now() + patience;
   let posted = await line.post(url, form);
-  while (
-    (posted.status === null || posted.status === 503) &&
-    performance.now() < end &&
-    !line.hungUp.aborted
-  ) {
+  while ((posted.status === null || posted.status === 503) && performance.now() < end && !line.hungUp.aborted) {
     await systemClock.sleep(50, line.hungUp);
     posted = await line.post(url, form);
   }

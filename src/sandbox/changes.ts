@@ -33,8 +33,7 @@ export class Changes {
       this.#waiting.add(again);
       again();
       void systemClock.sleep(withinMs, over.signal).then(() => {
-        if (this.#waiting.delete(again))
-          reject(new Error(`nothing of the kind within ${withinMs} ms: ${wanted}`));
+        if (this.#waiting.delete(again)) reject(new Error(`nothing of the kind within ${withinMs} ms: ${wanted}`));
       });
     });
   }

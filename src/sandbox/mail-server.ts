@@ -37,8 +37,7 @@ export async function startMailServer(options: {
     users: { [options.address]: { password: options.password } },
     storage: { INBOX: {}, "": { folders: { Sent: { "special-use": "\\Sent" } } } },
   });
-  for (const item of ["BODY", "BODY.PEEK"] as const)
-    imap.fetchHandlers[item] = keepingRange(fetchHandlers[item]);
+  for (const item of ["BODY", "BODY.PEEK"] as const) imap.fetchHandlers[item] = keepingRange(fetchHandlers[item]);
   const sockets = new Set<Socket>();
   imap.server.on("connection", (socket: Socket) => {
     sockets.add(socket);
@@ -97,8 +96,7 @@ const faultOf = (address: string): string | null => {
   return domain === faultDomain && Object.hasOwn(mailFaults, local) ? local : null;
 };
 
-const smtpError = (responseCode: number, text: string): Error =>
-  Object.assign(new Error(text), { responseCode });
+const smtpError = (responseCode: number, text: string): Error => Object.assign(new Error(text), { responseCode });
 
 /** Returns the response to RCPT; null accepts the recipient. */
 function refusalOf(fault: string | null, seen: Set<string>): Error | null {

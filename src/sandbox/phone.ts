@@ -108,10 +108,7 @@ export class PhoneCall {
   }
 
   /** Sends a finished utterance; with `partial` an unfinished one. */
-  say(
-    text: string,
-    { lang = "en-US", partial }: { readonly lang?: string; readonly partial?: true } = {},
-  ): void {
+  say(text: string, { lang = "en-US", partial }: { readonly lang?: string; readonly partial?: true } = {}): void {
     if (this.gathered) this.gathered({ speech: text });
     else this.relay?.send({ type: "prompt", voicePrompt: text, lang, last: partial !== true });
   }
@@ -183,11 +180,7 @@ export class Phone {
   }
 }
 
-function callForm(
-  accountSid: string,
-  sid: string,
-  { from, to, direction = "inbound", more }: Dialing,
-): TwilioForm {
+function callForm(accountSid: string, sid: string, { from, to, direction = "inbound", more }: Dialing): TwilioForm {
   return {
     AccountSid: accountSid,
     ApiVersion: "2010-04-01",

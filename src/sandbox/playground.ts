@@ -4,14 +4,7 @@
 
 import { systemClock } from "../ops/clock.ts";
 import { account, customer, numbers, responder, support } from "./demo.ts";
-import {
-  type Delivered,
-  faultDomain,
-  type MailServer,
-  mailFaults,
-  readReply,
-  startMailServer,
-} from "./mail-server.ts";
+import { type Delivered, faultDomain, type MailServer, mailFaults, readReply, startMailServer } from "./mail-server.ts";
 import { Phone, type PhoneCall } from "./phone.ts";
 import { SmsApi } from "./sms-api.ts";
 import { numberFaults } from "./sms-faults.ts";
@@ -128,8 +121,7 @@ export class Playground {
   /** Writes a mail from the customer. An empty subject answers the newest mail at that address. */
   mail(subject: string, text: string, from: string = customer): void {
     const newest = this.#newestMail(from);
-    const answers =
-      subject === "" || subject === `Re: ${newest?.subject?.replace(/^Re: /, "")}` ? newest : undefined;
+    const answers = subject === "" || subject === `Re: ${newest?.subject?.replace(/^Re: /, "")}` ? newest : undefined;
     const own = subject || (newest ? `Re: ${newest.subject?.replace(/^Re: /, "")}` : "Question");
     this.#write("customer", from, own, text, answers?.messageId ?? null);
   }
@@ -137,21 +129,14 @@ export class Playground {
   /** Answers a notification as the responder; the newest one by default. Returns false when there is none. */
   respond(text: string, notification?: number): boolean {
     const received = this.#messages.filter(({ party, written }) => party === "responder" && written === null);
-    const answered =
-      notification === undefined ? received.at(-1) : received.find(({ id }) => id === notification);
+    const answered = notification === undefined ? received.at(-1) : received.find(({ id }) => id === notification);
     if (!answered) return false;
     const subject = `Re: ${answered.subject?.replace(/^Re: /, "")}`;
     this.#write("responder", answered.address, subject, text, answered.messageId);
     return true;
   }
 
-  #write(
-    party: "customer" | "responder",
-    from: string,
-    subject: string,
-    text: string,
-    answers: string | null,
-  ): void {
+  #write(party: "customer" | "responder", from: string, subject: string, text: string, answers: string | null): void {
     this.#mails += 1;
     const messageId = `<demo-${this.#mails}@customer.example>`;
     const uid = this.mailServer.deliver(rawMail({ from, subject, text, answers, messageId, party }));
@@ -224,9 +209,7 @@ export class Playground {
   }
 
   #newestMail(address: string): PlaygroundMessage | undefined {
-    return this.#messages.findLast(
-      (one) => one.kind === "mail" && one.address === address && one.written === null,
-    );
+    return this.#messages.findLast((one) => one.kind === "mail" && one.address === address && one.written === null);
   }
 
   async #delivered({ to, raw }: Delivered): Promise<void> {

@@ -59,9 +59,7 @@ export class Relay {
     });
     this.#socket.on("message", (data: Buffer) => this.#received(data.toString("utf8")));
     this.#socket.once("error", ({ message: reason }) => resolve({ how: "failed", code: 64102, reason }));
-    this.#socket.once("close", (code) =>
-      resolve({ how: "failed", code: 64105, reason: `closed with ${code}` }),
-    );
+    this.#socket.once("close", (code) => resolve({ how: "failed", code: 64105, reason: `closed with ${code}` }));
   }
 
   /** Sends a frame, or raw text that is not a valid frame. Ignored when the socket is closed. */
@@ -144,9 +142,7 @@ function setupFrame({ form }: PhoneCall, verb: TwimlVerb, sessionId: string): ob
     callType: "PSTN",
     direction,
     callStatus: "IN-PROGRESS",
-    customParameters: Object.fromEntries(
-      parameters.map(({ attributes }) => [attributes["name"], attributes["value"]]),
-    ),
+    customParameters: Object.fromEntries(parameters.map(({ attributes }) => [attributes["name"], attributes["value"]])),
   };
 }
 
@@ -155,22 +151,21 @@ function read(text: string): RelayFrame["frame"] | null {
   return typeof value === "object" ? (value as RelayFrame["frame"] | null) : null;
 }
 
-const fields: Readonly<Record<string, Readonly<Record<string, "string" | "boolean" | "number" | "object">>>> =
-  {
-    text: {
-      token: "string",
-      last: "boolean",
-      lang: "string",
-      interruptible: "boolean",
-      preemptible: "boolean",
-    },
-    play: { source: "string", loop: "number", preemptible: "boolean", interruptible: "boolean" },
-    sendDigits: { digits: "string" },
-    language: { ttsLanguage: "string", transcriptionLanguage: "string" },
-    config: {},
-    hints: {},
-    end: { handoffData: "string" },
-  };
+const fields: Readonly<Record<string, Readonly<Record<string, "string" | "boolean" | "number" | "object">>>> = {
+  text: {
+    token: "string",
+    last: "boolean",
+    lang: "string",
+    interruptible: "boolean",
+    preemptible: "boolean",
+  },
+  play: { source: "string", loop: "number", preemptible: "boolean", interruptible: "boolean" },
+  sendDigits: { digits: "string" },
+  language: { ttsLanguage: "string", transcriptionLanguage: "string" },
+  config: {},
+  hints: {},
+  end: { handoffData: "string" },
+};
 const needed: Readonly<Record<string, string>> = { text: "token", play: "source", sendDigits: "digits" };
 
 /** Returns why Twilio would reject a frame; null when it is valid. */

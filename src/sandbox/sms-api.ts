@@ -195,8 +195,7 @@ export class SmsApi {
   /** Posts the statuses of an accepted text one after another; each waits for the previous response. */
   async #follow(message: SmsMessage, fails: { code: number; as: string } | null): Promise<void> {
     const statuses = fails ? ["sent", fails.as] : this.#progress;
-    for (const status of statuses)
-      await this.report(message, status, fails?.as === status ? fails.code : undefined);
+    for (const status of statuses) await this.report(message, status, fails?.as === status ? fails.code : undefined);
   }
 }
 

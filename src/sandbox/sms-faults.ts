@@ -61,9 +61,7 @@ export class Faults {
 
   /** Returns whether the connection is aborted before the request is read, and counts it. */
   unread(on: FaultRequest): boolean {
-    const found = this.#rules.find(
-      ({ fault, rule }) => fault === "cut-unread" && (rule.on ?? "create") === on,
-    );
+    const found = this.#rules.find(({ fault, rule }) => fault === "cut-unread" && (rule.on ?? "create") === on);
     if (found) this.#used(found);
     return found !== undefined;
   }

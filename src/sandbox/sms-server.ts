@@ -168,8 +168,7 @@ export class ApiServer {
     json: Record<string, unknown>,
     { request, response }: ApiExchange,
   ): Promise<void> {
-    if (typeof fault === "object" && fault !== null && "slow" in fault)
-      await this.#options.clock.sleep(fault.slow);
+    if (typeof fault === "object" && fault !== null && "slow" in fault) await this.#options.clock.sleep(fault.slow);
     if (fault === "cut-stored") request.socket.resetAndDestroy();
     else if (fault !== "hang-stored") answer(response, 201, json);
   }
@@ -245,9 +244,7 @@ function authorized({ headers }: IncomingMessage, options: ServerOptions): boole
 
 /** Returns whether the request takes effect despite the fault. */
 const takes = (fault: SmsFault): boolean =>
-  typeof fault === "object"
-    ? "slow" in fault || "fails" in fault
-    : fault === "cut-stored" || fault === "hang-stored";
+  typeof fault === "object" ? "slow" in fault || "fails" in fault : fault === "cut-stored" || fault === "hang-stored";
 
 const failure = (fault: SmsFault | null): { code: number; as: string } | null =>
   typeof fault === "object" && fault !== null && "fails" in fault

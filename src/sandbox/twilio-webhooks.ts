@@ -71,9 +71,7 @@ export const withoutFragment = (url: string): string => url.replace(/#.*$/, "");
 function reason(error: unknown): "connect" | "timeout" | "cut" {
   if ((error as Error).name === "TimeoutError") return "timeout";
   const code = ((error as Error).cause as { code?: string } | undefined)?.code ?? "";
-  return ["ECONNREFUSED", "ENOTFOUND", "EHOSTUNREACH", "UND_ERR_CONNECT_TIMEOUT"].includes(code)
-    ? "connect"
-    : "cut";
+  return ["ECONNREFUSED", "ENOTFOUND", "EHOSTUNREACH", "UND_ERR_CONNECT_TIMEOUT"].includes(code) ? "connect" : "cut";
 }
 
 // Webhooks of the fake Twilio: a customer's text with retries as configured in the URL fragment (connection
@@ -100,10 +98,7 @@ export interface Account {
 /** Builds the form of an inbound message webhook. `more` overrides fields: OptOutType, ProfileName ... */
 export function inboundForm(account: Account, message: SmsMessage, more: TwilioForm = {}): TwilioForm {
   const media = message.media.flatMap(({ sid, type }, index) => [
-    [
-      `MediaUrl${index}`,
-      `${account.url}/2010-04-01/Accounts/${account.sid}/Messages/${message.sid}/Media/${sid}`,
-    ],
+    [`MediaUrl${index}`, `${account.url}/2010-04-01/Accounts/${account.sid}/Messages/${message.sid}/Media/${sid}`],
     [`MediaContentType${index}`, type],
   ]);
   return {
@@ -164,11 +159,7 @@ async function postRepeatedly(
 }
 
 /** Posts one status callback and returns its last attempt; null when the text was created without a callback URL. */
-export async function postStatus(
-  account: Account,
-  message: SmsMessage,
-  via?: string,
-): Promise<Posted | null> {
+export async function postStatus(account: Account, message: SmsMessage, via?: string): Promise<Posted | null> {
   const { sid, status, errorCode, from, to, service, statusCallback } = message;
   if (statusCallback === null) return null;
   const tries = await postRepeatedly(account, {

@@ -211,9 +211,7 @@ function vacuumInto(file: string, partial: string): void {
       copy.pragma("journal_mode = DELETE");
       // The platform's database has no such table.
       if (namesOf(copy).includes("meta"))
-        copy.exec(
-          "INSERT INTO meta (name, value) VALUES ('backup', 1) ON CONFLICT (name) DO UPDATE SET value = 1",
-        );
+        copy.exec("INSERT INTO meta (name, value) VALUES ('backup', 1) ON CONFLICT (name) DO UPDATE SET value = 1");
     } finally {
       copy.close();
     }

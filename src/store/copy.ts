@@ -16,16 +16,7 @@ interface StoreTable {
 
 /** Marks in `meta`. `moved`: the store was copied, and another one is in use. `copy_incomplete`: a target that is being
  *  written. `copy_at`: when the last batch of this PostgreSQL store was read. */
-const ownMeta = [
-  "schema",
-  "backup",
-  "proof",
-  "boot",
-  "power_failed_at",
-  "moved",
-  "copy_incomplete",
-  "copy_at",
-];
+const ownMeta = ["schema", "backup", "proof", "boot", "power_failed_at", "moved", "copy_incomplete", "copy_at"];
 
 type CopiedStore = Readonly<Record<string, Value>>;
 
@@ -116,9 +107,7 @@ async function verifySource(
   await source.tx(
     async (q) => {
       const names = tables.map(({ name }) => name).join(", ");
-      await q.all(
-        `LOCK TABLE ${names} IN SHARE MODE -- only: postgres\n SELECT 1 WHERE 1 = 0 -- only: sqlite`,
-      );
+      await q.all(`LOCK TABLE ${names} IN SHARE MODE -- only: postgres\n SELECT 1 WHERE 1 = 0 -- only: sqlite`);
       for (const [index, table] of tables.entries()) {
         const before = copied[index];
         const now = await scan(
@@ -265,12 +254,10 @@ async function insert(q: Query, { name, columns }: StoreTable, rows: readonly Co
 }
 
 /** The identity of a table belongs to one database. */
-const isLocal = (table: string, column: string): boolean =>
-  table === "installations" && column === "table_id";
+const isLocal = (table: string, column: string): boolean => table === "installations" && column === "table_id";
 
 /** PostgreSQL stores no NUL characters in texts. */
-const storable = (value: Value): Value =>
-  typeof value === "string" ? value.replaceAll("\0", "\ufffd") : value;
+const storable = (value: Value): Value => (typeof value === "string" ? value.replaceAll("\0", "\ufffd") : value);
 
 /** Adds up the digests of the rows. */
 class Checksum {
@@ -286,14 +273,11 @@ class Checksum {
     const values = this.#table.columns.map((column) => {
       if (isLocal(this.#table.name, column)) return null;
       const value = storable(row[column] ?? null);
-      return value instanceof Uint8Array
-        ? { bytes: createHash("sha256").update(value).digest("hex") }
-        : value;
+      return value instanceof Uint8Array ? { bytes: createHash("sha256").update(value).digest("hex") } : value;
     });
     // Rows differ by their keys, so no two digests cancel each other.
     const digest = createHash("sha256").update(JSON.stringify(values)).digest();
-    for (let index = 0; index < 32; index++)
-      this.#sum[index] = (this.#sum[index] ?? 0) ^ (digest[index] ?? 0);
+    for (let index = 0; index < 32; index++) this.#sum[index] = (this.#sum[index] ?? 0) ^ (digest[index] ?? 0);
     this.#rows += 1;
   }
 
@@ -310,9 +294,7 @@ function compare(copied: CopiedTable | undefined, found: CopiedTable): void {
 }
 
 async function copyMeta(source: Database, q: Query): Promise<void> {
-  const rows = await source.read((own) =>
-    own.all<{ name: string; value: number }>("SELECT name, value FROM meta"),
-  );
+  const rows = await source.read((own) => own.all<{ name: string; value: number }>("SELECT name, value FROM meta"));
   for (const { name, value } of rows.filter((row) => !ownMeta.includes(row.name)))
     await q.run(
       "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",

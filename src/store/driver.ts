@@ -14,15 +14,7 @@ export type Row = Record<string, unknown>;
 /** Kinds of work for the stages: stored events, due turns, ready replies, due drafts; attachments that
  *  the provider stores; live sessions, which only the sweep checks; escalations and notifications; polls
  *  of the platform's conversations. */
-export type Work =
-  | "events"
-  | "turns"
-  | "replies"
-  | "drafts"
-  | "attachments"
-  | "sessions"
-  | "escalations"
-  | "polls";
+export type Work = "events" | "turns" | "replies" | "drafts" | "attachments" | "sessions" | "escalations" | "polls";
 
 /** What becomes of the rows of a deferred statement. */
 export interface DeferredRows<T> {
@@ -84,11 +76,7 @@ export function logOnDisk(q: Query, log: Log): Log {
 
 /** Publishes "before" now, as the last step of a transaction, and "after" when the transaction is on disk, to those that
  *  subscribe now. */
-export function failpointOfCommit(
-  q: Query,
-  name: FailpointName,
-  fields: { readonly [key: string]: unknown },
-): void {
+export function failpointOfCommit(q: Query, name: FailpointName, fields: { readonly [key: string]: unknown }): void {
   failpointBefore(q, name, fields)();
 }
 
@@ -323,6 +311,5 @@ export async function isolated<T>(
         () => false,
       ));
   if (all) return;
-  for (const item of items)
-    await q.savepoint(() => work([item])).catch((error: unknown) => failed(item, error));
+  for (const item of items) await q.savepoint(() => work([item])).catch((error: unknown) => failed(item, error));
 }

@@ -99,8 +99,7 @@ export function claimsOf(direction: Direction, columns: string, joins: string) {
   };
   return {
     /** Reads the lanes that may be leased, on SQLite: $4 is the list of those that are leased in memory. */
-    search: (closed: ClosedLanes) =>
-      `${searched(allLanes, closed)} UNION ALL ${searched(exemptLanes, closed)}`,
+    search: (closed: ClosedLanes) => `${searched(allLanes, closed)} UNION ALL ${searched(exemptLanes, closed)}`,
     /** Like `search` without closed senders: $4 is the list of the lanes to choose from. */
     listed: read(listedLanes(direction, "$1", "$4"), "$3"),
     /** Leases lanes on PostgreSQL: $4 is the length of the leases in milliseconds. */
@@ -239,8 +238,7 @@ export function channelsIn(
 
 const dueRows = (table: "events" | "attachments" | "polls", open: string, due: readonly string[]): string => {
   const some = due.map(
-    (when) =>
-      `EXISTS (SELECT 1 FROM ${table} WHERE ${open} AND ${table}.channel = found.channel AND ${when})`,
+    (when) => `EXISTS (SELECT 1 FROM ${table} WHERE ${open} AND ${table}.channel = found.channel AND ${when})`,
   );
   return channelsIn(table, open, `(${some.join(" OR ")})`);
 };

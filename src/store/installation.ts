@@ -80,9 +80,7 @@ async function refuseCopying(q: Query): Promise<void> {
   const row = await q.one<{ age: number }>("SELECT now_ms() - value AS age FROM meta WHERE name = 'copy_at'");
   const moved = await readMeta(q, "moved");
   if (row && moved !== 1 && Math.abs(row.age) < copyingMs)
-    throw new Error(
-      "the store is being copied (bridgehead store copy): start the daemon afterwards, on the copy",
-    );
+    throw new Error("the store is being copied (bridgehead store copy): start the daemon afterwards, on the copy");
 }
 
 /** Call after `bridgehead store copy`, before the target is used: the copy continues the installation of its source.

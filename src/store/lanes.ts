@@ -113,11 +113,7 @@ export async function appendToLane(
  *  number `appendedSeq`. */
 export async function appendDue(
   q: Query,
-  {
-    conversation,
-    channel,
-    dueAt,
-  }: { readonly conversation: string; readonly channel: string; readonly dueAt: number },
+  { conversation, channel, dueAt }: { readonly conversation: string; readonly channel: string; readonly dueAt: number },
   direction: Direction,
   insert: () => Promise<void>,
 ): Promise<void> {
@@ -127,13 +123,7 @@ export async function appendDue(
   const use = ([row]: readonly { readonly wait: number | null }[]) => {
     if (row && row.wait !== null && row.wait > 0) q.waits.add(row.wait);
   };
-  await q.defer(
-    { use, otherwise: () => noLane(lane) },
-    statements[direction].append,
-    lane,
-    conversation,
-    dueAt,
-  );
+  await q.defer({ use, otherwise: () => noLane(lane) }, statements[direction].append, lane, conversation, dueAt);
   await insert();
   await q.defer({ use }, statements[direction].refreshIdle, conversation, lane);
 }
@@ -173,11 +163,7 @@ export async function tryLane(q: Query, conversation: string, direction: Directi
  *  locked (`guardLease`, `nextSeq`, `lockLane`). */
 export async function refreshLane(q: Query, conversation: string, direction: Direction): Promise<void> {
   const lane = laneId(conversation, direction);
-  const row = await q.one<{ channel: string; wait: number | null }>(
-    statements[direction].refresh,
-    conversation,
-    lane,
-  );
+  const row = await q.one<{ channel: string; wait: number | null }>(statements[direction].refresh, conversation, lane);
   if (row && row.wait !== null) noteDueLane(q, direction, { ...row, lane, wait: row.wait });
 }
 
@@ -213,12 +199,7 @@ export const returnLane = (q: Query, lease: Lease, direction: Direction): Promis
   release(q, lease, direction, (wait) => void (wait > 0 && q.waits.add(wait)));
 
 /** `note` gets the milliseconds until the lane is due, on PostgreSQL. */
-async function release(
-  q: Query,
-  lease: Lease,
-  direction: Direction,
-  note: (wait: number) => void,
-): Promise<void> {
+async function release(q: Query, lease: Lease, direction: Direction, note: (wait: number) => void): Promise<void> {
   if (q.leases !== null) {
     if (!q.leases.holds(lease)) throw new LeaseLost(lease.lane);
     q.leases.release(q, lease.lane);

@@ -10,12 +10,7 @@ const soleFactor = 360;
 
 /** Claims or renews `name` for `holder`; null when another holder has it. The token increases with every
  *  change of holder. */
-export async function takeLease(
-  q: Query,
-  name: string,
-  holder: string,
-  leaseMs: number,
-): Promise<number | null> {
+export async function takeLease(q: Query, name: string, holder: string, leaseMs: number): Promise<number | null> {
   const forMs = q.leases === null ? leaseMs : leaseMs * soleFactor;
   if (q.leases !== null) {
     const held = await q.one<{ token: number }>(
@@ -56,11 +51,7 @@ export async function leaseIdleLane(
        ORDER BY seq LIMIT 1), 'failed') = 'failed' AND (node IS NULL OR node = $2)`;
   if (q.leases !== null) {
     if (!q.leases.isFree(lane, holder)) return null;
-    const row = await q.one<{ channel: string }>(
-      `SELECT channel FROM lanes WHERE id = $1 AND ${isIdle}`,
-      lane,
-      holder,
-    );
+    const row = await q.one<{ channel: string }>(`SELECT channel FROM lanes WHERE id = $1 AND ${isIdle}`, lane, holder);
     if (!row) return null;
     const token = q.leases.take(q, lane, row.channel, holder, leaseMs);
     return { lane, conversation, channel: row.channel, token, sender: "" };
@@ -89,8 +80,7 @@ export async function revokeLease(q: Query, conversation: string, direction: Dir
 /** Ends all leases and claims. Called at start on a store that only one process may use. */
 export async function endLeases(q: Query): Promise<void> {
   if (q.leases !== null) q.leases.clear();
-  else
-    await q.write("UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE lease_until > 0");
+  else await q.write("UPDATE lanes SET holder = NULL, token = token + 1, lease_until = 0 WHERE lease_until > 0");
   await q.write("UPDATE leases SET holder = NULL, token = token + 1, until = 0 WHERE until > 0");
   await q.write(
     "UPDATE attachments SET holder = NULL, due_at = now_ms() WHERE due_at IS NOT NULL AND holder IS NOT NULL",

@@ -100,9 +100,7 @@ class PostgresDatabase implements Database {
 
   tx<T>(work: (q: Query) => Promise<T>, options: TxOptions = {}): Promise<T> {
     const { joint, durable = true } = options;
-    return joint === undefined || !durable
-      ? this.#apart(work, options)
-      : this.#joint.run(work, { ...options, joint });
+    return joint === undefined || !durable ? this.#apart(work, options) : this.#joint.run(work, { ...options, joint });
   }
 
   async #apart<T>(work: (q: Query) => Promise<T>, options: TxOptions): Promise<T> {

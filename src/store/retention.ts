@@ -63,13 +63,7 @@ export async function forget(
   };
   return {
     raw: await inEach(q, "raw_messages", "event > 0", raw, forgetRaw),
-    attachments: await inEach(
-      q,
-      "attachments",
-      "(blob IS NOT NULL OR ref IS NOT NULL)",
-      raw,
-      forgetAttachments,
-    ),
+    attachments: await inEach(q, "attachments", "(blob IS NOT NULL OR ref IS NOT NULL)", raw, forgetAttachments),
     files: await forgetFiles(q, raw, batch),
     blobs: await forgetBlobs(q, strictest.rawMs),
     events: await inEach(q, "events", "body <> '{}'", text, eraseEvents),
@@ -108,8 +102,7 @@ async function inEach(
   let done = 0;
   for (const { channel } of await q.all<{ channel: string }>(channelsIn(table, condition))) {
     const values = [channel, ageOf(channel), batch - done] as const;
-    if (done < batch)
-      done += await (typeof erase === "string" ? q.run(erase, ...values) : erase(q, ...values));
+    if (done < batch) done += await (typeof erase === "string" ? q.run(erase, ...values) : erase(q, ...values));
   }
   return done;
 }
@@ -207,12 +200,7 @@ async function forgetTurns(q: Query, channel: string, ageMs: number, limit: numb
 
 /** Erases replies with their drafts, as soon as none of the drafts is open, held by an operator, or younger than that age.
  *  `channel` null: those to responders, on all channels. */
-async function forgetReplies(
-  q: Query,
-  channel: string | null,
-  ageMs: number,
-  limit: number,
-): Promise<number> {
+async function forgetReplies(q: Query, channel: string | null, ageMs: number, limit: number): Promise<number> {
   const replies = await q.all<{ id: string }>(
     `UPDATE replies SET text = '', address = NULL, kept = 0 WHERE id IN (
        SELECT id FROM replies WHERE ${channel === null ? "internal = 1 AND $1 = ''" : "channel = $1"} AND kept = 1
@@ -225,10 +213,7 @@ async function forgetReplies(
     limit,
   );
   for (const { id } of replies)
-    await forgetAttempts(
-      q,
-      await q.all("UPDATE drafts SET body = '', heard = NULL WHERE reply = $1 RETURNING id", id),
-    );
+    await forgetAttempts(q, await q.all("UPDATE drafts SET body = '', heard = NULL WHERE reply = $1 RETURNING id", id));
   return replies.length;
 }
 
@@ -261,12 +246,7 @@ async function forgetPeople(
   return rows.length;
 }
 
-async function forgetParticipants(
-  q: Query,
-  conversation: string,
-  ageMs: number,
-  recheckMs: number,
-): Promise<void> {
+async function forgetParticipants(q: Query, conversation: string, ageMs: number, recheckMs: number): Promise<void> {
   const found = await q.one<{ seen_at: number | null; kept: number | null }>(
     `SELECT MAX(at) AS seen_at, MAX(kept) AS kept FROM (
        SELECT received_at AS at, CASE WHEN open = 1 OR question <> '' THEN 1 ELSE 0 END AS kept
@@ -295,10 +275,7 @@ async function forgetParticipants(
     );
     return;
   }
-  await q.run(
-    "UPDATE conversations SET person = '', person_name = NULL, subject = NULL WHERE id = $1",
-    conversation,
-  );
+  await q.run("UPDATE conversations SET person = '', person_name = NULL, subject = NULL WHERE id = $1", conversation);
   await q.run("DELETE FROM participants WHERE conversation = $1", conversation);
   await q.run("DELETE FROM polls WHERE conversation = $1", conversation);
   // An outbound turn has no question to erase, so its address is erased here.

@@ -60,8 +60,7 @@ function cachedStatements(db: Sqlite.Database, now: () => number): Prepare {
         return places.map((place) => (place === null ? time : (values[place] ?? null)));
       };
       prepared = { statement, writes, inOrder };
-      if (statements.size >= mostPrepared)
-        for (const oldest of statements.keys().take(1)) statements.delete(oldest);
+      if (statements.size >= mostPrepared) for (const oldest of statements.keys().take(1)) statements.delete(oldest);
       statements.set(sql, prepared);
     }
     return prepared;

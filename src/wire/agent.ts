@@ -11,8 +11,7 @@ import { servedSkill, skill } from "./skill.ts";
 export const reasoningEfforts = ["low", "medium", "high", "xhigh", "minimal", "none", "max"] as const;
 export const reasoningModes = ["standard", "pro"] as const;
 
-const suffixes =
-  `4.1 4.1-nano 4.1-mini 3.5-turbo 5-nano 5 5-mini 5.1 5.2 5.4 5.4-mini 5.4-nano 5.5 5.6 5.6-terra
+const suffixes = `4.1 4.1-nano 4.1-mini 3.5-turbo 5-nano 5 5-mini 5.1 5.2 5.4 5.4-mini 5.4-nano 5.5 5.6 5.6-terra
   5.6-luna`.split(/\s+/);
 
 /** The seventeen models of the interface. The real family name is a product name; the interface uses a

@@ -19,9 +19,7 @@ type Optional<F extends Fields> = { [K in keyof F]: z.ZodOptional<F[K]> };
 export type Dropped = (record: string, field: string) => void;
 
 /** The result of parsing a record: its value, or an error sentence with the path that made it unreadable. */
-export type Reading<T> =
-  | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly reason: string };
+export type Reading<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly reason: string };
 
 /** One record: `read` is the lenient schema for data of others, `exact` the strict one for data that we serve. */
 export interface RecordOf<Needs extends Fields, Promises extends Fields, May extends Fields> {
@@ -68,9 +66,7 @@ export function read<S extends z.ZodType>(schema: S, input: unknown, dropped: Dr
   listener = dropped;
   try {
     const result = schema.safeParse(input);
-    return result.success
-      ? { ok: true, value: result.data }
-      : { ok: false, reason: describe(result.error.issues) };
+    return result.success ? { ok: true, value: result.data } : { ok: false, reason: describe(result.error.issues) };
   } finally {
     listener = undefined;
   }

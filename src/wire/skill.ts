@@ -14,11 +14,11 @@ const delay = z.number().min(0).max(3600).nullable();
 type SkillFields = { readonly [name: string]: z.ZodType };
 
 /** One skill: the base fields, the fields that the interface also requires, and the optional ones. */
-function skillOf<
-  Name extends string,
-  Promises extends SkillFields = NoFields,
-  May extends SkillFields = NoFields,
->(name: Name, promises = {} as Promises, may = {} as May) {
+function skillOf<Name extends string, Promises extends SkillFields = NoFields, May extends SkillFields = NoFields>(
+  name: Name,
+  promises = {} as Promises,
+  may = {} as May,
+) {
   return record(`${name} skill`, {}, { systemName: z.literal(name), status, ...promises }, may);
 }
 
@@ -39,9 +39,7 @@ const widgetButtonConfig = z.looseObject({
   logoFit: z.enum(["cover", "contain"]),
   launcherTeaser: z.enum(["suggestions", "proactive", "none"]),
   /** Used when the teaser is proactive. */
-  proactiveBubble: z
-    .looseObject({ message: z.string(), delaySeconds: z.number().min(0).max(3600) })
-    .optional(),
+  proactiveBubble: z.looseObject({ message: z.string(), delaySeconds: z.number().min(0).max(3600) }).optional(),
 });
 
 const day = z.string().regex(/^\d{4}-\d{2}-\d{2}$/);

@@ -2,12 +2,7 @@
 
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import {
-  conversationRecord,
-  messageRecord,
-  startAgentClient,
-  startClient,
-} from "../support/client/client.ts";
+import { conversationRecord, messageRecord, startAgentClient, startClient } from "../support/client/client.ts";
 import { entityNotFound, type Fault, hang, json, status } from "../support/machine/network.ts";
 
 const answer = json(messageRecord("a-1", "assistant", "Yes.", { conversationMessageId: "q-1" }), 201);
@@ -18,10 +13,7 @@ test("the time for an answer begins when the question leaves", async () => {
   const { client, effect } = startClient(server.url, 3000, "key", { connections: 1 });
   server.script(hang, answer);
   // The second waits as long as the first may take for its answer, which is all the time a call has.
-  const results = await Promise.all([
-    client.ask("c-1", question, effect()),
-    client.ask("c-2", question, effect()),
-  ]);
+  const results = await Promise.all([client.ask("c-1", question, effect()), client.ask("c-2", question, effect())]);
   expect(results).toMatchObject([{ kind: "unknown", reason: "no answer within 3000 ms" }, { kind: "ok" }]);
 });
 

@@ -4,8 +4,7 @@ import { describe, expect, test } from "vitest";
 import { messageRecord, startAgentClient } from "../support/client/client.ts";
 import { entityNotFound, json, status } from "../support/machine/network.ts";
 
-const asked = (id: string, text: string, over: object = {}) =>
-  messageRecord(id, "conversation_user", text, over);
+const asked = (id: string, text: string, over: object = {}) => messageRecord(id, "conversation_user", text, over);
 const replied = (id: string, to: string, text: string, over: object = {}) =>
   messageRecord(id, "assistant", text, { conversationMessageId: to, ...over });
 
@@ -13,9 +12,7 @@ async function lookUp(body: unknown, text: string, known: readonly string[] = []
   const { client, server, reading } = await startAgentClient();
   server.script(json(body));
   const result = await client.lookUp("c-1", { text, knownIds: new Set(known) }, reading);
-  expect(server.received[0]?.path).toBe(
-    "/external/conversations/c-1/messages?page=1&pageSize=64&orderDirection=ASC",
-  );
+  expect(server.received[0]?.path).toBe("/external/conversations/c-1/messages?page=1&pageSize=64&orderDirection=ASC");
   return result.kind === "ok" ? result.value : result;
 }
 
@@ -74,9 +71,7 @@ describe("the answer", () => {
 
   test("may come from a person", async () => {
     const human = messageRecord("h-1", "manual_assistant", "Me here", { conversationMessageId: "q-1" });
-    expect(await lookUp({ messages: [asked("q-1", "A"), human] }, "A")).toEqual(
-      answered("q-1", "h-1", "Me here"),
-    );
+    expect(await lookUp({ messages: [asked("q-1", "A"), human] }, "A")).toEqual(answered("q-1", "h-1", "Me here"));
   });
 
   test("may name nothing: then it is the next reply", async () => {

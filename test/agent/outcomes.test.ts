@@ -50,11 +50,7 @@ const faults: readonly (readonly [string, Fault, object])[] = [
   ["an empty 200", text("", "application/json"), { kind: "unknown" }],
   ["null", json(null, 201), { kind: "unknown" }],
   ["wrong types", json(wrongTypes, 201), { kind: "unknown", reason: expect.stringContaining("message: ") }],
-  [
-    "a huge body",
-    json({ ...answer, padding }, 201),
-    { kind: "unknown", reason: expect.stringContaining("exceeds") },
-  ],
+  ["a huge body", json({ ...answer, padding }, 201), { kind: "unknown", reason: expect.stringContaining("exceeds") }],
   ["a normal answer", json(answer, 201), { kind: "ok", value: { questionId: "q-1", replyId: "a-1" } }],
 ];
 

@@ -13,12 +13,7 @@ function talk(count: number, length = 10): Said[] {
   return Array.from({ length: count }, (_, n) => {
     const asked = n % 2 === 0;
     const over = { createdAt: at(n), ...(asked ? {} : { conversationMessageId: `m-${n - 1}` }) };
-    return messageRecord(
-      `m-${n}`,
-      asked ? "conversation_user" : "assistant",
-      `${n} ${"x".repeat(length)}`,
-      over,
-    );
+    return messageRecord(`m-${n}`, asked ? "conversation_user" : "assistant", `${n} ${"x".repeat(length)}`, over);
   });
 }
 
@@ -101,12 +96,7 @@ describe("a conversation of several pages", () => {
   test("is read without a message that is longer than any response may be", async () => {
     const messages = talk(10);
     messages[4] = messageRecord("m-4", "conversation_user", "y".repeat(30_000_000), { createdAt: at(4) });
-    for (const fault of [
-      paging(messages),
-      paging(messages, 1),
-      serialized({ messages }),
-      serialized(messages),
-    ]) {
+    for (const fault of [paging(messages), paging(messages, 1), serialized({ messages }), serialized(messages)]) {
       const { read, lookUp } = await reading(fault);
       const part = await read();
       expect(ids(part.messages)).toEqual(all(10).filter((id) => id !== "m-4"));
@@ -203,11 +193,7 @@ describe("a conversation of several pages", () => {
         const page = Number(new URL(request.path, "http://platform").searchParams.get("page"));
         const data = messages.slice((page - 1) * 64, page * 64);
         const counts = { currentPage: page, pageSize: 64, totalItems, totalPages: 5 };
-        json({ data, ...counts, hasNextPage: page < 5, hasPreviousPage: page > 1 })(
-          request,
-          response,
-          socket,
-        );
+        json({ data, ...counts, hasNextPage: page < 5, hasPreviousPage: page > 1 })(request, response, socket);
       });
       expect(await lookUp(messages[298]?.message ?? "")).toMatchObject({ value: { state: "answered" } });
       expect(await lookUp("never asked")).toEqual({ kind: "ok", value: { state: "absent" } });

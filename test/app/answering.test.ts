@@ -16,9 +16,7 @@ describeReal("a person writes, the agent answers", missing, () => {
   });
   afterAll(() => dovecot?.dispose());
 
-  it.concurrent("answers a new mail in its thread, and says that it is a machine", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("answers a new mail in its thread, and says that it is a machine", async ({ onTestFinished }) => {
     const skill = { senderName: "Ada of Bridge", emailSignature: "Ada\nBridge Ltd" };
     const world = await openWorld(onTestFinished, { dovecot, user: "new", skill });
     const mail = await world.write({ subject: "My parcel", text: "Where is it?" });
@@ -39,9 +37,7 @@ describeReal("a person writes, the agent answers", missing, () => {
     await world.settled([mail]);
   });
 
-  it.concurrent("answers twenty mails of one thread in order, in one conversation", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("answers twenty mails of one thread in order, in one conversation", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "twenty" });
     const letters: Letter[] = [];
     let answers: { messageId: string; references: readonly string[] } | undefined;
@@ -74,26 +70,18 @@ describeReal("a person writes, the agent answers", missing, () => {
     const letters = [first];
     for (let index = 2; index <= 6; index++) {
       letters.push(await world.write({ subject: "Re: Slow", text: `Number ${index}?`, answers: first }));
-      await eventually(
-        async () => expect(await world.rows("SELECT id FROM turns")).toHaveLength(index),
-        5000,
-      );
+      await eventually(async () => expect(await world.rows("SELECT id FROM turns")).toHaveLength(index), 5000);
     }
     const other = await world.write({ from: "ben@customer.example", text: "Am I waiting too?" });
     await eventually(() => expect(world.model.asked()).toBe(2));
-    expect(world.questions().map((one) => one.text.split("\n").at(-1))).toEqual([
-      "First?",
-      "Am I waiting too?",
-    ]);
+    expect(world.questions().map((one) => one.text.split("\n").at(-1))).toEqual(["First?", "Am I waiting too?"]);
     world.model.release();
     await world.settled([...letters, other]);
     const sent = (await world.replies()).map((reply) => reply.inReplyTo);
     expect(sent.filter((id) => id !== other.messageId)).toEqual(letters.map((one) => one.messageId));
   });
 
-  it.concurrent("opens by user and conversation where the start call is not wanted", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("opens by user and conversation where the start call is not wanted", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, {
       dovecot,
       user: "create",
@@ -103,9 +91,7 @@ describeReal("a person writes, the agent answers", missing, () => {
     await world.replyTo(mail);
     const again = await world.write({ answers: mail });
     await world.settled([mail, again]);
-    const posts = world.front.calls
-      .filter((call) => call.method === "POST")
-      .map((call) => call.path.split("/").at(-1));
+    const posts = world.front.calls.filter((call) => call.method === "POST").map((call) => call.path.split("/").at(-1));
     expect(posts).toEqual(["users", "conversations", "messages", "messages"]);
     expect(new Set(world.questions().map((one) => one.conversation)).size).toBe(1);
   });

@@ -43,10 +43,7 @@ describeReal("the response delay", missing, () => {
     expect(await world.replies()).toEqual([]);
     clock.forward(hour / 2);
     await world.settled([first, second]);
-    expect((await world.replies()).map((reply) => reply.inReplyTo)).toEqual([
-      first.messageId,
-      second.messageId,
-    ]);
+    expect((await world.replies()).map((reply) => reply.inReplyTo)).toEqual([first.messageId, second.messageId]);
   });
 
   it.concurrent("survives a restart", async ({ onTestFinished }) => {
@@ -74,15 +71,11 @@ describeReal("the response delay", missing, () => {
     await eventually(async () => expect(await world.rows("SELECT id FROM drafts")).toHaveLength(1));
     const second = await world.write({ answers: first });
     const states = "SELECT state FROM drafts ORDER BY id";
-    await eventually(async () =>
-      expect(await world.rows(states)).toEqual([{ state: "queued" }, { state: "queued" }]),
-    );
+    await eventually(async () => expect(await world.rows(states)).toEqual([{ state: "queued" }, { state: "queued" }]));
     clock.forward(hour);
     const reply = await world.replyTo(second);
     expect(reply.inReplyTo).toBe(second.messageId);
-    await eventually(async () =>
-      expect(await world.rows(states)).toEqual([{ state: "dropped" }, { state: "sent" }]),
-    );
+    await eventually(async () => expect(await world.rows(states)).toEqual([{ state: "dropped" }, { state: "sent" }]));
     expect(await world.replies()).toHaveLength(1);
     expect(world.questions()).toHaveLength(2);
   });

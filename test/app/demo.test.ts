@@ -51,8 +51,7 @@ async function logIn(url: string) {
     .getSetCookie()
     .map((one) => one.split(";")[0])
     .join("; ");
-  const page = async (path = "/playground") =>
-    (await fetch(`${origin}${path}`, { headers: { cookie } })).text();
+  const page = async (path = "/playground") => (await fetch(`${origin}${path}`, { headers: { cookie } })).text();
   const csrf = /name="csrf" value="(\w+)"/.exec(await page())?.[1] ?? "";
   const send = async (path: string, fields: Record<string, string>) => {
     const body = new URLSearchParams({ csrf, ...fields });
@@ -65,15 +64,11 @@ async function logIn(url: string) {
   };
   /** Waits until the page shows it. */
   const shows = (what: string | RegExp) =>
-    expect
-      .poll(() => page(), { timeout: 90_000 })
-      .toMatch(typeof what === "string" ? new RegExp(what) : what);
+    expect.poll(() => page(), { timeout: 90_000 }).toMatch(typeof what === "string" ? new RegExp(what) : what);
   return { send, shows, page };
 }
 
-it("acknowledges every message that is written, and says why one is not answered", async ({
-  onTestFinished,
-}) => {
+it("acknowledges every message that is written, and says why one is not answered", async ({ onTestFinished }) => {
   const { url, end } = await startDemo(onTestFinished);
   const { send, shows, page } = await logIn(url);
   await send("respond", { text: "ok" });

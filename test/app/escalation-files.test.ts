@@ -5,14 +5,7 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { pauseChannel, resumeChannel } from "../../src/store/tables/pauses.ts";
 import { eventually } from "../support/clock.ts";
-import {
-  customer,
-  type Desk,
-  type DeskOptions,
-  dora,
-  emil,
-  openDesk,
-} from "../support/daemon/escalation-daemon.ts";
+import { customer, type Desk, type DeskOptions, dora, emil, openDesk } from "../support/daemon/escalation-daemon.ts";
 import type { Finished } from "../support/daemon/mail-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
 import { type MailStore, sharedDovecot } from "../support/email/dovecot.ts";
@@ -43,10 +36,7 @@ const logo: Enclosed = {
 };
 
 const quoted = (notice: Reply): string =>
-  [
-    "On Sat, 21 Nov 2026 at 20:57, Support wrote:",
-    ...notice.text.split("\n").map((line) => `> ${line}`),
-  ].join("\n");
+  ["On Sat, 21 Nov 2026 at 20:57, Support wrote:", ...notice.text.split("\n").map((line) => `> ${line}`)].join("\n");
 
 /** Dora answers the notice with these words and files, her signature and what she answers to. */
 async function sends(desk: Desk, notice: Reply, words: string, ...files: Enclosed[]): Promise<void> {
@@ -90,9 +80,7 @@ async function carriesFiles(desk: Desk, notice: Reply): Promise<void> {
   expect(draft?.body.length, "the draft holds no bytes").toBeLessThan(5000);
   // Emil was told: a notice that is cut off would be in doubt for a while.
   await desk.mailTo(emil.email, 1);
-  await eventually(async () =>
-    expect(await desk.rows("SELECT id FROM drafts WHERE open = 1")).toHaveLength(1),
-  );
+  await eventually(async () => expect(await desk.rows("SELECT id FROM drafts WHERE open = 1")).toHaveLength(1));
   await desk.restart(0);
   // The mail it came with may be forgotten meanwhile.
   await desk.app().scheduler.commit((q) => q.run("UPDATE attachments SET blob = NULL"));
@@ -103,9 +91,7 @@ async function carriesFiles(desk: Desk, notice: Reply): Promise<void> {
   expect(answer.files.map(({ mediaType }) => mediaType)).toEqual(["application/pdf", "text/plain"]);
   expect(answer.text).toMatch(/^Here it is\.\s+-- \s+The Team/);
   await desk.quiet();
-  expect((await desk.transcript(customer)).at(-1)).toBe(
-    "manual_assistant: Here it is.\n\n[invoice.pdf]\n[lines.txt]",
-  );
+  expect((await desk.transcript(customer)).at(-1)).toBe("manual_assistant: Here it is.\n\n[invoice.pdf]\n[lines.txt]");
   expect(JSON.stringify(desk.questions())).not.toContain("Here it is");
   expect(desk.mailsTo(dora.email)).toHaveLength(1);
   expect(desk.mailsTo(customer)).toHaveLength(2);
@@ -124,9 +110,7 @@ describeReal("over a real mailbox", missing, () => {
   });
 });
 
-it.concurrent("carries files over the sandbox's mail server, a restart between", async ({
-  onTestFinished,
-}) => {
+it.concurrent("carries files over the sandbox's mail server, a restart between", async ({ onTestFinished }) => {
   const { desk, notice } = await mailed(onTestFinished);
   await carriesFiles(desk, notice);
 });
@@ -161,17 +145,13 @@ it.concurrent("a number says whose the files are", async ({ onTestFinished }) =>
   expect(desk.mailsTo(customer)).toHaveLength(2);
 });
 
-it.concurrent("a mere ok sends nothing, and whoever attached something to it is told", async ({
-  onTestFinished,
-}) => {
+it.concurrent("a mere ok sends nothing, and whoever attached something to it is told", async ({ onTestFinished }) => {
   const { desk, notice } = await mailed(onTestFinished);
   await sends(desk, notice, "ok", logo);
   await desk.escalated("acknowledged");
   await desk.mailTo(emil.email, 1);
   await desk.quiet();
-  expect(await told(desk), "a logo is nothing to speak of").toMatch(
-    /^1: It is yours\. What you write now goes/,
-  );
+  expect(await told(desk), "a logo is nothing to speak of").toMatch(/^1: It is yours\. What you write now goes/);
   await sends(desk, notice, "ok", pdf, logo);
   expect((await desk.mailTo(dora.email, 2)).text).toContain(
     'Not sent to the customer: "invoice.pdf": a word that takes it',

@@ -97,9 +97,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     expect(codes.filter((code) => code === "40P01" || code === "40001")).toEqual([]);
   };
 
-  it("tells people once, relays both ways, and gives back, whichever node hears of it", async ({
-    onTestFinished,
-  }) => {
+  it("tells people once, relays both ways, and gives back, whichever node hears of it", async ({ onTestFinished }) => {
     const { desk, one, other } = await two(onTestFinished);
     desk.aim(other);
     await desk.text("A refund, please");
@@ -186,9 +184,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     const [row] = await desk.escalated("acknowledged");
     const [owner, loser] = row?.acknowledged_by === dora.name ? [dora, emil] : [emil, dora];
     expect(row?.acknowledged_by).toBe(owner.name);
-    expect(desk.textsTo(loser.sms).slice(1)).toEqual([
-      expect.stringContaining(`is acknowledged by ${owner.name}`),
-    ]);
+    expect(desk.textsTo(loser.sms).slice(1)).toEqual([expect.stringContaining(`is acknowledged by ${owner.name}`)]);
     const words = desk.mailsTo(customer).map(({ text }) => /(Dora|Emil) says/.exec(text)?.[1] ?? "the agent");
     expect(words.toSorted()).toEqual(["Dora", "Emil", "the agent"]);
     const said = (await desk.transcript(customer)).filter((line) => line.startsWith("manual_assistant"));
@@ -210,10 +206,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     };
     for (const node of [one, other]) {
       const shown = await open(node, "GET");
-      expect([shown.status, await shown.text()]).toEqual([
-        200,
-        expect.stringContaining(">Acknowledge</button>"),
-      ]);
+      expect([shown.status, await shown.text()]).toEqual([200, expect.stringContaining(">Acknowledge</button>")]);
     }
     await desk.escalated("open");
     const atOnce = await together(desk, "SELECT 1 FROM escalations FOR UPDATE", lockedOne, 4);
@@ -234,9 +227,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     { at: "notify.commit:after:1", when: "when it is written whom it tells" },
   ];
   for (const { at, when } of deaths)
-    it(`a node is killed ${when}: another goes on, and everybody is told once`, async ({
-      onTestFinished,
-    }) => {
+    it(`a node is killed ${when}: another goes on, and everybody is told once`, async ({ onTestFinished }) => {
       // By text: that none went out can be looked up.
       const tiers = [{ notify: ["dora", "emil"], by: ["sms"], repeat: "0s", next: "24h" }];
       const url = await store();
@@ -307,9 +298,7 @@ describeReal("on PostgreSQL", await needPostgres(), () => {
     const opened = "SELECT person FROM conversations GROUP BY person HAVING COUNT(*) > 1";
     expect(await desk.rows(opened), "one conversation a person").toEqual([]);
     for (const { sms } of [dora, emil]) {
-      const told = desk
-        .textsTo(sms)
-        .flatMap((text) => text.match(/(?<=^|Escalation )\d+(?=: refund)/gm) ?? []);
+      const told = desk.textsTo(sms).flatMap((text) => text.match(/(?<=^|Escalation )\d+(?=: refund)/gm) ?? []);
       expect(told.length, "of each once").toBe(new Set(told).size);
     }
     noDeadlock(desk);

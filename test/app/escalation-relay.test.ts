@@ -284,9 +284,7 @@ it.concurrent("what the customer wrote before #resume, and nobody answers, is to
   expect(await desk.textTo(anna, 2)).toBe(echoed("Hello?"));
 });
 
-it.concurrent("closes by #close, keeps what stands behind #note, and sends neither", async ({
-  onTestFinished,
-}) => {
+it.concurrent("closes by #close, keeps what stands behind #note, and sends neither", async ({ onTestFinished }) => {
   const desk = await openDesk(onTestFinished);
   await desk.text("A refund, please");
   const notice = await desk.mailTo(dora.email);

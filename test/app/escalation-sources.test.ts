@@ -17,8 +17,8 @@ import { anna } from "../support/daemon/phone-daemon.ts";
 import { echoed } from "../support/daemon/platform.ts";
 
 const sources = async (desk: Desk) =>
-  (await desk.rows("SELECT source FROM triggers WHERE source <> 'ours' ORDER BY recorded_at, key")).map(
-    ({ source }) => String(source),
+  (await desk.rows("SELECT source FROM triggers WHERE source <> 'ours' ORDER BY recorded_at, key")).map(({ source }) =>
+    String(source),
   );
 
 it.concurrent("the conversation's mode alone is enough, read by the poll; and its end ends it", async ({
@@ -48,9 +48,7 @@ it.concurrent("the conversation's mode alone is enough, read by the poll; and it
   expect(desk.textsTo(dora.sms)).toHaveLength(1);
 });
 
-it.concurrent("the platform's webhook alone is enough, however often it comes", async ({
-  onTestFinished,
-}) => {
+it.concurrent("the platform's webhook alone is enough, however often it comes", async ({ onTestFinished }) => {
   const desk = await openDesk(onTestFinished);
   await desk.text("Hello?");
   await desk.textTo(anna);
@@ -70,9 +68,7 @@ const orders = [
 ] as const;
 
 for (const order of orders)
-  it.concurrent(`all three are one: ${order.join(", ")}; whenever it is closed`, async ({
-    onTestFinished,
-  }) => {
+  it.concurrent(`all three are one: ${order.join(", ")}; whenever it is closed`, async ({ onTestFinished }) => {
     const topics = [topic("refund", { autoChangeConversationMode: false })];
     const desk = await openDesk(onTestFinished, { topics });
     // Closed after so many of them; after none of three: not at all.
@@ -161,8 +157,7 @@ it.concurrent("says once what a person says in the platform's own interface, fou
   await desk.sayManually(anna, "Here is Cleo. I look into it.");
   clock.forward(60_000);
   expect(await desk.textTo(anna, 1)).toBe("Here is Cleo. I look into it.");
-  const taken =
-    "Escalation 1 is acknowledged by somebody who answers on the platform. Nothing to do for you.";
+  const taken = "Escalation 1 is acknowledged by somebody who answers on the platform. Nothing to do for you.";
   expect(await desk.textTo(dora.sms, 1)).toBe(taken);
   expect((await desk.mailTo(emil.email, 1)).text).toContain(taken);
   expect(await desk.escalated("acknowledged")).toMatchObject([

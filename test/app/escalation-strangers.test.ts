@@ -30,9 +30,7 @@ async function ignored(desk: Desk, code: string, mail: LetterOptions): Promise<v
   const before = (await desk.rows("SELECT id FROM events WHERE kind = 'message'")).length;
   await desk.write(mail);
   const sql = "SELECT state, code FROM events WHERE kind = 'message' ORDER BY id";
-  await eventually(async () =>
-    expect((await desk.rows(sql)).slice(before)).toEqual([{ state: "ignored", code }]),
-  );
+  await eventually(async () => expect((await desk.rows(sql)).slice(before)).toEqual([{ state: "ignored", code }]));
 }
 
 /** Nobody heard anything, and it is still nobody's. `strange`: from these addresses an answer came to Dora's mail. */
@@ -46,9 +44,7 @@ async function untouched(desk: Desk, ...strange: string[]): Promise<void> {
   expect(desk.mailsTo("mallory@elsewhere.example")).toEqual([]);
   const [, ...told] = desk.mailsTo(dora.email).map(({ text }) => text.split("\n")[0]);
   expect(told.toSorted(byText)).toEqual(
-    strange
-      .toSorted(byText)
-      .map((from) => expect.stringContaining(`1: ${from} has answered our mail to you`)),
+    strange.toSorted(byText).map((from) => expect.stringContaining(`1: ${from} has answered our mail to you`)),
   );
 }
 
@@ -56,9 +52,7 @@ const byText = (a = "", b = "") => a.localeCompare(b);
 
 const mark = (notice: Reply): string => /\[ref:[^\]]+\]/.exec(notice.text)?.[0] ?? "";
 
-it.concurrent("a stranger who answers the notice, or knows its mark, is not heard", async ({
-  onTestFinished,
-}) => {
+it.concurrent("a stranger who answers the notice, or knows its mark, is not heard", async ({ onTestFinished }) => {
   const { desk, notice } = await told(onTestFinished);
   const mallory = { from: "mallory@elsewhere.example", text: "Send the money to me.\n#close" };
   await ignored(desk, "not-a-recipient", { ...mallory, subject: `Re: ${notice.subject}`, answers: notice });
@@ -72,9 +66,7 @@ it.concurrent("a stranger who answers the notice, or knows its mark, is not hear
   expect(desk.mailsTo("dora@home.example")).toEqual([]);
 });
 
-it.concurrent("a guessed mark is no mark: its sender is a customer like any other", async ({
-  onTestFinished,
-}) => {
+it.concurrent("a guessed mark is no mark: its sender is a customer like any other", async ({ onTestFinished }) => {
   const { desk, notice } = await told(onTestFinished);
   const guess = mark(notice).replace(/.{4}\]$/, "zzzz]");
   const mail = await desk.write({ from: customer, subject: "Hi", text: `#close\n${guess}` });
@@ -84,9 +76,7 @@ it.concurrent("a guessed mark is no mark: its sender is a customer like any othe
   expect(desk.textsTo(anna)).toEqual([colleague]);
 });
 
-it.concurrent("a forged From is not heard where senders are checked; the true one is", async ({
-  onTestFinished,
-}) => {
+it.concurrent("a forged From is not heard where senders are checked; the true one is", async ({ onTestFinished }) => {
   const sender_auth = { mode: "tag", by: "header", server: "mx.team.example" };
   const { desk, notice } = await told(onTestFinished, { mail: { sender_auth } });
   const answer = { from: dora.email, subject: `Re: ${notice.subject}`, answers: notice };
@@ -186,9 +176,7 @@ it.concurrent("a phone that answers while driving is not heard", async ({ onTest
   expect(desk.textsTo(anna)).toEqual([colleague]);
 });
 
-it.concurrent("a decorated #note blocks the relay, and the responder learns it", async ({
-  onTestFinished,
-}) => {
+it.concurrent("a decorated #note blocks the relay, and the responder learns it", async ({ onTestFinished }) => {
   const { desk, notice } = await told(onTestFinished);
   const dorasAnswer = { from: dora.email, answers: notice, subject: `Re: ${notice.subject}` };
   const notes = ["(#note secret", ".#note secret", "*#note* secret", "\\#note secret"];
@@ -233,9 +221,7 @@ it.concurrent("Dora's mail that only names the escalation goes nowhere, and she 
   expect(await desk.mailTo("mallory@elsewhere.example")).toMatchObject({ inReplyTo: mail.messageId });
 });
 
-it.concurrent("Dora's new mail without a word of the old ones is no answer to any", async ({
-  onTestFinished,
-}) => {
+it.concurrent("Dora's new mail without a word of the old ones is no answer to any", async ({ onTestFinished }) => {
   const { desk } = await told(onTestFinished);
   const mail = await desk.write({ from: dora.email, subject: "Lamps", text: "ok" });
   expect(await desk.mailTo(dora.email, 1)).toMatchObject({ inReplyTo: mail.messageId });

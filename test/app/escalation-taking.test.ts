@@ -73,9 +73,7 @@ it.concurrent("by a command beside the running daemon, which also answers and gi
   expect(await desk.textTo(anna, 1)).toBe("Here is Olga.");
   expect(await command("resume")).toBe(0);
   await desk.escalated("closed");
-  await eventually(async () =>
-    expect((await desk.transcript(anna)).at(-1)).toBe("manual_assistant: Here is Olga."),
-  );
+  await eventually(async () => expect((await desk.transcript(anna)).at(-1)).toBe("manual_assistant: Here is Olga."));
 });
 
 it.concurrent("a conversation that was closed with a silent agent is given back by a command, while nobody needs it", async ({
@@ -148,9 +146,7 @@ it.concurrent("what a person answers is said in the call while it lives; later t
   await desk.text("You get it back.", { from: dora.sms });
   await call.hears("You get it back.");
   await call.hangUp();
-  await eventually(async () =>
-    expect(await desk.rows("SELECT state FROM sessions")).toEqual([{ state: "closed" }]),
-  );
+  await eventually(async () => expect(await desk.rows("SELECT state FROM sessions")).toEqual([{ state: "closed" }]));
   await desk.text("On Monday.", { from: dora.sms });
   expect(await desk.textTo(dora.sms, 1)).toContain(anna);
   await desk.quiet();

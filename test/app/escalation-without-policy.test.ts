@@ -59,9 +59,7 @@ describe("without an escalation policy", () => {
     const world = await openWorld(onTestFinished);
     await world.text("A refund, please");
     await eventually(() => expect(world.textsTo()).toEqual([colleague]));
-    await eventually(async () =>
-      expect(await world.rows("SELECT mode FROM polls")).toEqual([{ mode: "manual" }]),
-    );
+    await eventually(async () => expect(await world.rows("SELECT mode FROM polls")).toEqual([{ mode: "manual" }]));
     expect(warnings(world)).toHaveLength(2); // the answer and the mode
     await world.text("Anybody?");
     await world.idle();
@@ -84,9 +82,7 @@ describe("without an escalation policy", () => {
     expect(next?.ms).toBeLessThanOrEqual(20_000);
     await look(world);
     await eventually(async () =>
-      expect((await world.rows<{ due: number }>("SELECT due_at > now_ms() AS due FROM polls"))[0]?.due).toBe(
-        1,
-      ),
+      expect((await world.rows<{ due: number }>("SELECT due_at > now_ms() AS due FROM polls"))[0]?.due).toBe(1),
     );
     await world.idle();
     expect(world.textsTo(anna)).toHaveLength(2);

@@ -24,8 +24,7 @@ async function escalate(desk: Desk, ...people: string[]): Promise<number[]> {
     const before = desk.textsTo(dora.sms).length;
     await desk.text("A refund, please", { from: person });
     await desk.textTo(dora.sms, before);
-    const sql =
-      "SELECT number FROM escalations JOIN conversations c ON c.id = conversation WHERE person = $1";
+    const sql = "SELECT number FROM escalations JOIN conversations c ON c.id = conversation WHERE person = $1";
     numbers.push(Number((await desk.rows(sql, person)).at(-1)?.number));
   }
   await desk.quiet();
@@ -33,8 +32,7 @@ async function escalate(desk: Desk, ...people: string[]): Promise<number[]> {
 }
 
 const states = async (desk: Desk) => (await desk.escalations()).map(({ state }) => state);
-const acknowledgedBy = async (desk: Desk) =>
-  (await desk.escalations()).map(({ acknowledged_by }) => acknowledged_by);
+const acknowledgedBy = async (desk: Desk) => (await desk.escalations()).map(({ acknowledged_by }) => acknowledged_by);
 
 it.concurrent("ends the telling by ok, once, and tells the others who has it", async ({ onTestFinished }) => {
   const clock = movableClock();
@@ -45,9 +43,7 @@ it.concurrent("ends the telling by ok, once, and tells the others who has it", a
     `Escalation ${number} is acknowledged by Dora Dahl. Nothing to do for you.`,
   );
   expect((await desk.mailTo(emil.email, 1)).text).toContain("is acknowledged by Dora Dahl");
-  expect(await desk.textTo(dora.sms, 1)).toBe(
-    `${number}: It is yours. What you write now goes to the customer.`,
-  );
+  expect(await desk.textTo(dora.sms, 1)).toBe(`${number}: It is yours. What you write now goes to the customer.`);
   await desk.text("ok", { from: dora.sms });
   expect(await desk.textTo(dora.sms, 2)).toBe(`${number}: It is yours. "ok" was not sent to the customer.`);
   await desk.quiet();
@@ -63,9 +59,7 @@ it.concurrent("ends the telling by ok, once, and tells the others who has it", a
   expect(await desk.transcript(anna)).toHaveLength(2);
 });
 
-it.concurrent("takes the one that is named, and asks when words might be for several", async ({
-  onTestFinished,
-}) => {
+it.concurrent("takes the one that is named, and asks when words might be for several", async ({ onTestFinished }) => {
   const desk = await openDesk(onTestFinished);
   const [first, second, third] = await escalate(desk, anna, bert, carl);
   await desk.text("It is on its way", { from: dora.sms });
@@ -106,9 +100,7 @@ it.concurrent("an amount in front is no name for who was told of one, and asked 
   expect([desk.textsTo(anna).length, desk.textsTo(bert).length]).toEqual([4, 2]);
 });
 
-it.concurrent("an ok to one that is over, or that nobody knows, takes no other", async ({
-  onTestFinished,
-}) => {
+it.concurrent("an ok to one that is over, or that nobody knows, takes no other", async ({ onTestFinished }) => {
   const desk = await openDesk(onTestFinished);
   const [first, second] = await escalate(desk, anna, bert);
   await desk.text(`#close\n${first}`, { from: dora.sms });

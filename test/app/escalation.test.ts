@@ -2,15 +2,7 @@
 
 import { expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";
-import {
-  chief,
-  colleague,
-  customer,
-  dora,
-  emil,
-  openDesk,
-  topic,
-} from "../support/daemon/escalation-daemon.ts";
+import { chief, colleague, customer, dora, emil, openDesk, topic } from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
 import { echoed } from "../support/daemon/platform.ts";
 

@@ -41,11 +41,7 @@ it.each([
       text: `I want a refund\n${hostile}\nend`,
       answers: await desk.mailTo(customer),
     });
-    const notices = await Promise.all([
-      desk.mailTo(dora.email),
-      desk.mailTo(emil.email),
-      desk.textTo(dora.sms),
-    ]);
+    const notices = await Promise.all([desk.mailTo(dora.email), desk.mailTo(emil.email), desk.textTo(dora.sms)]);
     expect(notices[0].text).toContain("I want a refund");
     await desk.quiet();
     await desk.write({

@@ -32,9 +32,9 @@ describeReal("the daemon's life", missing, () => {
     world.model.release();
     await world.start();
     await world.settled([mail]);
-    expect(
-      world.front.calls.filter((call) => call.method === "POST" && call.path.endsWith("/messages")),
-    ).toHaveLength(1);
+    expect(world.front.calls.filter((call) => call.method === "POST" && call.path.endsWith("/messages"))).toHaveLength(
+      1,
+    );
   });
 
   it.concurrent("stopped in time: what is running ends well first", async ({ onTestFinished }) => {
@@ -48,9 +48,7 @@ describeReal("the daemon's life", missing, () => {
     await world.start();
     await world.settled([mail]);
     expect(await world.rows("SELECT outcome FROM attempts WHERE outcome = 'unknown'")).toEqual([]);
-    expect(
-      world.front.calls.filter((call) => call.method === "GET" && call.path.includes("/messages")),
-    ).toEqual([]);
+    expect(world.front.calls.filter((call) => call.method === "GET" && call.path.includes("/messages"))).toEqual([]);
   });
 
   it.concurrent("stopped while a mail is being sent: it is not sent again", async ({ onTestFinished }) => {
@@ -64,9 +62,7 @@ describeReal("the daemon's life", missing, () => {
     await eventually(() => expect(world.smtp.arrived).toHaveLength(1));
     await world.stop(300);
     await world.start();
-    await eventually(async () =>
-      expect(await world.rows("SELECT state FROM drafts")).toEqual([{ state: "held" }]),
-    );
+    await eventually(async () => expect(await world.rows("SELECT state FROM drafts")).toEqual([{ state: "held" }]));
     expect(world.smtp.arrived).toHaveLength(1);
   });
 
@@ -78,9 +74,7 @@ describeReal("the daemon's life", missing, () => {
     world.smtp.fail("data", { kind: "silence" }, 1);
     await world.write();
     await eventually(async () =>
-      expect(await world.rows("SELECT state, attempts FROM drafts")).toEqual([
-        { state: "queued", attempts: 1 },
-      ]),
+      expect(await world.rows("SELECT state, attempts FROM drafts")).toEqual([{ state: "queued", attempts: 1 }]),
     );
   });
 

@@ -22,9 +22,7 @@ describeReal("the mailbox and the line to it", missing, () => {
   });
   afterAll(() => dovecot?.dispose());
 
-  it.concurrent("marks what is handled: by a keyword, nothing that people see", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("marks what is handled: by a keyword, nothing that people see", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "keyword" });
     const mail = await world.write();
     await world.settled([mail]);
@@ -72,9 +70,7 @@ describeReal("the mailbox and the line to it", missing, () => {
     );
   });
 
-  it.concurrent("marks it as read where that is wanted, also what is not answered", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("marks it as read where that is wanted, also what is not answered", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, {
       dovecot,
       user: "flag",
@@ -116,9 +112,7 @@ describeReal("the mailbox and the line to it", missing, () => {
     expect(copy?.raw.trimEnd()).toBe(world.smtp.accepted[0]?.raw.trimEnd());
   });
 
-  it.concurrent("answers nothing twice and loses nothing when the mailbox counts anew", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("answers nothing twice and loses nothing when the mailbox counts anew", async ({ onTestFinished }) => {
     const channel = { imap: { poll: "2s" } };
     const world = await openWorld(onTestFinished, { dovecot, user: "validity", channel });
     const letters = [await world.write(), await world.write({ from: "ben@customer.example" })];
@@ -135,9 +129,7 @@ describeReal("the mailbox and the line to it", missing, () => {
     await world.reports({ state: "ready" });
   });
 
-  it.concurrent("notices a line that is only half there, and reads on over a new one", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("notices a line that is only half there, and reads on over a new one", async ({ onTestFinished }) => {
     const proxy = await startTcpProxy(dovecot.port);
     onTestFinished(() => proxy.close());
     const channel = { imap: { port: proxy.port, poll: "2s" } };
@@ -200,8 +192,7 @@ async function startIssuer(seconds: number) {
         const token = form.get("token") ?? "";
         return void answer(200, { active: (until.get(token) ?? 0) > Date.now(), username: "token" });
       }
-      if (refusing || form.get("refresh_token") !== "granted")
-        return void answer(400, { error: "invalid_grant" });
+      if (refusing || form.get("refresh_token") !== "granted") return void answer(400, { error: "invalid_grant" });
       const token = `token-${++issued}`;
       until.set(token, Date.now() + seconds * 1000);
       answer(200, { access_token: token, expires_in: seconds, token_type: "Bearer" });
@@ -222,9 +213,7 @@ async function startIssuer(seconds: number) {
 }
 
 describeReal("a login by token", missing, () => {
-  it("goes on over the tokens' ends; a revoked grant is reported, and a new one used", async ({
-    onTestFinished,
-  }) => {
+  it("goes on over the tokens' ends; a revoked grant is reported, and a new one used", async ({ onTestFinished }) => {
     const issuer = await startIssuer(4);
     const dovecot = await startDovecot({ users: ["token"], introspectionUrl: `${issuer.url}/introspect` });
     const oauth2 = {

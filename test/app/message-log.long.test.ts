@@ -56,9 +56,7 @@ describeReal("the log of messages", missing, () => {
     for (const text of ["secret question", "Another one"]) expect(daemon.text()).not.toContain(text);
   });
 
-  it.concurrent("finds a message that was added to the question of another one", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("finds a message that was added to the question of another one", async ({ onTestFinished }) => {
     const channel = { debounce: "2s" };
     const world = await openWorld(onTestFinished, { dovecot, user: "joined", stopped: true, channel });
     const daemon = await startDaemon(world, onTestFinished);
@@ -88,10 +86,7 @@ describeReal("the log of messages", missing, () => {
     await eventually(() => expect(messages(daemon.lines())).toContain("message refused"));
     const refused = daemon.lines().find(({ message }) => message === "message refused");
     expect(refused).toMatchObject({ level: "info", code: expect.any(String), trace: expect.any(String) });
-    expect(messages(daemon.grep(String(refused?.["trace"])))).toEqual([
-      "message received",
-      "message refused",
-    ]);
+    expect(messages(daemon.grep(String(refused?.["trace"])))).toEqual(["message received", "message refused"]);
 
     const mail = await world.write({ text: "Reply to me" });
     world.smtp.fail("rcpt", { kind: "reply", code: 550, text: `5.1.1 <${mail.from}> unknown` }, 1);

@@ -80,27 +80,22 @@ describeReal("a platform that fails", missing, () => {
     expect(await world.rows("SELECT id FROM turns WHERE state <> 'answered'")).toEqual([]);
   });
 
-  it.concurrent.for(creations)(
-    "$name where user and conversation are created",
-    async (one, { onTestFinished }) => {
-      const { user, path, fault } = one;
-      const platform = fault.how === "hang" ? { timeout: soon } : {};
-      const world = await openWorld(onTestFinished, {
-        dovecot,
-        user,
-        platform,
-        channel: { opening: "create" },
-      });
-      world.front.fail(path, fault, 1);
-      const mail = await world.write();
-      await world.settled([mail]);
-      expect(world.conversations(), "conversations on the platform").toBe(1);
-    },
-  );
+  it.concurrent.for(creations)("$name where user and conversation are created", async (one, { onTestFinished }) => {
+    const { user, path, fault } = one;
+    const platform = fault.how === "hang" ? { timeout: soon } : {};
+    const world = await openWorld(onTestFinished, {
+      dovecot,
+      user,
+      platform,
+      channel: { opening: "create" },
+    });
+    world.front.fail(path, fault, 1);
+    const mail = await world.write();
+    await world.settled([mail]);
+    expect(world.conversations(), "conversations on the platform").toBe(1);
+  });
 
-  it.concurrent("403: the channel says so, keeps the mail, and goes on when it is well", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("403: the channel says so, keeps the mail, and goes on when it is well", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "forbidden" });
     world.front.fail("POST /messages$", { at: "before", how: { status: 403 } });
     world.front.fail("GET /by-api-key$", { at: "before", how: { status: 403 } });
@@ -149,9 +144,7 @@ describeReal("a platform that fails", missing, () => {
     const world = await openWorld(onTestFinished, { dovecot, user: "refused" });
     world.front.fail("POST /messages$", { at: "before", how: { status: 400 } }, 1);
     const first = await world.write();
-    await eventually(async () =>
-      expect(await world.rows("SELECT state FROM turns")).toEqual([{ state: "failed" }]),
-    );
+    await eventually(async () => expect(await world.rows("SELECT state FROM turns")).toEqual([{ state: "failed" }]));
     const second = await world.write({ answers: first });
     await world.settled([second]);
   });
@@ -163,9 +156,9 @@ describeReal("a platform that fails", missing, () => {
     world.front.fail("GET /messages", { at: "after", how: "truncated" }, 1);
     const mail = await world.write();
     await world.settled([mail]);
-    expect(
-      world.front.calls.filter((call) => call.method === "POST" && call.path.endsWith("/messages")),
-    ).toHaveLength(1);
+    expect(world.front.calls.filter((call) => call.method === "POST" && call.path.endsWith("/messages"))).toHaveLength(
+      1,
+    );
   });
 
   it.concurrent("nobody listening while mail comes in", async ({ onTestFinished }) => {
@@ -173,9 +166,7 @@ describeReal("a platform that fails", missing, () => {
     await world.front.down();
     const letters = [await world.write(), await world.write({ from: "ben@customer.example" })];
     await eventually(async () =>
-      expect(
-        (await world.rows("SELECT attempts FROM turns")).filter((row) => row["attempts"] > 0),
-      ).toHaveLength(2),
+      expect((await world.rows("SELECT attempts FROM turns")).filter((row) => row["attempts"] > 0)).toHaveLength(2),
     );
     await world.front.up();
     await world.settled(letters);

@@ -58,9 +58,7 @@ describeReal("several nodes on PostgreSQL", missing, () => {
       world.model.hold();
       for (const first of letters.slice(0, 8)) {
         for (const text of later)
-          letters.push(
-            await world.write({ from: first.from, answers: first, text: `${first.from} ${text}` }),
-          );
+          letters.push(await world.write({ from: first.from, answers: first, text: `${first.from} ${text}` }));
       }
       await eventually(() => expect(world.model.asked()).toBe(16), 60_000);
       for (const node of nodes.slice(0, -1)) node.send("SIGKILL");

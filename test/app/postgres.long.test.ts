@@ -71,8 +71,7 @@ describeReal("on PostgreSQL", missing, () => {
     });
     const holder = async (app: App) => {
       const sql = "SELECT holder FROM leases WHERE name = $1";
-      return (await app.db.read((q) => q.one<{ holder: string | null }>(sql, `channel:${world.channel}`)))
-        ?.holder;
+      return (await app.db.read((q) => q.one<{ holder: string | null }>(sql, `channel:${world.channel}`)))?.holder;
     };
     const reader = await holder(other);
     const letters = await people(world, 10, "first");
@@ -104,9 +103,7 @@ describeReal("on PostgreSQL", missing, () => {
     await world.settled(letters);
   });
 
-  it.concurrent("two nodes: the one on standby is ready, for it asks, sends and serves", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("two nodes: the one on standby is ready, for it asks, sends and serves", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "standby", store: store("standby") });
     const { file } = await world.config();
     const began = Date.now();
@@ -200,9 +197,7 @@ describeReal("on PostgreSQL", missing, () => {
     await world.settled(letters);
   }, 300_000);
 
-  it.concurrent("logs one line when the database is lost, and one when it is back", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("logs one line when the database is lost, and one when it is back", async ({ onTestFinished }) => {
     const url = new URL(store("outage"));
     const proxy = await startTcpProxy(Number(url.port));
     url.port = String(proxy.port);
@@ -226,9 +221,7 @@ describeReal("on PostgreSQL", missing, () => {
       "store unavailable: scheduler sweep failed",
       "store available again",
     ]);
-    const problems = lines
-      .filter(({ level }) => level === "warn" || level === "error")
-      .map(({ message }) => message);
+    const problems = lines.filter(({ level }) => level === "warn" || level === "error").map(({ message }) => message);
     expect(
       problems.filter((one, at) => problems.indexOf(one) !== at),
       "nothing is repeated",

@@ -9,19 +9,7 @@ import { bounceOf, letter } from "../support/email/mails.ts";
 import type { ReceivedMail } from "../support/email/smtp-server.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
-const users = [
-  "bounce",
-  "machines",
-  "north",
-  "south",
-  "east",
-  "west",
-  "caps",
-  "lists",
-  "old",
-  "stranger",
-  "told",
-];
+const users = ["bounce", "machines", "north", "south", "east", "west", "caps", "lists", "old", "stranger", "told"];
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
 /** Codes of all events but the routed ones, in the order of their arrival. */
@@ -48,22 +36,15 @@ describeReal("what is not answered", missing, () => {
     await world.replyTo(await world.write());
     for (let n = 0; n < 4; n++) await world.write();
     await coded(world, ["cap-sender", "cap-sender", "cap-sender", "cap-sender"]);
-    await eventually(async () =>
-      expect(await world.rows("SELECT id FROM replies WHERE state = 'ready'")).toEqual([]),
-    );
-    await eventually(async () =>
-      expect(await world.rows("SELECT id FROM drafts WHERE open = 1")).toEqual([]),
-    );
+    await eventually(async () => expect(await world.rows("SELECT id FROM replies WHERE state = 'ready'")).toEqual([]));
+    await eventually(async () => expect(await world.rows("SELECT id FROM drafts WHERE open = 1")).toEqual([]));
     const told = (await world.replies()).filter(({ text }) => text.includes("are held"));
     expect(told.map(({ to }) => to)).toEqual([["anna@customer.example"]]);
   });
 
-  it.concurrent("matches bounces to the reply they are about; two suppress the address", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("matches bounces to the reply they are about; two suppress the address", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "bounce" });
-    const drafts = async () =>
-      (await world.rows("SELECT state FROM drafts ORDER BY id")).map((row) => row["state"]);
+    const drafts = async () => (await world.rows("SELECT state FROM drafts ORDER BY id")).map((row) => row["state"]);
     const first = await world.write();
     const reply = await world.replyTo(first);
     await world.deliver(bounceOf(reply.messageId, world.address, first.from, "4.4.7"));
@@ -88,9 +69,7 @@ describeReal("what is not answered", missing, () => {
     expect(world.questions(), "neither a bounce nor what may not be answered is asked").toHaveLength(4);
   });
 
-  it.concurrent("never asks the agent about what machines write, and stores why", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("never asks the agent about what machines write, and stores why", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "machines" });
     const ours = await world.replyTo(await world.write());
     await world.write({ headers: { "Auto-Submitted": "auto-replied" }, answers: ours });
@@ -108,9 +87,7 @@ describeReal("what is not answered", missing, () => {
     expect((await codes(world)).slice(1).map(String).toSorted()).toEqual(
       ["auto-reply", "list", "no-reply", "own", "bulk"].toSorted(),
     );
-    const { events: listed } = await world
-      .app()
-      .db.read((q) => listEvents(q, { state: "ignored", limit: 10 }));
+    const { events: listed } = await world.app().db.read((q) => listEvents(q, { state: "ignored", limit: 10 }));
     expect(listed.every((event) => event.reason)).toBe(true);
     expect(world.questions()).toHaveLength(1);
     expect(await world.replies()).toHaveLength(1);
@@ -142,9 +119,7 @@ describeReal("what is not answered", missing, () => {
     expect([...a.questions(), ...b.questions()]).toHaveLength(1);
   });
 
-  it.concurrent("stops two bridges after three mails even where Auto-Submitted is lost", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("stops two bridges after three mails even where Auto-Submitted is lost", async ({ onTestFinished }) => {
     const strip = (raw: string) => raw.replace(/^(Auto-Submitted|X-Auto-Response-Suppress):.*\r\n/gim, "");
     const [a, b, sent] = await facing(onTestFinished, ["east", "west"], strip);
     await a.write({ from: b.address });
@@ -154,9 +129,7 @@ describeReal("what is not answered", missing, () => {
     await coded(b, []);
   });
 
-  it.concurrent("holds what is over a cap, over a restart, until the time has passed", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("holds what is over a cap, over a restart, until the time has passed", async ({ onTestFinished }) => {
     const clock = movableClock();
     const caps = { sender: [{ max: 2, per: "10m" }], conversation: [], channel: [{ max: 4, per: "10m" }] };
     const world = await openWorld(onTestFinished, { dovecot, user: "caps", channel: { caps }, clock });

@@ -57,9 +57,7 @@ describeReal("replies that are not simply taken", missing, () => {
     expect(world.smtp.arrived[1]?.raw).toBe(world.smtp.arrived[0]?.raw);
   });
 
-  it.concurrent("gives a refused reply up, lists it, and goes on with the next", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("gives a refused reply up, lists it, and goes on with the next", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "refused" });
     world.smtp.fail("dot", { kind: "reply", code: 554, text: "5.7.1 not with us" }, 1);
     const mail = await world.write();
@@ -73,9 +71,7 @@ describeReal("replies that are not simply taken", missing, () => {
     await world.settled([mail, next]);
   });
 
-  it.concurrent("lets nothing overtake a dead reply where the operator wants it so", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("lets nothing overtake a dead reply where the operator wants it so", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, {
       dovecot,
       user: "block",
@@ -121,9 +117,7 @@ describeReal("replies that are not simply taken", missing, () => {
     await world.settled([first, second]);
   });
 
-  it.concurrent("delivers what waits as soon as the server can be reached again", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("delivers what waits as soon as the server can be reached again", async ({ onTestFinished }) => {
     const clock = movableClock();
     const world = await openWorld(onTestFinished, { dovecot, user: "back", clock });
     world.smtp.fail("connect", { kind: "reset" });

@@ -63,9 +63,7 @@ describeReal("the agent's settings", missing, () => {
     expect(world.report()).toMatchObject({ state: "ready", not_asking: expect.stringContaining("inactive") });
     const mail = await world.write();
     await eventually(async () =>
-      expect(await world.rows("SELECT state, attempts FROM turns")).toEqual([
-        { state: "waiting", attempts: 0 },
-      ]),
+      expect(await world.rows("SELECT state, attempts FROM turns")).toEqual([{ state: "waiting", attempts: 0 }]),
     );
     expect(world.questions()).toEqual([]);
     await change(world, { status: "active" });
@@ -93,9 +91,7 @@ describeReal("the agent's settings", missing, () => {
     expect(world.log.filter((line) => line.level === "error")).toEqual([]);
   });
 
-  it.concurrent("are in the store: the daemon starts while the platform is down", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("are in the store: the daemon starts while the platform is down", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, {
       dovecot,
       user: "away",

@@ -11,18 +11,14 @@ const delay = 3600;
 const delayed = { responseDelaySeconds: delay };
 const drafts = (world: LinesWorld) => world.rows<{ state: string }>("SELECT state FROM drafts ORDER BY id");
 const codes = (world: LinesWorld) =>
-  world.rows<{ code: string }>(
-    "SELECT code FROM events WHERE kind = 'message' AND code IS NOT NULL ORDER BY id",
-  );
+  world.rows<{ code: string }>("SELECT code FROM events WHERE kind = 'message' AND code IS NOT NULL ORDER BY id");
 
 it.concurrent("a STOP during the delay ends the reply that waits", async ({ onTestFinished }) => {
   const clock = movableClock();
   const world = await openLines(onTestFinished, { clock, smsSkill: delayed });
   await world.text("Hello?");
   await world.text("Hello?", { from: bert });
-  await eventually(async () =>
-    expect(await drafts(world)).toEqual([{ state: "queued" }, { state: "queued" }]),
-  );
+  await eventually(async () => expect(await drafts(world)).toEqual([{ state: "queued" }, { state: "queued" }]));
   await world.text("Stop!");
   await eventually(async () => expect(await codes(world)).toEqual([{ code: "opt-out" }]));
   clock.forward(delay * 1000);
@@ -49,9 +45,7 @@ it.concurrent("START lifts it, and the agent hears of neither", async ({ onTestF
   expect(world.questions().map(({ text }) => text)).toEqual(["Another one"]);
 });
 
-it.concurrent("answers HELP from the configuration, also to whom it says nothing else", async ({
-  onTestFinished,
-}) => {
+it.concurrent("answers HELP from the configuration, also to whom it says nothing else", async ({ onTestFinished }) => {
   const opt_out = { help_text: "Lumen Lamps. Reply STOP to end.", stop_text: "You are off the list." };
   const world = await openLines(onTestFinished, { sms: { opt_out }, smsSkill: { smsSignature: "The Team" } });
   const { message } = await world.text("STOP");
@@ -72,9 +66,7 @@ it.concurrent("heeds the word that the provider recognised", async ({ onTestFini
   await world.idle();
   expect(world.textsTo()).toEqual([]);
   expect((await codes(world)).map(({ code }) => code)[0]).toBe("opt-out");
-  expect(await world.rows("SELECT address, active FROM suppressions")).toEqual([
-    { address: anna, active: 1 },
-  ]);
+  expect(await world.rows("SELECT address, active FROM suppressions")).toEqual([{ address: anna, active: 1 }]);
 });
 
 it.concurrent("counts whole messages only", async ({ onTestFinished }) => {
@@ -100,9 +92,7 @@ it.concurrent("a delayed reply survives a restart, and so does a STOP", async ({
   expect([world.textsTo(), world.textsTo(bert)]).toEqual([[], [echoed("Hello?")]]);
 });
 
-it.concurrent("a newer text ends the reply that waits, where texts are joined", async ({
-  onTestFinished,
-}) => {
+it.concurrent("a newer text ends the reply that waits, where texts are joined", async ({ onTestFinished }) => {
   const clock = movableClock();
   const world = await openLines(onTestFinished, { clock, sms: { debounce: "200ms" }, smsSkill: delayed });
   await world.text("Hello?");
@@ -139,9 +129,7 @@ it.concurrent("a request for no more texts counts as STOP, and a doubtful one wa
   await world.text("Please stop texting me");
   await world.api.until(({ sent }) => sent.length === 1);
   await world.text("I told you people to stop texting me about lamps", { from: bert });
-  await eventually(async () =>
-    expect(await codes(world)).toEqual([{ code: "opt-out" }, { code: "possible-opt-out" }]),
-  );
+  await eventually(async () => expect(await codes(world)).toEqual([{ code: "opt-out" }, { code: "possible-opt-out" }]));
   await world.idle();
   expect(world.textsTo()).toEqual([expect.stringContaining("Reply START")]);
   expect(world.textsTo(bert)).toEqual([]);

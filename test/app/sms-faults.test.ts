@@ -37,9 +37,7 @@ describe("what is refused for good", () => {
     expect(world.api.creates).toHaveLength(1);
   });
 
-  it.concurrent("an address that is refused again and again is not written to any more", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("an address that is refused again and again is not written to any more", async ({ onTestFinished }) => {
     const world = await openLines(onTestFinished);
     for (const words of ["one", "two", "three"]) {
       await world.text(words, { from: fate(21614) });
@@ -77,10 +75,7 @@ describe("what stops the channel", () => {
     await eventually(() => expect(world.channel("sms")).toMatchObject({ state }));
     await world.text("Hello?", { from: "+12025550124" });
     await eventually(async () =>
-      expect(await world.rows("SELECT state FROM drafts")).toEqual([
-        { state: "queued" },
-        { state: "queued" },
-      ]),
+      expect(await world.rows("SELECT state FROM drafts")).toEqual([{ state: "queued" }, { state: "queued" }]),
     );
     expect(world.api.creates).toHaveLength(1);
     world.api.heal();
@@ -250,18 +245,15 @@ describe("what is left unanswered", () => {
       expect(row?.lookups).toBeGreaterThanOrEqual(looks);
     });
 
-  it.concurrent.each(["cut-stored", "hang-stored"] as const)(
-    "%s: the callback says that it went",
-    async (fault) => {
-      await using world = await opened();
-      world.api.fault(fault, { times: 1 });
-      await world.text("Hello?");
-      await draftIs(world, "delivered");
-      await world.idle();
-      expect(world.textsTo()).toEqual([echoed("Hello?")]);
-      expect(world.api.creates).toHaveLength(1);
-    },
-  );
+  it.concurrent.each(["cut-stored", "hang-stored"] as const)("%s: the callback says that it went", async (fault) => {
+    await using world = await opened();
+    world.api.fault(fault, { times: 1 });
+    await world.text("Hello?");
+    await draftIs(world, "delivered");
+    await world.idle();
+    expect(world.textsTo()).toEqual([echoed("Hello?")]);
+    expect(world.api.creates).toHaveLength(1);
+  });
 
   it.concurrent("a late callback settles what nobody could tell", async ({ onTestFinished }) => {
     const world = await openLines(onTestFinished);

@@ -51,9 +51,7 @@ it.concurrent("joins texts in quick succession into one question", async ({ onTe
   await world.text("I have");
   await world.text("a question");
   await world.text("about lamps");
-  await eventually(async () =>
-    expect(await world.rows("SELECT id FROM events WHERE state = 'stored'")).toEqual([]),
-  );
+  await eventually(async () => expect(await world.rows("SELECT id FROM events WHERE state = 'stored'")).toEqual([]));
   clock.forward(60_000);
   await world.api.until(({ sent }) => sent.length > 0);
   await world.idle();
@@ -141,15 +139,11 @@ it.concurrent("answers from the address that was written to, and finds what was 
   await world.idle();
   const routes = world.api.sent.map(({ from, to, body }) => `${from} ${to} ${body}`);
   expect(new Set(routes)).toEqual(
-    new Set(
-      pairs.flatMap(([to, from]) => ["Hello?", "Missed?"].map((text) => `${to} ${from} ${echoed(text)}`)),
-    ),
+    new Set(pairs.flatMap(([to, from]) => ["Hello?", "Missed?"].map((text) => `${to} ${from} ${echoed(text)}`))),
   );
 });
 
-it.concurrent("answers more than ten texts in ten minutes, with the defaults of SMS", async ({
-  onTestFinished,
-}) => {
+it.concurrent("answers more than ten texts in ten minutes, with the defaults of SMS", async ({ onTestFinished }) => {
   const world = await openLines(onTestFinished, { sms: { caps: undefined } });
   for (let at = 0; at < 12; at++) {
     await world.text(`text ${at}`);
@@ -212,9 +206,7 @@ it.concurrent("answers neither its own number nor what nobody signed", async ({ 
   expect(world.api.sent).toEqual([]);
 });
 
-it.concurrent("finds texts that came while it was down, and answers them once", async ({
-  onTestFinished,
-}) => {
+it.concurrent("finds texts that came while it was down, and answers them once", async ({ onTestFinished }) => {
   const clock = movableClock();
   const world = await openLines(onTestFinished, { clock, stopped: true });
   await world.text("Long ago", { webhook: false });

@@ -51,10 +51,7 @@ describeReal("a thousand mails", missing, () => {
       }
     }
     const began = Date.now();
-    await eventually(
-      () => expect(world.smtp.accepted.length).toBeGreaterThanOrEqual(letters.length),
-      400_000,
-    );
+    await eventually(() => expect(world.smtp.accepted.length).toBeGreaterThanOrEqual(letters.length), 400_000);
     const seconds = (Date.now() - began) / 1000;
     await world.settled(letters);
 
@@ -80,9 +77,7 @@ describeReal("a thousand mails", missing, () => {
     const sent = (await world.replies()).map((reply) => reply.inReplyTo);
     const order = new Map(sent.map((id, index) => [id, index]));
     for (let thread = 0; thread < threads; thread++) {
-      const places = letters
-        .slice(thread * rounds, (thread + 1) * rounds)
-        .map((one) => order.get(one.messageId) ?? -1);
+      const places = letters.slice(thread * rounds, (thread + 1) * rounds).map((one) => order.get(one.messageId) ?? -1);
       expect(places).toEqual(places.toSorted((a, b) => a - b));
     }
     expect(seconds, "the rate allows 15 a second after the first 90; the machine may not").toBeLessThan(400);

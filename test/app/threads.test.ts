@@ -9,9 +9,7 @@ import { letter, mailOf, withFiles } from "../support/email/mails.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 
 const users =
-  "marker plus server twice without large quoted files cc history routes forged copies circular sealed".split(
-    " ",
-  );
+  "marker plus server twice without large quoted files cc history routes forged copies circular sealed".split(" ");
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 
 describeReal("threads, and what is read in them", missing, () => {
@@ -52,9 +50,7 @@ describeReal("threads, and what is read in them", missing, () => {
     expect(await world.rows("SELECT id FROM conversations")).toHaveLength(1);
   });
 
-  it.concurrent("remembers the id that the server gave the mail in place of ours", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("remembers the id that the server gave the mail in place of ours", async ({ onTestFinished }) => {
     const smtp = {
       confirmation: () => "2.0.0 Ok <0102-given@x.prod.outlook.com> [Hostname=x.prod.outlook.com]",
     };
@@ -99,9 +95,7 @@ describeReal("threads, and what is read in them", missing, () => {
     expect(turn?.["context"]).toMatch(/attachments_too_large: film\.mp4 \(.*, \d{5} bytes\)/);
   });
 
-  it.concurrent("holds a mail whose encrypted part is too large to be downloaded", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("holds a mail whose encrypted part is too large to be downloaded", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "sealed", channel: { max_size: "20KB" } });
     const files = ["message.rpmsg", "smime.p7m", "message.asc", "winmail.dat"];
     for (const name of files)
@@ -117,9 +111,7 @@ describeReal("threads, and what is read in them", missing, () => {
     expect(world.questions()).toEqual([]);
   });
 
-  it.concurrent("answers one message once that arrives through the alias and a list", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("answers one message once that arrives through the alias and a list", async ({ onTestFinished }) => {
     const channel = { aliases: ["alias@twice.example"], accept_lists: ["talk@lists.example"] };
     const world = await openWorld(onTestFinished, { dovecot, user: "routes", channel });
     const text = "Where is my parcel?";
@@ -156,9 +148,7 @@ describeReal("threads, and what is read in them", missing, () => {
     ]);
   });
 
-  it.concurrent("answers From when a forged mail in the thread names another Reply-To", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("answers From when a forged mail in the thread names another Reply-To", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "forged", channel: { reply: "all" } });
     const mallory = "mallory@evil.example";
     const first = await world.write();
@@ -186,18 +176,14 @@ describeReal("threads, and what is read in them", missing, () => {
     await world.deliver(mail.raw.replaceAll(mail.from, mallory));
     await world.replyTo(mail);
     await world.deliver(mail.raw);
-    await eventually(async () =>
-      expect((await world.replies()).map(({ to }) => to)).toEqual([[mallory], [mail.from]]),
-    );
+    await eventually(async () => expect((await world.replies()).map(({ to }) => to)).toEqual([[mallory], [mail.from]]));
     expect(await world.rows("SELECT person FROM conversations ORDER BY id")).toEqual([
       { person: mallory },
       { person: mail.from },
     ]);
   });
 
-  it.concurrent("answers the author alone when a mail has very many recipients", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("answers the author alone when a mail has very many recipients", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "circular", channel: { reply: "all" } });
     const victims = Array.from({ length: 3000 }, (_, n) => `v${n}@customer.example`);
     const mail = await world.write({ headers: { Cc: victims.join(",\r\n ") } });
@@ -211,10 +197,7 @@ describeReal("threads, and what is read in them", missing, () => {
     const text = `It does not.\n\nOn Fri, 3 May 2024 at 10:00, Support <${world.address}> wrote:\n> ${reply.text.split("\n")[0]}\n\n-- \nAnna\n+49 123`;
     const second = await world.write({ answers: reply, text });
     await world.replyTo(second);
-    expect(world.questions().map((one) => one.text)).toEqual([
-      "Subject: Lamp\n\nDoes it fit?",
-      "It does not.",
-    ]);
+    expect(world.questions().map((one) => one.text)).toEqual(["Subject: Lamp\n\nDoes it fit?", "It does not."]);
   });
 
   it.concurrent("names what is attached", async ({ onTestFinished }) => {
@@ -230,14 +213,10 @@ describeReal("threads, and what is read in them", missing, () => {
       mailOf({ ...headers, "MIME-Version": "1.0", "Content-Type": 'multipart/mixed; boundary="b"' }, body),
     );
     await world.replyTo(plain);
-    expect(world.questions()[0]?.text).toMatch(
-      /See the picture\.\n\n\[Attachment: lamp\.png \(image\/png, 1 kB\)\]$/,
-    );
+    expect(world.questions()[0]?.text).toMatch(/See the picture\.\n\n\[Attachment: lamp\.png \(image\/png, 1 kB\)\]$/);
   });
 
-  it.concurrent("answers everybody where that is wanted, and only people in the thread", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("answers everybody where that is wanted, and only people in the thread", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "cc", channel: { reply: "all" } });
     const mail = await world.write({ headers: { Cc: `Ben <ben@customer.example>, ${world.address}` } });
     const reply = await world.replyTo(mail);

@@ -48,9 +48,7 @@ it.concurrent("is released by the operator like any held message", async ({ onTe
   await eventually(async () => expect(await listed(desk)).toMatchObject([{ code: "smime-encrypted" }]));
   await desk
     .app()
-    .db.tx(async (q) =>
-      releaseEvent(q, (await listEvents(q, { state: "held", limit: 1 })).events[0]?.id ?? 0),
-    );
+    .db.tx(async (q) => releaseEvent(q, (await listEvents(q, { state: "held", limit: 1 })).events[0]?.id ?? 0));
   expect(await desk.mailTo(customer)).toMatchObject({ inReplyTo: mail.messageId });
 });
 

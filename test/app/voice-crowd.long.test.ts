@@ -32,18 +32,14 @@ it("answers 500 callers at the same time", { timeout: 600_000 }, async ({ onTest
   );
   await Promise.all(calls.map((call) => call.hangUp()));
   await world.idle();
-  const spoken = calls.map((call) =>
-    call.spoken.filter(({ by }) => by === "relay").map(({ text }) => text.trim()),
-  );
+  const spoken = calls.map((call) => call.spoken.filter(({ by }) => by === "relay").map(({ text }) => text.trim()));
   expect(spoken).toEqual(calls.map((_, index) => [echoed(`I am number ${index}.`)]));
   expect(calls.flatMap(({ complaints }) => complaints)).toEqual([]);
   expect(new Set(world.questions().map(({ conversation }) => conversation)).size).toBe(callers);
   expect(world.questions()).toHaveLength(callers);
   // A line that ends may be stored before the provider's word that the call has ended.
   const states = "SELECT state, count(*) AS count FROM sessions GROUP BY state";
-  await eventually(async () =>
-    expect(await world.rows(states)).toEqual([{ state: "closed", count: callers }]),
-  );
+  await eventually(async () => expect(await world.rows(states)).toEqual([{ state: "closed", count: callers }]));
 });
 
 it("answers a call while texts occupy every connection of their own", async ({ onTestFinished }) => {
@@ -55,9 +51,7 @@ it("answers a call while texts occupy every connection of their own", async ({ o
   });
   world.model.hold();
   const call = await world.dial();
-  await Promise.all(
-    Array.from({ length: texts + 20 }, (_, index) => world.text("Hello?", { from: numberOf(index) })),
-  );
+  await Promise.all(Array.from({ length: texts + 20 }, (_, index) => world.text("Hello?", { from: numberOf(index) })));
   await eventually(() => expect(world.model.asked()).toBe(texts));
   call.say("Where is my lamp?");
   await eventually(() => expect(world.model.asked()).toBe(texts + 1));
@@ -83,9 +77,7 @@ it("gives calls more connections when a reload allows more calls", async ({ onTe
   world.model.hold();
   voice["concurrency"] = 40;
   await world.app().reload(await world.config());
-  const calls = await Promise.all(
-    Array.from({ length: 40 }, (_, index) => world.dial({ from: numberOf(index) })),
-  );
+  const calls = await Promise.all(Array.from({ length: 40 }, (_, index) => world.dial({ from: numberOf(index) })));
   for (const call of calls) call.say("Hello?");
   await eventually(() => expect(world.model.asked()).toBe(40));
   world.model.release();

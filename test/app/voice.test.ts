@@ -30,9 +30,7 @@ describe("a call", () => {
     expect(call.requests.map(({ posted }) => posted.status)).toEqual([200, 200]);
   });
 
-  it.concurrent("has one log line per hop of a turn, under the trace of its message", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("has one log line per hop of a turn, under the trace of its message", async ({ onTestFinished }) => {
     const world = await openLines(onTestFinished, { voice: quick });
     const call = await world.dial();
     call.say("Where is my lamp?");
@@ -43,9 +41,13 @@ describe("a call", () => {
     const received = world.log.find(({ message }) => message === "message received");
     const { trace } = received?.fields ?? {};
     await eventually(() =>
-      expect(
-        world.log.filter(({ fields }) => fields["trace"] === trace).map(({ message }) => message),
-      ).toEqual(["message received", "question asked", "question answered", "reply queued", "reply sent"]),
+      expect(world.log.filter(({ fields }) => fields["trace"] === trace).map(({ message }) => message)).toEqual([
+        "message received",
+        "question asked",
+        "question answered",
+        "reply queued",
+        "reply sent",
+      ]),
     );
     const calls = world.log.filter(({ message }) => message === "call state changed");
     expect(calls.map(({ fields }) => fields["state"])).toContain("closed");
@@ -101,9 +103,7 @@ describe("a call", () => {
     expect(asked(world)).toEqual(["Where is my lamp?"]);
   });
 
-  it.concurrent("fills the time of a slow agent, and never in the agent's history", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("fills the time of a slow agent, and never in the agent's history", async ({ onTestFinished }) => {
     const fillers = { first: "200ms", second: "500ms", every: "300ms" };
     const phrases = [{ language: "en", fillers: ["Filler one.", "Filler two.", "Filler three."] }];
     const world = await openLines(onTestFinished, { voice: { ...quick, fillers, phrases } });
@@ -138,9 +138,7 @@ describe("a caller who talks over us", () => {
     await call.hangUp();
   });
 
-  it.concurrent("makes the question before obsolete: its answer is never spoken", async ({
-    onTestFinished,
-  }) => {
+  it.concurrent("makes the question before obsolete: its answer is never spoken", async ({ onTestFinished }) => {
     const world = await openLines(onTestFinished, { voice: quick, platform: { timeout: "10m" } });
     world.model.hold();
     const call = await world.dial();

@@ -40,8 +40,7 @@ function functionsOf(file: SourceFile): { name: string; lines: number }[] {
     /^(\s*)(?:export )?(?:default )?(?:(?:async )?function\*? (\w+)|(?:const) (\w+)\b.*=>|(?:private |async |static |\*)*(#?\w+)\()/;
   return rows.flatMap((row, index) => {
     const match = starts.exec(row);
-    if (match === null || /^\s*(?:if|for|while|switch|return|await|catch|describe|test|it)\b/.test(row))
-      return [];
+    if (match === null || /^\s*(?:if|for|while|switch|return|await|catch|describe|test|it)\b/.test(row)) return [];
     const [, indent = "", declared, assigned, method] = match;
     if (!/[{(]$/.test(row)) return [];
     const head = rows.slice(index, index + 12).join("\n");
@@ -52,32 +51,25 @@ function functionsOf(file: SourceFile): { name: string; lines: number }[] {
 }
 
 function repeated(names: Map<string, Set<string>>, more: number): string[] {
-  return [...names]
-    .filter(([, files]) => files.size > more)
-    .map(([name, files]) => `${name} (${files.size})`);
+  return [...names].filter(([, files]) => files.size > more).map(([name, files]) => `${name} (${files.size})`);
 }
 
 function declared(pattern: RegExp): Map<string, Set<string>> {
   const names = new Map<string, Set<string>>();
   for (const { path, text } of source)
-    for (const [, name = ""] of text.matchAll(pattern))
-      names.set(name, (names.get(name) ?? new Set()).add(path));
+    for (const [, name = ""] of text.matchAll(pattern)) names.set(name, (names.get(name) ?? new Set()).add(path));
   return names;
 }
 
 const sizes = source.map(lines).sort((a, b) => a - b);
 const total = sizes.reduce((sum, size) => sum + size, 0);
 const byPath = new Map(source.map((file) => [file.path, file]));
-const single = [...importers()]
-  .filter(([path, from]) => from.size === 1 && byPath.has(path))
-  .map(([path]) => path);
+const single = [...importers()].filter(([path, from]) => from.size === 1 && byPath.has(path)).map(([path]) => path);
 const small = single.filter((path) => lines(byPath.get(path) as SourceFile) < 60);
 const everything = source.map(({ text }) => text).join("\n");
 /** Interfaces with methods: objects, not records. */
 const objects = [...everything.matchAll(/^(?:export )?interface (\w+)[^{]*\{\n([^]*?)^\}/gm)]
-  .filter(([, , body = ""]) =>
-    /^ {2}(?:readonly )?\w+(?:<.*>)?\(|^ {2}(?:readonly )?\w+\??: \(.*=>/m.test(body),
-  )
+  .filter(([, , body = ""]) => /^ {2}(?:readonly )?\w+(?:<.*>)?\(|^ {2}(?:readonly )?\w+\??: \(.*=>/m.test(body))
   .map(([, name = ""]) => name);
 const onlyOne = objects.filter(
   (name) => [...everything.matchAll(new RegExp(`\\): (?:Promise<)?${name}>? \\{$`, "gm"))].length === 1,
@@ -93,9 +85,7 @@ const counts: Count[] = [
   { what: "interfaces with methods that one function creates", names: onlyOne },
   {
     what: "interfaces named Deps or Options",
-    names: [...everything.matchAll(/^(?:export )?interface (\w*(?:Deps|Options))\b/gm)].map(
-      ([, name = ""]) => name,
-    ),
+    names: [...everything.matchAll(/^(?:export )?interface (\w*(?:Deps|Options))\b/gm)].map(([, name = ""]) => name),
   },
   {
     what: "functions over 60 lines",
@@ -115,9 +105,7 @@ const counts: Count[] = [
   },
   {
     what: "support files of the tests",
-    names: tests
-      .map(({ path }) => path)
-      .filter((path) => !/\.test\.ts$|^test\/(bench|fixtures)\//.test(path)),
+    names: tests.map(({ path }) => path).filter((path) => !/\.test\.ts$|^test\/(bench|fixtures)\//.test(path)),
   },
   {
     what: "test files named after their origin",
@@ -129,6 +117,5 @@ console.log("| count | value |\n| --- | ---: |");
 console.log(`| source lines | ${total} |\n| median lines of a source file | ${sizes[sizes.length >> 1]} |`);
 for (const { what, names } of counts) {
   console.log(`| ${what} | ${names.length} |`);
-  if (process.argv.includes("--list") && what !== "source files")
-    for (const name of names) console.log(`  ${name}`);
+  if (process.argv.includes("--list") && what !== "source files") for (const name of names) console.log(`  ${name}`);
 }

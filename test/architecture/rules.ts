@@ -88,12 +88,10 @@ const directions: Rule = (files) =>
   importsIn(files).flatMap(({ from, to, relative }) => {
     if (!relative) return [];
     const [here, there] = [zoneOf(from), zoneOf(to)];
-    if (here === there && !(there === "contract" && to.includes("/testing/") && !from.includes("/testing/")))
-      return [];
+    if (here === there && !(there === "contract" && to.includes("/testing/") && !from.includes("/testing/"))) return [];
     if (from.startsWith("adapters/"))
       return [`${from}: an adapter imports ${contract}, packages and its own files, not ${to}`];
-    if (there === "contract" && here !== "contract")
-      return [`${from}: imports ${to}, which has the name ${contract}`];
+    if (there === "contract" && here !== "contract") return [`${from}: imports ${to}, which has the name ${contract}`];
     return (allowed[here] ?? []).includes(there) ? [] : [`${from}: ${here} may not import ${to}`];
   });
 
@@ -103,25 +101,15 @@ const packageHomes: Rule = (files) =>
     if (relative || name === "?" || name.startsWith("node:")) return [];
     const home = homes[name];
     if (home === undefined) return [`${from}: ${name} has no home`];
-    return home.some((folder) => from.startsWith(folder))
-      ? []
-      : [`${from}: ${name} lives in ${home.join(", ")}`];
+    return home.some((folder) => from.startsWith(folder)) ? [] : [`${from}: ${name} lives in ${home.join(", ")}`];
   });
 
-const contractNeeds: ReadonlySet<string> = new Set([
-  "node:http",
-  "node:https",
-  "node:net",
-  "node:tls",
-  "node:crypto",
-]);
+const contractNeeds: ReadonlySet<string> = new Set(["node:http", "node:https", "node:net", "node:tls", "node:crypto"]);
 
 /** Whoever writes an adapter gets our contract without our zod. */
 const contractIsTypes: Rule = (files) =>
   importsIn(files)
-    .filter(
-      ({ from, relative }) => from.startsWith("src/contract/") && !from.includes("/testing/") && !relative,
-    )
+    .filter(({ from, relative }) => from.startsWith("src/contract/") && !from.includes("/testing/") && !relative)
     .filter(({ to, typeOnly }) => !(to === "zod" && typeOnly) && !contractNeeds.has(to))
     .map(
       ({ from, to }) =>
@@ -210,9 +198,7 @@ const durations: Rule = (files) =>
     .filter(({ path }) => path.startsWith("src/") && !timed.test(path))
     .flatMap(({ path, text }) => {
       const code = text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/\/\/ .*/g, "");
-      const found = durationPatterns.flatMap((pattern) =>
-        [...code.matchAll(pattern)].map(([match]) => match),
-      );
+      const found = durationPatterns.flatMap((pattern) => [...code.matchAll(pattern)].map(([match]) => match));
       return found
         .filter(isMinutes)
         .map((match) => `${path}: ${match}: durations of the daemon are in src/ops/timing.ts`);

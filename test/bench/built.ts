@@ -26,8 +26,7 @@ export async function build(): Promise<Built> {
   const dist = join(directory, "dist");
   const argv = [tsc, "-p", join(root, "tsconfig.build.json"), "--noCheck", "--outDir", dist];
   await promisify(execFile)(process.execPath, argv);
-  for (const name of ["package.json", "bin"])
-    cpSync(join(root, name), join(directory, name), { recursive: true });
+  for (const name of ["package.json", "bin"]) cpSync(join(root, name), join(directory, name), { recursive: true });
   symlinkSync(join(root, "node_modules"), join(directory, "node_modules"));
   return {
     directory,

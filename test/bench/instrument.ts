@@ -58,8 +58,7 @@ function withCalls(text: string, number: number): string {
       return;
     }
     const { type, body } = value as Node;
-    if (functions.includes(type) && body)
-      insertions.push({ at: body.start + 1, text: `__enter(${number});` });
+    if (functions.includes(type) && body) insertions.push({ at: body.start + 1, text: `__enter(${number});` });
     for (const each of Object.values(value)) visit(each);
   };
   visit(parseAst(text));

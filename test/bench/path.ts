@@ -107,8 +107,7 @@ async function emails(servers: MailServers, main: string, run: string, settings 
   return { daemon, pass: (count: number) => oneByOne(count, one) };
 }
 
-const text = (phone: PhoneFixture, url: string) =>
-  phone.texts({ url, count: 1, waiting: 1, perSecond: null });
+const text = (phone: PhoneFixture, url: string) => phone.texts({ url, count: 1, waiting: 1, perSecond: null });
 
 async function oneByOne(count: number, pass: () => Promise<Tally>): Promise<Tally> {
   const tallies: Tally[] = [];

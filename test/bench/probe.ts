@@ -43,8 +43,7 @@ if (isMainThread && process.send) {
       const before = changed;
       changed = changes();
       if (changed > before) commits += 1;
-    } else if (!/^(?:BEGIN|ROLLBACK|SAVEPOINT|RELEASE)/i.test(sql))
-      statements.set(sql, (statements.get(sql) ?? 0) + 1);
+    } else if (!/^(?:BEGIN|ROLLBACK|SAVEPOINT|RELEASE)/i.test(sql)) statements.set(sql, (statements.get(sql) ?? 0) + 1);
     return execute();
   });
 

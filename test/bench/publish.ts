@@ -109,8 +109,7 @@ const linesTable = (lines: readonly Line[]): string =>
 
 /** The first column is text. */
 function cellsTable(columns: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]) =>
-    `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
+  const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
   const ruler = columns.map((_, column) => (column === 0 ? "---" : "---:"));
   return [line(columns), line(ruler), ...rows.map(line)].join("\n");
 }

@@ -106,8 +106,7 @@ const measures: Readonly<Record<string, Measure>> = {
       paths({ mail: await mail(), phone: await phone(), built }, quick ? 5 : 20),
   },
   platform: {
-    about:
-      "embedded platform: requests. Baseline: node:http with the same bytes, or with one committed row per POST",
+    about: "embedded platform: requests. Baseline: node:http with the same bytes, or with one committed row per POST",
     run: ({ quick }) => servedRates(quick ? 1 : 3, quick ? 500 : 2000),
   },
   lists: {
@@ -124,8 +123,7 @@ const measures: Readonly<Record<string, Measure>> = {
   },
   postgres: {
     about: "1, 2 and 4 nodes on PostgreSQL (fsync), agent latency 0 and 300 ms. Baseline: SQLite; one node",
-    run: async ({ mail, built, quick }) =>
-      postgres(await mail(), built.main, quick ? 1 : 2, quick ? 200 : 500),
+    run: async ({ mail, built, quick }) => postgres(await mail(), built.main, quick ? 1 : 2, quick ? 200 : 500),
   },
   soak: {
     about: "ten minutes at a steady rate (--quick: one): heap and event loop delay",
@@ -142,9 +140,7 @@ const help = `npm run bench -- [--quick] [--only NAME,...] [--report [FILE]]
   --report    write the figures as Markdown with a chart (default: ${defaultReport})
 
 ${Object.entries(measures)
-  .map(
-    ([name, { about, onRequest }]) => `  ${name.padEnd(12)}${about}${onRequest ? " (only with --only)" : ""}`,
-  )
+  .map(([name, { about, onRequest }]) => `  ${name.padEnd(12)}${about}${onRequest ? " (only with --only)" : ""}`)
   .join("\n")}
 `;
 
@@ -198,8 +194,7 @@ const { values } = parseArgs({
     help: { type: "boolean", short: "h", default: false },
   },
 });
-const wanted =
-  values.only?.split(",") ?? Object.keys(measures).filter((name) => measures[name]?.onRequest !== true);
+const wanted = values.only?.split(",") ?? Object.keys(measures).filter((name) => measures[name]?.onRequest !== true);
 const unknown = wanted.filter((name) => !(name in measures));
 
 if (values.help) process.stdout.write(help);

@@ -181,9 +181,8 @@ export async function start({ argv, ready, preload, env: added, clean }: StartOp
       child.send(order);
     });
   const status = (field: string): number =>
-    Number(
-      new RegExp(`^${field}:\\s+(\\d+) kB`, "m").exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1],
-    ) * 0.001024;
+    Number(new RegExp(`^${field}:\\s+(\\d+) kB`, "m").exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) *
+    0.001024;
   return {
     pid,
     cpu: () => {

@@ -9,14 +9,7 @@ import type { Browser, BrowserContextOptions, Page, Response } from "playwright-
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import {
-  type ConsoleRig,
-  channel,
-  consoleRig,
-  heldReply,
-  populate,
-  refused,
-} from "../support/commands/console.ts";
+import { type ConsoleRig, channel, consoleRig, heldReply, populate, refused } from "../support/commands/console.ts";
 import { describeReal, needChromium, startChromium, visit } from "../support/machine/debian.ts";
 import { put, sqlitePlace } from "../support/store/databases.ts";
 
@@ -58,9 +51,7 @@ describeReal("The web console in Chromium", missing, () => {
     expect(await page.locator("pre").textContent()).toContain("this is Subject out-of-office <b>from</b>");
     await page.getByRole("button", { name: "Answer" }).click();
     await page.getByRole("status").filter({ hasText: "It will be answered." }).waitFor();
-    const event = await db.read((q) =>
-      q.one("SELECT state, code FROM events WHERE sender = 'anna@example.org'"),
-    );
+    const event = await db.read((q) => q.one("SELECT state, code FROM events WHERE sender = 'anna@example.org'"));
     expect(event).toEqual({ state: "stored", code: "released" });
     expect(complaints).toEqual([]);
   });
@@ -87,12 +78,7 @@ describeReal("The web console in Chromium", missing, () => {
       await populate(store);
       await store.tx(async (q) => {
         for (const n of [0, 1, 2])
-          await put(
-            q,
-            "drafts",
-            `draft${n}`,
-            "state = 'queued', open = 1, due_at = due_at + 3600000, reason = NULL",
-          );
+          await put(q, "drafts", `draft${n}`, "state = 'queued', open = 1, due_at = due_at + 3600000, reason = NULL");
       });
     });
     await page.getByRole("link", { name: "Waiting", exact: true }).click();
@@ -111,13 +97,10 @@ describeReal("The web console in Chromium", missing, () => {
     const { page, db } = await open();
     await page.goto(`${new URL(page.url()).origin}/held?kind=replies`);
     const tabTo = async (selector: string) => {
-      const there = () =>
-        page.evaluate(`document.activeElement?.matches(${JSON.stringify(selector)}) === true`);
+      const there = () => page.evaluate(`document.activeElement?.matches(${JSON.stringify(selector)}) === true`);
       for (let steps = 0; steps < 100 && !(await there()); steps++) await page.keyboard.press("Tab");
       expect(await there(), selector).toBe(true);
-      expect(await page.evaluate("getComputedStyle(document.activeElement).outlineStyle"), selector).toBe(
-        "solid",
-      );
+      expect(await page.evaluate("getComputedStyle(document.activeElement).outlineStyle"), selector).toBe("solid");
     };
     await page.keyboard.press("Tab");
     expect(await page.evaluate("document.activeElement.textContent")).toBe("To the content");
@@ -169,8 +152,7 @@ describeReal("The web console in Chromium", missing, () => {
     await page.getByRole("status").filter({ hasText: "Channel support-mail is paused." }).waitFor();
     const row = page.getByRole("row", { name: /^support-mail/ });
     expect(await row.textContent()).toContain("Paused: the agent answers nonsense");
-    const pauses = () =>
-      db.read((q) => q.all("SELECT channel, reason FROM channel_pauses WHERE until IS NULL"));
+    const pauses = () => db.read((q) => q.all("SELECT channel, reason FROM channel_pauses WHERE until IS NULL"));
     expect(await pauses()).toEqual([{ channel: "support-mail", reason: "the agent answers nonsense" }]);
     await row.getByRole("button", { name: "Resume" }).click();
     await page.getByRole("status").filter({ hasText: "Channel support-mail is resumed." }).waitFor();

@@ -135,8 +135,7 @@ describeReal("The docs page in Chromium", missing, () => {
     const { docs } = await startDocs();
     const { page } = await visitDocs(browser, docs);
     const tabTo = async (selector: string) => {
-      const there = () =>
-        page.locator(selector).evaluate((element) => element === element.ownerDocument.activeElement);
+      const there = () => page.locator(selector).evaluate((element) => element === element.ownerDocument.activeElement);
       for (let presses = 0; presses < 60 && !(await there()); presses++) await page.keyboard.press("Tab");
       expect(await there(), selector).toBe(true);
       expect(await page.evaluate("getComputedStyle(document.activeElement).outlineStyle")).not.toBe("none");
@@ -144,9 +143,7 @@ describeReal("The docs page in Chromium", missing, () => {
     await tabTo(".operation-filter-input");
     await page.keyboard.type("GET by-api-key");
     const found = () =>
-      page
-        .locator(".opblock [data-path]")
-        .evaluateAll((all) => all.map((each) => each.getAttribute("data-path")));
+      page.locator(".opblock [data-path]").evaluateAll((all) => all.map((each) => each.getAttribute("data-path")));
     const paths = ["/external/agents/by-api-key", "/external/agent-files/by-api-key"];
     await expect.poll(found).toEqual([...paths, expect.anything()]);
     await tabTo("#operations-agents-getAgent .opblock-summary-control");
@@ -167,9 +164,7 @@ describeReal("The docs page in Chromium", missing, () => {
     for (const id of unlike) await open(page, id);
     expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(width);
     const luminance = async (selector: string, property: string) => {
-      const color = await page.evaluate(
-        `getComputedStyle(document.querySelector("${selector}")).${property}`,
-      );
+      const color = await page.evaluate(`getComputedStyle(document.querySelector("${selector}")).${property}`);
       return Number(String(color).match(/\d+/)?.[0]);
     };
     expect((await luminance(".opblock-description p", "color")) > 128).toBe(colorScheme === "dark");
@@ -248,8 +243,7 @@ async function authorize(page: Page, agent: string, organization?: string): Prom
 
 async function open(page: Page, id: string): Promise<Locator> {
   const operation = page.locator(`#operations-${id}`);
-  if ((await operation.locator(".execute").count()) === 0)
-    await operation.locator(".opblock-summary-control").click();
+  if ((await operation.locator(".execute").count()) === 0) await operation.locator(".opblock-summary-control").click();
   await operation.locator(".execute").waitFor();
   return operation;
 }

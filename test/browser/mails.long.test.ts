@@ -24,9 +24,7 @@ interface Outside {
 type Document = readonly [body: string, headers: Readonly<Record<string, string>>];
 
 /** A server that serves these documents, and notes every other request. */
-async function outside(
-  documents: (path: string) => Document | undefined = () => undefined,
-): Promise<Outside> {
+async function outside(documents: (path: string) => Document | undefined = () => undefined): Promise<Outside> {
   const requests: string[] = [];
   const server = createServer((request, response) => {
     const [body = "", headers = {}] = documents(request.url ?? "") ?? [];
@@ -123,8 +121,7 @@ const carriers: readonly ((url: string) => string)[] = [
   (url) => `<iframe src="${url}"></iframe>`,
   (url) => `<object data="${url}"></object>`,
   (url) => `<embed src="${url}">`,
-  (url) =>
-    `<form action="${url}"><input type=submit autofocus></form><script>document.forms[0].submit()</script>`,
+  (url) => `<form action="${url}"><input type=submit autofocus></form><script>document.forms[0].submit()</script>`,
   (url) => `<meta http-equiv="refresh" content="0;url=${url}">`,
 ];
 
@@ -380,8 +377,6 @@ describeReal("Mails in the console in Chromium", missing, () => {
     expect(Buffer.from(await raw.arrayBuffer()).toString()).toBe(mail(hostile));
     const html = await rig.get("/conversations/message/1/html");
     expect(html.headers.get("content-security-policy")).toMatch(/default-src 'none'.*; sandbox$/);
-    expect((await fetch(`${rig.url}/conversations/message/1/raw`, { redirect: "manual" })).status).not.toBe(
-      200,
-    );
+    expect((await fetch(`${rig.url}/conversations/message/1/raw`, { redirect: "manual" })).status).not.toBe(200);
   });
 });

@@ -47,24 +47,18 @@ describeReal("The demo in Chromium", missing, () => {
     return visitor;
   };
   /** Waits for a message on the page that contains the text. */
-  const message = (page: Page, text: string | RegExp) =>
-    page.locator("ol.said > li").filter({ hasText: text }).first();
+  const message = (page: Page, text: string | RegExp) => page.locator("ol.said > li").filter({ hasText: text }).first();
   /** A message that was written on the page. */
-  const written = (page: Page, text: string) =>
-    page.locator("ol.said > li.mine").filter({ hasText: text }).first();
+  const written = (page: Page, text: string) => page.locator("ol.said > li.mine").filter({ hasText: text }).first();
 
   it("shows the first answer, and answers mails, texts and calls", async () => {
     const began = performance.now();
     const { page, complaints, requests } = await openPlayground();
     await page.getByLabel("Subject").fill("Bulbs");
-    await page
-      .getByLabel("Mail", { exact: true })
-      .fill("Which bulbs fit your lamps? <script>alert(1)</script>");
+    await page.getByLabel("Mail", { exact: true }).fill("Which bulbs fit your lamps? <script>alert(1)</script>");
     await page.getByRole("button", { name: "Send the mail" }).click();
     await message(page, "E27 bulbs").waitFor();
-    process.stderr.write(
-      `demo: answered ${((performance.now() - began) / 1000).toFixed(1)} s after its start\n`,
-    );
+    process.stderr.write(`demo: answered ${((performance.now() - began) / 1000).toFixed(1)} s after its start\n`);
     const own = written(page, "Which bulbs fit");
     await own.locator(".track li.done", { hasText: /^sent \d+ ms$/ }).waitFor();
     await inspect(page, "playground-mail");
@@ -72,9 +66,7 @@ describeReal("The demo in Chromium", missing, () => {
     await page.getByRole("link", { name: "Text", exact: true }).click();
     await page.getByLabel(/^Text/).fill("How long does delivery take?");
     await page.getByRole("button", { name: "Send the text" }).click();
-    await written(page, "How long does delivery take?")
-      .locator(".track li.done", { hasText: "delivered" })
-      .waitFor();
+    await written(page, "How long does delivery take?").locator(".track li.done", { hasText: "delivered" }).waitFor();
 
     await page.getByRole("link", { name: "Call", exact: true }).click();
     await page.getByRole("button", { name: "Call" }).click();

@@ -126,11 +126,7 @@ async function cutDuringCall(commitBatch = standardTiming.sqlite.commitBatch): P
 const askedIn = ({ platform }: Cut, words: string): number => platform.count(`ask ${words}`);
 
 /** The next start: the call comes back at once, and the provider sends the mail again. */
-async function restarted(
-  { disk, platform, text }: Cut,
-  log: Buffer,
-  boot: number | null,
-): Promise<CallHouse> {
+async function restarted({ disk, platform, text }: Cut, log: Buffer, boot: number | null): Promise<CallHouse> {
   const db = await started(openSqlite(surviving(disk, log), Date.now), boot);
   onTestFinished(() => db.close());
   const house = await callHouse({ db, platform, channels: ["c", "mail"], settleAfter: 0 });

@@ -27,13 +27,7 @@ it("looks at the store once a scrape, however many gauges show it", async () => 
   const metrics = createMetrics(new Statistics());
   const host = { running: () => [], lines: new Map() };
   const app = { db: counted, scheduler: { running: () => 0 }, host, agents: new Map() };
-  defineGauges(
-    metrics,
-    app as unknown as Parameters<typeof defineGauges>[1],
-    systemClock,
-    build,
-    async () => 5e9,
-  );
+  defineGauges(metrics, app as unknown as Parameters<typeof defineGauges>[1], systemClock, build, async () => 5e9);
   for (const scrape of [1, 2]) {
     const { body } = await metrics.expose();
     expect(body).toContain('bridgehead_backlog_items{channel="c",kind="events",state="failed"} 1');

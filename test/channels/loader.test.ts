@@ -16,10 +16,7 @@ export default { name: "fax", contract: 1, config: ${config}, traits: {}, create
 
 beforeAll(() => {
   mkdirSync(join(folder, "node_modules"));
-  symlinkSync(
-    fileURLToPath(new URL("../../node_modules/zod", import.meta.url)),
-    join(folder, "node_modules/zod"),
-  );
+  symlinkSync(fileURLToPath(new URL("../../node_modules/zod", import.meta.url)), join(folder, "node_modules/zod"));
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 

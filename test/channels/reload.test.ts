@@ -56,10 +56,7 @@ async function setUp(first: Text) {
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const probe = recorder();
   const read = async ({ key = "k-1", raw = "1d", url = "http://127.0.0.1:9", channels }: Text) => {
-    const blocks = Object.entries(channels).map(([id, own]) => [
-      id,
-      { adapter: "probe", agent: "support", ...own },
-    ]);
+    const blocks = Object.entries(channels).map(([id, own]) => [id, { adapter: "probe", agent: "support", ...own }]);
     const text = {
       platform: { url },
       agents: { support: { key: "${env:KEY}" } },

@@ -11,9 +11,7 @@ import { dropLease, takeLease } from "../../src/store/leases.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 
-it("stands by while another node reads the channel, and says so; then it reads", async ({
-  onTestFinished,
-}) => {
+it("stands by while another node reads the channel, and says so; then it reads", async ({ onTestFinished }) => {
   const folder = await mkdtemp(join(tmpdir(), "bridgehead-supervisor-"));
   const db = openSqlite(join(folder, "store.db"), () => systemClock.now());
   onTestFinished(async () => {

@@ -28,9 +28,7 @@ test("page after page, item after item", async () => {
   const { client, server } = await startPacedClient();
   server.script(page(1, 3, ["a", "b"]), page(2, 3, ["c", "d"]), page(3, 3, ["e"]));
   const found = [];
-  for await (const { id } of items((at) =>
-    client.agents.users({ ...at, pageSize: 2, orderDirection: "ASC" }),
-  ))
+  for await (const { id } of items((at) => client.agents.users({ ...at, pageSize: 2, orderDirection: "ASC" })))
     found.push(id);
   expect(found).toEqual(["a", "b", "c", "d", "e"]);
   expect(server.received.map(({ path }) => path)).toEqual(
@@ -69,10 +67,7 @@ test("a platform that always says there is more is believed until it has nothing
 test("a bare array is the only page; numbers that are missing or wrong are made up for", async () => {
   const { client, server, dropped } = await startPacedClient();
   const file = (id: string) => ({ id, fileName: "a", url: "u", createdAt: "2026-11-20T10:00:00.000Z" });
-  server.script(
-    json([file("f-1"), file("f-2")]),
-    json({ data: [file("f-1")], totalPages: "3", currentPage: 2 }),
-  );
+  server.script(json([file("f-1"), file("f-2")]), json({ data: [file("f-1")], totalPages: "3", currentPage: 2 }));
   expect(await client.files.list()).toMatchObject({
     kind: "ok",
     value: { currentPage: 1, totalItems: 2, totalPages: 1, hasNextPage: false, hasPreviousPage: false },

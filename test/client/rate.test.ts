@@ -38,9 +38,7 @@ test("never lets more leave in any span than it may, and does not waste the span
         left.push(clock.now());
       }
       for (const [index, at] of left.entries())
-        expect(left.slice(index).filter((other) => other <= at + 10_000).length).toBeLessThanOrEqual(
-          requests,
-        );
+        expect(left.slice(index).filter((other) => other <= at + 10_000).length).toBeLessThanOrEqual(requests);
     },
   );
   await fc.assert(property, { numRuns: 200 });

@@ -74,11 +74,7 @@ describe("429", () => {
     const { client, server } = await startPacedClient();
     server.script(status(429), reply);
     let crossings = 0;
-    const result = await client.conversations.send(
-      "c-1",
-      { message: "hi" },
-      { crossing: () => void crossings++ },
-    );
+    const result = await client.conversations.send("c-1", { message: "hi" }, { crossing: () => void crossings++ });
     expect(result).toMatchObject({ kind: "deferred" });
     expect([server.received.length, crossings]).toEqual([1, 1]);
   });

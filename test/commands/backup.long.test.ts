@@ -135,9 +135,7 @@ describe("backup and restore", () => {
   it("names the file and the remedy when a directory is given as a backup", async () => {
     for (const ended of [await bridgehead(["verify", home]), await run("restore", home)]) {
       expect(ended.code).toBe(exitCodes.failed);
-      expect(ended.err).toMatch(
-        new RegExp(`the store ${home} cannot be used: .*Remedy: check that it is a file`),
-      );
+      expect(ended.err).toMatch(new RegExp(`the store ${home} cannot be used: .*Remedy: check that it is a file`));
     }
   });
 
@@ -172,10 +170,7 @@ describe("backup and restore", () => {
 
 describe("a damaged store", () => {
   const damage: readonly (readonly [string, () => void])[] = [
-    [
-      "no database",
-      () => writeFileSync(store, "this is no database, and long enough to be looked at. ".repeat(200)),
-    ],
+    ["no database", () => writeFileSync(store, "this is no database, and long enough to be looked at. ".repeat(200))],
     ["cut short", () => truncateSync(store, 8192 + 100)],
     ["overwritten in the middle", () => overwrite(4096, 20_000)],
   ];
@@ -203,11 +198,7 @@ describe("a damaged store", () => {
   it("finds flipped bits in stored bytes, which SQLite itself does not", async () => {
     const db = openSqlite(store, Date.now);
     await db.tx((q) =>
-      q.run(
-        "INSERT INTO blobs (id, bytes, stored_at) VALUES ($1, $2, 1)",
-        "a".repeat(64),
-        Buffer.from("changed"),
-      ),
+      q.run("INSERT INTO blobs (id, bytes, stored_at) VALUES ($1, $2, 1)", "a".repeat(64), Buffer.from("changed")),
     );
     await db.close();
     const ended = await bridgehead(["verify", store]);

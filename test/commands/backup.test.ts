@@ -31,11 +31,7 @@ function setUp(store = "sqlite:store.db", more = "") {
   const config = join(folder, "bridgehead.yaml");
   writeFileSync(config, `store: ${store}\n${more}`);
   /** The exit code, then each line, without the name of the folder. */
-  const run = async (
-    command: keyof typeof commands,
-    file = "",
-    json = false,
-  ): Promise<readonly unknown[]> => {
+  const run = async (command: keyof typeof commands, file = "", json = false): Promise<readonly unknown[]> => {
     const lines: string[] = [];
     const say = (text: string) => void lines.push(text.replaceAll(`${folder}/`, ""));
     const io = commandIo({ out: say, err: say, cwd: folder });
@@ -60,10 +56,7 @@ it("names the file, its schema and its rows, and refuses to overwrite a file", a
     exitCodes.failed,
     expect.stringContaining("copy.db exists; name another one"),
   ]);
-  expect(await run("backup", "absent/copy.db")).toEqual([
-    exitCodes.failed,
-    "the folder absent does not exist",
-  ]);
+  expect(await run("backup", "absent/copy.db")).toEqual([exitCodes.failed, "the folder absent does not exist"]);
   const sound = await run("verify", "copy.db");
   expect(sound).toEqual([exitCodes.ok, size, counts, "no problems found"]);
   expect(JSON.parse(String((await run("verify", "copy.db", true))[1]))).toMatchObject({
@@ -87,9 +80,7 @@ it("counts the rows of every table that holds data of customers", async () => {
   );
   const { counts } = verifyStore(place.file ?? "");
   expect(counts).toMatchObject({ events: 1, raw_messages: 1, attachments: 1, blobs: 1 });
-  const tables = await db.read((q) =>
-    q.all<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'"),
-  );
+  const tables = await db.read((q) => q.all<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'"));
   // A new table is counted, or it is named here.
   expect(tables.map(({ name }) => name).filter((name) => !(name in counts))).toEqual([
     "meta",
@@ -117,10 +108,7 @@ it("says what a restore has put where, and what is held then", async () => {
   expect(kept).toMatch(/^the former file is kept as store\.db\.before-restore/);
   expect(held).toContain("bridgehead inbox list --code ");
   expect(existsSync(join(folder, String(kept).replace(/^.* as /, "")))).toBe(true);
-  expect(await run("restore", "store.db")).toEqual([
-    exitCodes.failed,
-    "store.db is the store itself; name a backup",
-  ]);
+  expect(await run("restore", "store.db")).toEqual([exitCodes.failed, "store.db is the store itself; name a backup"]);
   expect(await run("restore", "absent.db")).toEqual([exitCodes.failed, "there is no file absent.db"]);
   truncateSync(join(folder, "copy.db"), 8192);
   expect((await run("restore", "copy.db"))[0]).toBe(exitCodes.damagedStore);
@@ -166,9 +154,7 @@ it("copies, verifies and restores the database of the embedded platform with the
     "the backup has no copy of the embedded platform: platform.db is unchanged",
   );
   rmSync(join(folder, "copy.db"));
-  expect((await run("backup", "copy.db"))[1], "another backup's copy stays").toContain(
-    "copy.db-platform exists",
-  );
+  expect((await run("backup", "copy.db"))[1], "another backup's copy stays").toContain("copy.db-platform exists");
   const damagedFile = openSync(join(folder, "copy.db-platform"), "r+");
   writeSync(damagedFile, Buffer.alloc(4096, 0x55), 0, 4096, 8192);
   closeSync(damagedFile);

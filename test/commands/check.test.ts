@@ -126,7 +126,6 @@ describe("schema", () => {
     expect(await printSchema({}, io)).toBe(exitCodes.ok);
     const printed = JSON.parse(out.join("")) as { $schema: string };
     expect(printed.$schema).toBe("https://json-schema.org/draft/2020-12/schema");
-    for (const name of ["email", "sms", "voice"])
-      expect(JSON.stringify(printed)).toContain(`"const":"${name}"`);
+    for (const name of ["email", "sms", "voice"]) expect(JSON.stringify(printed)).toContain(`"const":"${name}"`);
   });
 });

@@ -81,10 +81,7 @@ it("says what to do when the console is disabled, or its port is not known", asy
     expect.stringContaining("the console is disabled: remove console.enabled"),
   ]);
   const unknown = await command((await setUp('console: { listen: "127.0.0.1:0" }')).file);
-  expect([unknown.code, unknown.err]).toEqual([
-    exitCodes.failed,
-    expect.stringContaining("set console.listen"),
-  ]);
+  expect([unknown.code, unknown.err]).toEqual([exitCodes.failed, expect.stringContaining("set console.listen")]);
 });
 
 it.each([

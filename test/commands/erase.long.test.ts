@@ -107,16 +107,7 @@ zebra-file
     const lines = readFileSync(join(folder, "data.jsonl"), "utf8").trim().split("\n");
     const tables = lines.map((line) => (JSON.parse(line) as { table: string }).table);
     expect(new Set(tables)).toEqual(
-      new Set([
-        "conversations",
-        "participants",
-        "messages",
-        "files",
-        "turns",
-        "replies",
-        "drafts",
-        "escalations",
-      ]),
+      new Set(["conversations", "participants", "messages", "files", "turns", "replies", "drafts", "escalations"]),
     );
     const files = readdirSync(folder).filter((name) => name !== "data.jsonl");
     expect(files.map((name) => readFileSync(join(folder, name), "utf8")).join()).toMatch(
@@ -168,137 +159,127 @@ zebra-file
     await world.replyTo(last);
   });
 
-  it.each(["sqlite", "postgres"] as const)(
-    "keeps longer addresses that contain the person's (%s)",
-    async (kind) => {
-      const place = kind === "sqlite" ? await sqlitePlace() : await postgresPlace(postgres);
-      const db = await place.open();
-      await migrate(db);
-      const [lee, ashlee] = ["lee@x.example", "ashlee@x.example"];
-      const bodies = [
-        `{"text":"Hi\\n${lee} and <mailto:${lee}>, LEE@x.example."}`,
-        `{"text":"${ashlee} ${lee}.au ${lee}s o\\n${ashlee}"}`,
-      ];
-      await db.tx(async (q) => {
-        await ensureChannel(q, "c");
-        await conversation(q, "c2", "c", ashlee);
-        await turn(q, "t2", "c2", { person: ashlee });
-        await addParticipant(q, "c2", `${lee}.au`);
-        for (const [index, body] of bodies.entries())
-          await insertEvent(
-            q,
-            event(`e${index}`, {
-              sender: ashlee,
-              body,
-              raw: { id: `b${index}`, bytes: Buffer.from(body) },
-            }),
-          );
-        await suppress(q, "c", ashlee, "opted out");
-      });
-      const records = await db.read((q) => findPerson(q, [lee]));
-      const { rows, kept } = await erasePerson(db, records, () => undefined);
-      expect(rows).toMatchObject({ conversations: 0, messages: 0, mentions: 2, suppressions: 0 });
-      const found = await db.read(async (q) => ({
-        people: await q.all(
-          "SELECT turns.person FROM turns JOIN conversations ON conversations.person = turns.person",
-        ),
-        events: await q.all("SELECT sender, body FROM events ORDER BY id"),
-        raw: await q.all("SELECT digest FROM raw_messages"),
-        participants: await q.all("SELECT address FROM participants"),
-      }));
-      expect(found).toEqual({
-        people: [{ person: ashlee }],
-        events: [
-          { sender: ashlee, body: '{"text":"Hi\\n[erased] and <mailto:[erased]>, [erased]."}' },
-          { sender: ashlee, body: bodies[1] },
-        ],
-        raw: [{ digest: "b1" }],
-        participants: [{ address: `${lee}.au` }],
-      });
-      if (place.file === undefined) return;
-      expect(finishFile(place.file, [lee], false, kept)).toMatchObject({ remaining: 0 });
-      expect(countInFile(place.file, [lee])).toBeGreaterThan(0);
-      await db.tx((q) => turn(q, "t3", "c2", { person: lee }));
-      expect(finishFile(place.file, [lee], false, kept).remaining).toBeGreaterThan(0);
-    },
-  );
-
-  it.each(["sqlite", "postgres"] as const)(
-    "leaves no text of the person in any column (%s)",
-    async (kind) => {
-      const place = kind === "sqlite" ? await sqlitePlace() : await postgresPlace(postgres);
-      const db = await place.open();
-      await migrate(db);
-      const address = "whatsapp:+15550111";
-      await db.tx(async (q) => {
-        await ensureChannel(q, "c");
-        await conversation(q, "c1", "c", address);
-        await conversation(q, "c2", "c", "whatsapp:+15550112");
-        await turn(q, "t1", "c1", { person: address });
-        await turn(q, "t2", "c2", { person: "whatsapp:+15550112" });
-        await draft(q, "d1", "c1");
+  it.each(["sqlite", "postgres"] as const)("keeps longer addresses that contain the person's (%s)", async (kind) => {
+    const place = kind === "sqlite" ? await sqlitePlace() : await postgresPlace(postgres);
+    const db = await place.open();
+    await migrate(db);
+    const [lee, ashlee] = ["lee@x.example", "ashlee@x.example"];
+    const bodies = [
+      `{"text":"Hi\\n${lee} and <mailto:${lee}>, LEE@x.example."}`,
+      `{"text":"${ashlee} ${lee}.au ${lee}s o\\n${ashlee}"}`,
+    ];
+    await db.tx(async (q) => {
+      await ensureChannel(q, "c");
+      await conversation(q, "c2", "c", ashlee);
+      await turn(q, "t2", "c2", { person: ashlee });
+      await addParticipant(q, "c2", `${lee}.au`);
+      for (const [index, body] of bodies.entries())
         await insertEvent(
           q,
-          event("e1", {
-            sender: address,
-            body: '{"text":"hi"}',
-            raw: { id: "b1", bytes: Buffer.from("hi") },
+          event(`e${index}`, {
+            sender: ashlee,
+            body,
+            raw: { id: `b${index}`, bytes: Buffer.from(body) },
           }),
         );
-        await insertEvent(q, event("e2", { sender: null, kind: "delivery", body: `{"to":"${address}"}` }));
-        await suppress(q, "c", address, "opted out");
-        await q.run(
-          `INSERT INTO escalations (id, number, about, conversation, channel, agent, state, cause, reason, entered_at, opened_at, acknowledged_by)
+      await suppress(q, "c", ashlee, "opted out");
+    });
+    const records = await db.read((q) => findPerson(q, [lee]));
+    const { rows, kept } = await erasePerson(db, records, () => undefined);
+    expect(rows).toMatchObject({ conversations: 0, messages: 0, mentions: 2, suppressions: 0 });
+    const found = await db.read(async (q) => ({
+      people: await q.all("SELECT turns.person FROM turns JOIN conversations ON conversations.person = turns.person"),
+      events: await q.all("SELECT sender, body FROM events ORDER BY id"),
+      raw: await q.all("SELECT digest FROM raw_messages"),
+      participants: await q.all("SELECT address FROM participants"),
+    }));
+    expect(found).toEqual({
+      people: [{ person: ashlee }],
+      events: [
+        { sender: ashlee, body: '{"text":"Hi\\n[erased] and <mailto:[erased]>, [erased]."}' },
+        { sender: ashlee, body: bodies[1] },
+      ],
+      raw: [{ digest: "b1" }],
+      participants: [{ address: `${lee}.au` }],
+    });
+    if (place.file === undefined) return;
+    expect(finishFile(place.file, [lee], false, kept)).toMatchObject({ remaining: 0 });
+    expect(countInFile(place.file, [lee])).toBeGreaterThan(0);
+    await db.tx((q) => turn(q, "t3", "c2", { person: lee }));
+    expect(finishFile(place.file, [lee], false, kept).remaining).toBeGreaterThan(0);
+  });
+
+  it.each(["sqlite", "postgres"] as const)("leaves no text of the person in any column (%s)", async (kind) => {
+    const place = kind === "sqlite" ? await sqlitePlace() : await postgresPlace(postgres);
+    const db = await place.open();
+    await migrate(db);
+    const address = "whatsapp:+15550111";
+    await db.tx(async (q) => {
+      await ensureChannel(q, "c");
+      await conversation(q, "c1", "c", address);
+      await conversation(q, "c2", "c", "whatsapp:+15550112");
+      await turn(q, "t1", "c1", { person: address });
+      await turn(q, "t2", "c2", { person: "whatsapp:+15550112" });
+      await draft(q, "d1", "c1");
+      await insertEvent(
+        q,
+        event("e1", {
+          sender: address,
+          body: '{"text":"hi"}',
+          raw: { id: "b1", bytes: Buffer.from("hi") },
+        }),
+      );
+      await insertEvent(q, event("e2", { sender: null, kind: "delivery", body: `{"to":"${address}"}` }));
+      await suppress(q, "c", address, "opted out");
+      await q.run(
+        `INSERT INTO escalations (id, number, about, conversation, channel, agent, state, cause, reason, entered_at, opened_at, acknowledged_by)
            VALUES ('x1', 1, 'c1', 'c1', 'c', 'a', 'acknowledged', 'topic', 'the story', 1, 1, 'ben')`,
-        );
-        await addParticipant(q, "c2", address);
-        await addParticipant(q, "c2", "+15550113");
-        await q.run(
-          "UPDATE events SET conversation = 'c1', cited = '<the.person@pc>' WHERE external_id = 'e1'",
-        );
-        await q.run(
-          `INSERT INTO actions (action, actor, detail, channel, conversation, event, made_at)
+      );
+      await addParticipant(q, "c2", address);
+      await addParticipant(q, "c2", "+15550113");
+      await q.run("UPDATE events SET conversation = 'c1', cited = '<the.person@pc>' WHERE external_id = 'e1'");
+      await q.run(
+        `INSERT INTO actions (action, actor, detail, channel, conversation, event, made_at)
            SELECT 'drop', 'ben', 'the person again', 'c', CASE WHEN external_id = 'e1' THEN 'c1' END, id, 1 FROM events`,
-        );
-      });
-      const records = await db.read((q) => findPerson(q, ["+15550111"]));
-      expect(records).toMatchObject({ addresses: ["+15550111", address], conversations: ["c1"] });
-      await erasePerson(db, records, () => undefined);
-      const found = await db.read(async (q) => ({
-        turns: await q.all("SELECT id, state, question, person FROM turns ORDER BY id"),
-        events: await q.all("SELECT external_id, state, body, sender FROM events ORDER BY id"),
-        drafts: await q.all("SELECT state, body, recipient FROM drafts"),
-        raw: await q.all("SELECT digest FROM raw_messages"),
-        escalations: await q.all("SELECT state, reason, acknowledged_by FROM escalations"),
-        participants: await q.all("SELECT conversation, address FROM participants"),
-        cited: await q.all("SELECT cited FROM events WHERE cited IS NOT NULL"),
-        actions: await q.all("SELECT conversation, detail FROM actions ORDER BY conversation"),
-        open: await q.all("SELECT id FROM lanes WHERE conversation = 'c1' AND due_at IS NOT NULL"),
-        hashed: await suppressionOrHash(q, "c", address),
-        plain: await suppression(q, "c", address),
-      }));
-      expect(found).toEqual({
-        turns: [
-          { id: "t1", state: "dropped", question: "", person: "" },
-          { id: "t2", state: "waiting", question: "question t2", person: "whatsapp:+15550112" },
-        ],
-        events: [
-          { external_id: "e1", state: "ignored", body: "{}", sender: null },
-          { external_id: "e2", state: "stored", body: '{"to":"whatsapp:[erased]"}', sender: null },
-        ],
-        drafts: [{ state: "dropped", body: "", recipient: "" }],
-        raw: [],
-        escalations: [{ state: "closed", reason: "", acknowledged_by: null }],
-        participants: [{ conversation: "c2", address: "+15550113" }],
-        cited: [],
-        actions: expect.arrayContaining([
-          { conversation: "c1", detail: null },
-          { conversation: null, detail: "the person again" },
-        ]),
-        open: [],
-        hashed: "they opted out, and were erased",
-        plain: null,
-      });
-    },
-  );
+      );
+    });
+    const records = await db.read((q) => findPerson(q, ["+15550111"]));
+    expect(records).toMatchObject({ addresses: ["+15550111", address], conversations: ["c1"] });
+    await erasePerson(db, records, () => undefined);
+    const found = await db.read(async (q) => ({
+      turns: await q.all("SELECT id, state, question, person FROM turns ORDER BY id"),
+      events: await q.all("SELECT external_id, state, body, sender FROM events ORDER BY id"),
+      drafts: await q.all("SELECT state, body, recipient FROM drafts"),
+      raw: await q.all("SELECT digest FROM raw_messages"),
+      escalations: await q.all("SELECT state, reason, acknowledged_by FROM escalations"),
+      participants: await q.all("SELECT conversation, address FROM participants"),
+      cited: await q.all("SELECT cited FROM events WHERE cited IS NOT NULL"),
+      actions: await q.all("SELECT conversation, detail FROM actions ORDER BY conversation"),
+      open: await q.all("SELECT id FROM lanes WHERE conversation = 'c1' AND due_at IS NOT NULL"),
+      hashed: await suppressionOrHash(q, "c", address),
+      plain: await suppression(q, "c", address),
+    }));
+    expect(found).toEqual({
+      turns: [
+        { id: "t1", state: "dropped", question: "", person: "" },
+        { id: "t2", state: "waiting", question: "question t2", person: "whatsapp:+15550112" },
+      ],
+      events: [
+        { external_id: "e1", state: "ignored", body: "{}", sender: null },
+        { external_id: "e2", state: "stored", body: '{"to":"whatsapp:[erased]"}', sender: null },
+      ],
+      drafts: [{ state: "dropped", body: "", recipient: "" }],
+      raw: [],
+      escalations: [{ state: "closed", reason: "", acknowledged_by: null }],
+      participants: [{ conversation: "c2", address: "+15550113" }],
+      cited: [],
+      actions: expect.arrayContaining([
+        { conversation: "c1", detail: null },
+        { conversation: null, detail: "the person again" },
+      ]),
+      open: [],
+      hashed: "they opted out, and were erased",
+      plain: null,
+    });
+  });
 });

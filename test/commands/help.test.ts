@@ -30,8 +30,7 @@ test("names only actions and options that the command has", () => {
       for (const part of description.split("; ")) {
         const subjects = /^((?:--)?[a-z-]+(?:, (?:--)?[a-z-]+)*): /.exec(part)?.[1]?.split(", ") ?? [];
         for (const subject of subjects)
-          if (!known.has(subject) && subject !== "default")
-            wrong.push(`${path.join(" ")} ${names[0]}: ${subject}`);
+          if (!known.has(subject) && subject !== "default") wrong.push(`${path.join(" ")} ${names[0]}: ${subject}`);
       }
   });
   expect(wrong).toEqual([]);

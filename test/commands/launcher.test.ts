@@ -1,15 +1,6 @@
 // The launcher under real Node.js versions, from copies of the package in which one thing or another is missing.
 
-import {
-  chmodSync,
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -18,8 +9,7 @@ import { launcher, root, start, systemNode } from "../support/machine/command.ts
 
 const { version } = JSON.parse(readFileSync(`${root}package.json`, "utf8")) as { version: string };
 const isOld =
-  systemNode !== undefined &&
-  !supported((await start(systemNode, ["-p", "process.versions.node"]).ended).out);
+  systemNode !== undefined && !supported((await start(systemNode, ["-p", "process.versions.node"]).ended).out);
 const oldNode = isOld && systemNode !== undefined ? systemNode : pretendOld();
 const folder = mkdtempSync(join(tmpdir(), "launcher-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -89,8 +79,7 @@ describe("the launcher", () => {
   });
 
   it("uses the compile cache of systemd's CacheDirectory", async () => {
-    const built =
-      "import { getCompileCacheDir } from 'node:module'; console.log(getCompileCacheDir() ?? 'none');";
+    const built = "import { getCompileCacheDir } from 'node:module'; console.log(getCompileCacheDir() ?? 'none');";
     const file = packageWith("cache", { built, node: true });
     const cache = join(folder, "cache-directory");
     for (const node of [oldNode, process.execPath]) {
@@ -101,8 +90,7 @@ describe("the launcher", () => {
   });
 
   it("uses no compile cache that other users can write to, or that cannot be created", async () => {
-    const built =
-      "import { getCompileCacheDir } from 'node:module'; console.log(getCompileCacheDir() ?? 'none');";
+    const built = "import { getCompileCacheDir } from 'node:module'; console.log(getCompileCacheDir() ?? 'none');";
     const file = packageWith("no-cache", { built, node: true });
     const shared = join(folder, "shared-cache");
     mkdirSync(shared);
@@ -129,8 +117,7 @@ describe("the launcher", () => {
   });
 
   it("passes signals on and ends by the signal that ended the program", async () => {
-    const source =
-      "process.on('SIGHUP', () => console.log('again')); setInterval(() => {}, 1000); console.log('up');";
+    const source = "process.on('SIGHUP', () => console.log('again')); setInterval(() => {}, 1000); console.log('up');";
     const { child, ended } = start(oldNode, [packageWith("signal", { built: source, node: true })]);
     let seen = "";
     child.stdout?.on("data", (data: string) => (seen += data));
@@ -174,12 +161,8 @@ describe("the launcher", () => {
 describe("main", () => {
   it("says in one line that this Node.js is too old, before it loads anything", async () => {
     const lie = "data:text/javascript,Object.defineProperty(process.versions,'node',{value:'20.11.1'})";
-    const { code, err } = await start(process.execPath, [
-      "--conditions=source",
-      "--import",
-      lie,
-      `${root}src/main.ts`,
-    ]).ended;
+    const { code, err } = await start(process.execPath, ["--conditions=source", "--import", lie, `${root}src/main.ts`])
+      .ended;
     expect([code, err]).toEqual([71, "bridgehead needs Node.js 22.19 or newer; this is 20.11.1\n"]);
   });
 });

@@ -31,8 +31,7 @@ it("changes the level of the running daemon for a limited time, and reports it",
   const daemon = startDaemon({ config: file, env: { KEY: "k-12345" }, plant: ["quick-log-level"] });
   onTestFinished(async () => void (await daemon.stop()));
   expect(await daemon.ready).toBe(true);
-  const logged = (line: object) =>
-    expect.poll(() => daemon.lines).toContainEqual(expect.objectContaining(line));
+  const logged = (line: object) => expect.poll(() => daemon.lines).toContainEqual(expect.objectContaining(line));
   const level = (...args: string[]) => inProcess(["log-level", ...args, "-c", file]);
 
   expect(await level()).toMatchObject({ code: exitCodes.ok, out: "the daemon logs at level info\n" });

@@ -17,9 +17,7 @@ describe("the command line", () => {
     const { code, out, err } = await bridgehead(["--version"]);
     expect([code, err]).toEqual([exitCodes.ok, ""]);
     expect(out).toMatch(
-      new RegExp(
-        `^bridgehead ${version}\nnode ${process.versions.node}\nsqlite 3\\.\\d+\\.\\d+\nschema \\d+\n$`,
-      ),
+      new RegExp(`^bridgehead ${version}\nnode ${process.versions.node}\nsqlite 3\\.\\d+\\.\\d+\nschema \\d+\n$`),
     );
     const json = JSON.parse((await bridgehead(["--version", "--json"])).out) as Record<string, string>;
     expect(

@@ -119,8 +119,7 @@ async function channelOf(daemon: Daemon): Promise<unknown> {
   return body.channels[0];
 }
 const metricsOf = async (daemon: Daemon) => (await fetch(`${adminOf(daemon)}/metrics`)).text();
-const urlOf = (daemon: Daemon) =>
-  String(daemon.lines.find(({ message }) => message === "listening for http")?.["url"]);
+const urlOf = (daemon: Daemon) => String(daemon.lines.find(({ message }) => message === "listening for http")?.["url"]);
 const says = (daemon: Daemon, message: string) => daemon.lines.filter((line) => line.message === message);
 
 it("pauses and resumes the running daemon, and a restart keeps the pause", async () => {
@@ -214,15 +213,7 @@ it("holds replies in shadow mode, and releases, retries and drops them in bulk",
   );
   expect((await once(killed, "exit"))[1]).toBe("SIGKILL");
   expect((await place.drafts()).filter(({ state }) => state === "held")).toHaveLength(2);
-  const dropped = await place.command(
-    "outbox",
-    "drop",
-    "--all",
-    "--code",
-    "shadow",
-    "--reason",
-    "only a test",
-  );
+  const dropped = await place.command("outbox", "drop", "--all", "--code", "shadow", "--reason", "only a test");
   expect(dropped.out).toBe("2 of 2 dropped\n");
   expect((await place.drafts()).filter(({ reason }) => reason?.endsWith(": only a test"))).toHaveLength(2);
   expect(await place.command("retry", "--all", "--reason", "shadow", "--json")).toMatchObject({

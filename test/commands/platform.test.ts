@@ -68,8 +68,7 @@ async function serve(config: string, database: string, ...more: string[]) {
 
 test("serves until SIGTERM, and says once what it does not do", async () => {
   const { config, write, database } = folder();
-  const skills =
-    "skills: { web_search: { webSearchServiceType: x, prompt: y }, function: { status: inactive } }";
+  const skills = "skills: { web_search: { webSearchServiceType: x, prompt: y }, function: { status: inactive } }";
   write("agents.yaml", agents.replace("key:", `${skills}, key:`));
   const { ask, stop, log } = await serve(config, database);
   expect(await ask("support-key-1")).toMatchObject({ status: 200, body: { name: "support" } });
@@ -85,15 +84,7 @@ test("a second one on the same file is refused before it changes the agents' key
   const { config, write, database } = folder();
   const first = await serve(config, database);
   const other = write("other.yaml", agents.replace("support-key-1", "support-key-2"));
-  const second = await bridgehead([
-    "platform",
-    "--config",
-    other,
-    "--database",
-    database,
-    "--listen",
-    "127.0.0.1:0",
-  ]);
+  const second = await bridgehead(["platform", "--config", other, "--database", database, "--listen", "127.0.0.1:0"]);
   expect(second).toMatchObject({ code: exitCodes.failed });
   expect(second.err).toContain("another Bridgehead process");
   expect((await first.ask("support-key-1")).status).toBe(200);
@@ -138,9 +129,7 @@ test("agents are made, changed and given new keys beside the running platform", 
   // As the interface has keys (External API 2.6, API).
   expect(first).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
 
-  expect((await agent("update", "sales", "--status", "inactive", "--public-name", "Acme Sales")).code).toBe(
-    0,
-  );
+  expect((await agent("update", "sales", "--status", "inactive", "--public-name", "Acme Sales")).code).toBe(0);
   expect((await platform.ask(first)).body).toMatchObject({ status: "inactive", publicName: "Acme Sales" });
 
   const second = (await agent("rotate-key", "sales")).out.trim();
@@ -148,11 +137,7 @@ test("agents are made, changed and given new keys beside the running platform", 
   expect([(await platform.ask(first)).status, (await platform.ask(second)).status]).toEqual([403, 200]);
   // Neither key is anywhere in the file.
   const kept = readFileSync(database, "latin1") + readFileSync(`${database}-wal`, "latin1");
-  expect([kept.includes(first), kept.includes(second), kept.includes("support-key-1")]).toEqual([
-    false,
-    false,
-    false,
-  ]);
+  expect([kept.includes(first), kept.includes(second), kept.includes("support-key-1")]).toEqual([false, false, false]);
 
   const listed = JSON.parse((await agent("list", "--json")).out) as object[];
   expect(listed).toMatchObject([
@@ -170,18 +155,14 @@ test("a file's agent gets a new key as well, which counts until the file names a
   const { config, database, write, agent } = folder();
   const platform = await serve(config, database);
   const rotated = (await agent("rotate-key", "support")).out.trim();
-  expect([(await platform.ask("support-key-1")).status, (await platform.ask(rotated)).status]).toEqual([
-    403, 200,
-  ]);
+  expect([(await platform.ask("support-key-1")).status, (await platform.ask(rotated)).status]).toEqual([403, 200]);
   await platform.stop();
   const again = await serve(config, database);
   expect([(await again.ask("support-key-1")).status, (await again.ask(rotated)).status]).toEqual([403, 200]);
   await again.stop();
   write("agents.yaml", agents.replace("support-key-1", "support-key-2"));
   const renewed = await serve(config, database);
-  expect([(await renewed.ask("support-key-2")).status, (await renewed.ask(rotated)).status]).toEqual([
-    200, 403,
-  ]);
+  expect([(await renewed.ask("support-key-2")).status, (await renewed.ask(rotated)).status]).toEqual([200, 403]);
 });
 
 test("what cannot be made or changed is said", async () => {
@@ -193,9 +174,7 @@ test("what cannot be made or changed is said", async () => {
     err: expect.stringContaining("wrong.yaml:2: status:"),
   });
   const missing = write("missing.yaml", "knowledge:\n  - { file: none.md }\n");
-  expect((await agent("create", "x", "--from", missing)).err).toContain(
-    "missing.yaml:2: knowledge[0].file: reading",
-  );
+  expect((await agent("create", "x", "--from", missing)).err).toContain("missing.yaml:2: knowledge[0].file: reading");
   for (const [args, why] of [
     [["create", "support"], "there is another agent support"],
     [["update", "support", "--status", "draft"], "is defined in the file of agents"],
@@ -223,27 +202,22 @@ test("files that cannot be read or opened are named with a remedy, and none is c
   );
   const served = (from: string, at: string) => bridgehead(["platform", "--config", from, "--database", at]);
   expect((await served(home, database)).err).toContain(`${home}: is a directory`);
-  expect((await served(config, config)).err).toContain(
-    `opening the platform's file ${config}: file is not a`,
-  );
+  expect((await served(config, config)).err).toContain(`opening the platform's file ${config}: file is not a`);
   expect((await served(config, join(home, "none/p.db"))).err).toContain("none/p.db");
   expect((await bridgehead(["platform", "--help"])).out).toContain("(default: 127.0.0.1:8026)");
 });
 
-test.each(["agents.example.com", "ftp://agents.example.com", ""])(
-  "%j is no public address",
-  async (address) => {
-    const { config, database } = folder();
-    const { code, err } = await bridgehead([
-      "platform",
-      "--config",
-      config,
-      "--database",
-      database,
-      "--public-url",
-      address,
-    ]);
-    expect(code).toBe(exitCodes.usage);
-    expect(err).toContain("It must be an address such as https://agents.example.com.");
-  },
-);
+test.each(["agents.example.com", "ftp://agents.example.com", ""])("%j is no public address", async (address) => {
+  const { config, database } = folder();
+  const { code, err } = await bridgehead([
+    "platform",
+    "--config",
+    config,
+    "--database",
+    database,
+    "--public-url",
+    address,
+  ]);
+  expect(code).toBe(exitCodes.usage);
+  expect(err).toContain("It must be an address such as https://agents.example.com.");
+});

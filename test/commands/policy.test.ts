@@ -116,9 +116,7 @@ describe("policy test", () => {
 
   it("follows the routes, for the agent's first enabled channel", async () => {
     const { out } = await policy(file(), "--cause", "call", "--agent", "sales", ...eve);
-    expect(out[0]).toBe(
-      "no topic, agent sales, channel sales-mail, cause call, opened 2026-12-24 16:30:00 UTC",
-    );
+    expect(out[0]).toBe("no topic, agent sales, channel sales-mail, cause call, opened 2026-12-24 16:30:00 UTC");
     expect(out.filter((line) => line.startsWith("+"))).toEqual([
       "+0s  2026-12-24 16:30:00 UTC  tier 1",
       "+5m  2026-12-24 16:35:00 UTC  fallback, and again every 15m until somebody acknowledges",
@@ -155,9 +153,7 @@ describe("policy test", () => {
     const store = await storeWith("read.db", recipients);
     const own = async (...args: string[]) =>
       (await policy(file(store), ...args, ...eve)).out.filter((line) => line.includes("the agent"));
-    expect(await own("--topic", "refund")).toEqual([
-      "at once: email refunds@example.com (the agent's, for refund)",
-    ]);
+    expect(await own("--topic", "refund")).toEqual(["at once: email refunds@example.com (the agent's, for refund)"]);
     expect(await own()).toEqual([
       "at once: email refunds@example.com (the agent's, for refund)",
       "not notified: sms +15550111 (the agent's, for other): no channel carries sms",
@@ -231,9 +227,7 @@ describe("policy test is refused", () => {
   });
 
   it("where the policy is wrong", async () => {
-    const { code, err } = await policy(
-      file().replace("notify: [ chief ] }\nstore", "notify: [ boss ] }\nstore"),
-    );
+    const { code, err } = await policy(file().replace("notify: [ chief ] }\nstore", "notify: [ boss ] }\nstore"));
     expect(code).toBe(exitCodes.config);
     expect(err).toEqual([
       "FILE:32:25 escalation.fallback.notify[0]: names a responder that is not defined: boss (name one of anna, ben, chief)",

@@ -65,16 +65,11 @@ it("counts units and names parts, and shows nothing without a terminal", async (
   const drawn: string[] = [];
   const draw = (line: string) => void drawn.push(line);
   const elsewhere: string[] = [];
-  const redirected = new ProgressBar(
-    { terminal: false, draw: (line) => void elsewhere.push(line) },
-    "copying",
-  );
+  const redirected = new ProgressBar({ terminal: false, draw: (line) => void elsewhere.push(line) }, "copying");
   await withProgress({ terminal: true, draw }, "copying", 4, async (progress) => {
     progress.part("events");
     progress.add(1);
-    await expect
-      .poll(() => drawn.at(-1), { timeout: 60_000 })
-      .toMatch(/^copying events \[#{6}\.{18}\] 25% \d/);
+    await expect.poll(() => drawn.at(-1), { timeout: 60_000 }).toMatch(/^copying events \[#{6}\.{18}\] 25% \d/);
     progress.measure(() => 3);
     await expect.poll(() => drawn.at(-1), { timeout: 60_000 }).toContain("] 75% ");
   });

@@ -64,9 +64,7 @@ describeReal("a PostgreSQL that comes later", await needPostgres(), () => {
   it("is not waited for when it is there and refuses", async () => {
     const { seen, given } = service();
     const url = server.url.replace(/postgres$/, "nothing");
-    const error: unknown = await reachStore({ store: { kind: "postgres", url } }, given).catch(
-      (cause) => cause,
-    );
+    const error: unknown = await reachStore({ store: { kind: "postgres", url } }, given).catch((cause) => cause);
     expect(String(error)).toContain('database "nothing" does not exist');
     expect([isUnreachable(error), seen.warnings]).toEqual([false, []]);
   });

@@ -205,11 +205,7 @@ describe.each(["bash", "zsh", "fish"] as const)("completion in %s", (name) => {
   describeReal(name, missing[name], () => {
     it("offers words, names of the configuration and files", async () => {
       const lines = asked.map(({ line }) => line);
-      const given = await answers[name]([
-        ...lines,
-        "bridgehead run --config a-f",
-        "bridgehead run --config=a-f",
-      ]);
+      const given = await answers[name]([...lines, "bridgehead run --config a-f", "bridgehead run --config=a-f"]);
       expect(given.length).toBe(lines.length + 2);
       asked.forEach(({ line, offered, only }, index) => {
         const words = given[index]?.map((word) => word.replace(/[= ]$/, ""));
@@ -227,9 +223,7 @@ describe.each(["bash", "zsh", "fish"] as const)("completion in %s", (name) => {
         zsh: "zsh/vendor-completions/_bridgehead",
         fish: "fish/vendor_completions.d/bridgehead.fish",
       };
-      expect((await bridgehead(["completion", name])).out).toBe(
-        readFileSync(join(share, file[name]), "utf8"),
-      );
+      expect((await bridgehead(["completion", name])).out).toBe(readFileSync(join(share, file[name]), "utf8"));
     });
   });
 });

@@ -44,14 +44,10 @@ it("goes on when a reload fails, takes over the next good one, and still ends we
       }),
     );
   configure({});
-  const child = spawn(
-    process.execPath,
-    ["--conditions=source", `${root}src/main.ts`, "run", "--config", file],
-    {
-      env: { ...childEnv, KEY: "k-12345" },
-      stdio: ["ignore", "ignore", "pipe"],
-    },
-  );
+  const child = spawn(process.execPath, ["--conditions=source", `${root}src/main.ts`, "run", "--config", file], {
+    env: { ...childEnv, KEY: "k-12345" },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
   onTestFinished(() => void child.kill("SIGKILL"));
   const ended = once(child, "exit");
   let said = "";

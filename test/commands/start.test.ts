@@ -30,8 +30,7 @@ interface Place {
   start(...options: readonly string[]): ReturnType<typeof inProcess>;
 }
 
-const startWords = (file: string) =>
-  ["start", "--config", file, "--channel", "texts", "--to", "+1 555 0111"] as const;
+const startWords = (file: string) => ["start", "--config", file, "--channel", "texts", "--to", "+1 555 0111"] as const;
 
 async function setUp(sms = 'defaultSmsIntroduction: "Hello from Acme."'): Promise<Place> {
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-start-"));
@@ -220,9 +219,7 @@ it("refuses what cannot be, and says why", async () => {
   expect(await told()).toContain("1 there is no store");
   await (await place.learns()).stop();
   expect(await told({ channel: "text" })).toMatch(/^2 there is no channel text .*it has texts, quiet$/);
-  expect(await told({ to: "0111" })).toContain(
-    "2 channel texts cannot reach 0111: give a number with its country",
-  );
+  expect(await told({ to: "0111" })).toContain("2 channel texts cannot reach 0111: give a number with its country");
   expect(await told({ channel: "quiet" })).toContain("1 channel quiet is not enabled");
   expect(await told()).toContain(
     "1 agent phone has no introduction: give --introduction, or set defaultSmsIntroduction",

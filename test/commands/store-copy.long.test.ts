@@ -123,9 +123,7 @@ describeReal("store copy", missing, () => {
     // The former store holds its open work instead of repeating it.
     await world.start({ ...config, store: { kind: "postgres", url } });
     expect(world.app().installation).toMatchObject({ changed: true, cause: "copied" });
-    expect(await world.rows("SELECT id FROM drafts WHERE state IN ('queued', 'sending', 'unknown')")).toEqual(
-      [],
-    );
+    expect(await world.rows("SELECT id FROM drafts WHERE state IN ('queued', 'sending', 'unknown')")).toEqual([]);
   });
 
   it("starts again after a death, and no daemon starts on the unfinished copy", {
@@ -143,8 +141,7 @@ describeReal("store copy", missing, () => {
     await db.tx(async (q) => {
       await ensureChannel(q, "c");
       // PostgreSQL stores no NUL characters.
-      for (let n = 0; n < 700; n++)
-        await storeEvent(q, `${n}`, { subject: n === 5 ? "a\0b" : `subject ${n}` });
+      for (let n = 0; n < 700; n++) await storeEvent(q, `${n}`, { subject: n === 5 ? "a\0b" : `subject ${n}` });
       await q.run("INSERT INTO blobs (id, bytes, stored_at) VALUES ('x', $1, 1)", Buffer.from([0, 255, 1]));
     });
     await db.close();
@@ -163,50 +160,47 @@ describeReal("store copy", missing, () => {
     expect([next, subjects]).toEqual([701, [{ subject: "a\ufffdb" }]]);
   });
 
-  it.each(["sqlite", "postgres"] as const)(
-    "refuses a source in which a row has changed (%s)",
-    async (kind) => {
-      const places = [await sqlitePlace(), await postgresPlace(postgres)] as const;
-      const [from, to] = kind === "sqlite" ? places : [places[1], places[0]];
-      const [source, target, command] = [await from.open(), await to.open(), await from.open()];
-      for (const db of [source, target]) await migrate(db);
-      await source.tx(async (q) => {
-        await ensureChannel(q, "c");
-        await conversation(q, "c1", "c");
-        await draft(q, "d1", "c1");
+  it.each(["sqlite", "postgres"] as const)("refuses a source in which a row has changed (%s)", async (kind) => {
+    const places = [await sqlitePlace(), await postgresPlace(postgres)] as const;
+    const [from, to] = kind === "sqlite" ? places : [places[1], places[0]];
+    const [source, target, command] = [await from.open(), await to.open(), await from.open()];
+    for (const db of [source, target]) await migrate(db);
+    await source.tx(async (q) => {
+      await ensureChannel(q, "c");
+      await conversation(q, "c1", "c");
+      await draft(q, "d1", "c1");
+    });
+    const run = (table: (name: string) => void, into = target) =>
+      copyRows({
+        source,
+        target: into,
+        targetFile: to.file ?? null,
+        finish: async () => undefined,
+        progress: { total: () => undefined, table, rows: () => undefined },
       });
-      const run = (table: (name: string) => void, into = target) =>
-        copyRows({
-          source,
-          target: into,
-          targetFile: to.file ?? null,
-          finish: async () => undefined,
-          progress: { total: () => undefined, table, rows: () => undefined },
-        });
-      // A command drops the reply while the target is verified, when the tables are named again.
-      const seen = new Set<string>();
-      let isDropped = false;
-      const verified: Database = {
-        ...target,
-        tx: (work, options) => target.tx(work, options),
-        async read(work) {
-          if (seen.has("again") && !isDropped) {
-            isDropped = true;
-            await command.tx((q) => dropDraft(q, "d1", "ben", "a wrong answer"));
-          }
-          return target.read(work);
-        },
-      };
-      const refused = run((name) => void seen.add(seen.has(name) ? "again" : name), verified);
-      await expect(refused).rejects.toThrow("the source has changed meanwhile");
-      const moved = (db: Database) => db.read((q) => q.all("SELECT value FROM meta WHERE name = 'moved'"));
-      expect(await moved(source)).toEqual([]);
-      const copied = await run(() => undefined);
-      expect(copied.find(({ table }) => table === "drafts")?.rows).toBe(1);
-      expect(await target.read((q) => q.all("SELECT state FROM drafts"))).toEqual([{ state: "dropped" }]);
-      expect(await moved(source)).toEqual([{ value: 1 }]);
-    },
-  );
+    // A command drops the reply while the target is verified, when the tables are named again.
+    const seen = new Set<string>();
+    let isDropped = false;
+    const verified: Database = {
+      ...target,
+      tx: (work, options) => target.tx(work, options),
+      async read(work) {
+        if (seen.has("again") && !isDropped) {
+          isDropped = true;
+          await command.tx((q) => dropDraft(q, "d1", "ben", "a wrong answer"));
+        }
+        return target.read(work);
+      },
+    };
+    const refused = run((name) => void seen.add(seen.has(name) ? "again" : name), verified);
+    await expect(refused).rejects.toThrow("the source has changed meanwhile");
+    const moved = (db: Database) => db.read((q) => q.all("SELECT value FROM meta WHERE name = 'moved'"));
+    expect(await moved(source)).toEqual([]);
+    const copied = await run(() => undefined);
+    expect(copied.find(({ table }) => table === "drafts")?.rows).toBe(1);
+    expect(await target.read((q) => q.all("SELECT state FROM drafts"))).toEqual([{ state: "dropped" }]);
+    expect(await moved(source)).toEqual([{ value: 1 }]);
+  });
 });
 
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
@@ -214,13 +208,9 @@ const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}
 /** The command, killed at a failpoint. Resolves with its signal. */
 function killed(point: string, ...args: string[]): Promise<NodeJS.Signals | null> {
   const kill = new URL("../support/process/preload.ts", import.meta.url).href;
-  const child = spawn(
-    process.execPath,
-    ["--conditions=source", "--import", kill, `${root}src/main.ts`, ...args],
-    {
-      stdio: "ignore",
-      env: { ...childEnv, KILL_AT: point },
-    },
-  );
+  const child = spawn(process.execPath, ["--conditions=source", "--import", kill, `${root}src/main.ts`, ...args], {
+    stdio: "ignore",
+    env: { ...childEnv, KILL_AT: point },
+  });
   return new Promise((resolve) => child.once("exit", (_code, signal) => resolve(signal)));
 }

@@ -74,10 +74,7 @@ describe("outbox, inbox and migrate", () => {
 
   it.each([
     ["", /^\S+:1:1: is not a configuration: it has no keys \(name another file\)\n$/],
-    [
-      "- store: sqlite:store.db\n",
-      /^\S+:1:1: is not a configuration: it has no keys \(name another file\)\n$/,
-    ],
+    ["- store: sqlite:store.db\n", /^\S+:1:1: is not a configuration: it has no keys \(name another file\)\n$/],
     ["storage: sqlite:store.db\n", /^\S+:1:1 storage: is not a known key \(did you mean store\?\)\n$/],
   ])("do not use the default store when the file is %j", async (text, problem) => {
     const file = join(folder(), "bridgehead.yaml");

@@ -22,8 +22,7 @@ function adapters(defaults: { readonly [key: string]: Json } = {}) {
   const address = (text: string) => (text.startsWith("+") ? text.replaceAll(" ", "") : null);
   const phone: AdapterDefinition = { ...fax, address, traits: { ...fax.traits, platform: "voice" } };
   const texts: AdapterDefinition = { ...fax, address };
-  return async (name: string) =>
-    ({ fax: own, phone, texts })[name as "fax"] ?? Promise.reject(new Error(name));
+  return async (name: string) => ({ fax: own, phone, texts })[name as "fax"] ?? Promise.reject(new Error(name));
 }
 
 const env = { KEY: "k" };
@@ -138,10 +137,7 @@ describe("notify", () => {
       "{ channel: phones, to: [ ops ] }",
       "9:38 channels.office.notify.to[0]: is no address that phones can reach: ops (correct the address)",
     ],
-    [
-      "{ channel: phones }",
-      "9:5 channels.office.notify.to: is missing (add to (Which addresses receive them?))",
-    ],
+    ["{ channel: phones }", "9:5 channels.office.notify.to: is missing (add to (Which addresses receive them?))"],
   ])("%s is refused", async (notify, expected) => {
     expect(await problems(two(notify.replace("+1 ]", '"+1" ]')))).toEqual([expected]);
   });

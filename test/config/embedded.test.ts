@@ -55,9 +55,7 @@ it("masks the key of the model, and rejects one that is written as plain text", 
 it("reports keys that do not go together", async () => {
   const both = text().replace("embedded\n", "{ url: embedded, embedded: { agents: a.yaml } }\n");
   expect(await problems(both)).toEqual([
-    expect.stringContaining(
-      "model: is not used: the agents and their models are in platform.embedded.agents",
-    ),
+    expect.stringContaining("model: is not used: the agents and their models are in platform.embedded.agents"),
     expect.stringContaining("agents.support.key: is missing"),
   ]);
   const elsewhere = text("", "", '{ key: "${env:KEY}", instructions: Be brief. }').replace(

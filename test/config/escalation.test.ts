@@ -35,8 +35,7 @@ function written(escalation: string, channels = both): string {
   writeFileSync(path, `${base}channels:\n${channels}escalation:\n${escalation}`);
   return path;
 }
-const load = (escalation: string, channels?: string) =>
-  loadConfig(written(escalation, channels), { env, adapters });
+const load = (escalation: string, channels?: string) => loadConfig(written(escalation, channels), { env, adapters });
 async function policy(escalation: string, channels?: string) {
   const loaded = await load(escalation, channels);
   if (!loaded.ok) return expect.fail(loaded.problems.map(line).join("\n"));
@@ -45,9 +44,7 @@ async function policy(escalation: string, channels?: string) {
 /** Without place and cure. */
 async function problems(escalation: string, channels?: string): Promise<string[]> {
   const loaded = await load(escalation, channels);
-  return loaded.ok
-    ? []
-    : loaded.problems.map(({ key, message }) => `${key.replace(/^escalation\./, "")}: ${message}`);
+  return loaded.ok ? [] : loaded.problems.map(({ key, message }) => `${key.replace(/^escalation\./, "")}: ${message}`);
 }
 
 const small = `  responders: { anna: { email: anna@example.com } }
@@ -188,8 +185,7 @@ describe("an escalation is refused", () => {
     ]);
   });
 
-  const tell = (who: string, more = "") =>
-    `  responders: { anna: ${who} }\n  fallback: { notify: [anna]${more} }\n`;
+  const tell = (who: string, more = "") => `  responders: { anna: ${who} }\n  fallback: { notify: [anna]${more} }\n`;
   const mail = "{ email: anna@example.com }";
   const onlyMail = "  mail: { adapter: post, agent: support, host: h }\n";
   it.each<[string, string, string, string?]>([
@@ -223,11 +219,7 @@ describe("an escalation is refused", () => {
       tell("{ email: anna }"),
       "responders.anna.email: is no address that mail can reach: anna",
     ],
-    [
-      "a number that is none",
-      tell('{ sms: "555" }'),
-      "responders.anna.sms: is no address that phone can reach: 555",
-    ],
+    ["a number that is none", tell('{ sms: "555" }'), "responders.anna.sms: is no address that phone can reach: 555"],
     [
       "a name with a line end",
       tell('{ name: "a\\r\\nBcc: b", email: a@b.c }'),
@@ -353,18 +345,12 @@ describe("an escalation is refused", () => {
     const escalation = tell(`{ webhook: { url: "${url}" } }`);
     expect(await problems(escalation + allowed)).toEqual([]);
     expect(await problems(escalation)).toEqual([
-      expect.stringMatching(
-        /^responders\.anna\.webhook\.url: (would send .* unencrypted|is not on the internet: )/,
-      ),
+      expect.stringMatching(/^responders\.anna\.webhook\.url: (would send .* unencrypted|is not on the internet: )/),
     ]);
   });
 
   it("but not with a host or an address of the internet", async () => {
-    for (const url of [
-      "https://pager.example.com:8443/x?y=1",
-      "https://8.8.8.8/",
-      "https://[2606:4700::1111]/",
-    ])
+    for (const url of ["https://pager.example.com:8443/x?y=1", "https://8.8.8.8/", "https://[2606:4700::1111]/"])
       expect(await problems(tell(`{ webhook: { url: "${url}" } }`))).toEqual([]);
   });
 });
@@ -377,10 +363,7 @@ describe("an address of ours is nobody's", () => {
       `${mail}    first_start:`,
     );
     const path = join(folder, `own-${count++}.yaml`);
-    writeFileSync(
-      path,
-      `${file}escalation:\n  responders: { anna: ${person} }\n  fallback: { notify: [ anna ] }\n`,
-    );
+    writeFileSync(path, `${file}escalation:\n  responders: { anna: ${person} }\n  fallback: { notify: [ anna ] }\n`);
     const both = { DEMO_KEY: "k", DEMO_PASSWORD: "p" };
     const loaded = await loadConfig(path, { env: both, adapters: loadAdapter });
     return loaded.ok ? [] : loaded.problems.map(({ key, message }) => `${key}: ${message}`);
@@ -434,9 +417,7 @@ describe("the part of the file that a policy needs", () => {
       [9, "escalation.routes[0].agents[0]"],
     ]);
     const list = await loadPolicy(written("  - a\n"), { env, adapters });
-    expect(list.ok ? [] : list.problems.map(({ message }) => message)).toEqual([
-      "must be a block of keys, not a list",
-    ]);
+    expect(list.ok ? [] : list.problems.map(({ message }) => message)).toEqual(["must be a block of keys, not a list"]);
   });
 
   it("may have none", async () => {
@@ -461,15 +442,12 @@ describe("escalation with sender_auth: off", () => {
     expect(loaded.ok ? [] : loaded.problems.map(line)).toEqual([]);
     return loaded.warnings.map(({ key, message, fix }) => [key, message, fix]);
   };
-  const message =
-    "carries escalations with sender_auth: off: the answers of responders are not authenticated";
+  const message = "carries escalations with sender_auth: off: the answers of responders are not authenticated";
   const fix = "set sender_auth.mode to tag (or require)";
 
   it("is warned of where it is the default, and where it is written", async () => {
     expect(await warnings("")).toEqual([["channels.mail", message, fix]]);
-    expect(await warnings("sender_auth: { mode: off }, ")).toEqual([
-      ["channels.mail.sender_auth.mode", message, fix],
-    ]);
+    expect(await warnings("sender_auth: { mode: off }, ")).toEqual([["channels.mail.sender_auth.mode", message, fix]]);
   });
   it("is nothing to warn of with tag or require, or without escalation", async () => {
     expect(await warnings("sender_auth: { mode: tag }, ")).toEqual([]);

@@ -147,8 +147,7 @@ describe("config.example.yaml", () => {
     const prose = text.replace(/^\s*# ?/gm, "").replace(/\s+/g, " ");
     expect(listed.map(({ path }) => path)).toContain("routes.tiers");
     for (const { path, shape } of [...keys, ...listed]) {
-      if (shape.description !== undefined)
-        expect(prose, path).toContain(shape.description.replace(/\s+/g, " "));
+      if (shape.description !== undefined) expect(prose, path).toContain(shape.description.replace(/\s+/g, " "));
       if (Array.isArray(shape["enum"])) expect(prose, path).toContain(`Values: ${shape["enum"].join(" | ")}`);
     }
   });

@@ -104,9 +104,7 @@ describe("two channels on one mailbox or number", () => {
 
   it("are recognized by the number, however it is written, per provider", async () => {
     expect(await problems(sms("one", "+15550100123") + sms("two", "+1 (555) 010-0123"))).toEqual([
-      expect.stringMatching(
-        /^16:13 channels\.two\.number: is used by channel one already: the number \+15550100123;/,
-      ),
+      expect.stringMatching(/^16:13 channels\.two\.number: is used by channel one already: the number \+15550100123;/),
     ]);
     const signalwire = "    provider: signalwire\n    api_url: https://x.signalwire.com/api/laml\n";
     expect(await problems(sms("one", "+15550100123") + sms("two", "+15550100123", signalwire))).toEqual([]);
@@ -134,8 +132,7 @@ export default {
   });
 
   it("are refused by check, by run and by a reload", { timeout: 90_000 }, async () => {
-    const twice =
-      mail("first", { host: "127.0.0.1", port: 9 }) + mail("second", { host: "127.0.0.1", port: 9 });
+    const twice = mail("first", { host: "127.0.0.1", port: 9 }) + mail("second", { host: "127.0.0.1", port: 9 });
     const path = written(twice);
     for (const command of ["check", "run"]) {
       const ended = await bridgehead([command, "--config", path], env);

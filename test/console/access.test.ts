@@ -78,9 +78,7 @@ it("sends a Secure cookie with the __Host- prefix behind a proxy with TLS, and a
   const path = `/login/${await db.tx((q) => createLoginLink(q, rig.timing.console))}`;
   const headers = { host: "console.example.com", origin: publicUrl, "sec-fetch-site": "same-origin" };
   const response = await rig.web.app.request(path, { method: "POST", headers });
-  expect(response.headers.getSetCookie()[0]).toMatch(
-    /^__Host-bridgehead=.*; HttpOnly; Secure; SameSite=Strict$/,
-  );
+  expect(response.headers.getSetCookie()[0]).toMatch(/^__Host-bridgehead=.*; HttpOnly; Secure; SameSite=Strict$/);
   const other = await rig.web.app.request("/", { headers: { host: "other.example.com" } });
   expect(other.status).toBe(403);
 });
@@ -89,9 +87,7 @@ it("sets the security headers on every response", async () => {
   const rig = await consoleRig(await newStore());
   for (const path of ["/", "/held", "/nothing", "/assets/none", "/login/x"]) {
     const { headers } = await rig.get(path);
-    expect(headers.get("content-security-policy"), path).toMatch(
-      /^default-src 'none';.*frame-ancestors 'none'$/,
-    );
+    expect(headers.get("content-security-policy"), path).toMatch(/^default-src 'none';.*frame-ancestors 'none'$/);
     expect(headers.get("content-security-policy"), path).not.toContain("unsafe");
     expect(headers.get("x-content-type-options"), path).toBe("nosniff");
     expect(headers.get("cache-control"), path).toBe("no-store");
@@ -124,11 +120,7 @@ it("refuses every action without a session, from a foreign origin, with a wrong 
     );
   const before = await dump();
   const good = { cookie, origin: rig.url, host: new URL(rig.url).host, "sec-fetch-site": "same-origin" };
-  const cases: readonly (readonly [
-    string,
-    Readonly<Record<string, string | undefined>>,
-    string | undefined,
-  ])[] = [
+  const cases: readonly (readonly [string, Readonly<Record<string, string | undefined>>, string | undefined])[] = [
     ["without a session", { ...good, cookie: undefined }, csrf],
     ["with a session that does not exist", { ...good, cookie: "bridgehead=abc" }, csrf],
     ["without an origin", { ...good, origin: undefined }, csrf],

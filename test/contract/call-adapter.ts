@@ -55,8 +55,7 @@ export default defineAdapter({
         compose: ({ session, text }) => [{ session: session ?? "", text }],
         async send({ session, text }, attempt) {
           const socket = live.get(sessionId(session));
-          if (!socket)
-            return { kind: "deferred", reason: "the caller is not on the line", retryAfterMs: 500 };
+          if (!socket) return { kind: "deferred", reason: "the caller is not on the line", retryAfterMs: 500 };
           await attempt.crossing();
           await socket.send(JSON.stringify({ op: "speak", text }));
           return { kind: "sent", id: externalId(`spoken/${attempt.key}`) };

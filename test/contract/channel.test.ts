@@ -64,8 +64,6 @@ describe("recordingChannel", () => {
   });
 
   it("builds public addresses under the channel's own prefix", () => {
-    expect(recordingChannel({ id: "sms" }).url("/inbound").href).toBe(
-      "https://bridge.example/channels/sms/inbound",
-    );
+    expect(recordingChannel({ id: "sms" }).url("/inbound").href).toBe("https://bridge.example/channels/sms/inbound");
   });
 });

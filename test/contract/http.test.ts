@@ -27,8 +27,7 @@ function connected(url: URL, connections: number) {
   const http = new HttpConnections({ connections, once: true });
   onTestFinished(() => http.close());
   const { signal } = new AbortController();
-  return (crossing?: () => Promise<void>) =>
-    http.exchange({ method: "GET", url, headers: {}, signal, crossing });
+  return (crossing?: () => Promise<void>) => http.exchange({ method: "GET", url, headers: {}, signal, crossing });
 }
 
 it("uses a connection for each request with `once`, and no more at once than allowed", async () => {

@@ -46,11 +46,7 @@ export default defineAdapter({
     platform: "sms",
   },
   create(channel: Channel, config: Config): Adapter<Draft> {
-    const ask = async (
-      request: Request,
-      signal: AbortSignal,
-      before?: () => Promise<void>,
-    ): Promise<Line> => {
+    const ask = async (request: Request, signal: AbortSignal, before?: () => Promise<void>): Promise<Line> => {
       await using wire = await connect(config, signal);
       await before?.();
       wire.write(request);
@@ -78,9 +74,7 @@ export default defineAdapter({
       },
       outbound: {
         compose: (reply) => {
-          const text = [reply.introduction, reply.text, reply.signature]
-            .filter((part) => part !== null)
-            .join("\n\n");
+          const text = [reply.introduction, reply.text, reply.signature].filter((part) => part !== null).join("\n\n");
           const files = (reply.attachments ?? []).map(({ name, ref }) => ({ name, ref: String(ref) }));
           return reply.to.map(({ address }) => ({ to: address, text, files }));
         },
@@ -95,8 +89,7 @@ export default defineAdapter({
           const request = { op: "send", key: attempt.key, ...draft, files };
           const answer = await ask(request, attempt.signal, () => attempt.crossing());
           if (answer.op === "taken") return { kind: "sent", id: externalId(String(answer["id"])) };
-          if (answer.op === "never")
-            return { kind: "refused", code: "never", reason: "the server will not take it" };
+          if (answer.op === "never") return { kind: "refused", code: "never", reason: "the server will not take it" };
           if (answer.op === "later") {
             return { kind: "deferred", reason: "the server is busy", retryAfterMs: Number(answer["ms"]) };
           }

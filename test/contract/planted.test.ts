@@ -21,13 +21,7 @@ import {
   sending,
   serveFlaws,
 } from "../support/contract/flaws.ts";
-import {
-  capacityFlaws,
-  composeFlaws,
-  fileFlaws,
-  lookFlaws,
-  sendFlaws,
-} from "../support/contract/flaws-sending.ts";
+import { capacityFlaws, composeFlaws, fileFlaws, lookFlaws, sendFlaws } from "../support/contract/flaws-sending.ts";
 import call, { callHarness } from "./call-adapter.ts";
 
 // Flaws in sessions over a socket, and in the events handed over.
@@ -47,9 +41,7 @@ const answers = "session: an answer reaches the caller while the call lives, and
 const events = "events: say what they must";
 
 type Serve = SocketRoute["serve"];
-const serving = (
-  change: (serve: Serve, socket: Socket, request: Request, channel: Channel) => Promise<void>,
-) =>
+const serving = (change: (serve: Serve, socket: Socket, request: Request, channel: Channel) => Promise<void>) =>
   altered(call, ({ routes }, channel) => ({
     routes: required(routes).map((route) => {
       if (route.kind !== "socket") return route;
@@ -60,9 +52,7 @@ const serving = (
 const saying = (change: (message: MessageEvent) => Partial<MessageEvent>) =>
   misled(call, (channel) => ({
     accept: (given) =>
-      channel.accept(
-        given.map((event) => (event.kind === "message" ? { ...event, ...change(event) } : event)),
-      ),
+      channel.accept(given.map((event) => (event.kind === "message" ? { ...event, ...change(event) } : event))),
   }));
 const isMessage = (given: readonly InboundEvent[]) => given.some(({ kind }) => kind === "message");
 
@@ -210,9 +200,7 @@ const eventFlaws: readonly Flaw[] = [
     "the length of a call is no number",
     misled(call, (channel) => ({
       accept: (given) =>
-        channel.accept(
-          given.map((event) => (event.kind === "session" ? { ...event, durationMs: Number.NaN } : event)),
-        ),
+        channel.accept(given.map((event) => (event.kind === "session" ? { ...event, durationMs: Number.NaN } : event))),
     })),
     { [events]: /a call of NaN ms/ },
   ),
@@ -264,8 +252,8 @@ describe("the suite as a whole", () => {
 
   it("names the ability and the reason of an exemption", () => {
     const check = checks.find((one) => one.name.startsWith("reconcile"));
-    expect(
-      check && exemption(check, { start: () => Promise.reject(), lacks: { reconcile: "no search" } }),
-    ).toBe("reconcile: no search");
+    expect(check && exemption(check, { start: () => Promise.reject(), lacks: { reconcile: "no search" } })).toBe(
+      "reconcile: no search",
+    );
   });
 });

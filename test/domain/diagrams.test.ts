@@ -10,13 +10,9 @@ const [open, close] = ["<!-- states -->", "<!-- /states -->"];
 type Machine = Readonly<Record<string, readonly string[]>>;
 
 function diagram(name: string, machine: Machine): string {
-  const arrows = Object.entries(machine).flatMap(([from, followers]) =>
-    followers.map((to) => `  ${from} --> ${to}`),
-  );
+  const arrows = Object.entries(machine).flatMap(([from, followers]) => followers.map((to) => `  ${from} --> ${to}`));
   const first = Object.keys(machine)[0];
-  return [`**${name}**`, "", "```mermaid", "stateDiagram-v2", `  [*] --> ${first}`, ...arrows, "```"].join(
-    "\n",
-  );
+  return [`**${name}**`, "", "```mermaid", "stateDiagram-v2", `  [*] --> ${first}`, ...arrows, "```"].join("\n");
 }
 
 function generated(): string {

@@ -73,8 +73,8 @@ describe("duty", () => {
 
   it("goes over midnight into a day of its own, and being away wins", () => {
     const night = rota("Europe/Berlin", ["fri 22:00-06:00"], ["2026-07-11"]);
-    const duties = ["2026-07-10T21:59", "2026-07-10T22:00", "2026-07-10T23:59", "2026-07-11T00:00"].map(
-      (text) => onDuty(night, at(`${text}+02:00`)),
+    const duties = ["2026-07-10T21:59", "2026-07-10T22:00", "2026-07-10T23:59", "2026-07-11T00:00"].map((text) =>
+      onDuty(night, at(`${text}+02:00`)),
     );
     expect(duties).toEqual([false, true, true, false]);
     expect(dutyAt(night, at("2026-07-11T00:00+02:00"))).toEqual({
@@ -219,8 +219,7 @@ describe("every minute of two days around a change of the clock", () => {
         const ends = brute.flatMap((on, index) => (!on && brute[index - 1] !== false ? [index] : []));
         for (const index of ends) {
           const again = brute.indexOf(true, index);
-          if (again > 0)
-            expect(dutyAt(own, start + index * minute)).toMatchObject({ until: start + again * minute });
+          if (again > 0) expect(dutyAt(own, start + index * minute)).toMatchObject({ until: start + again * minute });
         }
       }),
       { numRuns: 30 },

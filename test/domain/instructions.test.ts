@@ -9,27 +9,15 @@ const words = (text: string) => ({ number: null, doubt: null, text, whole: text 
 describe.each(both)("whether told of several (%j) or of one", (several) => {
   const read = (text: string) => readInstructions(text, [], several);
 
-  it.each([
-    "#417 It is on its way",
-    "417: It is on its way",
-    "417:It is on its way",
-    "417\nIt is on its way",
-  ])("the number is a name in %j", (text) =>
-    expect(read(text)).toMatchObject({ number: 417, doubt: null, text: "It is on its way", whole: text }),
+  it.each(["#417 It is on its way", "417: It is on its way", "417:It is on its way", "417\nIt is on its way"])(
+    "the number is a name in %j",
+    (text) => expect(read(text)).toMatchObject({ number: 417, doubt: null, text: "It is on its way", whole: text }),
   );
 
-  it.each([
-    "417",
-    "#417",
-    "417.",
-    "417:",
-    "417 ok",
-    "417 OK!",
-    "ok 417",
-    "OK #417.",
-    "417, ok",
-    "417 got it",
-  ])("%j takes it", (text) => expect(read(text)).toMatchObject({ number: 417, acknowledge: true, text: "" }));
+  it.each(["417", "#417", "417.", "417:", "417 ok", "417 OK!", "ok 417", "OK #417.", "417, ok", "417 got it"])(
+    "%j takes it",
+    (text) => expect(read(text)).toMatchObject({ number: 417, acknowledge: true, text: "" }),
+  );
 
   it.each([
     "10.50 EUR are refunded",
@@ -52,12 +40,7 @@ describe.each(both)("whether told of several (%j) or of one", (several) => {
   );
 });
 
-const weak = [
-  "417 It is on its way",
-  "417 it is on its way",
-  "417, It is on its way",
-  "417. It is on its way",
-];
+const weak = ["417 It is on its way", "417 it is on its way", "417, It is on its way", "417. It is on its way"];
 const amounts = [
   "2 weeks, then it is back",
   "2 Wochen, dann ist es wieder da",

@@ -207,12 +207,7 @@ describe("contacts", () => {
       ["email", "sms"],
       ["email anna@example.com", "sms +1"],
     ],
-    [
-      "only those that a channel carries",
-      { email: null, sms: "texts" },
-      null,
-      ["sms +1", `webhook ${webhook.url}`],
-    ],
+    ["only those that a channel carries", { email: null, sms: "texts" }, null, ["sms +1", `webhook ${webhook.url}`]],
   ])("are %s", (_what, via, by, expected) => {
     const found = contactsOf(policy([all], { via }), "anna", by);
     expect(found.map(({ way, address }) => `${way} ${address}`)).toEqual(expected);
@@ -313,12 +308,7 @@ describe("whatever the policy and the clock", () => {
 
 describe("forecast", () => {
   it("lists every look until the fallback, tiers passed over, and who is not told until when", () => {
-    const people = [
-      person("anna", { hours: day }),
-      person("ben"),
-      person("cleo", { hours: night }),
-      person("chief"),
-    ];
+    const people = [person("anna", { hours: day }), person("ben"), person("cleo", { hours: night }), person("chief")];
     const own = policy(people, { tiers: [tier(["cleo"]), tier(["anna", "ben", "cleo"])] });
     const { looks, complete } = forecast(own, about, t0);
     expect(complete).toBe(true);

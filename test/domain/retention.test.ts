@@ -13,11 +13,7 @@ describe("the stricter retention", () => {
     ["no skill", null, configured],
     ["a longer one", { days: 1000, ...both }, configured],
     ["a shorter one", { days: 7, ...both }, { rawMs: 7 * day, eventsMs: 7 * day, peopleMs: 7 * day }],
-    [
-      "one between raw and events",
-      { days: 90, ...both },
-      { ...configured, eventsMs: 90 * day, peopleMs: 90 * day },
-    ],
+    ["one between raw and events", { days: 90, ...both }, { ...configured, eventsMs: 90 * day, peopleMs: 90 * day }],
     [
       "texts only",
       { days: 7, conversations: true, people: false },

@@ -4,22 +4,9 @@ import { externalId, type MessageEvent, sessionId, threadToken } from "bridgehea
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { capped, channelRoom, matches, refuse } from "../../src/domain/guards.ts";
-import {
-  askDelay,
-  hopLimit,
-  lookDelay,
-  routeDelay,
-  sendDelay,
-  sendLifetime,
-} from "../../src/domain/retry.ts";
+import { askDelay, hopLimit, lookDelay, routeDelay, sendDelay, sendLifetime } from "../../src/domain/retry.ts";
 import { machines } from "../../src/domain/states.ts";
-import {
-  answerTo,
-  questionContext,
-  questionText,
-  referenceLimit,
-  references,
-} from "../../src/domain/turn.ts";
+import { answerTo, questionContext, questionText, referenceLimit, references } from "../../src/domain/turn.ts";
 import { workedMs } from "../support/clock.ts";
 
 const hour = 3_600_000;
@@ -154,13 +141,7 @@ describe("question", () => {
   const pdf = { name: "a.pdf", media_type: "application/pdf", size: 5000 };
   it.each([
     ["the words alone", message({ text: "  hi \n" }), false, [], "hi"],
-    [
-      "the subject leads a new conversation",
-      message({ subject: " Order " }),
-      true,
-      [],
-      "Subject: Order\n\nhello",
-    ],
+    ["the subject leads a new conversation", message({ subject: " Order " }), true, [], "Subject: Order\n\nhello"],
     ["and no other", message({ subject: "Order" }), false, [], "hello"],
     ["an empty subject is none", message({ subject: " " }), true, [], "hello"],
     [

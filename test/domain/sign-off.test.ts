@@ -43,9 +43,7 @@ describe("the end of a message goes", () => {
   });
 
   it("but not what is said below it on purpose", () =>
-    expect(withoutSignOff(`${words}\n\nBest, Anna\n\nP.S. It is blue.`, names)).toBe(
-      `${words}\n\nP.S. It is blue.`,
-    ));
+    expect(withoutSignOff(`${words}\n\nBest, Anna\n\nP.S. It is blue.`, names)).toBe(`${words}\n\nP.S. It is blue.`));
 });
 
 describe("what people write stays", () => {

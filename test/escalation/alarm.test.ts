@@ -116,11 +116,7 @@ describe("what is counted", () => {
 
   const notices: [string, Record<string, string>, Partial<Alarm>][] = [
     ["one on its way", { mail: fresher }, { unreached: 0, notifications_stuck: 0, dead: [] }],
-    [
-      "one being sent",
-      { mail: "state = 'sending', attempts = 1" },
-      { unreached: 0, notifications_stuck: 0, dead: [] },
-    ],
+    ["one being sent", { mail: "state = 'sending', attempts = 1" }, { unreached: 0, notifications_stuck: 0, dead: [] }],
     ["one deferred", { mail: deferred }, { unreached: 1, notifications_stuck: 1, dead: ["mail"] }],
     [
       "one tried again",
@@ -134,17 +130,9 @@ describe("what is counted", () => {
     ],
     ["one refused", { mail: failed }, { unreached: 1, notifications_stuck: 1, dead: ["mail"] }],
     ["one held", { mail: "state = 'held'" }, { unreached: 1, notifications_stuck: 1, dead: ["mail"] }],
-    [
-      "one dropped",
-      { mail: "state = 'dropped', open = 0" },
-      { unreached: 1, notifications_stuck: 1, dead: ["mail"] },
-    ],
+    ["one dropped", { mail: "state = 'dropped', open = 0" }, { unreached: 1, notifications_stuck: 1, dead: ["mail"] }],
     ["one of two", { mail: failed, sms: sent }, { unreached: 0, notifications_stuck: 1, dead: ["mail"] }],
-    [
-      "both",
-      { mail: failed, sms: deferred },
-      { unreached: 1, notifications_stuck: 2, dead: ["mail", "sms"] },
-    ],
+    ["both", { mail: failed, sms: deferred }, { unreached: 1, notifications_stuck: 2, dead: ["mail", "sms"] }],
     ["nobody to be told", {}, { unreached: 1, notifications_stuck: 0, dead: [] }],
   ];
   for (const [what, drafts, wanted] of notices)

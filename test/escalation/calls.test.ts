@@ -56,9 +56,7 @@ async function exchange(
 }
 
 const conversationOf = async (house: House): Promise<string> => {
-  const row = await house.db.read((q) =>
-    q.one<{ conversation: string }>("SELECT conversation FROM sessions"),
-  );
+  const row = await house.db.read((q) => q.one<{ conversation: string }>("SELECT conversation FROM sessions"));
   return `conversation:${row?.conversation}`;
 };
 

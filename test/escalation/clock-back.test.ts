@@ -117,9 +117,7 @@ it("who was told an hour ahead is told again when the repetition is due, not an 
     await db.tx((q) => stage.run(q));
     // What was told has gone out: a repetition does not wait for it.
     await db.tx((q) => q.run("UPDATE replies SET state = 'composed'"));
-    return db
-      .read((q: Query) => q.all("SELECT kind FROM notifications ORDER BY id"))
-      .then((all) => all.length);
+    return db.read((q: Query) => q.all("SELECT kind FROM notifications ORDER BY id")).then((all) => all.length);
   };
   await raises("response", "response:1");
   expect(await told()).toBe(1);

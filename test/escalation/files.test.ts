@@ -42,15 +42,12 @@ it.each(["Here it is.", "", "417", "417: here", "#close", "#resume", "Here.\n#cl
   },
 );
 
-it.each(["ok", "OK!", "ok 417", "417 ok", "👍", "yes", "ok thanks", "taken"])(
-  "stays behind with %j",
-  (words) => {
-    expect(goes(words, [file("a", 1), file("b", 1)])).toEqual([
-      "",
-      'Not sent to the customer: "a", "b": a word that takes it sends nothing; to send files, leave it out.',
-    ]);
-  },
-);
+it.each(["ok", "OK!", "ok 417", "417 ok", "👍", "yes", "ok thanks", "taken"])("stays behind with %j", (words) => {
+  expect(goes(words, [file("a", 1), file("b", 1)])).toEqual([
+    "",
+    'Not sent to the customer: "a", "b": a word that takes it sends nothing; to send files, leave it out.',
+  ]);
+});
 
 it.each(["#note for us", "Soon.\n#note for us"])("stays behind with %j", (words) => {
   expect(goes(words, [file("a", 1)])[1]).toContain("stays among us");
@@ -65,9 +62,9 @@ it("stays behind where nothing could carry it", () => {
   expect(goes("Here.", [a], lineOf({ outbound }))[1]).toContain("channel c carries no files");
   expect(goes("Here.", [a], { ...carrying(), outbound: null })[1]).toContain("channel c cannot send now");
   expect(selectFiles([a], readInstructions("Here."), about, undefined).left).toContain("cannot send now");
-  expect(
-    goes("Here.", [a], carrying(), { conversation: null as unknown as string, channel: "c" })[1],
-  ).toContain("it is about a channel");
+  expect(goes("Here.", [a], carrying(), { conversation: null as unknown as string, channel: "c" })[1]).toContain(
+    "it is about a channel",
+  );
 });
 
 it("goes as far as there is room, in its order", () => {
@@ -98,11 +95,7 @@ it("leaves out mails: the notice itself may be among them", () => {
 });
 
 it("says why there are no bytes", () => {
-  const files = [
-    file("a", 1, { blob: null }),
-    file("b", 1, { blob: null, reason: "it was too large" }),
-    file("c", 1),
-  ];
+  const files = [file("a", 1, { blob: null }), file("b", 1, { blob: null, reason: "it was too large" }), file("c", 1)];
   expect(goes("Here.", files)).toEqual([
     "c",
     'Not sent to the customer: "a": it is not there yet; "b": it was too large.',

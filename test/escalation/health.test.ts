@@ -18,10 +18,7 @@ interface Ward {
   /** What the channels say of themselves; a look at them. */
   looks(...pulses: readonly (Partial<ChannelHealth> & Pick<ChannelHealth, "state">)[]): Promise<void>;
   /** Time passes; then the same. */
-  after(
-    minutes: number,
-    ...pulses: readonly (Partial<ChannelHealth> & Pick<ChannelHealth, "state">)[]
-  ): Promise<void>;
+  after(minutes: number, ...pulses: readonly (Partial<ChannelHealth> & Pick<ChannelHealth, "state">)[]): Promise<void>;
   /** Another process, on the same store. */
   restarts(): void;
   states(): Promise<string[]>;

@@ -8,13 +8,7 @@ import { config as schema } from "../../adapters/email/config.ts";
 import { identity } from "../../adapters/email/parse/headers.ts";
 import { compose } from "../../adapters/email/smtp/compose.ts";
 import { messageBytes } from "../../adapters/email/smtp/send.ts";
-import {
-  type Details,
-  longText,
-  shortText,
-  subjectOf,
-  webhookText,
-} from "../../src/escalation/notify/text.ts";
+import { type Details, longText, shortText, subjectOf, webhookText } from "../../src/escalation/notify/text.ts";
 import { replyTo } from "../support/email/adapter.ts";
 
 const server = { host: "127.0.0.1", tls: "none" } as const;
@@ -112,9 +106,7 @@ describe("what a customer writes into a name, a subject or a message", () => {
     expect(told.text).not.toMatch(/[<>]|(?:^|\s)@|\]\(/);
     expect(told.data["topic"]).toBe(evil);
     expect(Object.keys(told.data).toSorted()).toEqual(
-      Object.keys(
-        (JSON.parse(webhookText(matterOf("Bob"), notice, contact, null)) as typeof told).data,
-      ).toSorted(),
+      Object.keys((JSON.parse(webhookText(matterOf("Bob"), notice, contact, null)) as typeof told).data).toSorted(),
     );
   });
 });

@@ -66,9 +66,7 @@ it.concurrent("the answer that escalates is said, then the call goes to a human,
   expect(await escalations(world)).toMatchObject([{ state: "open", cause: "topic" }]);
 });
 
-it.concurrent("nobody takes it: who was told hears of the message that was left", async ({
-  onTestFinished,
-}) => {
+it.concurrent("nobody takes it: who was told hears of the message that was left", async ({ onTestFinished }) => {
   const world = await openWorld(onTestFinished, {
     voice: { ...quick, transfer: { dial: [office] } },
     phone: { dialed: () => "no-answer" },
@@ -83,9 +81,7 @@ it.concurrent("nobody takes it: who was told hears of the message that was left"
   expect(await escalations(world)).toHaveLength(1);
 });
 
-it.concurrent("a call is given up: people are told, once, and of what came of it", async ({
-  onTestFinished,
-}) => {
+it.concurrent("a call is given up: people are told, once, and of what came of it", async ({ onTestFinished }) => {
   const world = await openWorld(onTestFinished, {
     voice: { ...quick, give_up: { after: "400ms" } },
     platform: { timeout: "10m" },
@@ -102,9 +98,7 @@ it.concurrent("a call is given up: people are told, once, and of what came of it
   expect(world.textsTo(dora.sms)).toHaveLength(1);
 });
 
-it.concurrent("a channel stays down: people are told, and when it works again", async ({
-  onTestFinished,
-}) => {
+it.concurrent("a channel stays down: people are told, and when it works again", async ({ onTestFinished }) => {
   const address = "support@team.example";
   const server = await startMailServer({ address, password: "secret", others: () => undefined });
   const proxy = await startTcpProxy(server.imapPort);

@@ -136,15 +136,11 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     );
     expect([begun, second.claimed.length]).toEqual([1, 0]);
     // The first one's end will say when the next one is.
-    const [watch] = await one.read((q) =>
-      q.all<{ left: number }>("SELECT due_at - now_ms() AS left FROM polls"),
-    );
+    const [watch] = await one.read((q) => q.all<{ left: number }>("SELECT due_at - now_ms() AS left FROM polls"));
     expect(watch?.left).toBeGreaterThan(5000);
   });
 
-  it("polls a conversation that the other node binds just before its lane is locked", async ({
-    onTestFinished,
-  }) => {
+  it("polls a conversation that the other node binds just before its lane is locked", async ({ onTestFinished }) => {
     const { one, other } = await nodes(onTestFinished);
     await one.tx(async (q) => {
       await q.run("UPDATE conversations SET platform_id = NULL");
@@ -158,8 +154,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
         {
           ...q,
           async one(sql, ...values) {
-            if (sql.includes("FROM lanes") && ++bound === 1)
-              await one.tx((first) => bindPlatform(first, "k", "bound"));
+            if (sql.includes("FROM lanes") && ++bound === 1) await one.tx((first) => bindPlatform(first, "k", "bound"));
             return q.one(sql, ...values);
           },
         },
@@ -174,10 +169,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
     const { one, other, during } = await nodes(onTestFinished);
     await one.tx((q) => told(q, "e"));
     const tell = () => other.tx((q) => tells.run(q));
-    await during(
-      async (q) => acknowledge(q, await readEscalation(q, "e"), { name: "olga", target: null }, deps),
-      tell,
-    );
+    await during(async (q) => acknowledge(q, await readEscalation(q, "e"), { name: "olga", target: null }, deps), tell);
     await tell();
     const notices = await one.read((q) => q.all("SELECT kind, reply, due_at FROM notifications"));
     expect(notices).toEqual([{ kind: "opened", reply: null, due_at: null }]);
@@ -225,9 +217,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
       q.all("SELECT conversation FROM notification_targets WHERE conversation IS NOT NULL"),
     );
     expect(written).toHaveLength(2);
-    expect(
-      await one.read((q) => q.all("SELECT id FROM conversations WHERE person = $1", number)),
-    ).toHaveLength(1);
+    expect(await one.read((q) => q.all("SELECT id FROM conversations WHERE person = $1", number))).toHaveLength(1);
   });
 
   it("a person has one conversation when the other node opens it just before the channel is locked", async ({
@@ -276,9 +266,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
       }),
     );
     expect(begun).not.toBeNull();
-    expect(await one.read((q) => q.all("SELECT conversation FROM replies"))).toEqual([
-      { conversation: begun },
-    ]);
+    expect(await one.read((q) => q.all("SELECT conversation FROM replies"))).toEqual([{ conversation: begun }]);
   });
 
   it("opens no second escalation for a trigger that another node has recorded and closed meanwhile", async ({
@@ -341,9 +329,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
       (q) => fails(q, "a"),
       () => other.tx((q) => fails(q, "b")),
     );
-    const [row] = await one.read((q) =>
-      q.all<EscalationRow>("SELECT state, acknowledged_by FROM escalations"),
-    );
+    const [row] = await one.read((q) => q.all<EscalationRow>("SELECT state, acknowledged_by FROM escalations"));
     expect(row).toEqual({ state: "open", acknowledged_by: null });
   });
 

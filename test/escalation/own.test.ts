@@ -113,10 +113,7 @@ async function bounces(house: House): Promise<void> {
   const sent = [externalId(row?.external_id ?? "")];
   for (const id of ["bounce-1", "bounce-2"]) {
     const about = { sent };
-    await house.accepts(
-      "c",
-      receipt({ id: externalId(id), about, state: "failed", detail: "no such mailbox" }),
-    );
+    await house.accepts("c", receipt({ id: externalId(id), about, state: "failed", detail: "no such mailbox" }));
     await house.settles();
   }
 }

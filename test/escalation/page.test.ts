@@ -98,12 +98,7 @@ describe("opening a link", () => {
       "frame-ancestors 'none'",
       expect.stringMatching(/^style-src 'sha256-[\w+/]+=*'$/),
     ]);
-    expect(more).toEqual([
-      "no-referrer",
-      "noindex, nofollow, noarchive",
-      "no-store",
-      "text/html; charset=utf-8",
-    ]);
+    expect(more).toEqual(["no-referrer", "noindex, nofollow, noarchive", "no-store", "text/html; charset=utf-8"]);
     expect(text).toContain("&lt;b&gt;insists&lt;/b&gt;");
     expect(text).not.toMatch(/<script|<b>|https?:|src=|href=|url\(|style="/i);
     expect(text).toContain('name="viewport"');
@@ -123,16 +118,12 @@ describe("opening a link", () => {
   it("says who has acknowledged it, and that it is closed", async () => {
     const { door, link } = await open();
     await door.db.tx((q) =>
-      q.run(
-        "UPDATE escalations SET state = 'acknowledged', acknowledged_by = 'Emil', acknowledged_target = 'x'",
-      ),
+      q.run("UPDATE escalations SET state = 'acknowledged', acknowledged_by = 'Emil', acknowledged_target = 'x'"),
     );
     const taken = await (await fetch(link)).text();
     expect(taken).toContain("Acknowledged by Emil.");
     expect(taken).toContain(">Acknowledge</button>");
-    await door.db.tx((q) =>
-      q.run("UPDATE escalations SET state = 'closed', closed_at = 1, closed_by = 'Emil'"),
-    );
+    await door.db.tx((q) => q.run("UPDATE escalations SET state = 'closed', closed_at = 1, closed_by = 'Emil'"));
     const closed = await (await fetch(link)).text();
     expect(closed).toContain("Closed by Emil.");
     expect(closed).not.toMatch(/>(Acknowledge|Close|Send to the customer)<\/button>/);
@@ -191,19 +182,14 @@ describe("a form of the page", () => {
     const { door, link } = await open();
     await door.escalated("k", other, "Emil Ek");
     await send(`${door.url}/escalations/${other}`);
-    expect(await door.rows("SELECT acknowledged_by FROM escalations")).toEqual([
-      { acknowledged_by: "Emil Ek" },
-    ]);
+    expect(await door.rows("SELECT acknowledged_by FROM escalations")).toEqual([{ acknowledged_by: "Emil Ek" }]);
     expect((await send(link)).status).toBe(200);
-    expect(await door.rows("SELECT acknowledged_by FROM escalations")).toEqual([
-      { acknowledged_by: "Dora Dahl" },
-    ]);
+    expect(await door.rows("SELECT acknowledged_by FROM escalations")).toEqual([{ acknowledged_by: "Dora Dahl" }]);
   });
 
   it("does nothing without an action, with an unknown one, or by another method", async () => {
     const { door, link } = await open();
-    for (const form of [{}, { action: "reopen" }, { action: "" }])
-      expect((await send(link, form)).status).toBe(409);
+    for (const form of [{}, { action: "reopen" }, { action: "" }]) expect((await send(link, form)).status).toBe(409);
     expect((await send(link, { action: "note", text: "x".repeat(200_000) })).status).toBe(413);
     for (const method of ["PUT", "DELETE", "OPTIONS", "PATCH"])
       expect((await fetch(link, { method })).status, method).toBe(405);

@@ -25,11 +25,7 @@ describe("the conversation is found wherever it is named", () => {
       expect(readPayload(JSON.stringify(payload)).conversation).toBe("p");
     });
 
-  const forms = [
-    "conversationId=p&a=b",
-    "a=b&conversation_id=p",
-    "payload=%7B%22conversationId%22%3A%22p%22%7D",
-  ];
+  const forms = ["conversationId=p&a=b", "a=b&conversation_id=p", "payload=%7B%22conversationId%22%3A%22p%22%7D"];
   for (const form of forms) it(form, () => expect(readPayload(form).conversation).toBe("p"));
 
   it("a number is an id, too", () => {

@@ -8,14 +8,7 @@ import type { Database } from "../../src/store/driver.ts";
 import { agentRecord } from "../support/client/client.ts";
 import { eventually } from "../support/clock.ts";
 import { chiefPolicy, key } from "../support/escalation/policy.ts";
-import {
-  entityNotFound,
-  type Fault,
-  json,
-  reset,
-  startFaultServer,
-  status,
-} from "../support/machine/network.ts";
+import { entityNotFound, type Fault, json, reset, startFaultServer, status } from "../support/machine/network.ts";
 import { testClock } from "../support/pipeline/pipeline.ts";
 import { listen, reserveOf } from "../support/pipeline/stage.ts";
 import { fresh, sqlitePlace } from "../support/store/databases.ts";
@@ -52,9 +45,7 @@ async function startPlatform() {
     const { method, path, body } = request;
     if (path.endsWith("/by-api-key")) {
       const webhooks = hooks.map((hook) => ({ ...hook, status: "active", title: "", description: "" }));
-      return answer(
-        json(agentRecord([{ systemName: "WEBHOOK", status: "active", webhooks }], { id: state.agentId })),
-      );
+      return answer(json(agentRecord([{ systemName: "WEBHOOK", status: "active", webhooks }], { id: state.agentId })));
     }
     if (method === "POST") {
       const { fault } = state;
@@ -142,9 +133,7 @@ async function bridge(platform: Platform, given: Given = {}) {
     },
     registrations: () =>
       db.read((q) =>
-        q.all<{ url: string; platform_id: string | null }>(
-          "SELECT url, platform_id FROM webhook_registrations",
-        ),
+        q.all<{ url: string; platform_id: string | null }>("SELECT url, platform_id FROM webhook_registrations"),
       ),
   };
 }
@@ -204,9 +193,7 @@ describe("an unknown outcome", () => {
       expect(await one.registrations()).toEqual([{ url: ours, platform_id: null }]);
       platform.state.fault = null;
       await one.round();
-      expect(await one.registrations(), "it may still be under way").toEqual([
-        { url: ours, platform_id: null },
-      ]);
+      expect(await one.registrations(), "it may still be under way").toEqual([{ url: ours, platform_id: null }]);
       one.clock.forward(60_000);
       await one.round();
       expect(await one.registrations()).toEqual([{ url: ours, platform_id: lists ? "w-1" : "" }]);
@@ -291,8 +278,7 @@ describe("another address, key or agent", () => {
     ["address", ({ now }) => void (now.publicUrl = "https://new.example.com/")],
     [
       "key",
-      ({ now }) =>
-        void (now.policy = chiefPolicy({ platformWebhook: hook && { ...hook, key: "another-key-of-16" } })),
+      ({ now }) => void (now.policy = chiefPolicy({ platformWebhook: hook && { ...hook, key: "another-key-of-16" } })),
     ],
     ["agent", ({ now }) => void (now.agentId = "a-2")],
   ];
@@ -306,9 +292,7 @@ describe("another address, key or agent", () => {
       await one.round();
       expect(platform.hooks.map(({ id }) => id)).toEqual(["w-2"]);
       expect(await one.registrations()).toMatchObject([{ platform_id: "w-2" }]);
-      expect(platform.hooks[0]?.url).toBe(
-        what === "address" ? "https://new.example.com/platform/agent/message" : ours,
-      );
+      expect(platform.hooks[0]?.url).toBe(what === "address" ? "https://new.example.com/platform/agent/message" : ours);
     });
   }
 

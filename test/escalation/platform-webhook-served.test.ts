@@ -91,9 +91,7 @@ it(
     const env = { AGENT_KEY: agentKey, MAIL: "secret", HOOK_KEY: key };
     const daemon = startDaemon({ config: file, env });
     onTestFinished(async () => void (await daemon.stop()));
-    onTestFailed(
-      () => void process.stderr.write(`${daemon.lines.map((line) => JSON.stringify(line)).join("\n")}\n`),
-    );
+    onTestFailed(() => void process.stderr.write(`${daemon.lines.map((line) => JSON.stringify(line)).join("\n")}\n`));
     expect(await daemon.ready).toBe(true);
     const admin = adminOf(daemon);
     const health = async () => (await (await fetch(`${admin}/readyz`)).json()) as Record<string, unknown>;
@@ -131,9 +129,7 @@ it(
         },
       });
     }, patience);
-    expect(await (await fetch(`${admin}/metrics`)).text()).toContain(
-      'bridgehead_escalations{state="open"} 1',
-    );
+    expect(await (await fetch(`${admin}/metrics`)).text()).toContain('bridgehead_escalations{state="open"} 1');
 
     const link = /http:\/\/127\.0\.0\.1:\d+\/escalations\/\w{26}/.exec(notices[0] ?? "")?.[0] ?? "";
     expect((await fetch(link)).status).toBe(200);

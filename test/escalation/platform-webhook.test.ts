@@ -39,9 +39,7 @@ describe("who is let in", () => {
       ["agent", withKey, 404],
     ];
     for (const [path, headers, status] of cases)
-      expect((await door.post(path, "{}", headers)).status, `${path} ${JSON.stringify(headers)}`).toBe(
-        status,
-      );
+      expect((await door.post(path, "{}", headers)).status, `${path} ${JSON.stringify(headers)}`).toBe(status);
     const get = await fetch(`${door.url}/platform/agent/escalation`, { headers: withKey });
     expect([get.status, get.headers.get("allow")]).toEqual([405, "POST"]);
     expect(await door.rows("SELECT kind FROM platform_webhooks ORDER BY kind")).toEqual([
@@ -91,10 +89,7 @@ describe("who is let in", () => {
       [{ ...right, "webhook-signature": "v1," }, 403],
       [{}, 403],
       [{ "webhook-id": "msg_3" }, 403],
-      [
-        { "webhook-id": right["webhook-id"] ?? "", "webhook-timestamp": right["webhook-timestamp"] ?? "" },
-        403,
-      ],
+      [{ "webhook-id": right["webhook-id"] ?? "", "webhook-timestamp": right["webhook-timestamp"] ?? "" }, 403],
     ];
     for (const [headers, status] of cases) {
       const answer = await door.post("agent/message", body, { ...withKey, ...headers });
@@ -156,9 +151,7 @@ describe("what becomes of it", () => {
     ]);
     expect(await door.rows("SELECT state FROM platform_webhooks")).toEqual([{ state: "done" }]);
     expect(await door.rows("SELECT state FROM escalations")).toEqual([{ state: "closed" }]);
-    expect(await door.rows("SELECT conversation FROM polls WHERE due_at <= now_ms()")).toEqual([
-      { conversation: "k" },
-    ]);
+    expect(await door.rows("SELECT conversation FROM polls WHERE due_at <= now_ms()")).toEqual([{ conversation: "k" }]);
   });
 
   it("one escalation, whatever else has noticed it", async () => {
@@ -168,10 +161,7 @@ describe("what becomes of it", () => {
     await door.post("agent/escalation", '{"conversationId":"platform-1"}');
     await door.post("agent/escalation", '{"conversationId":"platform-1","topic":"other"}');
     expect(await door.rows(escalations)).toHaveLength(1);
-    expect(await door.rows("SELECT source FROM triggers")).toEqual([
-      { source: "webhook" },
-      { source: "webhook" },
-    ]);
+    expect(await door.rows("SELECT source FROM triggers")).toEqual([{ source: "webhook" }, { source: "webhook" }]);
   });
 
   it("the same words without an id are the same delivery for an hour, and news after that", async () => {
@@ -186,10 +176,7 @@ describe("what becomes of it", () => {
     await door.post("agent/escalation", body);
     expect(await door.rows("SELECT key FROM triggers")).toHaveLength(2);
     expect(await door.rows("SELECT id FROM platform_webhooks")).toHaveLength(1);
-    expect(
-      await door.rows("SELECT topic FROM escalations"),
-      "the person has written nothing since",
-    ).toHaveLength(1);
+    expect(await door.rows("SELECT topic FROM escalations"), "the person has written nothing since").toHaveLength(1);
   });
 
   it("a look at the conversation, and no more, for a message", async () => {
@@ -197,9 +184,7 @@ describe("what becomes of it", () => {
     await door.bound("k", "platform-1");
     await door.post("agent/message", '{"conversationId":"platform-1","message":"secret words"}');
     expect(await door.rows("SELECT conversation FROM polls WHERE due_at <= now_ms()")).toHaveLength(1);
-    expect(await door.rows("SELECT state, body FROM platform_webhooks")).toEqual([
-      { state: "done", body: "" },
-    ]);
+    expect(await door.rows("SELECT state, body FROM platform_webhooks")).toEqual([{ state: "done", body: "" }]);
     expect(await door.rows(escalations)).toEqual([]);
   });
 
@@ -258,10 +243,7 @@ describe("what becomes of it", () => {
           "the platform has escalated a conversation it does not name, which is not known here; message: who is there?",
       }),
     ]);
-    expect(await door.rows("SELECT state FROM platform_webhooks")).toEqual([
-      { state: "lost" },
-      { state: "lost" },
-    ]);
+    expect(await door.rows("SELECT state FROM platform_webhooks")).toEqual([{ state: "lost" }, { state: "lost" }]);
   });
 
   it("forgets a message in a conversation that is none of ours", async () => {
@@ -269,9 +251,7 @@ describe("what becomes of it", () => {
     await door.post("agent/message", '{"conversationId":"platform-4"}');
     door.forward(60_000);
     await door.scheduler.sweep();
-    expect(await door.rows("SELECT state, due_at FROM platform_webhooks")).toEqual([
-      { state: "done", due_at: null },
-    ]);
+    expect(await door.rows("SELECT state, due_at FROM platform_webhooks")).toEqual([{ state: "done", due_at: null }]);
     expect(await door.rows(escalations)).toEqual([]);
   });
 

@@ -6,15 +6,7 @@ import { expect, it } from "vitest";
 import { loadAdapter } from "../../src/channels/loader.ts";
 import { loadConfig } from "../../src/config/index.ts";
 import { eventually, movableClock } from "../support/clock.ts";
-import {
-  chief,
-  customer,
-  type Desk,
-  dora,
-  emil,
-  openDesk,
-  policy,
-} from "../support/daemon/escalation-daemon.ts";
+import { chief, customer, type Desk, dora, emil, openDesk, policy } from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
 
 type Block = Record<string, unknown>;
@@ -57,9 +49,7 @@ const waiting = (desk: Desk) =>
     ]),
   );
 
-it.concurrent("other people are told at once, and who was told before is heard", async ({
-  onTestFinished,
-}) => {
+it.concurrent("other people are told at once, and who was told before is heard", async ({ onTestFinished }) => {
   const desk = await openDesk(onTestFinished, { escalation: byText("dora") });
   await desk.text("A refund, please");
   await desk.textTo(dora.sms);
@@ -94,8 +84,7 @@ it.concurrent("a shorter tier ends when it says, and a fallback that was told on
   await desk.quiet();
   await reload(
     desk,
-    (file) =>
-      (file.escalation = { ...byText("dora", { next: "5m" }), fallback: { ...once, notify: ["emil"] } }),
+    (file) => (file.escalation = { ...byText("dora", { next: "5m" }), fallback: { ...once, notify: ["emil"] } }),
   );
   expect((await desk.mailTo(emil.email)).subject).toContain("[Escalation 1]");
   await desk.quiet();
@@ -103,9 +92,7 @@ it.concurrent("a shorter tier ends when it says, and a fallback that was told on
   expect([desk.textsTo(dora.sms).length, desk.mailsTo(chief.email).length]).toEqual([2, 1]);
 });
 
-it.concurrent("who waits for a text is told by mail when there are no texts any more", async ({
-  onTestFinished,
-}) => {
+it.concurrent("who waits for a text is told by mail when there are no texts any more", async ({ onTestFinished }) => {
   const desk = await openDesk(onTestFinished, { escalation: byText("dora") });
   pauses(desk);
   await desk.write({ subject: "My lamp", text: "I want a refund" });
@@ -127,9 +114,7 @@ it.concurrent("who waits for a text is told by mail when there are no texts any 
   expect(desk.textsTo(dora.sms)).toEqual([]);
 });
 
-it.concurrent("who waits for a text gets it from the number that carries texts now", async ({
-  onTestFinished,
-}) => {
+it.concurrent("who waits for a text gets it from the number that carries texts now", async ({ onTestFinished }) => {
   const desk = await openDesk(onTestFinished, { escalation: byText("dora") });
   pauses(desk);
   await desk.write({ subject: "My lamp", text: "I want a refund" });

@@ -79,10 +79,7 @@ describe("a responder's reply", () => {
 
   it("asks which escalation is meant, and does nothing", () => {
     const found = plan("It is on its way.", [candidate(1), candidate(2)]);
-    expect([found.actions, texts(found)]).toEqual([
-      [],
-      [expect.stringContaining("Which one do you mean: 1, 2?")],
-    ]);
+    expect([found.actions, texts(found)]).toEqual([[], [expect.stringContaining("Which one do you mean: 1, 2?")]]);
   });
 
   it("asks when its number names an open escalation of another responder", () => {
@@ -115,16 +112,12 @@ describe("a responder's reply", () => {
 });
 
 describe("the sender", () => {
-  const event = (over: object = {}) =>
-    ({ from: { address: "x@example.org" }, text: "hi", ...over }) as MessageEvent;
+  const event = (over: object = {}) => ({ from: { address: "x@example.org" }, text: "hi", ...over }) as MessageEvent;
   const from = (kind: "responder" | "subject" | "stranger") => ({ from: kind, candidates: [candidate(1)] });
 
   it("is ignored as a stranger, and the responder is informed unless the escalation is closed", () => {
     const open = whyIgnored(event(), from("stranger"), candidate(1));
-    expect([open?.code, open?.stranger]).toEqual([
-      "not-a-recipient",
-      expect.stringContaining("x@example.org"),
-    ]);
+    expect([open?.code, open?.stranger]).toEqual(["not-a-recipient", expect.stringContaining("x@example.org")]);
     const closed = whyIgnored(event(), from("stranger"), candidate(1, { state: "closed" }));
     expect([closed?.code, closed?.stranger]).toEqual(["not-a-recipient", undefined]);
   });
@@ -154,12 +147,7 @@ describe("the sender", () => {
 describe("a poll", () => {
   const message = (id: string, role: PlatformMessage["role"], over: Partial<PlatformMessage> = {}) =>
     ({ id, role, text: `text of ${id}`, answers: null, ...over }) as PlatformMessage;
-  const messages = [
-    message("q", "person"),
-    message("a", "agent"),
-    message("h", "human"),
-    message("b", "agent"),
-  ];
+  const messages = [message("q", "person"), message("a", "agent"), message("h", "human"), message("b", "agent")];
   const found = (over: object, known: string[] = ["q", "a"], turns: never[] = []) =>
     externalMessages({ mark: "a", position: 2, ...over }, { messages, start: 0 }, new Set(known), turns);
   const ids = (list: readonly PlatformMessage[]) => list.map(({ id }) => id);
@@ -186,15 +174,9 @@ describe("a poll", () => {
   it("pauses for longer the longer nothing happens", () => {
     const hour = 3_600_000;
     expect(pauseAfter({ quiet: 0, escalated: false }, "ai", null, standardTiming.escalation)).toBe(300_000);
-    expect(pauseAfter({ quiet: 2 * hour, escalated: false }, "ai", null, standardTiming.escalation)).toBe(
-      hour / 2,
-    );
-    expect(pauseAfter({ quiet: 2 * hour, escalated: true }, "ai", null, standardTiming.escalation)).toBe(
-      20_000,
-    );
-    expect(
-      pauseAfter({ quiet: 25 * hour, escalated: false }, "manual", null, standardTiming.escalation),
-    ).toBeNull();
+    expect(pauseAfter({ quiet: 2 * hour, escalated: false }, "ai", null, standardTiming.escalation)).toBe(hour / 2);
+    expect(pauseAfter({ quiet: 2 * hour, escalated: true }, "ai", null, standardTiming.escalation)).toBe(20_000);
+    expect(pauseAfter({ quiet: 25 * hour, escalated: false }, "manual", null, standardTiming.escalation)).toBeNull();
     expect(pauseAfter({ quiet: null, escalated: false }, "ai", null, standardTiming.escalation)).toBeNull();
   });
 });

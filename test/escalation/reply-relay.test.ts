@@ -7,15 +7,7 @@ import { newId } from "../../src/ops/clock.ts";
 import { insertReply } from "../../src/store/tables/drafts.ts";
 import { escalationByNumber } from "../../src/store/tables/escalations.ts";
 import { eventually, movableClock } from "../support/clock.ts";
-import {
-  colleague,
-  customer,
-  type Desk,
-  dora,
-  emil,
-  openDesk,
-  topic,
-} from "../support/daemon/escalation-daemon.ts";
+import { colleague, customer, type Desk, dora, emil, openDesk, topic } from "../support/daemon/escalation-daemon.ts";
 import { anna } from "../support/daemon/phone-daemon.ts";
 
 const outbound = (desk: Desk, kind: string) =>
@@ -65,9 +57,7 @@ it.concurrent("who answered learns that the customer wants no texts any more", a
     expect(await desk.rows("SELECT address FROM suppressions WHERE active = 1")).toEqual([{ address: anna }]),
   );
   await desk.text("It is on its way.", { from: dora.sms });
-  expect(await desk.textTo(dora.sms, 1)).toContain(
-    "the answer did not reach the customer (dropped): suppressed",
-  );
+  expect(await desk.textTo(dora.sms, 1)).toContain("the answer did not reach the customer (dropped): suppressed");
 });
 
 it.concurrent("a slip of a command and a yes are told back, and go to nobody", async ({ onTestFinished }) => {
@@ -112,9 +102,7 @@ it.concurrent("a word for us goes to no customer, and whoever may have meant it 
   expect(desk.textsTo(anna)).toHaveLength(2);
 });
 
-it.concurrent("nobody's name and card reach the customer, whatever the mail program", async ({
-  onTestFinished,
-}) => {
+it.concurrent("nobody's name and card reach the customer, whatever the mail program", async ({ onTestFinished }) => {
   const desk = await openDesk(onTestFinished);
   await desk.write({ subject: "My lamp", text: "I want a refund" });
   const notice = await desk.mailTo(dora.email);
@@ -186,9 +174,7 @@ it.concurrent("says that more was said than it tells", async ({ onTestFinished }
   expect([heading(whole), heading(cut)].map(quotesNotification)).toEqual([true, true]);
 });
 
-it.concurrent("an answer that ends it calls nobody again, whatever it was about", async ({
-  onTestFinished,
-}) => {
+it.concurrent("an answer that ends it calls nobody again, whatever it was about", async ({ onTestFinished }) => {
   const desk = await openDesk(onTestFinished);
   await desk.text("Hello");
   await desk.textTo(anna);
@@ -208,9 +194,7 @@ it.concurrent("an answer that ends it calls nobody again, whatever it was about"
   expect(desk.textsTo(emil.sms)).toHaveLength(2);
 });
 
-it.concurrent("a conversation that is manual from its first word is looked at", async ({
-  onTestFinished,
-}) => {
+it.concurrent("a conversation that is manual from its first word is looked at", async ({ onTestFinished }) => {
   const clock = movableClock();
   const desk = await openDesk(onTestFinished, { clock });
   await desk.text("Hello");

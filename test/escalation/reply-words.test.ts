@@ -33,17 +33,9 @@ describe("a word that takes it", () => {
     expect(readInstructions(text)).toMatchObject({ acknowledge: true, ambiguous: false, text: "" }),
   );
 
-  it.each([
-    "ok thanks",
-    "Ok, thanks!",
-    "Ok 👍",
-    "ok ok",
-    "on it",
-    "I'm on it",
-    "I’ll take it",
-    "Ok, I take it",
-  ])("%j, and may have been meant for the customer", (text) =>
-    expect(readInstructions(text)).toMatchObject({ acknowledge: true, ambiguous: true, text: "" }),
+  it.each(["ok thanks", "Ok, thanks!", "Ok 👍", "ok ok", "on it", "I'm on it", "I’ll take it", "Ok, I take it"])(
+    "%j, and may have been meant for the customer",
+    (text) => expect(readInstructions(text)).toMatchObject({ acknowledge: true, ambiguous: true, text: "" }),
   );
 
   it.each(["Ok, we refund you", "ok?", "Ok, 30 EUR", "no", "Thanks", "I'll take care of it", "On it goes"])(
@@ -100,12 +92,7 @@ describe("our own notice in an answer", () => {
   });
 
   it("is not seen in people's words", () => {
-    for (const text of [
-      "It is on its way.",
-      "> I want a refund\nYou get it.",
-      "Number: 12",
-      "See /escalations/list",
-    ])
+    for (const text of ["It is on its way.", "> I want a refund\nYou get it.", "Number: 12", "See /escalations/list"])
       expect(quotesNotification(text)).toBe(false);
   });
 

@@ -86,8 +86,7 @@ async function notified(line: ChannelRuntime): Promise<Database> {
     await opens(q, "e", { about: "conversation:k", conversation: "k" });
     await q.run("UPDATE escalations SET due_at = NULL");
     for (const [n, { id, name, sms }] of responders.entries()) {
-      const [way, address] =
-        line === texts ? (["sms", sms] as const) : (["email", `${id}@example.org`] as const);
+      const [way, address] = line === texts ? (["sms", sms] as const) : (["email", `${id}@example.org`] as const);
       await addTargets(q, [{ id, escalation: "e", person: id, name, way, address, channel: "c" }]);
       await conversation(q, `to-${id}`);
       await q.run("INSERT INTO participants (conversation, address) VALUES ($1, $2)", `to-${id}`, address);
@@ -124,9 +123,7 @@ async function replies(line: ChannelRuntime, text: string): Promise<string[]> {
   });
   const row = { id, channel: "c", code: null } as unknown as EventRow;
   const seen = await statements(db, (q) => escalation.routeReply(q, line, row, event));
-  const [taken] = await db.read((q) =>
-    q.all<{ acknowledged_by: string }>("SELECT acknowledged_by FROM escalations"),
-  );
+  const [taken] = await db.read((q) => q.all<{ acknowledged_by: string }>("SELECT acknowledged_by FROM escalations"));
   expect(taken).toEqual({ acknowledged_by: "Responder 1" });
   return seen;
 }
@@ -227,12 +224,10 @@ async function asked(): Promise<Database> {
 async function answered(db: Database, text: string, replyId: string): Promise<string[]> {
   const escalation = new EscalationHandler({ ...deps, lines });
   return statements(db, async (q) =>
-    escalation.answered(
-      q,
-      escalating,
-      { conversation: await readConversation(q, "k"), turn: await readTurn(q, "t") },
-      { text, replyId } as Answer,
-    ),
+    escalation.answered(q, escalating, { conversation: await readConversation(q, "k"), turn: await readTurn(q, "t") }, {
+      text,
+      replyId,
+    } as Answer),
   );
 }
 
@@ -242,9 +237,7 @@ it("opens an escalation for the agent's answer with few statements", async () =>
   expect(await db.read((q) => q.all("SELECT number FROM escalations"))).toHaveLength(1);
   // Two of the statements are the test's own.
   expect(seen.length - 2).toBeLessThanOrEqual(most.trigger);
-  expect((await answered(db, "A colleague answers.", "answer-2")).length - 2).toBeLessThanOrEqual(
-    most.repeated,
-  );
+  expect((await answered(db, "A colleague answers.", "answer-2")).length - 2).toBeLessThanOrEqual(most.repeated);
   expect((await answered(db, "", "answer-3")).length - 2).toBeLessThanOrEqual(most.silent);
 });
 

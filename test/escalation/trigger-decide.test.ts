@@ -100,14 +100,7 @@ describe("a trigger", () => {
       ["e"],
       1,
     ],
-    [
-      "with a text waits for the first notification",
-      { said: "Hello?" },
-      subject({ row: escalation() }),
-      [],
-      ["e"],
-      0,
-    ],
+    ["with a text waits for the first notification", { said: "Hello?" }, subject({ row: escalation() }), [], ["e"], 0],
   ] as const)("%s", (_what, over, about, opened, recorded, updates) => {
     const plan = planned(trigger(over), about);
     expect(plan.opened.map((one) => one.about)).toEqual(opened);
@@ -142,9 +135,7 @@ it.each([
   [{ targets: 2, written: 2, alive: 1 }, true],
   [{ targets: 2, written: 2, alive: 0 }, false],
   [{ targets: 0, written: 0, alive: 0 }, false],
-])("a customer's message with notifications %j is passed on: %s", (state, is) =>
-  expect(isPassedOn(state)).toBe(is),
-);
+])("a customer's message with notifications %j is passed on: %s", (state, is) => expect(isPassedOn(state)).toBe(is));
 
 describe("the health of a channel", () => {
   const health: ChannelHealth = { channel: "c", agent: "a", state: "degraded", reason: "no route", forMs: 0 };
@@ -210,13 +201,7 @@ describe("a poll", () => {
     ["acknowledges what nobody else has", both, { escalation: taken }, 1, false],
     ["delivers without an escalation", both, {}, 1, false],
     ["delivers nothing to a deleted customer", both, { customer: null, escalation: escalation() }, 0, false],
-    [
-      "delivers nothing from a read that misses the mark",
-      { ...both, messages: [human], start: 1 },
-      {},
-      0,
-      false,
-    ],
+    ["delivers nothing from a read that misses the mark", { ...both, messages: [human], start: 1 }, {}, 0, false],
   ])("%s", (_what, over, found, count, acknowledges) => {
     const { deliver, acknowledge } = plan("ai", over, found);
     expect([deliver.length, acknowledge]).toEqual([count, acknowledges]);
@@ -224,11 +209,7 @@ describe("a poll", () => {
 
   it.each([
     ["is one trigger for each newest message", {}, "mode:k:q"],
-    [
-      "is another trigger while messages cannot be read",
-      { failure: { kind: "deferred" } as never },
-      "mode:k:q:9",
-    ],
+    ["is another trigger while messages cannot be read", { failure: { kind: "deferred" } as never }, "mode:k:q:9"],
   ])("a takeover %s", (_what, over, key) => expect(plan("manual", over).takeover?.trigger.key).toBe(key));
 
   it("a takeover is a change of the mode", () =>
@@ -253,10 +234,7 @@ describe("a poll", () => {
 
 describe("a platform webhook", () => {
   const hour = 3_600_000;
-  const delivery = (
-    over: Partial<StoredDelivery["row"]> = {},
-    conversation: string | null = "p",
-  ): StoredDelivery => ({
+  const delivery = (over: Partial<StoredDelivery["row"]> = {}, conversation: string | null = "p"): StoredDelivery => ({
     row: { agent: "a", id: "w", kind: "escalation", body: "", attempts: 0, received_at: 5, age: 0, ...over },
     payload: { conversation, topic: "refund", reason: null, message: null, person: null },
   });
@@ -269,15 +247,7 @@ describe("a platform webhook", () => {
     ["polls for a message", delivery({ kind: "message" }), true, [], 1, ["done"], 0],
     ["polls when the policy has no such escalations", delivery(), false, [], 1, ["done"], 0],
     ["waits for an unknown conversation", delivery({}, "x"), true, [], 0, [], 1],
-    [
-      "escalates about the agent after the wait",
-      delivery({ age: hour }, "x"),
-      true,
-      ["webhook:a:w"],
-      0,
-      ["lost"],
-      0,
-    ],
+    ["escalates about the agent after the wait", delivery({ age: hour }, "x"), true, ["webhook:a:w"], 0, ["lost"], 0],
     [
       "ignores a message of a stranger after the wait",
       delivery({ age: hour, kind: "message" }, "x"),
@@ -287,15 +257,7 @@ describe("a platform webhook", () => {
       ["done"],
       0,
     ],
-    [
-      "escalates at once when it names no conversation",
-      delivery({}, null),
-      true,
-      ["webhook:a:w"],
-      0,
-      ["lost"],
-      0,
-    ],
+    ["escalates at once when it names no conversation", delivery({}, null), true, ["webhook:a:w"], 0, ["lost"], 0],
     [
       "counts again when only its hash identifies it",
       delivery({ id: "sha256:0" }),

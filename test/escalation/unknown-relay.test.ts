@@ -17,37 +17,30 @@ const human = (id: string, text: string): PlatformMessage => ({ id, role: "human
 it.each([
   ["refused", 1],
   ["deferred", 2],
-])(
-  "words put again after an attempt that was %s are delivered from elsewhere %d times",
-  async (outcome, count) => {
-    const house = await openHouse();
-    const line = lineOf();
-    const texts = await house.db.tx(async (q) => {
-      const whom = { channel: "c", agent: "agent", person: "anna@customer.example", subject: null };
-      const conversation = await openFor(q, whom, house.clock);
-      await bindPlatform(q, conversation, "p");
-      const turn = { id: "t", conversation, channel: "c", person: whom.person, kind: "relayed" } as const;
-      const words = { event: null, question: "On its  way.", context: null, address: "{}", receivedAt: 0 };
-      await enqueueTurn(q, { ...turn, ...words });
-      for (const end of [outcome, "sent"]) {
-        await recordAsking(q, await readTurn(q, "t"), "node", 1);
-        await endAttempt(q, "t", end, null);
-      }
-      await concludeTurn(q, "t", { state: "answered", open: 0, questionId: "known" });
-      const watch = { conversation, channel: "c", mode: "manual", mark: null, position: 0, failures: 0 };
-      const said = [
-        human("known", "On its way."),
-        human("first", "On its way."),
-        human("other", "Another word"),
-      ];
-      const read = { messages: said, start: 0, end: 3, skipped: 0, failure: null };
-      const facts = await loadPollFacts(q, conversation, "p");
-      return planPoll(watch, { mode: "manual", read, until: 0 }, facts, line).deliver;
-    });
-    expect(texts).toHaveLength(count);
-    expect(texts).toContainEqual(human("other", "Another word"));
-  },
-);
+])("words put again after an attempt that was %s are delivered from elsewhere %d times", async (outcome, count) => {
+  const house = await openHouse();
+  const line = lineOf();
+  const texts = await house.db.tx(async (q) => {
+    const whom = { channel: "c", agent: "agent", person: "anna@customer.example", subject: null };
+    const conversation = await openFor(q, whom, house.clock);
+    await bindPlatform(q, conversation, "p");
+    const turn = { id: "t", conversation, channel: "c", person: whom.person, kind: "relayed" } as const;
+    const words = { event: null, question: "On its  way.", context: null, address: "{}", receivedAt: 0 };
+    await enqueueTurn(q, { ...turn, ...words });
+    for (const end of [outcome, "sent"]) {
+      await recordAsking(q, await readTurn(q, "t"), "node", 1);
+      await endAttempt(q, "t", end, null);
+    }
+    await concludeTurn(q, "t", { state: "answered", open: 0, questionId: "known" });
+    const watch = { conversation, channel: "c", mode: "manual", mark: null, position: 0, failures: 0 };
+    const said = [human("known", "On its way."), human("first", "On its way."), human("other", "Another word")];
+    const read = { messages: said, start: 0, end: 3, skipped: 0, failure: null };
+    const facts = await loadPollFacts(q, conversation, "p");
+    return planPoll(watch, { mode: "manual", read, until: 0 }, facts, line).deliver;
+  });
+  expect(texts).toHaveLength(count);
+  expect(texts).toContainEqual(human("other", "Another word"));
+});
 
 it("what was to be said an hour later is due when the clock is put back a day", async () => {
   const house = await openHouse();
@@ -60,8 +53,6 @@ it("what was to be said an hour later is due when the clock is put back a day", 
     await addNotification(q, { id: "n", target: "k", kind: "opened", subject: "", text: null }, 3_600_000);
   });
   expect(await due()).toEqual([]);
-  await house.db.tx((q) =>
-    q.run("UPDATE notifications SET made_at = made_at + 86400000, due_at = due_at + 86400000"),
-  );
+  await house.db.tx((q) => q.run("UPDATE notifications SET made_at = made_at + 86400000, due_at = due_at + 86400000"));
   expect(await due()).toMatchObject([{ id: "n" }]);
 });

@@ -7,9 +7,7 @@ import { anna } from "../support/daemon/phone-daemon.ts";
 
 const doraAlone = { ...policy, tiers: [{ notify: ["dora"], by: ["sms"], repeat: "0s", next: "15m" }] };
 
-it.concurrent("people are told again when nobody hears what the customer writes", async ({
-  onTestFinished,
-}) => {
+it.concurrent("people are told again when nobody hears what the customer writes", async ({ onTestFinished }) => {
   const desk = await openDesk(onTestFinished, { escalation: doraAlone });
   await desk.text("A refund, please");
   await desk.textTo(dora.sms);
@@ -90,9 +88,7 @@ it.concurrent("mode ai ends nothing that the platform knows nothing of", async (
   await desk.look(anna);
   await desk.quiet();
   expect(await desk.rows("SELECT mode FROM polls")).toEqual([{ mode: "ai" }]);
-  expect((await desk.escalations()).map(({ state, cause }) => [state, cause])).toEqual([
-    ["open", "turn-failed"],
-  ]);
+  expect((await desk.escalations()).map(({ state, cause }) => [state, cause])).toEqual([["open", "turn-failed"]]);
   clock.forward(16 * 60_000);
   await desk.mailTo(chief.email);
 });

@@ -60,11 +60,9 @@ async function watched({ asksTwice = false } = {}) {
     messages.push(messageRecord(name, "manual_assistant", `${name} ${"x".repeat(length)}`, over));
   };
   const delivered = async () =>
-    (
-      await db.read((q) =>
-        q.all<{ text: string }>("SELECT text FROM replies WHERE kind = 'human' ORDER BY id"),
-      )
-    ).map(({ text }) => text.split(" ")[0]);
+    (await db.read((q) => q.all<{ text: string }>("SELECT text FROM replies WHERE kind = 'human' ORDER BY id"))).map(
+      ({ text }) => text.split(" ")[0],
+    );
   return { ...house, look, human, delivered, messages, id, logged };
 }
 
@@ -97,8 +95,7 @@ describe("a look at a large conversation", () => {
 
   it("reads 23 MB of messages, and delivers what a human wrote behind them", async () => {
     const { platform, look, human, delivered, messages, db } = await watched();
-    for (let n = 0; n < 23; n++)
-      messages.push(messageRecord(`large-${n}`, "assistant", "x".repeat(1_000_000)));
+    for (let n = 0; n < 23; n++) messages.push(messageRecord(`large-${n}`, "assistant", "x".repeat(1_000_000)));
     human("last");
     platform.mode = "manual";
     expect(await look()).toMatchObject({

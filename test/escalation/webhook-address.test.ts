@@ -3,14 +3,7 @@
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import type { Resolve } from "../../src/ops/address.ts";
-import {
-  lineWith,
-  openBench,
-  opened,
-  type Receiver,
-  startReceiver,
-  status,
-} from "../support/escalation/policy.ts";
+import { lineWith, openBench, opened, type Receiver, startReceiver, status } from "../support/escalation/policy.ts";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { certificate } from "../support/machine/network.ts";
 

@@ -126,8 +126,7 @@ describe("what is said", () => {
   it("twice to one delivery is one event", async () => {
     const hook = await receiver(json({ acknowledge: true }));
     const bench = openBench(hook.url);
-    for (const number of [1, 2])
-      expect((await bench.send(opened, { number })).outcome).toMatchObject({ kind: "sent" });
+    for (const number of [1, 2]) expect((await bench.send(opened, { number })).outcome).toMatchObject({ kind: "sent" });
     expect(bench.channel.calls).toHaveLength(2);
     expect(bench.channel.messages).toHaveLength(1);
   });

@@ -62,9 +62,7 @@ async function world(finished: Finished, answer: Answering, over: object = {}): 
 const ask = (desk: Desk) => desk.text("I want a refund");
 const sources = "SELECT kind, state, code FROM events WHERE channel = 'escalations'";
 
-it.concurrent("an escalation is told with all that is known, and taken by the answer", async ({
-  onTestFinished,
-}) => {
+it.concurrent("an escalation is told with all that is known, and taken by the answer", async ({ onTestFinished }) => {
   const answer = json({ acknowledge: true, by: "Nora, on duty" });
   const { desk, hook, told } = await world(onTestFinished, answer);
   await ask(desk);
@@ -193,9 +191,7 @@ it.concurrent("the channel of webhooks is no channel that people write on", asyn
   expect(own).toMatchObject([
     { adapter: "webhook", state: "ready", not_asking: null, notices_only: true, failures: 0 },
   ]);
-  expect(statusText(channels, 0)).toBe(
-    `${channels.length - 1}/${channels.length - 1} channels ready, 0 waiting`,
-  );
+  expect(statusText(channels, 0)).toBe(`${channels.length - 1}/${channels.length - 1} channels ready, 0 waiting`);
   const down = channels.map((one) => (one.notices_only ? one : { ...one, state: "degraded" as const }));
   expect([isReady(channels), isReady(down), isReady(own)]).toEqual([true, false, true]);
   await desk.app().reload({ ...(await desk.config()), escalation: null });

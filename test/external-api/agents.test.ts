@@ -110,8 +110,7 @@ describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
     const { body } = await call("agents.adminUsers", { query: { pageSize: "100" } });
     for (const each of body.data) {
       const direct = ["owner", "admin"].includes(each.agentRole);
-      const implicit =
-        ["owner", "admin"].includes(each.organizationRole) && each.organizationStatus === "active";
+      const implicit = ["owner", "admin"].includes(each.organizationRole) && each.organizationStatus === "active";
       expect([each.email, direct || implicit]).toEqual([each.email, true]);
       expect([each.email, each.accessSource]).toEqual([each.email, direct ? "agent" : "organization"]);
     }
@@ -172,9 +171,7 @@ describe.runIf(embedded)("the platform in the box", () => {
 
   test("tells who is in charge by their names", async () => {
     const { body } = await call("agents.adminUsers");
-    const sources = body.data.map(
-      ({ email, accessSource }: { [name: string]: string }) => `${email} ${accessSource}`,
-    );
+    const sources = body.data.map(({ email, accessSource }: { [name: string]: string }) => `${email} ${accessSource}`);
     expect(sources.sort()).toEqual(["lead@acme.test agent", "owner@acme.test organization"]);
   });
 });
@@ -190,9 +187,7 @@ test("the shapes can fail", () => {
   const skill = { systemName: "EMAIL", status: "active", email: "a@b.test", responseDelaySeconds: 3601 };
   expect(problems("skill", skill)).toEqual(["skill(EMAIL).responseDelaySeconds: 3601 is not allowed"]);
   expect(problems("skill", { systemName: "VOICE", status: "on", vxAssistantId: "a" })).toHaveLength(2);
-  expect(missing({ systemName: "VOICE", status: "active", vxAssistantId: "a" })).toEqual([
-    "/^v\\w*PhoneNumberId$/",
-  ]);
+  expect(missing({ systemName: "VOICE", status: "active", vxAssistantId: "a" })).toEqual(["/^v\\w*PhoneNumberId$/"]);
   expect(problems("skill", { systemName: "TELEPATHY", status: "active" })).toHaveLength(1);
   const config = {
     status: "inactive",
@@ -208,7 +203,5 @@ test("the shapes can fail", () => {
     description: "d",
     webhooks: [config],
   };
-  expect(problems("skill", webhook)).toEqual([
-    'skill(WEBHOOK).webhooks[0].triggerCondition: "never" is not allowed',
-  ]);
+  expect(problems("skill", webhook)).toEqual(['skill(WEBHOOK).webhooks[0].triggerCondition: "never" is not allowed']);
 });

@@ -98,10 +98,7 @@ describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
     expect(reply.body.message).not.toBe("");
     const listed = await call("conversations.messages", { id });
     const { messages } = listed.body;
-    expect([listed.status, messages.flatMap((each: unknown) => problems("message", each))]).toEqual([
-      200,
-      [],
-    ]);
+    expect([listed.status, messages.flatMap((each: unknown) => problems("message", each))]).toEqual([200, []]);
     const question = messages.find(({ message }: { message: string }) => message === "Are you open?");
     expect(question).toMatchObject({ senderRole: "conversation_user", conversationMessageId: question.id });
     expect(reply.body.conversationMessageId).toBe(question.id);
@@ -119,11 +116,7 @@ describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
     const body = { message: "From a colleague." };
     expect(await call("conversations.sendManual", { id, body })).toMatchObject({ status: 400 });
     const manual = await call("conversations.setMode", { id, body: { mode: "manual" } });
-    expect([manual.status, problems("conversation", manual.body), manual.body.mode]).toEqual([
-      200,
-      [],
-      "manual",
-    ]);
+    expect([manual.status, problems("conversation", manual.body), manual.body.mode]).toEqual([200, [], "manual"]);
     const asked = await call("conversations.send", { id, body: { message: "Hello?" } });
     expect([asked.status, problems("message", asked.body)]).toEqual([200, []]);
     expect(asked.body.senderRole).toBe("conversation_user");
@@ -131,9 +124,7 @@ describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
     expect([said.status, problems("message", said.body)]).toEqual([200, []]);
     expect(said.body).toMatchObject({ ...body, senderRole: "manual_assistant" });
     expect((await call("conversations.setMode", { id, body: { mode: "ai" } })).body.mode).toBe("ai");
-    expect((await call("conversations.send", { id, body: { message: "And now?" } })).body.senderRole).toBe(
-      "assistant",
-    );
+    expect((await call("conversations.send", { id, body: { message: "And now?" } })).body.senderRole).toBe("assistant");
   });
 
   test("a message that nobody waits for is answered soon", async () => {

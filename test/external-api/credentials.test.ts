@@ -41,9 +41,7 @@ const asks: { readonly [name in OperationName]?: Ask } = {
   },
 };
 const namesSomething = ["agents.usersOf", "conversations.create"];
-const addressed = names.filter(
-  (name) => operations[name][1].includes("{id}") || namesSomething.includes(name),
-);
+const addressed = names.filter((name) => operations[name][1].includes("{id}") || namesSomething.includes(name));
 
 describe.each(Object.entries(drivers))("through %s:", (_name, driver) => {
   const call = driver(target);
@@ -103,22 +101,10 @@ describe("a credential", () => {
     ["none", "agents/by-api-key", {}],
     ["an empty one", "agents/by-api-key", { "Agent-Secret-Key": "" }],
     ["a bearer token in its place", "agents/by-api-key", { authorization: `Bearer ${agentKey}` }],
-    [
-      "the organization's for an agent's operation",
-      "agents/users",
-      { "Organization-Secret-Key": organizationKey },
-    ],
+    ["the organization's for an agent's operation", "agents/users", { "Organization-Secret-Key": organizationKey }],
     ["the organization's in the agent's header", "agents/users", { "Agent-Secret-Key": organizationKey }],
-    [
-      "an agent's for the organization's operation",
-      `agents/${nowhere}/users`,
-      { "Agent-Secret-Key": agentKey },
-    ],
-    [
-      "an agent's in the organization's header",
-      `agents/${nowhere}/users`,
-      { "Organization-Secret-Key": agentKey },
-    ],
+    ["an agent's for the organization's operation", `agents/${nowhere}/users`, { "Agent-Secret-Key": agentKey }],
+    ["an agent's in the organization's header", `agents/${nowhere}/users`, { "Organization-Secret-Key": agentKey }],
   ])("%s is refused", async (_what, path, headers) => {
     const { status, body } = await get(path, headers);
     expect([status, problems("error", body)]).toEqual([403, []]);

@@ -107,8 +107,5 @@ test("the description has the interface's title and version, no version in its p
   expect(description.info).toMatchObject({ title: "AI Agent API", version: "1.0.0" });
   expect(Object.keys(description.paths).filter((path) => /\/v\d/.test(path))).toEqual([]);
   for (const [name, [method, path]] of Object.entries(operations))
-    expect([name, description.paths[`/external/${path}`]?.[method.toLowerCase()]]).toEqual([
-      name,
-      expect.any(Object),
-    ]);
+    expect([name, description.paths[`/external/${path}`]?.[method.toLowerCase()]]).toEqual([name, expect.any(Object)]);
 });

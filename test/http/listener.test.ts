@@ -22,10 +22,7 @@ const echo = (changes: Partial<HttpRoute> = {}): HttpRoute => ({
   ...changes,
 });
 
-async function start(
-  routes: readonly Route[] = [echo()],
-  changes: Partial<ListenerOptions> = {},
-): Promise<string> {
+async function start(routes: readonly Route[] = [echo()], changes: Partial<ListenerOptions> = {}): Promise<string> {
   listener = await startListener({
     listen: { host: "127.0.0.1", port: 0 },
     clock: systemClock,
@@ -38,11 +35,8 @@ async function start(
   return listener.url;
 }
 
-const post = (
-  url: string,
-  body: string | ReadableStream = "a=1",
-  init: RequestInit = {},
-): Promise<Response> => fetch(url, { method: "POST", body, ...init });
+const post = (url: string, body: string | ReadableStream = "a=1", init: RequestInit = {}): Promise<Response> =>
+  fetch(url, { method: "POST", body, ...init });
 
 /** Sends bytes as they are and collects what comes back until the other side closes. */
 function raw(url: string, ...parts: string[]): { socket: Socket; answer: Promise<string> } {
@@ -152,11 +146,7 @@ describe("health", () => {
     expect(await metrics.text()).toBe("bridgehead_up 1\n");
 
     // A proxy on the same machine connects from loopback and passes on any Host it was sent.
-    for (const headers of [
-      {},
-      { host: "localhost" },
-      { host: new URL(admin).host, "x-forwarded-for": "127.0.0.1" },
-    ]) {
+    for (const headers of [{}, { host: "localhost" }, { host: new URL(admin).host, "x-forwarded-for": "127.0.0.1" }]) {
       const asked = raw(
         url,
         `GET /readyz HTTP/1.1\r\nConnection: close\r\n${Object.entries({ host: "x", ...headers })
@@ -305,9 +295,7 @@ describe("the listener", () => {
       "\u0000\u0001",
       "POST /channels/%2e%2e/x HTTP/1.1",
     ];
-    await Promise.all(
-      lines.map((line) => raw(url, `${line}\r\nHost: \u0007:x\r\nConnection: close\r\n\r\n`).answer),
-    );
+    await Promise.all(lines.map((line) => raw(url, `${line}\r\nHost: \u0007:x\r\nConnection: close\r\n\r\n`).answer));
     expect((await fetch(`${url}/healthz`)).status).toBe(200);
   });
 });

@@ -56,10 +56,7 @@ it("ends the sockets of what it exchanges, before the adapter is closed, and lea
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const events: string[] = [];
   const read = async (channels: Record<string, object>) => {
-    const blocks = Object.entries(channels).map(([id, own]) => [
-      id,
-      { adapter: "talker", agent: "support", ...own },
-    ]);
+    const blocks = Object.entries(channels).map(([id, own]) => [id, { adapter: "talker", agent: "support", ...own }]);
     const text = {
       platform: { url: "http://127.0.0.1:9" },
       agents: { support: { key: "${env:KEY}" } },

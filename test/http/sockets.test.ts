@@ -95,9 +95,7 @@ describe("frames", () => {
     const door = await open([relay(echo)]);
     const bad = [Buffer.from([0x81, 1, 0x61]), frame("x", { opcode: 3 }), frame(Buffer.from([0xff, 0xfe]))];
     const answers = await Promise.all(bad.map((bytes) => raw(door.relay, handshake(), bytes).answer));
-    const codes = answers.map((text) =>
-      Buffer.from(text.split("\r\n\r\n")[1] ?? "", "latin1").readUInt16BE(2),
-    );
+    const codes = answers.map((text) => Buffer.from(text.split("\r\n\r\n")[1] ?? "", "latin1").readUInt16BE(2));
     expect(codes).toEqual([1002, 1002, 1007]);
   });
 });
@@ -179,8 +177,7 @@ describe("a peer that does not read", () => {
       [
         relay(async (socket) => {
           const sends = Array.from({ length: 300 }, () => socket.send("x".repeat(100_000)));
-          for (const one of await Promise.allSettled(sends))
-            if (one.status === "rejected") errors.push(one.reason);
+          for (const one of await Promise.allSettled(sends)) if (one.status === "rejected") errors.push(one.reason);
           await expect(socket.send("more")).rejects.toThrow("closed");
         }),
       ],
@@ -321,8 +318,7 @@ describe("going down", () => {
       { kind: "http", method: "POST", path: "/ended", handle: async () => new Response("ok") },
     ]);
     await door.dial();
-    const post = async () =>
-      (await fetch(`${door.listener.url}/channels/voice/ended`, { method: "POST" })).status;
+    const post = async () => (await fetch(`${door.listener.url}/channels/voice/ended`, { method: "POST" })).status;
     const drained = door.listener.drain(20_000);
     expect(await post()).toBe(200);
     talking.resolve();

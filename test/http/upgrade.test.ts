@@ -138,9 +138,7 @@ it("finds each segment that a route leaves open", async () => {
   ]);
   expect(await (await door.dial("/channels/voice/llm/s3cret/call")).closed).toBe(4001);
   expect(await (await door.dial("/channels/voice/llm/call")).closed).toBe(4002);
-  const refused = ["/llm//call", "/llm/a/", "/llm/a/b/c"].map((path) =>
-    door.refusal(`/channels/voice${path}`),
-  );
+  const refused = ["/llm//call", "/llm/a/", "/llm/a/b/c"].map((path) => door.refusal(`/channels/voice${path}`));
   expect(await Promise.all(refused)).toEqual([404, 404, 404]);
   expect(JSON.stringify(door.lines)).not.toContain("s3cret");
 });

@@ -36,10 +36,7 @@ describe("the log", () => {
     const { log, written } = record({ terminal: true });
     log.warn({ channel: "a", reason: "no route", n: 1 }, "degraded");
     expect(written()).toBe(
-      '\u001B[33m03:04:05 warn  degraded\u001B[0m  channel=a reason="no route"  n=1\n'.replace(
-        "a reason",
-        "a  reason",
-      ),
+      '\u001B[33m03:04:05 warn  degraded\u001B[0m  channel=a reason="no route"  n=1\n'.replace("a reason", "a  reason"),
     );
   });
 
@@ -112,12 +109,7 @@ describe("the log", () => {
   // Each process ends in the turn in which it has logged, most with more lines than a pipe takes at once.
   it.each([
     ["an uncaught exception", 'throw new Error("boom");', exitCodes.crashed, "uncaught exception"],
-    [
-      "an unhandled rejection",
-      'void Promise.reject(new Error("boom"));',
-      exitCodes.crashed,
-      "uncaught exception",
-    ],
+    ["an unhandled rejection", 'void Promise.reject(new Error("boom"));', exitCodes.crashed, "uncaught exception"],
     ["process.exit", "process.exit(3);", 3, ""],
     ["SIGKILL", 'log.error({}, "fatal"); process.kill(process.pid, "SIGKILL"); for (;;);', null, "fatal"],
   ])("loses no line at %s", async (what, end, code, last) => {
@@ -237,10 +229,7 @@ describe("addresses above debug", () => {
     ["a@b.example, c@d.example", "***@b.example, ***@d.example"],
     ["jörg@bücher.example", "***@bücher.example"],
     ["to +12025550191 failed", "to +*********91 failed"],
-    [
-      "at node_modules/@hono/node-server and @ home, +49",
-      "at node_modules/@hono/node-server and @ home, +49",
-    ],
+    ["at node_modules/@hono/node-server and @ home, +49", "at node_modules/@hono/node-server and @ home, +49"],
   ])("are masked in %s", (reason, masked) => {
     expect(logged("info", reason)).toBe(masked);
     expect(logged("debug", reason)).toBe(reason);

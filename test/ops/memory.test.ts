@@ -5,12 +5,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
-import {
-  allowOptimization,
-  deferOptimization,
-  optimizeWhenBusy,
-  tidyAfterStart,
-} from "../../src/ops/memory.ts";
+import { allowOptimization, deferOptimization, optimizeWhenBusy, tidyAfterStart } from "../../src/ops/memory.ts";
 import { root } from "../support/machine/command.ts";
 
 /** A clock whose first `busy` sleeps block the event loop for their time. */

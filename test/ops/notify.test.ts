@@ -19,12 +19,7 @@ chmodSync(command, 0o755);
 
 describe("the notifier", () => {
   it("tells systemd through its own command, one call a fact", async () => {
-    const notifier = createNotifier(
-      { NOTIFY_SOCKET: "/run/x", PATH: process.env["PATH"] },
-      log,
-      undefined,
-      command,
-    );
+    const notifier = createNotifier({ NOTIFY_SOCKET: "/run/x", PATH: process.env["PATH"] }, log, undefined, command);
     await notifier.extend(1500);
     await notifier.ready("3/4 channels ready,\n12 waiting");
     await notifier.status("4/4");

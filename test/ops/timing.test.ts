@@ -4,12 +4,10 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { standardTiming, timingWith } from "../../src/ops/timing.ts";
 
-const { scheduler, postgres, channels, calls, ask, send, fetch, http, shutdown, startup, commands } =
-  standardTiming;
+const { scheduler, postgres, channels, calls, ask, send, fetch, http, shutdown, startup, commands } = standardTiming;
 
 const unit = readFileSync(new URL("../../systemd/bridgehead.service", import.meta.url), "utf8");
-const unitSeconds = (key: string): number =>
-  Number(new RegExp(`^${key}=(\\d+)$`, "m").exec(unit)?.[1]) * 1000;
+const unitSeconds = (key: string): number => Number(new RegExp(`^${key}=(\\d+)$`, "m").exec(unit)?.[1]) * 1000;
 
 describe("the standard durations", () => {
   it.each([
@@ -22,11 +20,7 @@ describe("the standard durations", () => {
     ["the server cancels a statement before the client gives up", postgres.statement, postgres.response],
     ["a wait for a lock ends before its statement is cancelled", postgres.lock, postgres.statement],
     ["calls end while running work is still awaited", http.talk + http.lastRequest, shutdown.drain],
-    [
-      "the daemon stops before systemd kills it",
-      shutdown.drain + http.closeGrace,
-      unitSeconds("TimeoutStopSec"),
-    ],
+    ["the daemon stops before systemd kills it", shutdown.drain + http.closeGrace, unitSeconds("TimeoutStopSec")],
     ["the daemon is ready before systemd gives up", startup.firstConnections, unitSeconds("TimeoutStartSec")],
     ["a reload ends before systemd gives up", commands.reload, unitSeconds("TimeoutStartSec")],
   ])("%s", (_, shorter, longer) => {

@@ -60,14 +60,7 @@ describeReal("the Debian package", missing, () => {
 
   beforeAll(async () => {
     await run("debian/build", [scratch], { cwd: root, env: { ...process.env, COMPRESSION: "gzip" } });
-    for (const folder of [
-      "var/lib/dpkg/info",
-      "var/lib/dpkg/updates",
-      "var/cache/debconf",
-      "etc",
-      "tmp",
-      "bin",
-    ])
+    for (const folder of ["var/lib/dpkg/info", "var/lib/dpkg/updates", "var/cache/debconf", "etc", "tmp", "bin"])
       mkdirSync(inMachine(folder), { recursive: true });
     writeFileSync(inMachine("var/lib/dpkg/status"), "");
     copyFileSync("/etc/debconf.conf", inMachine("etc/debconf.conf"));
@@ -126,8 +119,7 @@ describeReal("the Debian package", missing, () => {
     const daemon = spawn("/usr/sbin/chroot", [...command, "run"], { ...options, stdio: "ignore" });
     const ended = new Promise<number | null>((resolve) => daemon.once("exit", resolve));
     try {
-      const health = () =>
-        spawnSync("/usr/sbin/chroot", [...command, "health"], { ...options, encoding: "utf8" });
+      const health = () => spawnSync("/usr/sbin/chroot", [...command, "health"], { ...options, encoding: "utf8" });
       await expect.poll(() => health().stdout).toBe("ready\n  calls: ready\n");
     } finally {
       daemon.kill("SIGTERM");
@@ -162,9 +154,7 @@ describeReal("the Debian package", missing, () => {
     chmodSync(editor, 0o755);
     await dpkg(["-i", packageFile]);
     await dpkg(["-P", "bridgehead"], { DEBIAN_FRONTEND: "editor", EDITOR: editor, VISUAL: editor });
-    expect(readFileSync(asked, "utf8")).toMatch(
-      /Delete the messages and the configuration of Bridgehead\?\n.*="no"$/m,
-    );
+    expect(readFileSync(asked, "utf8")).toMatch(/Delete the messages and the configuration of Bridgehead\?\n.*="no"$/m);
     expect(existsSync(inMachine("var/lib/bridgehead"))).toBe(false);
     expect(existsSync(inMachine("etc/bridgehead"))).toBe(false);
     // The service manager was never called: a folder has no running services.

@@ -62,11 +62,10 @@ describeReal("the image", noChroot, () => {
       if (name === "WORKDIR") mkdirSync((folder = moved(value)), { recursive: true });
       else if (name === "COPY") {
         expect(value).toBe(". .");
-        const { stdout } = await run(
-          "git",
-          ["ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-          { cwd: root, maxBuffer: 2 ** 24 },
-        );
+        const { stdout } = await run("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
+          cwd: root,
+          maxBuffer: 2 ** 24,
+        });
         for (const file of stdout.split("\0").filter((path) => path !== "" && existsSync(join(root, path))))
           cpSync(join(root, file), join(folder, file));
       } else if (name === "RUN" && value.startsWith("npm ci"))
@@ -83,26 +82,18 @@ describeReal("the image", noChroot, () => {
       "/usr/local/bin/node": process.execPath,
     });
     mkdirSync(join(machine, "etc/bridgehead"), { recursive: true });
-    writeFileSync(
-      join(machine, "etc/passwd"),
-      `root:x:0:0::/root:/bin/sh\nnode:x:${uid}:${gid}::/home/node:/bin/sh\n`,
-    );
+    writeFileSync(join(machine, "etc/passwd"), `root:x:0:0::/root:/bin/sh\nnode:x:${uid}:${gid}::/home/node:/bin/sh\n`);
     writeFileSync(join(machine, "etc/group"), `root:x:0:\nnode:x:${gid}:\n`);
     for (const { name, value } of final) {
       const [, from = "", to = ""] = /^--from=build (\S+) (\S+)$/.exec(value) ?? [];
-      if (name === "COPY")
-        cpSync(join(building, from), join(machine, to), { recursive: true, verbatimSymlinks: true });
+      if (name === "COPY") cpSync(join(building, from), join(machine, to), { recursive: true, verbatimSymlinks: true });
       if (name === "RUN") await inMachine(["sh", "-c", value], "0:0");
     }
   }, 600_000);
 
   const variables = final.filter(({ name }) => name === "ENV").map(({ value }) => value.split(/=(.*)/));
   const env = { PATH: "/usr/local/bin:/usr/bin:/bin", ...Object.fromEntries(variables), ...phoneSecrets };
-  const chroot = (command: readonly string[], user = `${uid}:${gid}`) => [
-    `--userspec=${user}`,
-    machine,
-    ...command,
-  ];
+  const chroot = (command: readonly string[], user = `${uid}:${gid}`) => [`--userspec=${user}`, machine, ...command];
   const inMachine = (command: readonly string[], user?: string) =>
     run("/usr/sbin/chroot", chroot(command, user), { env });
 
@@ -113,9 +104,7 @@ describeReal("the image", noChroot, () => {
     expect(one("HEALTHCHECK")).toMatch(/ CMD \[/);
     // The base image has a Node.js that is new enough: none is installed beside it.
     expect(
-      readdirSync(join(machine, "opt/bridgehead/node_modules")).filter((name) =>
-        /^node-(linux|darwin)/.test(name),
-      ),
+      readdirSync(join(machine, "opt/bridgehead/node_modules")).filter((name) => /^node-(linux|darwin)/.test(name)),
     ).toEqual([]);
   });
 

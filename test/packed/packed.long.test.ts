@@ -251,14 +251,8 @@ describeReal("the installed package", missing, () => {
       env: { ...env, PATH: `${dirname(process.execPath)}:/usr/bin:/bin` },
       timeout: 600_000,
     };
-    await run(
-      "npm",
-      ["install", "--omit=optional", "--no-audit", "--no-fund", "--prefer-offline", tarball],
-      under,
-    );
-    expect(
-      readdirSync(join(folder, "node_modules")).filter((name) => /^node-(linux|darwin)/.test(name)),
-    ).toEqual([]);
+    await run("npm", ["install", "--omit=optional", "--no-audit", "--no-fund", "--prefer-offline", tarball], under);
+    expect(readdirSync(join(folder, "node_modules")).filter((name) => /^node-(linux|darwin)/.test(name))).toEqual([]);
     const { stdout } = await run(join(folder, "node_modules/.bin/bridgehead"), ["--version"], under);
     expect(stdout).toContain(`\nnode ${process.versions.node}\n`);
   }, 600_000);
@@ -281,9 +275,7 @@ store: sqlite:store.db
     writeFileSync(join(home, "wrong.yaml"), text.replace("imap:", "imapp:"));
     const good = await inside(bridgehead, ["check", "--config", "good.yaml"], { KEY: "a-key" });
     expect(good.stdout).toBe(`${join(home, "good.yaml")}: ok, 2 channels\n`);
-    await expect(
-      inside(bridgehead, ["check", "--config", "wrong.yaml"], { KEY: "a-key" }),
-    ).rejects.toMatchObject({
+    await expect(inside(bridgehead, ["check", "--config", "wrong.yaml"], { KEY: "a-key" })).rejects.toMatchObject({
       code: 78,
       stdout: expect.stringContaining("did you mean imap?"),
     });

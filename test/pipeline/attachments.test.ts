@@ -252,9 +252,7 @@ it("is forgotten like bytes that came along, and is not fetched after that", asy
   await house.arrives({ text: "look", attachments: [picture("a"), picture("b")] });
   house.clock.forward(2 * minute);
   await house.db.tx((q) => forget(q, { rawMs: minute, eventsMs: 100 * minute }));
-  const rows = await house.db.read((q) =>
-    q.all("SELECT blob, ref, due_at FROM attachments ORDER BY position"),
-  );
+  const rows = await house.db.read((q) => q.all("SELECT blob, ref, due_at FROM attachments ORDER BY position"));
   const nothing = { blob: null, ref: null, due_at: null };
   expect(rows).toEqual([nothing, nothing]);
   expect(await house.db.read((q) => q.all("SELECT id FROM blobs"))).toEqual([]);

@@ -127,10 +127,7 @@ it("begins as often as it is asked to", async () => {
   const second = await starts(house, { introduction: "two" });
   await house.settles();
   expect(first.conversation).not.toBe(second.conversation);
-  expect([house.platform.count("start"), [...house.texts].sort()]).toEqual([
-    2,
-    [`${ann}: one`, `${ann}: two`],
-  ]);
+  expect([house.platform.count("start"), [...house.texts].sort()]).toEqual([2, [`${ann}: one`, `${ann}: two`]]);
 });
 
 it("looks a start call of unknown outcome up before it makes another, and speaks once", async () => {

@@ -9,8 +9,7 @@ import { channelPauses } from "../../src/store/tables/pauses.ts";
 import { type House, type HouseOptions, openHouse, testClock } from "../support/pipeline/pipeline.ts";
 
 const hour = 3_600_000;
-const stop = (house: House, forMs: number | null = null) =>
-  pause(house.db, { channel: "c", reason: "test", forMs });
+const stop = (house: House, forMs: number | null = null) => pause(house.db, { channel: "c", reason: "test", forMs });
 
 /** Collects the hops from now on. */
 function hopsOf(house: House): readonly Hop[] {
@@ -96,9 +95,7 @@ describe("a paused channel", () => {
     expect(house.sent).toHaveLength(1);
     expect(await house.listed("held")).toEqual(["too-old"]);
     expect(house.alerts.map(({ cause, conversation }) => [cause, conversation])).toEqual([["held", null]]);
-    expect(hops.filter(({ name }) => name === "held")).toMatchObject([
-      { trace: "m1", code: "too-old", channel: "c" },
-    ]);
+    expect(hops.filter(({ name }) => name === "held")).toMatchObject([{ trace: "m1", code: "too-old", channel: "c" }]);
     await house.releases(1);
     expect(house.sent).toHaveLength(2);
   });
@@ -119,9 +116,7 @@ describe("a paused channel", () => {
     await other.settles();
     expect([await other.drafts(), other.sent]).toEqual([["held"], []]);
     expect(other.alerts.map(({ reason }) => reason)).toEqual([expect.stringContaining("too-old")]);
-    const [draft] = await other.db.read((q) =>
-      q.all<{ id: string; code: string }>("SELECT id, code FROM drafts"),
-    );
+    const [draft] = await other.db.read((q) => q.all<{ id: string; code: string }>("SELECT id, code FROM drafts"));
     expect(draft?.code).toBe("too-old");
     await other.db.tx((q) => resendDraft(q, draft?.id ?? ""));
     await other.settles();
@@ -222,18 +217,13 @@ describe("shadow mode", () => {
     const { db, platform } = live;
     const [, humans] = await held(live);
     await db.tx((q) =>
-      q.run(
-        "UPDATE replies SET kind = 'human' WHERE id = (SELECT reply FROM drafts WHERE id = $1)",
-        humans?.id ?? "",
-      ),
+      q.run("UPDATE replies SET kind = 'human' WHERE id = (SELECT reply FROM drafts WHERE id = $1)", humans?.id ?? ""),
     );
     const shadow = await alerted({ clock, db, platform, rules: { mode: "shadow" } });
     const hops = hopsOf(shadow);
     await shadow.settles();
     expect((await held(shadow)).map(({ code }) => code)).toEqual(["shadow", "shadow"]);
-    expect(shadow.undelivered).toEqual([
-      expect.stringContaining(`${humans?.id} held: the channel is in shadow`),
-    ]);
+    expect(shadow.undelivered).toEqual([expect.stringContaining(`${humans?.id} held: the channel is in shadow`)]);
     expect(hops.map(({ name, code }) => [name, code])).toEqual([
       ["replyHeld", "shadow"],
       ["replyHeld", "shadow"],

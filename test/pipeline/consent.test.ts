@@ -20,11 +20,7 @@ it("suppresses at STOP, says so past the suppression, and frees at START", async
   await house.say(word("start", "Welcome back."));
   expect(await suppressed(house)).toBeNull();
   await house.says("and now?");
-  expect(house.texts).toEqual([
-    `${ann}: You get nothing more.`,
-    `${ann}: Welcome back.`,
-    `${ann}: answer to and now?`,
-  ]);
+  expect(house.texts).toEqual([`${ann}: You get nothing more.`, `${ann}: Welcome back.`, `${ann}: answer to and now?`]);
   const states = [];
   for (const event of [1, 2, 3, 4]) states.push((await house.state(event)).code);
   expect(states).toEqual(["opt-out", "suppressed", "opt-in", null]);
@@ -236,9 +232,7 @@ describe("somebody to whom nothing may be sent", () => {
     expect(house.platform.calls).toEqual([]);
     expect([house.texts, await house.drafts(), await house.turns()]).toEqual([[], [], []]);
     expect(await house.state(2)).toMatchObject({ state: "ignored", code: "suppressed" });
-    const [reason] = await house.db.read((q) =>
-      q.all<{ reason: string }>("SELECT reason FROM events WHERE id = 2"),
-    );
+    const [reason] = await house.db.read((q) => q.all<{ reason: string }>("SELECT reason FROM events WHERE id = 2"));
     expect(reason?.reason).toBe("nothing may be sent to its sender: the person said STOP (event 1)");
     // Others are not concerned, and START lifts it.
     await house.says("hello", { from: { address: "+15550122" } });

@@ -58,20 +58,14 @@ it("records nothing before the crossing, and the attempt in it", async () => {
 });
 
 it.each([
-  [
-    "an operator dropped it",
-    (house: House) => house.db.tx(async (q) => dropDraft(q, (await draftOf(house)).id)),
-  ],
+  ["an operator dropped it", (house: House) => house.db.tx(async (q) => dropDraft(q, (await draftOf(house)).id))],
   ["its recipient was suppressed", (house: House) => house.db.tx((q) => suppress(q, "c", person, "STOP"))],
 ])("sends nothing when %s after the claim", async (_, change) => {
   const { house, adapter } = await waitingSend();
   await change(house);
   adapter.connect();
   await house.settles();
-  expect([await draftOf(house), await attempts(house)]).toMatchObject([
-    { state: "dropped", attempts: 0 },
-    [],
-  ]);
+  expect([await draftOf(house), await attempts(house)]).toMatchObject([{ state: "dropped", attempts: 0 }, []]);
   expect(house.sent).toEqual([]);
 });
 
@@ -133,9 +127,7 @@ it("claims no more drafts than the adapter has capacity for, and goes on when a 
     },
   });
   const people = ["a", "b", "c", "d", "e"];
-  const arrived = house.arrives(
-    ...people.map((name) => ({ text: name, from: { address: `${name}@example.org` } })),
-  );
+  const arrived = house.arrives(...people.map((name) => ({ text: name, from: { address: `${name}@example.org` } })));
   await expect.poll(adapter.waiting, { interval: 1 }).toBe(most);
   for (const total of [2, 4, 5]) {
     await expect.poll(() => adapter.attempts.length, { interval: 1 }).toBe(total);

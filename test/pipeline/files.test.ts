@@ -1,13 +1,6 @@
 // Files of a person's answer on their way out: the draft holds where they are, every attempt reads the same bytes.
 
-import {
-  type Attempt,
-  externalId,
-  type FileRef,
-  fileRef,
-  type Outbound,
-  type SendOutcome,
-} from "bridgehead/contract";
+import { type Attempt, externalId, type FileRef, fileRef, type Outbound, type SendOutcome } from "bridgehead/contract";
 import { expect, it } from "vitest";
 import { enqueueRelay } from "../../src/escalation/actions.ts";
 import { readCustomers } from "../../src/escalation/reply/rows.ts";
@@ -24,10 +17,7 @@ const carries = (line: ChannelRuntime): ChannelRuntime => ({
 });
 
 /** What each attempt has read, and what comes of it. */
-function parcels(
-  outcomes: readonly SendOutcome[],
-  refs: (own: FileRef) => readonly FileRef[] = (own) => [own],
-) {
+function parcels(outcomes: readonly SendOutcome[], refs: (own: FileRef) => readonly FileRef[] = (own) => [own]) {
   const read: (string | null)[] = [];
   const outbound: Partial<Outbound> = {
     compose: ({ text, attachments }) => [{ text, files: (attachments ?? []).map((file) => ({ ...file })) }],

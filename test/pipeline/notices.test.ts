@@ -16,8 +16,7 @@ const telling = (over: TextOptions = {}) =>
     line: (line): ChannelRuntime => ({
       ...line,
       rules: { ...line.rules, ...(line.channel === "c" ? { notify } : {}) },
-      traits:
-        line.channel === "m" ? { ...line.traits, platform: "email", conversations: "thread" } : line.traits,
+      traits: line.channel === "m" ? { ...line.traits, platform: "email", conversations: "thread" } : line.traits,
     }),
   });
 const voicemail = {

@@ -77,8 +77,6 @@ it("never gives one conversation to two, even when both find it at once", async 
   await house.passes(60_000, 500);
   expect(house.platform.count("start")).toBe(3);
   expect([...house.sent].sort()).toEqual(["answer to one", "answer to two"]);
-  const bound = await house.db.read((q) =>
-    q.all<{ platform_id: string }>("SELECT platform_id FROM conversations"),
-  );
+  const bound = await house.db.read((q) => q.all<{ platform_id: string }>("SELECT platform_id FROM conversations"));
   expect(new Set(bound.map(({ platform_id }) => platform_id)).size).toBe(2);
 });

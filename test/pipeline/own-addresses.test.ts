@@ -95,10 +95,7 @@ describe("a sender that may not send", () => {
     });
     await house.say(written(annOnWhatsapp, whatsapp, "by whatsapp"));
     await house.say(written("+15550122", "+15550100", "by text"), written(ann, second, "by the other"));
-    expect(house.texts).toEqual([
-      expect.stringContaining("answer to by"),
-      expect.stringContaining("answer to by"),
-    ]);
+    expect(house.texts).toEqual([expect.stringContaining("answer to by"), expect.stringContaining("answer to by")]);
     // Its own drafts go out when it is mended, after minutes at most.
     await house.passes(900_000, 5000);
     expect(house.texts).toHaveLength(2);

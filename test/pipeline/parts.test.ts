@@ -19,9 +19,7 @@ const receiptOf = (key = "", state: DeliveryEvent["state"]): DeliveryEvent => ({
 /** The agent's answer to what is said has three parts. */
 const says = (house: Texts) => house.says("one|two|three");
 const ids = (house: Texts) =>
-  house.db.read(async (q) =>
-    (await q.all<{ id: string }>("SELECT id FROM drafts ORDER BY seq")).map(({ id }) => id),
-  );
+  house.db.read(async (q) => (await q.all<{ id: string }>("SELECT id FROM drafts ORDER BY seq")).map(({ id }) => id));
 
 it("goes no further than the part that was refused, and on with the next reply", async () => {
   const house = await openTexts({ provider: (count) => (count === 2 ? no : undefined) });

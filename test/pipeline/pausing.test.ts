@@ -37,14 +37,12 @@ async function openDesk(state: { says: SendOutcome | null }, over: Partial<TextO
   return Object.assign(house, { tries: () => tries });
 }
 
-const everybodyWrites = (house: Texts) =>
-  house.say(...people.map((address) => ({ text: "hi", from: { address } })));
+const everybodyWrites = (house: Texts) => house.say(...people.map((address) => ({ text: "hi", from: { address } })));
 
 /** Seconds of the test's clock until `count` texts have gone out. */
 async function secondsUntil(house: Texts, count: number, atMost = 1000): Promise<number> {
   const began = house.clock.monotonic();
-  while (house.texts.length < count && house.clock.monotonic() - began < atMost * 1000)
-    await house.passes(250, 250);
+  while (house.texts.length < count && house.clock.monotonic() - began < atMost * 1000) await house.passes(250, 250);
   expect(house.texts).toHaveLength(count);
   return (house.clock.monotonic() - began) / 1000;
 }
@@ -225,10 +223,7 @@ describe("a configured send rate", () => {
   });
 
   it("never exceeds the rate in any span, also with a burst", async () => {
-    const house = await openDesk(
-      { says: null },
-      { rules: { rate: { messages: 20, per: 10_000 }, concurrency: 50 } },
-    );
+    const house = await openDesk({ says: null }, { rules: { rate: { messages: 20, per: 10_000 }, concurrency: 50 } });
     const many = Array.from({ length: 50 }, (_, at) => `+155502${String(at).padStart(2, "0")}`);
     await house.say(...many.map((address) => ({ text: "hi", from: { address } })));
     const sentAt: number[] = [];
@@ -247,8 +242,7 @@ describe("a configured send rate", () => {
 it("waits at most a minute after a 429 of the platform without Retry-After", async () => {
   const house = await openTexts({ clock: testClock(true) });
   let limited = true;
-  house.platform.faults.ask = (asked) =>
-    limited ? asked.answer(429, {}) : asked.answer(200, asked.perform());
+  house.platform.faults.ask = (asked) => (limited ? asked.answer(429, {}) : asked.answer(200, asked.perform()));
   await house.says("hi");
   // As often as the longest step of the schedule for other failures.
   for (let tries = 0; tries < 8; tries++) await house.passes(61_000, 1000);

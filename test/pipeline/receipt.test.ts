@@ -62,23 +62,20 @@ it.each([
   ["sent", "sent", "delivered", "delivered", "failed"],
   ["delivered", "delivered", "delivered", "delivered", "failed"],
   ["failed", "failed", "failed", "failed", "failed"],
-])(
-  "a draft that is %s becomes, by accepted, delivered, read, failed: %s %s %s %s",
-  async (state, ...expected) => {
-    const found: (string | undefined)[] = [];
-    for (const said of ["accepted", "delivered", "read", "failed"] as const) {
-      const db = await tried(state, open.includes(state) ? 1 : 0);
-      expect(await arrives(db, { about, state: said })).toEqual({ state: "routed", code: null });
-      const after = await db.read((q) => stateOf(q, "drafts", "d1"));
-      found.push(after);
-      // What stood in front of its lane stands there no more.
-      if (open.includes(state)) expect(await db.read((q) => dueChannels(q, "drafts")), said).toEqual(["c"]);
-      const [attempt] = await db.read((q) => attemptsOn(q, "d1"));
-      if (open.includes(state)) expect(attempt?.outcome).toBe(said === "failed" ? "refused" : "sent");
-    }
-    expect(found).toEqual(expected);
-  },
-);
+])("a draft that is %s becomes, by accepted, delivered, read, failed: %s %s %s %s", async (state, ...expected) => {
+  const found: (string | undefined)[] = [];
+  for (const said of ["accepted", "delivered", "read", "failed"] as const) {
+    const db = await tried(state, open.includes(state) ? 1 : 0);
+    expect(await arrives(db, { about, state: said })).toEqual({ state: "routed", code: null });
+    const after = await db.read((q) => stateOf(q, "drafts", "d1"));
+    found.push(after);
+    // What stood in front of its lane stands there no more.
+    if (open.includes(state)) expect(await db.read((q) => dueChannels(q, "drafts")), said).toEqual(["c"]);
+    const [attempt] = await db.read((q) => attemptsOn(q, "d1"));
+    if (open.includes(state)) expect(attempt?.outcome).toBe(said === "failed" ? "refused" : "sent");
+  }
+  expect(found).toEqual(expected);
+});
 
 it("says nothing about a draft that was never tried", async () => {
   const db = await tried("queued", 1);
@@ -99,9 +96,7 @@ it("finds the draft by key, then by id, then by recipient", async () => {
   const hit = ["routed", null, "delivered"];
   const miss = ["ignored", "unmatched", "sent"];
   expect(await by({ about: { key: sendKey("d1") } })).toEqual(hit);
-  expect(
-    await by({ about: { key: sendKey("nobody"), sent: [externalId("x"), externalId("sent-1")] } }),
-  ).toEqual(hit);
+  expect(await by({ about: { key: sendKey("nobody"), sent: [externalId("x"), externalId("sent-1")] } })).toEqual(hit);
   expect(await by({ about: { recipient: "A@Example.org" } })).toEqual(hit);
   expect(await by({ about: { recipient: "b@example.org" } })).toEqual(miss);
   expect(await by({ about: { sent: [externalId("x")] } })).toEqual(miss);
@@ -143,10 +138,7 @@ const withRecipients = (...all: string[]) =>
   });
 
 /** The drafts `d1` and `d2` went out; each bounces, the bounce naming `recipient`. */
-async function bothBounce(
-  about: (key: string) => DeliveryEvent["about"],
-  line = lineOf(),
-): Promise<Database> {
+async function bothBounce(about: (key: string) => DeliveryEvent["about"], line = lineOf()): Promise<Database> {
   const db = await tried("sent", 0);
   await db.tx(async (q) => {
     const row = await readDraft(q, "d2");
@@ -223,9 +215,9 @@ it("believes that a phone has what it was reported to have, whatever is reported
 
 describe("a bounce suppresses recipients of the reply that it cites, and no other address", () => {
   const suppressed = async (db: Database) =>
-    (
-      await db.read((q) => q.all<{ address: string }>("SELECT address FROM suppressions WHERE active = 1"))
-    ).map(({ address }) => address);
+    (await db.read((q) => q.all<{ address: string }>("SELECT address FROM suppressions WHERE active = 1"))).map(
+      ({ address }) => address,
+    );
   const mentions =
     (...mentioned: string[]) =>
     (key: string) => ({ key: sendKey(key), mentioned });

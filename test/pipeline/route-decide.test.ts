@@ -173,10 +173,7 @@ describe("messages of one run", () => {
 describe("keywords", () => {
   const consent = (word: "stop" | "start" | "help", late: number) => {
     const message = received({ sentAt: new Date(now - late) });
-    return contradiction(
-      { ...message, event: { ...message.event, consent: { word } } },
-      standardTiming.route,
-    );
+    return contradiction({ ...message, event: { ...message.event, consent: { word } } }, standardTiming.route);
   };
 
   it("are replaced by a later opposite one only when they were found by a backfill", () => {

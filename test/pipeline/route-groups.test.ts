@@ -9,9 +9,7 @@ import { event } from "../support/store/databases.ts";
 
 const routed = (house: House) =>
   house.db.read((q) =>
-    q.all<{ state: string; code: string | null }>(
-      "SELECT external_id, state, code, attempts FROM events ORDER BY id",
-    ),
+    q.all<{ state: string; code: string | null }>("SELECT external_id, state, code, attempts FROM events ORDER BY id"),
   );
 
 it("routes the others when some events of a run cannot be read", async () => {

@@ -126,8 +126,7 @@ const put = (scheduler: Scheduler, count: number, from = 0) =>
   scheduler.commit(async (q) => {
     for (let i = from; i < from + count; i++) await turn(q, `t${i}`, await conversation(q, `k${i}`));
   });
-const left = async (db: Database) =>
-  (await db.read((q) => q.all("SELECT 1 FROM turns WHERE open = 1"))).length;
+const left = async (db: Database) => (await db.read((q) => q.all("SELECT 1 FROM turns WHERE open = 1"))).length;
 
 describe("scheduler", () => {
   it("starts what a commit made ready, at most as much as there is room for, and all in the end", async () => {
@@ -301,9 +300,7 @@ describe("scheduler", () => {
   it("drains: after the given time the signal aborts", async () => {
     const db = await watched();
     const { scheduler } = schedulerOf(db, [
-      answering(
-        (_, signal) => new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve())),
-      ),
+      answering((_, signal) => new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()))),
     ]);
     await put(scheduler, 1);
     await scheduler.drain(20);

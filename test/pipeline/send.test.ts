@@ -27,10 +27,7 @@ import { conversation, draft, stateOf, turn } from "../support/store/databases.t
 
 const sent: SendOutcome = { kind: "sent", id: externalId("x1"), also: [externalId("x2")] };
 
-function outboundOf(
-  send: (attempt: Attempt) => SendOutcome | Promise<SendOutcome>,
-  verdict?: Verdict,
-): Outbound {
+function outboundOf(send: (attempt: Attempt) => SendOutcome | Promise<SendOutcome>, verdict?: Verdict): Outbound {
   return {
     compose: (reply) => [{ text: reply.text }, { text: reply.signature }],
     send: async (_, attempt) => send(attempt),
@@ -106,9 +103,7 @@ describe("send", () => {
       outboundOf(() => outcome),
     );
     expect(await row(db, "d1")).toMatchObject({ state, attempts: 1 });
-    expect(await db.read((q) => attemptsOn(q, "d1"))).toMatchObject([
-      { number: 1, outcome: noted, node: "n" },
-    ]);
+    expect(await db.read((q) => attemptsOn(q, "d1"))).toMatchObject([{ number: 1, outcome: noted, node: "n" }]);
   });
 
   it("remembers every id it was sent under", async () => {
@@ -228,9 +223,7 @@ describe("send", () => {
   ] as const)("a dead draft, on_permanent_failure %s", async (on_permanent_failure, open, next) => {
     const db = await withDrafts(0, 0);
     let calls = 0;
-    const outbound = outboundOf(() =>
-      ++calls === 1 ? { kind: "refused", code: "550", reason: "no" } : sent,
-    );
+    const outbound = outboundOf(() => (++calls === 1 ? { kind: "refused", code: "550", reason: "no" } : sent));
     for (let i = 0; i < 2; i++) await round(db, outbound, { on_permanent_failure });
     expect((await db.read((q) => q.one("SELECT open FROM drafts WHERE id = 'd1'")))?.["open"]).toBe(open);
     expect((await row(db, "d2")).state).toBe(next);
@@ -240,9 +233,7 @@ describe("send", () => {
 describe("reconcile", () => {
   const found: Verdict = { kind: "sent", id: externalId("x") };
 
-  it.each<
-    ["unknown" | "sending", Verdict | undefined, Partial<ChannelRules>, number | null, string, string | null]
-  >([
+  it.each<["unknown" | "sending", Verdict | undefined, Partial<ChannelRules>, number | null, string, string | null]>([
     ["unknown", found, {}, 60_000, "sent", "sent"],
     ["sending", found, {}, null, "sent", "sent"],
     ["sending", { kind: "not-sent" }, {}, null, "queued", "deferred"],
@@ -271,26 +262,23 @@ describe("reconcile", () => {
     [2, "now_ms()", "queued", 24_000],
     [3, "now_ms()", "queued", 240_000],
     [7, "now_ms() - 80 * 3600000", "failed", 0],
-  ])(
-    "after %i attempts since %s that nobody can tell of, sent again: %s",
-    async (attempts, tried, state, wait) => {
-      const db = await withDrafts(0);
-      await db.tx((q) => half(q, "unknown", 0));
-      await db.tx((q) => put(q, "drafts", "d1", `attempts = ${attempts}, tried_at = ${tried}`));
-      const outbound = outboundOf(() => {
-        throw new Error("nothing is sent by a look");
-      });
-      await round(db, outbound, { on_unknown: "resend" });
-      const found = await db.read((q) =>
-        q.one<{ state: string; open: number; wait: number }>(
-          "SELECT state, open, due_at - updated_at AS wait FROM drafts WHERE id = 'd1'",
-        ),
-      );
-      expect(found).toMatchObject({ state, open: state === "failed" ? 0 : 1 });
-      expect(found?.wait).toBeGreaterThanOrEqual(wait);
-      expect(found?.wait).toBeLessThanOrEqual(wait * 1.5);
-    },
-  );
+  ])("after %i attempts since %s that nobody can tell of, sent again: %s", async (attempts, tried, state, wait) => {
+    const db = await withDrafts(0);
+    await db.tx((q) => half(q, "unknown", 0));
+    await db.tx((q) => put(q, "drafts", "d1", `attempts = ${attempts}, tried_at = ${tried}`));
+    const outbound = outboundOf(() => {
+      throw new Error("nothing is sent by a look");
+    });
+    await round(db, outbound, { on_unknown: "resend" });
+    const found = await db.read((q) =>
+      q.one<{ state: string; open: number; wait: number }>(
+        "SELECT state, open, due_at - updated_at AS wait FROM drafts WHERE id = 'd1'",
+      ),
+    );
+    expect(found).toMatchObject({ state, open: state === "failed" ? 0 : 1 });
+    expect(found?.wait).toBeGreaterThanOrEqual(wait);
+    expect(found?.wait).toBeLessThanOrEqual(wait * 1.5);
+  });
 
   it("lets a receipt that came during the look stand", async () => {
     const db = await withDrafts(0);
@@ -364,15 +352,11 @@ describe("compose", () => {
       [3, "r2", '{"text":"one"}', "b@x"],
       [4, "r2", '{"text":"two"}', "b@x"],
     ]);
-    expect(
-      seen.map((reply) => [reply.introduction, reply.signature, reply.subject, reply.senderName]),
-    ).toEqual([
+    expect(seen.map((reply) => [reply.introduction, reply.signature, reply.subject, reply.senderName])).toEqual([
       ["Hello!", "-- us", "Your message", "Us"],
       [null, "-- us", "Your message", "Us"],
     ]);
-    expect(await db.read((q) => q.all("SELECT DISTINCT state FROM replies"))).toEqual([
-      { state: "composed" },
-    ]);
+    expect(await db.read((q) => q.all("SELECT DISTINCT state FROM replies"))).toEqual([{ state: "composed" }]);
   });
 
   it.each([

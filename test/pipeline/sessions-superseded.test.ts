@@ -68,9 +68,7 @@ it("never says a late answer, and asks the newer question when the older one has
   held[1]?.answer(200, held[1].perform());
   await house.settles();
   expect([texts(house), await house.drafts()]).toEqual([["answer to two"], ["sent"]]);
-  const known = await house.db.read((q) =>
-    q.all("SELECT state, question_id FROM turns WHERE state = 'dropped'"),
-  );
+  const known = await house.db.read((q) => q.all("SELECT state, question_id FROM turns WHERE state = 'dropped'"));
   expect(known).toEqual([{ state: "dropped", question_id: expect.stringMatching(/^q/) }]);
 });
 
@@ -173,11 +171,7 @@ it("never looks up a superseded question of unknown outcome", async () => {
   delete house.platform.faults.ask;
   await call.says("two");
   await house.passes(minute, 1000);
-  expect([house.asked(), house.platform.count("look"), texts(house)]).toEqual([
-    ["one", "two"],
-    0,
-    ["answer to two"],
-  ]);
+  expect([house.asked(), house.platform.count("look"), texts(house)]).toEqual([["one", "two"], 0, ["answer to two"]]);
 });
 
 it("still answers after a restart what was being asked, when the call comes back", async () => {

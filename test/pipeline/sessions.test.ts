@@ -31,12 +31,8 @@ describe("a call", () => {
     await call.opens();
     const words = await call.says("hello");
     await house.settles();
-    expect(house.said).toEqual([
-      { text: "answer to hello", session: "call", answers: words, kind: "answer" },
-    ]);
-    const sessions = await house.db.read((q) =>
-      q.all("SELECT session FROM drafts UNION SELECT session FROM turns"),
-    );
+    expect(house.said).toEqual([{ text: "answer to hello", session: "call", answers: words, kind: "answer" }]);
+    const sessions = await house.db.read((q) => q.all("SELECT session FROM drafts UNION SELECT session FROM turns"));
     expect(sessions).toEqual([{ session: "call" }]);
   });
 
@@ -67,9 +63,7 @@ describe("a call", () => {
     expect(new Set(conversations).size).toBe(2);
     expect(conversations[2]).toBe(conversations[0]);
     expect(house.platform.count("start")).toBe(2);
-    const ended = await house.db.read((q) =>
-      q.one("SELECT state, reason, duration FROM sessions WHERE id = 'first'"),
-    );
+    const ended = await house.db.read((q) => q.one("SELECT state, reason, duration FROM sessions WHERE id = 'first'"));
     expect(ended).toEqual({ state: "closed", reason: "hung-up", duration: 61_000 });
   });
 

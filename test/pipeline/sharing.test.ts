@@ -11,8 +11,7 @@ import { migrated, postgresPlace } from "../support/store/databases.ts";
 import { needPostgres, type SharedPostgres, sharedPostgres } from "../support/store/postgres.ts";
 
 const minute = 60_000;
-const from = (name: string, text = `from ${name}`) =>
-  mail({ text, from: { address: `${name}@example.org` } });
+const from = (name: string, text = `from ${name}`) => mail({ text, from: { address: `${name}@example.org` } });
 /** In no order: those that became due in one millisecond. */
 const sorted = (texts: readonly string[]) => [...texts].sort();
 const many = (count: number, name: string) => Array.from({ length: count }, (_, i) => from(`${name}${i}`));
@@ -75,23 +74,20 @@ it("holds what is over the cap of its sender or conversation, for an operator to
 it.each([
   ["many at once", 4, 100, { interval: 100_000, tolerance: 300_000 }],
   ["one in two seconds", 2, 10, { interval: 2_000_000, tolerance: 0 }],
-])(
-  "gives a channel with little its turn while others have a lot waiting: %s",
-  async (_, count, concurrency, rate) => {
-    const names = ["a", "b", "c", "d"].slice(0, count);
-    const last = names.at(-1) ?? "";
-    const clock = testClock(true); // the machine's pace would let more through
-    const house = await openHouse({ channels: names, rules: { concurrency }, rate, clock });
-    for (const name of names.slice(0, -1)) await house.accepts(name, ...many(40, name));
-    await house.accepts(last, ...many(2, last));
-    const done = () => house.platform.calls.filter((call) => call.includes(`from ${last}`)).length;
-    // A fair share of the calls suffices for its two openings and two questions; in four times that it is done.
-    for (let rounds = 0; done() < 2 && rounds < 200; rounds++) await house.passes(500, 100);
-    expect(done()).toBe(2);
-    expect(house.platform.calls.length).toBeLessThan(4 * count * 4);
-    expect(house.platform.count("start a")).toBeGreaterThan(0);
-  },
-);
+])("gives a channel with little its turn while others have a lot waiting: %s", async (_, count, concurrency, rate) => {
+  const names = ["a", "b", "c", "d"].slice(0, count);
+  const last = names.at(-1) ?? "";
+  const clock = testClock(true); // the machine's pace would let more through
+  const house = await openHouse({ channels: names, rules: { concurrency }, rate, clock });
+  for (const name of names.slice(0, -1)) await house.accepts(name, ...many(40, name));
+  await house.accepts(last, ...many(2, last));
+  const done = () => house.platform.calls.filter((call) => call.includes(`from ${last}`)).length;
+  // A fair share of the calls suffices for its two openings and two questions; in four times that it is done.
+  for (let rounds = 0; done() < 2 && rounds < 200; rounds++) await house.passes(500, 100);
+  expect(done()).toBe(2);
+  expect(house.platform.calls.length).toBeLessThan(4 * count * 4);
+  expect(house.platform.count("start a")).toBeGreaterThan(0);
+});
 
 it("answers who came first before it opens for who came later", async () => {
   const house = await openHouse({
@@ -120,8 +116,7 @@ const customer = (name: string, over: Partial<MessageEvent> = {}) =>
   mail({ text: name, from: { address: `${name}@customer.example` }, sender: "verified", ...over });
 
 describe("a channel that is flooded from forged addresses", () => {
-  const answered = (house: House, text: string) =>
-    house.sent.filter((one) => one === `answer to ${text}`).length;
+  const answered = (house: House, text: string) => house.sent.filter((one) => one === `answer to ${text}`).length;
   const flooded = (house: House) => house.sent.filter((text) => text.includes("flood")).length;
 
   it("answers authenticated customers at once, and the flood within the cap", async () => {
@@ -152,9 +147,7 @@ describe("a channel that is flooded from forged addresses", () => {
     house.clock.forward(2 * day);
     await house.arrives(mail({ text: "new", from: { address: "new@customer.example" } }));
     const [sent] = await house.db.read((q) =>
-      q.all<{ id: string }>(
-        "SELECT external_id AS id FROM citations WHERE draft IS NOT NULL ORDER BY 1 DESC",
-      ),
+      q.all<{ id: string }>("SELECT external_id AS id FROM citations WHERE draft IS NOT NULL ORDER BY 1 DESC"),
     );
     await house.arrives(...forged(100, "a"));
     const before = house.sent.length;

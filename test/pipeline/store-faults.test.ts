@@ -67,11 +67,7 @@ it("writes an answer later when the store fails, and asks once", async () => {
     asked.answer(200, asked.perform());
   };
   await house.arrives({ text: "hello" });
-  expect([house.platform.count("ask"), house.platform.count("look"), house.sent]).toEqual([
-    1,
-    0,
-    ["answer to hello"],
-  ]);
+  expect([house.platform.count("ask"), house.platform.count("look"), house.sent]).toEqual([1, 0, ["answer to hello"]]);
 });
 
 it("does not write an outcome twice when only the answer of its commit was lost", async () => {

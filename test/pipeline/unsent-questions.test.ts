@@ -4,19 +4,10 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import voice from "../../adapters/voice/index.ts";
 import { createAgentClient } from "../../src/agent/index.ts";
 import { endLeases } from "../../src/store/leases.ts";
-import {
-  ann,
-  callHouse,
-  callOf,
-  type House,
-  mail,
-  openTexts,
-  testClock,
-} from "../support/pipeline/pipeline.ts";
+import { ann, callHouse, callOf, type House, mail, openTexts, testClock } from "../support/pipeline/pipeline.ts";
 import { cutting, listen } from "../support/pipeline/stage.ts";
 
-const turns = async (house: House) =>
-  (await house.turns()).map(({ state, attempts }) => `${state} ${attempts}`);
+const turns = async (house: House) => (await house.turns()).map(({ state, attempts }) => `${state} ${attempts}`);
 const asked = (house: House) => house.platform.calls.filter((call) => call.startsWith("ask"));
 
 /** Occupies the client's only connection. Call the result to release it. */
@@ -102,9 +93,7 @@ describe("a question that has not been sent", () => {
     expect([refusals, asked(house), house.platform.count("look")]).toEqual([1, ["ask hello"], 0]);
     expect(house.said.map(({ text }) => text)).toEqual(["answer to hello"]);
     const attempts = await house.db.read((q) =>
-      q.all(
-        "SELECT outcome FROM attempts JOIN turns ON turns.id = subject WHERE opening IS NULL ORDER BY number",
-      ),
+      q.all("SELECT outcome FROM attempts JOIN turns ON turns.id = subject WHERE opening IS NULL ORDER BY number"),
     );
     expect(attempts).toEqual([{ outcome: "deferred" }, { outcome: "sent" }]);
   });
@@ -135,8 +124,7 @@ describe("a question that has not been sent", () => {
     await next.says("two");
     expect(await turns(next)).toEqual(["waiting 1"]);
     const due = async () =>
-      (await next.db.read((q) => q.one<{ ms: number }>("SELECT due_at - now_ms() AS ms FROM turns")))?.ms ??
-      0;
+      (await next.db.read((q) => q.one<{ ms: number }>("SELECT due_at - now_ms() AS ms FROM turns")))?.ms ?? 0;
     const first = await due();
     await next.passes(60_000, 20_000);
     expect(await due()).toBeGreaterThan(first);

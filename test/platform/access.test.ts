@@ -20,8 +20,7 @@ describe("a key", () => {
   });
 
   test("opens nothing while the API skill is off", async () => {
-    const text =
-      "organization: { name: A }\nagents: { a: { key: some-key-1, skills: { api: { status: inactive } } } }";
+    const text = "organization: { name: A }\nagents: { a: { key: some-key-1, skills: { api: { status: inactive } } } }";
     const { call } = await startWith({ agents: readAgents(text, "a.yaml") });
     expect(await call("GET", "agents/by-api-key", undefined, "some-key-1")).toMatchObject(forbidden);
   });
@@ -101,9 +100,7 @@ describe("the rate", () => {
           else expect(admission.waitMs).toBeLessThanOrEqual(10_000);
         }
         for (const [index, at] of admitted.entries())
-          expect(admitted.slice(index).filter((later) => later <= at + 10_000).length).toBeLessThanOrEqual(
-            requests,
-          );
+          expect(admitted.slice(index).filter((later) => later <= at + 10_000).length).toBeLessThanOrEqual(requests);
       },
     );
     fc.assert(property, { numRuns: 300 });

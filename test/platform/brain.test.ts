@@ -8,14 +8,12 @@ import { hello, keys, saying, startModel, startRig, startWith } from "../support
 async function asking() {
   const rig = await startRig();
   const id = await rig.open();
-  const say = async (message: string) =>
-    (await rig.call("POST", `conversations/${id}/messages`, { message })).body;
+  const say = async (message: string) => (await rig.call("POST", `conversations/${id}/messages`, { message })).body;
   return { ...rig, say };
 }
 
 describe("rules", () => {
-  const matches = (when: string, text: string) =>
-    answerByRule(compileRules([{ when, answer: "yes" }]), text) === "yes";
+  const matches = (when: string, text: string) => answerByRule(compileRules([{ when, answer: "yes" }]), text) === "yes";
 
   test.each([
     ["refund|money back", "Can I have a REFUND?", true],
@@ -80,11 +78,7 @@ describe("knowledge", () => {
 
   test("is cut by headings and paragraphs into readable passages", () => {
     const long = "word ".repeat(600);
-    const passages = passagesOf(
-      "Guide",
-      `Intro.\n\n# Returns\n\nSend it back.\n\n${long}\n\n## Empty\n`,
-      null,
-    );
+    const passages = passagesOf("Guide", `Intro.\n\n# Returns\n\nSend it back.\n\n${long}\n\n## Empty\n`, null);
     expect(passages[0]).toEqual({ title: "Guide", text: "Intro." });
     expect(passages[1]).toEqual({ title: "Guide: Returns", text: "Send it back." });
     expect(passages.slice(2).map(({ title }) => title)).toEqual(Array(3).fill("Guide: Returns"));
@@ -119,8 +113,7 @@ agents:
     const at = `conversations/${await rig.open("jo@example.test", "clever-key-1")}`;
     const say = (message: string, context?: string) =>
       rig.call("POST", `${at}/messages`, { message, context }, "clever-key-1");
-    const messages = async () =>
-      (await rig.call("GET", `${at}/messages`, undefined, "clever-key-1")).body.messages;
+    const messages = async () => (await rig.call("GET", `${at}/messages`, undefined, "clever-key-1")).body.messages;
     return { ...rig, at, model, say, messages };
   }
 
@@ -165,12 +158,7 @@ agents:
     ["says nothing", 500, "its answer has no text", saying("")],
     ["says something else", 500, "its answer has no text", saying({ text: "hi" })],
     ["says too much", 500, "its answer exceeds", saying("much ".repeat(300_000))],
-    [
-      "says no JSON",
-      500,
-      "it cut its answer off",
-      (response: { end(text: string): void }) => response.end("<html>"),
-    ],
+    ["says no JSON", 500, "it cut its answer off", (response: { end(text: string): void }) => response.end("<html>")],
   ])("that %s is a %d that leaves nothing behind", async (_name, status, reason, fault) => {
     const { model, say, messages, errors } = await withModel();
     model.say(fault);
@@ -204,8 +192,7 @@ agents:
   });
 
   describe("with a schema", () => {
-    const schema =
-      ", output_json_schema: { type: object, required: [mood], properties: { mood: { enum: [good] } } }";
+    const schema = ", output_json_schema: { type: object, required: [mood], properties: { mood: { enum: [good] } } }";
 
     test("is asked once more when its answer does not fit, and told why", async () => {
       const { model, say } = await withModel(600, schema);
@@ -240,13 +227,11 @@ agents:
     );
 
     test("may be given as a string, by an older draft, or kept and not used", async () => {
-      const text =
-        '{"$schema":"http://json-schema.org/draft-07/schema#","type":"array","items":[{"const":1}]}';
+      const text = '{"$schema":"http://json-schema.org/draft-07/schema#","type":"array","items":[{"const":1}]}';
       const { model, call, say } = await withModel(600, `, output_json_schema: '${text}'`);
       model.say(saying("[1]"));
       expect((await say("Hi")).body.message).toBe("[1]");
-      const shown = async () =>
-        (await call("GET", "agents/by-api-key", undefined, "clever-key-1")).body.aiConfig;
+      const shown = async () => (await call("GET", "agents/by-api-key", undefined, "clever-key-1")).body.aiConfig;
       expect(await shown()).toMatchObject({ isOutputJsonSchemaEnabled: true, outputJsonSchema: text });
       const kept = await withModel(600, `${schema}, output_json_schema_enabled: false`);
       expect((await kept.say("Hi")).body.message).toBe("Hello from the model.");

@@ -28,18 +28,16 @@ describe("a conversation", () => {
     expect(await open()).toBe(second);
   });
 
-  test.each([
-    { title: "x".repeat(256) },
-    { context: "x".repeat(256_001) },
-    { status: "closed" },
-    { title: 1 },
-  ])("refuses %#", async (body) => {
-    const { call, open } = await startRig();
-    const at = `conversations/${await open()}`;
-    const before = (await call("GET", at)).body;
-    expect(await call("PUT", at, body)).toMatchObject({ status: 400, body: { name: "BAD_REQUEST" } });
-    expect((await call("GET", at)).body).toEqual(before);
-  });
+  test.each([{ title: "x".repeat(256) }, { context: "x".repeat(256_001) }, { status: "closed" }, { title: 1 }])(
+    "refuses %#",
+    async (body) => {
+      const { call, open } = await startRig();
+      const at = `conversations/${await open()}`;
+      const before = (await call("GET", at)).body;
+      expect(await call("PUT", at, body)).toMatchObject({ status: 400, body: { name: "BAD_REQUEST" } });
+      expect((await call("GET", at)).body).toEqual(before);
+    },
+  );
 
   test("of another agent is not there", async () => {
     const { call, open } = await startRig();
@@ -204,8 +202,6 @@ describe("a question put for later", () => {
     expect(await call("GET", on(id, "nothing"))).toMatchObject(missing);
     expect(await call("GET", on(other, put.body.id))).toMatchObject(missing);
     expect(await call("GET", on(id, put.body.id), undefined, keys.sales)).toMatchObject(missing);
-    expect(await call("POST", "conversations/nothing/messages/async", { message: "hi" })).toMatchObject(
-      missing,
-    );
+    expect(await call("POST", "conversations/nothing/messages/async", { message: "hi" })).toMatchObject(missing);
   });
 });

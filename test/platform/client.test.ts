@@ -58,9 +58,7 @@ test("start, ask, look up", async () => {
   });
   const earlier = new Set([answer.value.questionId ?? "", answer.value.replyId ?? ""]);
   const absent = { kind: "ok", value: { state: "absent" } };
-  expect(await client.lookUp(id, { text: "A refund, please", knownIds: earlier }, { signal, more })).toEqual(
-    absent,
-  );
+  expect(await client.lookUp(id, { text: "A refund, please", knownIds: earlier }, { signal, more })).toEqual(absent);
   expect(await client.findConversations("jo@example.test", signal)).toEqual({ kind: "ok", value: [id] });
   expect(warnings).toEqual([]);
 });

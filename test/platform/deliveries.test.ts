@@ -6,15 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { closeServer, listen } from "../support/machine/network.ts";
-import {
-  keys,
-  type Rig,
-  receiver,
-  saying,
-  startModel,
-  startRig,
-  startWith,
-} from "../support/platform/platform.ts";
+import { keys, type Rig, receiver, saying, startModel, startRig, startWith } from "../support/platform/platform.ts";
 
 /** A receiver that takes everything in and answers nothing before it is told to. */
 async function silent() {

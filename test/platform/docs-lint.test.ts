@@ -80,8 +80,7 @@ const defects: { readonly [rule: string]: (document: Description) => void } = {
   "path-parameters-defined": (document) => (document.paths["/external/users/{id}"].get.parameters = []),
   "no-invalid-media-type-examples": (document) =>
     (document.paths["/external/users/{id}"].get.responses[200].content["application/json"].example.id = 7),
-  "no-invalid-schema-examples": (document) =>
-    delete document.components.schemas.WebhookDelivery.examples[0].user,
+  "no-invalid-schema-examples": (document) => delete document.components.schemas.WebhookDelivery.examples[0].user,
   "operation-4xx-response": (document) => (start(document).responses = { 201: { description: "Done" } }),
 };
 

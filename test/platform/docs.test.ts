@@ -141,13 +141,7 @@ test("every operation answers as described", async () => {
   await call("getUser", { path: { id: user.id } });
   await call("deleteUser", { path: { id: user.id } });
 
-  for (const list of [
-    "listAgentUsers",
-    "listAdminUsers",
-    "getStatistic",
-    "listFiles",
-    "listEscalations",
-  ] as const)
+  for (const list of ["listAgentUsers", "listAdminUsers", "getStatistic", "listFiles", "listEscalations"] as const)
     await call(list);
   for (const list of ["listUsersOfAgent", "listPlatformUsers"] as const) await call(list, { path: { id } });
 
@@ -181,10 +175,7 @@ test("every operation answers as described", async () => {
 
 test("every refusal is as described", async () => {
   const { call, used } = await rig();
-  for (const [id, operation] of Object.entries<Operation>(operations) as [
-    keyof typeof operations,
-    Operation,
-  ][]) {
+  for (const [id, operation] of Object.entries<Operation>(operations) as [keyof typeof operations, Operation][]) {
     await call(id, { key: "wrong-key" });
     expect([...used]).toContain(`${id} 403`);
     if (operation.errors.includes(404) && operation.path.includes("{")) {
@@ -266,8 +257,8 @@ test("every operation has a sample with curl and one with the client, which make
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const variables = { id: "i1", messageId: "m1", fileId: "f1", conversationId: "c1" };
   const env = { ...variables, AGENT_KEY: "a-key", ORGANIZATION_KEY: "o-key" };
-  for (const { operationId, "x-codeSamples": samples } of Object.values<object>(description.paths).flatMap(
-    (methods) => Object.values(methods),
+  for (const { operationId, "x-codeSamples": samples } of Object.values<object>(description.paths).flatMap((methods) =>
+    Object.values(methods),
   )) {
     const [curl, client] = samples;
     expect([operationId, curl.label, client.label]).toEqual([operationId, "curl", "bridgehead/client"]);

@@ -52,8 +52,7 @@ test("agents may swap their keys, and a removed one's opens nothing", async () =
   const file = newFile();
   const text = (...agents: [string, string][]) =>
     `organization: { name: A }\nagents: { ${agents.map(([name, key]) => `${name}: { key: ${key} }`).join(", ")} }`;
-  const start = (...agents: [string, string][]) =>
-    startWith({ file, agents: readAgents(text(...agents), "a.yaml") });
+  const start = (...agents: [string, string][]) => startWith({ file, agents: readAgents(text(...agents), "a.yaml") });
   const name = async (rig: Awaited<ReturnType<typeof start>>, key: string) =>
     (await rig.call("GET", "agents/by-api-key", undefined, key)).body.name;
   const first = await start(["a", "some-key-1"], ["b", "some-key-2"]);
@@ -147,9 +146,7 @@ function unanswered(messages: readonly Listed[]): string[] {
   const replies = new Set(
     messages.filter(({ senderRole }) => senderRole === "assistant").map((each) => each.conversationMessageId),
   );
-  return messages.flatMap(({ id, senderRole }) =>
-    senderRole === "assistant" || replies.has(id) ? [] : [id],
-  );
+  return messages.flatMap(({ id, senderRole }) => (senderRole === "assistant" || replies.has(id) ? [] : [id]));
 }
 
 test("writes share a commit, and one that fails takes no other with it", async () => {

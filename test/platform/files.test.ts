@@ -89,8 +89,7 @@ describe("a file", () => {
     expect(await rig.call("PUT", `agent-files/${body.id}/add-to-vector-store/async`)).toMatchObject({
       status: 200,
     });
-    const status = async () =>
-      (await rig.call("GET", "agent-files/by-api-key")).body.data[0].vectorStoreUploadStatus;
+    const status = async () => (await rig.call("GET", "agent-files/by-api-key")).body.data[0].vectorStoreUploadStatus;
     await expect.poll(status).toBe("done");
   });
 
@@ -195,9 +194,8 @@ describe("a document that uses too much", () => {
     const [waiting, refused] = [await upload(rig, "a.txt", text), await upload(rig, "b.txt", text)];
     const exploding = added(rig, bomb.body.id);
     const status = async (id: string) =>
-      (await rig.call("GET", "agent-files/by-api-key")).body.data.find(
-        (file: { id: string }) => file.id === id,
-      ).vectorStoreUploadStatus;
+      (await rig.call("GET", "agent-files/by-api-key")).body.data.find((file: { id: string }) => file.id === id)
+        .vectorStoreUploadStatus;
     await expect.poll(() => status(bomb.body.id)).toBe("processing");
     const later = added(rig, waiting.body.id);
     await expect.poll(() => status(waiting.body.id)).toBe("processing");
@@ -239,7 +237,5 @@ test("files and what was added outlive a restart", async () => {
   const { body } = await upload(first, "lamps.txt", text, { add: true });
   await first.platform.close();
   const second = await startRig({ file });
-  expect((await ask(second)).fullAIResponse.fileCitations).toEqual([
-    { fileId: body.id, filename: "lamps.txt" },
-  ]);
+  expect((await ask(second)).fullAIResponse.fileCitations).toEqual([{ fileId: body.id, filename: "lamps.txt" }]);
 });

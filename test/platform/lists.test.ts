@@ -74,29 +74,19 @@ describe("the people of an agent", () => {
     expect(emails(last)).toEqual(["p4@people.test"]);
   });
 
-  test.each(["page=0", "pageSize=x", "orderBy=email", "orderDirection=up"])(
-    "%s is refused",
-    async (query) => {
-      const { agent } = await rig();
-      expect(await agent(`agents/users?${query}`)).toMatchObject({ status: 400 });
-    },
-  );
+  test.each(["page=0", "pageSize=x", "orderBy=email", "orderDirection=up"])("%s is refused", async (query) => {
+    const { agent } = await rig();
+    expect(await agent(`agents/users?${query}`)).toMatchObject({ status: 400 });
+  });
 });
 
 describe("colleagues", () => {
   test("with access: any role on the agent, or owner or admin of the organization", async () => {
     const { organization } = await rig();
     const answered = await organization(`agents/${support}/platform-users`);
-    expect(emails(answered)).toEqual([
-      "Owner@acme.test",
-      "admin@acme.test",
-      "editor@acme.test",
-      "lead@acme.test",
-    ]);
-    for (const each of answered.body.data)
-      expect(platformUser.exact.safeParse(each)).toMatchObject({ success: true });
-    const by = (email: string) =>
-      answered.body.data.find((each: { email: string }) => each.email === email) as object;
+    expect(emails(answered)).toEqual(["Owner@acme.test", "admin@acme.test", "editor@acme.test", "lead@acme.test"]);
+    for (const each of answered.body.data) expect(platformUser.exact.safeParse(each)).toMatchObject({ success: true });
+    const by = (email: string) => answered.body.data.find((each: { email: string }) => each.email === email) as object;
     expect(by("Owner@acme.test")).toMatchObject({
       firstName: "Olga",
       agentRole: null,
@@ -117,10 +107,7 @@ describe("colleagues", () => {
     const { agent } = await rig();
     const answered = await agent("agents/admin-users");
     const sources = Object.fromEntries(
-      answered.body.data.map((each: { email: string; accessSource: string }) => [
-        each.email,
-        each.accessSource,
-      ]),
+      answered.body.data.map((each: { email: string; accessSource: string }) => [each.email, each.accessSource]),
     );
     expect(sources).toEqual({ "lead@acme.test": "agent", "Owner@acme.test": "organization" });
   });
@@ -169,8 +156,7 @@ test.each([
 test("a conversation's messages are paged when a page is asked for, else whole", async () => {
   const rig = await startRig();
   const id = await rig.open();
-  for (let n = 0; n < 5; n++)
-    await rig.call("POST", `conversations/${id}/messages`, { message: `refund ${n}` });
+  for (let n = 0; n < 5; n++) await rig.call("POST", `conversations/${id}/messages`, { message: `refund ${n}` });
   const list = async (query: string) => (await rig.call("GET", `conversations/${id}/messages${query}`)).body;
   const whole = await list("");
   expect(whole).toMatchObject({ totalItems: 10, totalPages: 1, hasNextPage: false });
@@ -185,9 +171,7 @@ test("a conversation's messages are paged when a page is asked for, else whole",
     data: whole.data.slice(4, 8),
     messages: whole.data.slice(4, 8),
   });
-  expect((await list("?page=1&pageSize=3&orderDirection=DESC")).data).toEqual(
-    [...whole.data].reverse().slice(0, 3),
-  );
+  expect((await list("?page=1&pageSize=3&orderDirection=DESC")).data).toEqual([...whole.data].reverse().slice(0, 3));
   expect(await list("?page=9&pageSize=4")).toMatchObject({ data: [], hasNextPage: false });
   expect((await list("?pageSize=1000")).pageSize).toBe(100);
   expect((await rig.call("GET", `conversations/${id}/messages?page=0`)).status).toBe(400);

@@ -134,8 +134,7 @@ describe("a long list", () => {
         from,
         until,
       };
-      const time = (row: PlatformConversationRow) =>
-        orderBy === "createdAt" ? row.created_at : row.updated_at;
+      const time = (row: PlatformConversationRow) => (orderBy === "createdAt" ? row.created_at : row.updated_at);
       const number = ({ id }: PlatformConversationRow) => numbers.get(id) ?? 0;
       const sorted = rows
         .filter((row) => row.updated_at >= (from ?? 0) && row.updated_at <= (until ?? Infinity))
@@ -166,9 +165,7 @@ describe("a long list", () => {
 
   test("of people is each agent's own", () => {
     const { people, person, db } = open();
-    const ids = db.transaction(() =>
-      Array.from({ length: 2500 }, (_, n) => person("one", `p${n}`, 1000 + n)),
-    )();
+    const ids = db.transaction(() => Array.from({ length: 2500 }, (_, n) => person("one", `p${n}`, 1000 + n)))();
     person("two", "stranger");
     expect(people.list("one", "DESC", 2, 1200)).toMatchObject({
       total: 2500,
@@ -253,15 +250,12 @@ describe("a search", () => {
     expect(miscounted(rig.db)).toEqual([]);
   });
 
-  test.each(["\0", "a\0b", '"', '""" OR "', "*", "text:", "NEAR(", "-", "'"])(
-    "for %j is no failure",
-    (keyword) => {
-      const rig = open();
-      rig.converse("one", rig.person("one", "Jo"), 1, "Hello");
-      for (const words of [keyword, `${keyword}${keyword}${keyword}`])
-        expect(rig.conversations.list("one", { ...everything, keyword: words }, 9, 0).total).toBeLessThan(2);
-    },
-  );
+  test.each(["\0", "a\0b", '"', '""" OR "', "*", "text:", "NEAR(", "-", "'"])("for %j is no failure", (keyword) => {
+    const rig = open();
+    rig.converse("one", rig.person("one", "Jo"), 1, "Hello");
+    for (const words of [keyword, `${keyword}${keyword}${keyword}`])
+      expect(rig.conversations.list("one", { ...everything, keyword: words }, 9, 0).total).toBeLessThan(2);
+  });
 });
 
 test("a person with conversations cannot be removed", () => {
@@ -301,9 +295,7 @@ test("no statement of a list or a statistic looks at every row", () => {
     );
     const fault = ({ detail }: { detail: string }) =>
       (detail.startsWith("SCAN") &&
-        !/^SCAN (CONSTANT ROW|found|hit|wording|wording_part|message USING INDEX message_open)\b/.test(
-          detail,
-        )) ||
+        !/^SCAN (CONSTANT ROW|found|hit|wording|wording_part|message USING INDEX message_open)\b/.test(detail)) ||
       detail.endsWith("(agent_id=?)") ||
       (detail.includes("TEMP B-TREE") && !few);
     return plan.filter(fault).map(({ detail }) => ({ detail, sql }));

@@ -35,9 +35,7 @@ test("a file goes up without a key, is the message's that names it, and comes do
   const { storagePath } = await upload("../notes/lamp.txt", "Seven kilograms.");
   expect((await send([{ fileName: "lamp.txt", storagePath }])).status).toBe(201);
   const [question, answer] = await messages();
-  expect(question.files).toMatchObject([
-    { fileName: "lamp.txt", size: 16, openAIFileId: expect.any(String) },
-  ]);
+  expect(question.files).toMatchObject([{ fileName: "lamp.txt", size: 16, openAIFileId: expect.any(String) }]);
   expect(messageRecord.exact.safeParse(question).error).toBeUndefined();
   expect(answer).not.toHaveProperty("files");
   const path = `conversations/${id}/message-files/${question.files[0].id}/signed-url`;

@@ -58,31 +58,15 @@ describe("a stream", () => {
   });
 
   test.each([
-    [
-      "comes byte by byte",
-      trickling(word("Größe ") + word("\u{1F44D}") + finish() + done),
-      "Größe \u{1F44D}",
-    ],
+    ["comes byte by byte", trickling(word("Größe ") + word("\u{1F44D}") + finish() + done), "Größe \u{1F44D}"],
     ["has other ends of lines", trickling(hello.replaceAll("\n", "\r\n")), "Hello."],
     ["has returns alone", streaming(`${hello.replaceAll("\n", "\r")}\r`), "Hello."],
     ["begins with a mark", streaming(`\u{FEFF}${hello}`), "Hello."],
-    [
-      "has comments, garbage lines and other fields",
-      streaming(`: hm\n\ngarbage\nid: 7\nretry: x\n${hello}`),
-      "Hello.",
-    ],
+    ["has comments, garbage lines and other fields", streaming(`: hm\n\ngarbage\nid: 7\nretry: x\n${hello}`), "Hello."],
     ["has events of other kinds", streaming(event({ type: "ping" }) + event("7") + hello), "Hello."],
-    [
-      "has one datum in many lines",
-      streaming(word("Hello.").replace(",", ",\ndata: ") + finish() + done),
-      "Hello.",
-    ],
+    ["has one datum in many lines", streaming(word("Hello.").replace(",", ",\ndata: ") + finish() + done), "Hello."],
     ["says nothing at times", streaming(word("") + word(null) + hello), "Hello."],
-    [
-      "has other choices",
-      streaming(event({ choices: [{ index: 1, delta: { content: "No" } }] }) + hello),
-      "Hello.",
-    ],
+    ["has other choices", streaming(event({ choices: [{ index: 1, delta: { content: "No" } }] }) + hello), "Hello."],
     ["forgets to say that it is done", streaming(word("Hello.") + finish()), "Hello."],
     ["forgets the reason", streaming(word("Hello.") + done), "Hello."],
     ["goes on behind its end", streaming(`${hello}${word("More")}data: {broken\n\n`), "Hello."],
@@ -227,16 +211,8 @@ describe("before its first word a model is asked again", () => {
     ["is to be left alone for long", status(429, { "retry-after": "3600" }), "HTTP 429"],
     ["refuses the key", status(401), "HTTP 401"],
     ["does not know the model", json({ error: { message: "no such model" } }, 404), "HTTP 404"],
-    [
-      "refuses what is asked",
-      json({ error: { code: "context_length_exceeded" } }, 400),
-      "(context_length_exceeded)",
-    ],
-    [
-      "points elsewhere",
-      (_request, response) => void response.writeHead(302, { location: "/" }).end(),
-      "HTTP 302",
-    ],
+    ["refuses what is asked", json({ error: { code: "context_length_exceeded" } }, 400), "(context_length_exceeded)"],
+    ["points elsewhere", (_request, response) => void response.writeHead(302, { location: "/" }).end(), "HTTP 302"],
   ] as [string, Fault, string][])("but not when it %s", async (_name, fault, why) => {
     const { script, ask, received } = await asking();
     script(fault, streaming(hello));
@@ -339,11 +315,7 @@ describe("POST /responses", () => {
   });
 
   test.each([
-    [
-      "incomplete",
-      event({ type: "response.incomplete", response: ended({ status: "incomplete" }) }),
-      "longer than",
-    ],
+    ["incomplete", event({ type: "response.incomplete", response: ended({ status: "incomplete" }) }), "longer than"],
     [
       "filtered",
       event({
@@ -394,14 +366,8 @@ test("a key is told to its endpoint alone: no error speaks of it", async () => {
 test.each([
   ['url: "https://user:secret@models.test/v1", name: m', /a key stands under `key`/],
   ['url: "https://models.test/v1", name: m, key: "two words"', /model\.key: a key has visible ASCII/],
-  [
-    'url: "https://models.test/v1", name: m, listed_as: tiny',
-    /model\.listed_as: a name of the interface's list/,
-  ],
-  [
-    'url: "https://models.test/v1", name: m, output_json_schema: "{"',
-    /model\.output_json_schema: a JSON Schema is/,
-  ],
+  ['url: "https://models.test/v1", name: m, listed_as: tiny', /model\.listed_as: a name of the interface's list/],
+  ['url: "https://models.test/v1", name: m, output_json_schema: "{"', /model\.output_json_schema: a JSON Schema is/],
   ['url: "https://models.test/v1", name: m, output_json_schema: { type: 7 }', /model\.output_json_schema: /],
   ['url: "https://models.test/v1", name: m, api: assistants', /model\.api: /],
 ])("%s is refused with its place", (block, problem) => {

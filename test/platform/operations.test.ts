@@ -69,8 +69,7 @@ describe("POST conversations/start", () => {
       firstMessage: "Hi",
     };
     const calls = [];
-    while (calls.length < 2)
-      calls.push((await call("POST", "conversations/start", voice)).body.conversationId);
+    while (calls.length < 2) calls.push((await call("POST", "conversations/start", voice)).body.conversationId);
     expect(new Set(calls).size).toBe(2);
   });
 
@@ -130,18 +129,9 @@ describe("users", () => {
     const made = await call("POST", "users", jo);
     expect(made.status).toBe(201);
     expect(user.exact.safeParse(made.body).error).toBeUndefined();
-    for (const again of [
-      jo,
-      { ...jo, fkId: undefined },
-      { ...jo, fkId: undefined, email: "else@example.test" },
-    ])
+    for (const again of [jo, { ...jo, fkId: undefined }, { ...jo, fkId: undefined, email: "else@example.test" }])
       expect(await call("POST", "users", again)).toMatchObject(badRequest());
-    for (const query of [
-      "fkId=7",
-      "email=Jo%40example.test",
-      "phoneNumber=%2B15550111",
-      "phoneNumber=+15550111",
-    ])
+    for (const query of ["fkId=7", "email=Jo%40example.test", "phoneNumber=%2B15550111", "phoneNumber=+15550111"])
       expect(await call("GET", `users/search?${query}`)).toMatchObject({
         status: 200,
         body: { user: { id: made.body.id }, conversationIds: [] },
@@ -181,9 +171,7 @@ describe("messages", () => {
     const { call, open } = await startRig();
     const id = await open();
     const asked = await Promise.all(
-      Array.from({ length: 20 }, (_, n) =>
-        call("POST", `conversations/${id}/messages`, { message: `refund ${n}` }),
-      ),
+      Array.from({ length: 20 }, (_, n) => call("POST", `conversations/${id}/messages`, { message: `refund ${n}` })),
     );
     for (const { status, body } of asked) {
       expect(status).toBe(201);
@@ -263,9 +251,7 @@ describe("manual mode", () => {
     };
     const spoken = `conversations/${(await call("POST", "conversations/start", voice)).body.conversationId}`;
     await call("PUT", `${spoken}/mode`, { mode: "manual" });
-    expect(await call("POST", `${spoken}/send-manual-message`, { message: "hi" })).toMatchObject(
-      badRequest(),
-    );
+    expect(await call("POST", `${spoken}/send-manual-message`, { message: "hi" })).toMatchObject(badRequest());
     expect(await call("PUT", "conversations/none/mode", { mode: "ai" })).toMatchObject(notFound);
     expect(await call("PUT", `${at}/mode`, { mode: "robot" })).toMatchObject(badRequest());
   });

@@ -33,10 +33,7 @@ describe("a phone number", () => {
       const first = await rig.start(text("+15550100111"));
       expect(await rig.start(text(written))).toMatchObject({ id: first.id, phoneNumber: "+15550100111" });
       expect(await rig.call("POST", "users", { ...jo, phoneNumber: written })).toMatchObject({ status: 400 });
-      const found = await rig.call(
-        "GET",
-        `users/search?${new URLSearchParams({ phoneNumber: written }).toString()}`,
-      );
+      const found = await rig.call("GET", `users/search?${new URLSearchParams({ phoneNumber: written }).toString()}`);
       expect(found).toMatchObject({ status: 200, body: { user: { id: first.id } } });
       expect(await count(rig)).toBe(1);
     },

@@ -18,8 +18,7 @@ test("merges the segments that another process has written, and finds the same a
   const writer = openPlatformStore(file, "normal");
   onTestFinished(() => writer.close());
   writer.agents.define(agents);
-  for (let n = 0; n < 300; n++)
-    writer.people.insert(personRow("one", { firstName: `Anna${n}`, lastName: "Adler" }, n));
+  for (let n = 0; n < 300; n++) writer.people.insert(personRow("one", { firstName: `Anna${n}`, lastName: "Adler" }, n));
 
   const store = openPlatformStore(file, "normal");
   onTestFinished(() => store.close());

@@ -27,15 +27,9 @@ test("a quota answers so often in a month, then with its own words", async () =>
   const text = definition("skills: { message_quota: { limit: 2, response: Come back next month. } }");
   const rig = await startWith({ agents: readAgents(text, "a.yaml"), clock });
   const id = await rig.open("jo@people.test", key);
-  const say = async () =>
-    (await rig.call("POST", `conversations/${id}/messages`, { message: "Hi" }, key)).body.message;
+  const say = async () => (await rig.call("POST", `conversations/${id}/messages`, { message: "Hi" }, key)).body.message;
   const said = [await say(), await say(), await say(), await say()];
-  expect(said).toEqual([
-    "I do not know.",
-    "I do not know.",
-    "Come back next month.",
-    "Come back next month.",
-  ]);
+  expect(said).toEqual(["I do not know.", "I do not know.", "Come back next month.", "Come back next month."]);
   now += 2 * 3_600_000; // the first of February
   expect(await say()).toBe("I do not know.");
   const { skills } = (await rig.call("GET", "agents/by-api-key", undefined, key)).body;
@@ -48,8 +42,7 @@ test("a quota holds for many who ask at once, and a failed question takes nothin
     model: { url: "${model.url}", name: tiny }`);
   const rig = await startWith({ agents: readAgents(text, "a.yaml") });
   const id = await rig.open("jo@people.test", key);
-  const say = async () =>
-    (await rig.call("POST", `conversations/${id}/messages`, { message: "Hi" }, key)).body.message;
+  const say = async () => (await rig.call("POST", `conversations/${id}/messages`, { message: "Hi" }, key)).body.message;
   model.say(saying("no", 500));
   for (let failed = 0; failed < 6; failed++) expect(await say()).toContain("HTTP 500");
   model.say(saying("Hello."));
@@ -103,16 +96,9 @@ test("skills without a service here are served as they are written, and said not
   const rig = await startWith({ agents });
   const { body } = await rig.call("GET", "agents/by-api-key", undefined, key);
   expect(agentRecord.exact.safeParse(body).error).toBeUndefined();
-  const names = body.skills.map(
-    ({ systemName, status }: { [name: string]: string }) => `${systemName} ${status}`,
-  );
+  const names = body.skills.map(({ systemName, status }: { [name: string]: string }) => `${systemName} ${status}`);
   expect(names).toEqual(
-    expect.arrayContaining([
-      "WEB_SEARCH active",
-      "<CHAT_WORKSPACE> active",
-      "<TEAMS_CHAT> active",
-      "MCP inactive",
-    ]),
+    expect.arrayContaining(["WEB_SEARCH active", "<CHAT_WORKSPACE> active", "<TEAMS_CHAT> active", "MCP inactive"]),
   );
   expect(body.skills).toContainEqual({
     systemName: "WEB_SEARCH",
@@ -123,9 +109,7 @@ test("skills without a service here are served as they are written, and said not
   const [agent] = agents;
   if (!agent) throw new Error("no agent");
   // Nobody scores without a model.
-  expect(notDone(agent)).toEqual(
-    expect.arrayContaining(["WEB_SEARCH", "SCRAPING", "<TEAMS_CHAT>", "SCORING"]),
-  );
+  expect(notDone(agent)).toEqual(expect.arrayContaining(["WEB_SEARCH", "SCRAPING", "<TEAMS_CHAT>", "SCORING"]));
   expect(notDone(agent)).not.toContain("MCP");
 });
 
@@ -169,10 +153,7 @@ test.each([
     `live_chat: ${JSON.stringify({ widgetButtonConfig: { ...button, darkThemeConfig: { backgroundColor: "red", textColor: "#fff" } } })}`,
     /widgetButtonConfig\.darkThemeConfig\.backgroundColor: a colour such as/,
   ],
-  [
-    `scraping: ${JSON.stringify({ scrapingConfigs: [crawl] })}`,
-    /scrapingConfigs\[0\]\.startCrawledAt: a time such as/,
-  ],
+  [`scraping: ${JSON.stringify({ scrapingConfigs: [crawl] })}`, /scrapingConfigs\[0\]\.startCrawledAt: a time such as/],
   ["sms: { phoneNumber: 7 }", /skills\.sms\.phoneNumber: /],
   ["agent_report: { frequency: DAILY }", /skills\.agent_report\.emails: /],
   ["feedback: { period: all_time, autoUpload: false }", /skills\.feedback\.generationMode: /],
@@ -290,15 +271,11 @@ test("a model may look at many passages", async () => {
 });
 
 test("without file search the agent answers from no document", async () => {
-  const text = definition(
-    "knowledge: [ Parcels to Norway take four days. ]\n    file_search: { enabled: false }",
-  );
+  const text = definition("knowledge: [ Parcels to Norway take four days. ]\n    file_search: { enabled: false }");
   const rig = await startWith({ agents: readAgents(text, "a.yaml") });
   const id = await rig.open("jo@people.test", key);
   const message = { message: "How long do parcels to Norway take?" };
-  expect((await rig.call("POST", `conversations/${id}/messages`, message, key)).body.message).toBe(
-    "I do not know.",
-  );
+  expect((await rig.call("POST", `conversations/${id}/messages`, message, key)).body.message).toBe("I do not know.");
 });
 
 test("a file of a later version is refused", () => {

@@ -99,16 +99,8 @@ describe("the statistic", () => {
   test("of one person, by each of the four names", async () => {
     const { get, call } = await days();
     const id = (await call("GET", "users/search?fkId=jo")).body.user.id as string;
-    for (const query of [
-      "fkId=jo",
-      `userId=${id}`,
-      `conversationUserId=${id}`,
-      `userId=${id}&fkUserId=family`,
-    ])
-      expect([query, await get(query)]).toEqual([
-        query,
-        { ...none, emailsUsed: 2, emailsPerConversation: 2 },
-      ]);
+    for (const query of ["fkId=jo", `userId=${id}`, `conversationUserId=${id}`, `userId=${id}&fkUserId=family`])
+      expect([query, await get(query)]).toEqual([query, { ...none, emailsUsed: 2, emailsPerConversation: 2 }]);
     expect(await get("fkUserId=family")).toMatchObject({ emailsUsed: 2, smsUsed: 1, vapiSecondsUsed: 0 });
     expect(await get(`fkId=max&userId=${id}`)).toEqual(none);
     expect(await get("fkId=nobody")).toEqual(none);
@@ -131,8 +123,7 @@ describe("the statistic", () => {
     const text = `organization: { name: A }\nagents: { a: { key: some-key-1, model: { url: "${model.url}", name: m } } }`;
     const { call, open } = await startWith({ agents: readAgents(text, "a.yaml") });
     const id = await open("jo@people.test", "some-key-1");
-    for (const message of ["one", "two"])
-      await call("POST", `conversations/${id}/messages`, { message }, "some-key-1");
+    for (const message of ["one", "two"]) await call("POST", `conversations/${id}/messages`, { message }, "some-key-1");
     expect((await call("GET", "agents/statistic", undefined, "some-key-1")).body).toMatchObject({
       tokensUsed: 642,
       tokensPerConversation: 642,

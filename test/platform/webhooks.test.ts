@@ -8,14 +8,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { isPublic, judge } from "../../src/ops/address.ts";
 import { readAgents } from "../../src/platform/index.ts";
 import { triggers, webhook, webhookDelivery } from "../../src/wire/webhook.ts";
-import {
-  type Delivered,
-  keys,
-  type Rig,
-  receiver,
-  startRig,
-  startWith,
-} from "../support/platform/platform.ts";
+import { type Delivered, keys, type Rig, receiver, startRig, startWith } from "../support/platform/platform.ts";
 
 const registration = (url: string, triggerCondition: string, over: object = {}) => ({
   title: "Turns",
@@ -32,8 +25,7 @@ async function registered(rig: Rig, url: string, trigger: string, over: object =
 }
 
 const open = (over: object = {}) => startRig({ allowPrivateWebhooks: true, ...over });
-const log = async (rig: Rig, id: string) =>
-  (await rig.call("GET", `agents/webhooks/${id}/deliveries`)).body.data;
+const log = async (rig: Rig, id: string) => (await rig.call("GET", `agents/webhooks/${id}/deliveries`)).body.data;
 
 describe("a webhook", () => {
   test("is registered, listed and removed", async () => {
@@ -91,9 +83,7 @@ describe("a webhook", () => {
     await rig.call("POST", `conversations/${id}/messages`, { message: "refund" });
     await rig.call("POST", `conversations/${id}/send-manual-message`, { message: "I look into it." });
     await expect
-      .poll(() =>
-        hook.got.map(({ body }) => body.triggerCondition as string).toSorted((a, b) => a.localeCompare(b)),
-      )
+      .poll(() => hook.got.map(({ body }) => body.triggerCondition as string).toSorted((a, b) => a.localeCompare(b)))
       .toEqual(["chat_currently_unavailable", "each_message", "each_message", "start_dialog"]);
   });
 
@@ -132,9 +122,9 @@ describe("a webhook", () => {
     await rig.call("POST", `agents/webhooks/deliveries/${fired.body.id}/resend`);
     await expect.poll(() => hook.got.length).toBe(2);
     expect(hook.got[1]?.headers["webhook-id"]).toBe(hook.got[0]?.headers["webhook-id"]);
-    expect(await rig.call("POST", `agents/webhooks/${id}/fire`, { conversationId: "nothing" })).toMatchObject(
-      { status: 404 },
-    );
+    expect(await rig.call("POST", `agents/webhooks/${id}/fire`, { conversationId: "nothing" })).toMatchObject({
+      status: 404,
+    });
     const foreign = `agents/webhooks/deliveries/${fired.body.id}/resend`;
     expect(await rig.call("POST", foreign, undefined, keys.sales)).toMatchObject({ status: 404 });
   });
@@ -144,9 +134,7 @@ describe("a webhook", () => {
     hook.answer(status);
     const { id } = await registered(rig, hook.url, "start_dialog");
     await rig.open();
-    await expect
-      .poll(async () => (await log(rig, id))[0])
-      .toMatchObject({ state: "pending", attempts: 1, status });
+    await expect.poll(async () => (await log(rig, id))[0]).toMatchObject({ state: "pending", attempts: 1, status });
     expect(Date.parse((await log(rig, id))[0].nextAttemptAt)).toBeGreaterThan(0);
     expect(hook.got).toHaveLength(1);
   });
@@ -220,8 +208,7 @@ test.each([
 });
 
 describe("an address", () => {
-  const inside =
-    `127.0.0.1 127.1.2.3 0.0.0.0 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254 100.64.0.1
+  const inside = `127.0.0.1 127.1.2.3 0.0.0.0 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254 100.64.0.1
     192.0.0.1 192.0.2.1 198.18.0.1 198.51.100.1 203.0.113.1 224.0.0.1 240.0.0.1 255.255.255.255 ::1 :: fc00::1 fd12::1
     fe80::1 ff02::1 ::ffff:127.0.0.1 ::ffff:10.0.0.1 ::ffff:a9fe:a9fe 64:ff9b::7f00:1 64:ff9b::a9fe:a9fe 2002:7f00:1::
     2001:db8::1 2001::1 100::1`.split(/\s+/);
@@ -230,8 +217,7 @@ describe("an address", () => {
     expect(isPublic(address)).toBe(true),
   );
 
-  const written =
-    `https://127.1/ https://2130706433/ https://0x7f000001/ https://0177.0.0.1/ https://127.0.0.1.:443/
+  const written = `https://127.1/ https://2130706433/ https://0x7f000001/ https://0177.0.0.1/ https://127.0.0.1.:443/
     https://[::1]/ https://[::ffff:127.0.0.1]/ https://[::ffff:7f00:1]/ https://localhost/ https://LOCALHOST./
     https://①②⑦.⓪.⓪.①/ https://[fe80::1]/ https://0/ https://[::]/ ftp://8.8.8.8/ file:///etc/passwd gopher://8.8.8.8/
     javascript:alert(1) https:/// //8.8.8.8/`.split(/\s+/);

@@ -5,14 +5,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { readStored, violations } from "../support/process/mail/invariants.ts";
 import { lastWords, live, settled, within } from "../support/process/mail/scenario.ts";
-import {
-  generator,
-  letter,
-  openPlace,
-  type Place,
-  startWorld,
-  type World,
-} from "../support/process/mail/servers.ts";
+import { generator, letter, openPlace, type Place, startWorld, type World } from "../support/process/mail/servers.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 const user = "burst";
@@ -57,9 +50,7 @@ describeReal("the daemon, killed in a burst", missing, () => {
       expect(await countIn(place, "attempts WHERE kind = 'send'")).toBeLessThanOrEqual(transactions(place));
       const held = await countIn(place, "drafts WHERE state = 'held'");
       expect(held).toBeLessThanOrEqual(interrupted);
-      expect(await countIn(place, "drafts WHERE state IN ('sent', 'delivered')")).toBe(
-        place.letters.length - held,
-      );
+      expect(await countIn(place, "drafts WHERE state IN ('sent', 'delivered')")).toBe(place.letters.length - held);
       // Otherwise the kills missed the sending.
       expect(interrupted).toBeGreaterThan(0);
     } finally {

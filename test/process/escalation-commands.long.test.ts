@@ -55,10 +55,7 @@ describe.each(["before", "after"] as const)("a command killed %s its commit", (d
     const reply = await twice(desk, dies, ["reply", annas, "--text", words]);
     expect(reply.code).toBe(once(0, 1));
     expect(reply.says).toMatch(
-      once(
-        /: will be sent to the customer$/,
-        /: not sent again: the same text was given .*; --again repeats it/,
-      ),
+      once(/: will be sent to the customer$/, /: not sent again: the same text was given .*; --again repeats it/),
     );
     expect(await desk.textTo(anna, 1)).toBe(words);
     expect(await twice(desk, dies, ["resume", annas])).toEqual({
@@ -92,9 +89,9 @@ it("the very same words go out again when they are wanted again, or when the fir
   desk.api.fault({ code: 21211 }, { times: 1 });
   expect(await reply()).toMatchObject({ code: 0, out: expect.stringContaining("; acknowledged by Olga") });
   await eventually(async () =>
-    expect(
-      await desk.rows("SELECT d.state FROM drafts d JOIN replies r ON r.id = reply WHERE kind = 'human'"),
-    ).toEqual([{ state: "failed" }]),
+    expect(await desk.rows("SELECT d.state FROM drafts d JOIN replies r ON r.id = reply WHERE kind = 'human'")).toEqual(
+      [{ state: "failed" }],
+    ),
   );
   expect((await reply()).code).toBe(0);
   expect(await desk.textTo(anna, 1)).toBe(words);

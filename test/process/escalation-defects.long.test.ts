@@ -3,11 +3,7 @@
 import { afterAll, beforeAll, describe } from "vitest";
 import { escalationDefects } from "../support/process/defects.ts";
 import { escalationCaseNamed, tellEscalation } from "../support/process/escalation/scenario.ts";
-import {
-  type EscalationWorld,
-  openPlace,
-  startEscalationWorld,
-} from "../support/process/escalation/servers.ts";
+import { type EscalationWorld, openPlace, startEscalationWorld } from "../support/process/escalation/servers.ts";
 import { catchesAll } from "../support/process/mail/scenario.ts";
 
 describe("planted defects of escalations", () => {

@@ -81,11 +81,7 @@ describe("people who cannot be told", () => {
   }
 });
 
-async function tell(
-  place: EscalationPlace,
-  { dead, begin, plant = [] }: Trouble,
-  customer: string,
-): Promise<void> {
+async function tell(place: EscalationPlace, { dead, begin, plant = [] }: Trouble, customer: string): Promise<void> {
   const live = () => place.start({ plant: ["quick-looks", ...plant] });
   let daemon = await live();
   await until("every channel reads", () => reads(daemon)).catch((error: unknown) => {
@@ -109,11 +105,7 @@ async function tell(
     daemon.send("SIGKILL");
     await daemon.ended;
     daemon = await live();
-    for (const words of [
-      "every notification channel is down",
-      "no responder was reached",
-      "not acknowledged",
-    ])
+    for (const words of ["every notification channel is down", "no responder was reached", "not acknowledged"])
       await until(`the log says: ${words}`, () =>
         daemon.lines.some(({ level, message }) => level === "error" && message.includes(words)),
       );
@@ -125,10 +117,7 @@ async function tell(
   place.pager.become("well");
   for (const path of dead) await told(place, path);
   await place.api.receive({ from: dora.sms, body: "ok" });
-  await until(
-    "it was taken, and nothing more happens",
-    () => stateIn(place) === "acknowledged" && isQuiet(place),
-  );
+  await until("it was taken, and nothing more happens", () => stateIn(place) === "acknowledged" && isQuiet(place));
   // What was written was said, and once.
   for (const { address, written } of writtenTo(place)) {
     const got =
@@ -201,8 +190,7 @@ const triesOf = ({ api, peer, pager }: EscalationPlace): Readonly<Record<Path, n
   pages: pager.lines(),
 });
 
-const one = (place: EscalationPlace, sql: string): unknown =>
-  readStore(place, (db) => db.prepare(sql).pluck().get());
+const one = (place: EscalationPlace, sql: string): unknown => readStore(place, (db) => db.prepare(sql).pluck().get());
 const tierOf = (place: EscalationPlace) => one(place, "SELECT tier FROM escalations");
 const stateIn = (place: EscalationPlace) => one(place, "SELECT state FROM escalations");
 

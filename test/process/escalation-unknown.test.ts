@@ -43,18 +43,13 @@ describe("an answer to a mail of which nobody knows whether it went out", () => 
     expect(await within(first.ended, 90_000)).toMatchObject({ signal: "SIGKILL" });
     await place.start({ plant });
     await until("it is looked for", () => (notice(place) as { state: string }).state === "unknown");
-    await until("the customer and Dora know", () =>
-      [customer, dora.sms].every((one) => place.texts(one).length > 0),
-    );
+    await until("the customer and Dora know", () => [customer, dora.sms].every((one) => place.texts(one).length > 0));
     const [mail] = await place.mails(emil.email);
     if (!mail) throw new Error("nothing arrived");
     return mail;
   }
 
-  async function inPlace(
-    test: (place: EscalationPlace) => Promise<void>,
-    more: PlaceOptions = {},
-  ): Promise<void> {
+  async function inPlace(test: (place: EscalationPlace) => Promise<void>, more: PlaceOptions = {}): Promise<void> {
     const place = await openPlace(world, { unknownWindow: "12h", ...more });
     try {
       await test(place);
@@ -73,9 +68,7 @@ describe("an answer to a mail of which nobody knows whether it went out", () => 
       expect(rows(place, "SELECT state, acknowledged_by FROM escalations")).toEqual([
         { state: "acknowledged", acknowledged_by: emil.name },
       ]);
-      expect(rows(place, "SELECT COUNT(*) AS count FROM conversations WHERE channel = 'mail'")).toEqual([
-        { count: 1 },
-      ]);
+      expect(rows(place, "SELECT COUNT(*) AS count FROM conversations WHERE channel = 'mail'")).toEqual([{ count: 1 }]);
     }),
   );
 
@@ -93,25 +86,22 @@ describe("an answer to a mail of which nobody knows whether it went out", () => 
     }),
   );
 
-  it.concurrent(
-    "in doubt it is sent again, and soon, whatever becomes of other mails",
-    { timeout: 300_000 },
-    () =>
-      inPlace(
-        async (place) => {
-          place.peer.fail("dot", { kind: "reset" }, 1);
-          const daemon = await place.start({ plant: [...plant, "short-doubt"] });
-          await until("every channel reads", () => reads(daemon));
-          await place.api.receive({ from: carl, body: "I want a refund now." });
-          await until("Emil is told", () => place.peer.accepted.some(({ to }) => to.includes(emil.email)));
-          await until("it is noted", () => (notice(place) as { state: string }).state === "sent");
-          expect(notice(place)).toEqual({ state: "sent", attempts: 2 });
-          // The next tier, which is told as well, gets a mail of its own.
-          const own = place.peer.arrived.filter(({ to }) => to.includes(emil.email));
-          const ids = own.map(({ messageId }) => messageId);
-          expect([ids.length, new Set(ids).size], "the same mail").toEqual([2, 1]);
-        },
-        { onUnknown: "hold" },
-      ),
+  it.concurrent("in doubt it is sent again, and soon, whatever becomes of other mails", { timeout: 300_000 }, () =>
+    inPlace(
+      async (place) => {
+        place.peer.fail("dot", { kind: "reset" }, 1);
+        const daemon = await place.start({ plant: [...plant, "short-doubt"] });
+        await until("every channel reads", () => reads(daemon));
+        await place.api.receive({ from: carl, body: "I want a refund now." });
+        await until("Emil is told", () => place.peer.accepted.some(({ to }) => to.includes(emil.email)));
+        await until("it is noted", () => (notice(place) as { state: string }).state === "sent");
+        expect(notice(place)).toEqual({ state: "sent", attempts: 2 });
+        // The next tier, which is told as well, gets a mail of its own.
+        const own = place.peer.arrived.filter(({ to }) => to.includes(emil.email));
+        const ids = own.map(({ messageId }) => messageId);
+        expect([ids.length, new Set(ids).size], "the same mail").toEqual([2, 1]);
+      },
+      { onUnknown: "hold" },
+    ),
   );
 });

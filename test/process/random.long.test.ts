@@ -4,14 +4,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";
 import { violations } from "../support/process/mail/invariants.ts";
 import { lastWords, live, settled, within } from "../support/process/mail/scenario.ts";
-import {
-  generator,
-  letter,
-  openPlace,
-  type Place,
-  startWorld,
-  type World,
-} from "../support/process/mail/servers.ts";
+import { generator, letter, openPlace, type Place, startWorld, type World } from "../support/process/mail/servers.ts";
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");
 /** The same mail may be on its way at many of the deaths. */

@@ -50,12 +50,9 @@ describeReal("a store that is behind its mailbox", missing, () => {
     }
   }
 
-  const command = (place: Place, ...args: string[]) =>
-    bridgehead([...args, "--config", place.config], place.env);
+  const command = (place: Place, ...args: string[]) => bridgehead([...args, "--config", place.config], place.env);
   const list = async (place: Place, code = held): Promise<Listed[]> =>
-    JSON.parse(
-      (await command(place, "inbox", "list", "--json", "--limit", "500", "--code", code)).out,
-    ) as Listed[];
+    JSON.parse((await command(place, "inbox", "list", "--json", "--limit", "500", "--code", code)).out) as Listed[];
   const tags = (place: Place) => place.peer.accepted.map((mail) => tagIn(mail.raw));
   const answered = (place: Place, count: number) =>
     expect.poll(() => place.peer.accepted.length, { timeout: 60_000 }).toBe(count);
@@ -63,8 +60,7 @@ describeReal("a store that is behind its mailbox", missing, () => {
     expect
       .poll(
         async () =>
-          (await world.dovecot.list(place.options.user)).filter(({ flags }) => flags.includes("$Bridgehead"))
-            .length,
+          (await world.dovecot.list(place.options.user)).filter(({ flags }) => flags.includes("$Bridgehead")).length,
       )
       .toBe(count);
   const filed = (place: Place, count: number) =>
@@ -80,52 +76,45 @@ describeReal("a store that is behind its mailbox", missing, () => {
   const letters = (name: string, count: number) =>
     Array.from({ length: count }, (_, n) => letter(`${name}${n}@people.test`, 0));
 
-  it(
-    "answers none of 40 mails again after a restored backup, and releases them by one command",
-    { timeout },
-    () =>
-      at({ user: "backup", bounces: false }, async (place) => {
-        const file = join(dirname(place.store), "copy.db");
-        let daemon = await start(place);
-        await place.deliver(...letters("early", 2));
-        await answered(place, 2);
-        expect(await command(place, "backup", file)).toMatchObject({ code: exitCodes.ok });
-        expect(await bridgehead(["verify", file])).toMatchObject({ code: exitCodes.ok });
-        await place.deliver(...letters("late", 40));
-        await answered(place, 42);
-        await marked(place, 42);
-        const refused = await command(place, "restore", file);
-        expect(refused).toMatchObject({ code: exitCodes.failed });
-        expect(refused.err).toContain("another Bridgehead process is running on it");
-        await daemon.stop();
+  it("answers none of 40 mails again after a restored backup, and releases them by one command", { timeout }, () =>
+    at({ user: "backup", bounces: false }, async (place) => {
+      const file = join(dirname(place.store), "copy.db");
+      let daemon = await start(place);
+      await place.deliver(...letters("early", 2));
+      await answered(place, 2);
+      expect(await command(place, "backup", file)).toMatchObject({ code: exitCodes.ok });
+      expect(await bridgehead(["verify", file])).toMatchObject({ code: exitCodes.ok });
+      await place.deliver(...letters("late", 40));
+      await answered(place, 42);
+      await marked(place, 42);
+      const refused = await command(place, "restore", file);
+      expect(refused).toMatchObject({ code: exitCodes.failed });
+      expect(refused.err).toContain("another Bridgehead process is running on it");
+      await daemon.stop();
 
-        const restored = await command(place, "restore", file);
-        expect(restored).toMatchObject({ code: exitCodes.ok });
-        expect(
-          readdirSync(dirname(place.store)).filter((name) => name.includes("before-restore")),
-        ).toHaveLength(1);
-        daemon = await start(place);
-        expect(
-          daemon.lines.some(({ reason }) => String(reason).startsWith("the store is a restored backup")),
-        ).toBe(true);
-        await expect.poll(async () => (await list(place)).length, { timeout: 60_000 }).toBe(40);
-        const { warnings = [] } = await readyz(daemon);
-        expect(warnings.join("\n")).toContain("the store is a restored backup");
-        expect(warnings.join("\n")).toContain(`40 messages and 0 replies are held as ${held}`);
-        await place.deliver(letter("new@people.test", 0));
-        await answered(place, 43);
-        expect(tags(place).filter((tag) => tag?.startsWith("tag-late")).length).toBe(40);
+      const restored = await command(place, "restore", file);
+      expect(restored).toMatchObject({ code: exitCodes.ok });
+      expect(readdirSync(dirname(place.store)).filter((name) => name.includes("before-restore"))).toHaveLength(1);
+      daemon = await start(place);
+      expect(daemon.lines.some(({ reason }) => String(reason).startsWith("the store is a restored backup"))).toBe(true);
+      await expect.poll(async () => (await list(place)).length, { timeout: 60_000 }).toBe(40);
+      const { warnings = [] } = await readyz(daemon);
+      expect(warnings.join("\n")).toContain("the store is a restored backup");
+      expect(warnings.join("\n")).toContain(`40 messages and 0 replies are held as ${held}`);
+      await place.deliver(letter("new@people.test", 0));
+      await answered(place, 43);
+      expect(tags(place).filter((tag) => tag?.startsWith("tag-late")).length).toBe(40);
 
-        const rows = await list(place);
-        const [one, two] = rows.map(({ id }) => String(id)) as [string, string];
-        expect(await command(place, "inbox", "drop", one, two)).toMatchObject({ code: exitCodes.ok });
-        const released = await command(place, "inbox", "answer", "--all");
-        expect(released.out).toBe("38 of 38 will be tried again\n");
-        await answered(place, 43 + 38);
-        expect((await list(place)).filter(({ state }) => state === "held")).toEqual([]);
-        expect((await readyz(daemon)).warnings?.join("\n") ?? "").not.toContain("replies are held");
-        await daemon.stop();
-      }),
+      const rows = await list(place);
+      const [one, two] = rows.map(({ id }) => String(id)) as [string, string];
+      expect(await command(place, "inbox", "drop", one, two)).toMatchObject({ code: exitCodes.ok });
+      const released = await command(place, "inbox", "answer", "--all");
+      expect(released.out).toBe("38 of 38 will be tried again\n");
+      await answered(place, 43 + 38);
+      expect((await list(place)).filter(({ state }) => state === "held")).toEqual([]);
+      expect((await readyz(daemon)).warnings?.join("\n") ?? "").not.toContain("replies are held");
+      await daemon.stop();
+    }),
   );
 
   it("recognizes an older file that was copied into place by hand", { timeout }, () =>
@@ -144,9 +133,7 @@ describeReal("a store that is behind its mailbox", missing, () => {
       copyFileSync(older, place.store);
       daemon = await start(place);
       expect(
-        daemon.lines.some(({ reason }) =>
-          String(reason).startsWith("the store is older than at the last start"),
-        ),
+        daemon.lines.some(({ reason }) => String(reason).startsWith("the store is older than at the last start")),
       ).toBe(true);
       await expect.poll(async () => (await list(place)).length, { timeout: 60_000 }).toBe(5);
       expect(place.peer.accepted.length).toBe(6);

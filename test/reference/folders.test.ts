@@ -45,9 +45,7 @@ describe("folders", () => {
 
   it("takes the first sentence of a comment", () => {
     expect(purposeOf("// Reads a. Then\n// writes.\nimport x;\n")).toBe("Reads a");
-    expect(purposeOf('import x;\n\n/**\n * Reads\n * a.b: `c` d.\n */\nexport const y = "";\n')).toBe(
-      "Reads a.b",
-    );
+    expect(purposeOf('import x;\n\n/**\n * Reads\n * a.b: `c` d.\n */\nexport const y = "";\n')).toBe("Reads a.b");
     expect(purposeOf("export {};\n")).toBe("");
   });
 });

@@ -112,10 +112,7 @@ interface Text {
   readonly do?: string;
 }
 const page = join(root, "docs/logs-and-metrics.md");
-const texts = parse(readFileSync(join(root, "test/reference/log-messages.yaml"), "utf8")) as Record<
-  string,
-  Text
->;
+const texts = parse(readFileSync(join(root, "test/reference/log-messages.yaml"), "utf8")) as Record<string, Text>;
 const messages = logMessages();
 
 function allMetrics(): readonly Described[] {
@@ -150,11 +147,7 @@ const generated = (): string => {
     "| --- | --- | --- | --- | --- |",
     ...messages.map(messageRow),
   ];
-  const metrics = [
-    "| metric | type | labels | meaning |",
-    "| --- | --- | --- | --- |",
-    ...allMetrics().map(metricRow),
-  ];
+  const metrics = ["| metric | type | labels | meaning |", "| --- | --- | --- | --- |", ...allMetrics().map(metricRow)];
   return replaced(replaced(text, "messages", logs), "metrics", metrics);
 };
 

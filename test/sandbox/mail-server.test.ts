@@ -88,8 +88,7 @@ it("fails for a recipient as the address says", async ({ onTestFinished }) => {
     );
   };
   const outcomes: (readonly [string, unknown])[] = [];
-  for (const fault of [...Object.keys(mailFaults), "greylisted", "other"])
-    outcomes.push([fault, await send(fault)]);
+  for (const fault of [...Object.keys(mailFaults), "greylisted", "other"]) outcomes.push([fault, await send(fault)]);
   expect(outcomes).toEqual([
     ["refused", 550],
     ["deferred", 450],

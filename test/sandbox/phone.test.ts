@@ -23,10 +23,7 @@ interface Bridge {
 }
 
 /** Answers each path with its TwiML; `__WS__` becomes the websocket's address. */
-async function bridge(
-  finished: Finished,
-  pages: Record<string, string | ((form: Form) => string)>,
-): Promise<Bridge> {
+async function bridge(finished: Finished, pages: Record<string, string | ((form: Form) => string)>): Promise<Bridge> {
   const handshakes: boolean[] = [];
   const forms: Bridge["forms"] = [];
   const frames: Record<string, unknown>[] = [];
@@ -47,9 +44,7 @@ async function bridge(
     const signature = String(request.headers["x-twilio-signature"]);
     handshakes.push(twilio.validateRequest("token", signature, `${ws}/relay`, {}));
     sockets.push(socket);
-    socket.on("message", (data: Buffer) =>
-      frames.push(JSON.parse(data.toString()) as Record<string, unknown>),
-    );
+    socket.on("message", (data: Buffer) => frames.push(JSON.parse(data.toString()) as Record<string, unknown>));
   });
   await listen(server);
   const { port } = server.address() as AddressInfo;
@@ -93,9 +88,7 @@ async function call(finished: Finished, at: Bridge, more: Partial<PhoneOptions> 
 const speak = (at: Bridge, token: string, last: boolean) =>
   at.socket().send(JSON.stringify({ type: "text", token, last }));
 
-it("connects as Twilio does: signed form, signed handshake, setup with the parameters", async ({
-  onTestFinished,
-}) => {
+it("connects as Twilio does: signed form, signed handshake, setup with the parameters", async ({ onTestFinished }) => {
   const at = await bridge(onTestFinished, {
     "/call": relay('welcomeGreeting="Hi &amp; hello"', '<Parameter name="token" value="t&lt;1"/>'),
   });
@@ -142,26 +135,14 @@ it("talks: prompts, cycles of tokens, an interruption, digits", async ({ onTestF
 it("complains of frames that Twilio would not take", async ({ onTestFinished }) => {
   const at = await bridge(onTestFinished, { "/call": relay() });
   const talk = await call(onTestFinished, at);
-  for (const bad of [
-    "no json",
-    '{"type":"stop"}',
-    '{"type":"text"}',
-    '{"type":"text","token":"a","final":true}',
-  ])
+  for (const bad of ["no json", '{"type":"stop"}', '{"type":"text"}', '{"type":"text","token":"a","final":true}'])
     at.socket().send(bad);
   await talk.until(({ complaints }) => complaints.length === 4);
-  expect(talk.complaints).toEqual([
-    "no JSON object",
-    "unknown type stop",
-    "text without token",
-    "text: final",
-  ]);
+  expect(talk.complaints).toEqual(["no JSON object", "unknown type stop", "text without token", "text: final"]);
   expect(talk.spoken).toEqual([]);
 });
 
-it("asks the action address when the line breaks, and connects again as that says", async ({
-  onTestFinished,
-}) => {
+it("asks the action address when the line breaks, and connects again as that says", async ({ onTestFinished }) => {
   const at = await bridge(onTestFinished, { "/call": relay(), "/ended": relay('welcomeGreeting="Again"') });
   const talk = await call(onTestFinished, at);
   talk.cut();
@@ -185,8 +166,7 @@ it("asks the action address when the line breaks, and connects again as that say
 it("follows a transfer to a human, to voicemail and to its end", async ({ onTestFinished }) => {
   const at = await bridge(onTestFinished, {
     "/call": relay(),
-    "/ended":
-      '<Response><Say>One moment</Say><Dial action="/dialed"><Number>+15550100300</Number></Dial></Response>',
+    "/ended": '<Response><Say>One moment</Say><Dial action="/dialed"><Number>+15550100300</Number></Dial></Response>',
     "/dialed": '<Response><Record action="/voicemail"/></Response>',
     "/voicemail": "<Response><Hangup/></Response>",
   });
@@ -205,8 +185,7 @@ it("follows a transfer to a human, to voicemail and to its end", async ({ onTest
 });
 
 it("speaks into a Gather, and is silent in one", async ({ onTestFinished }) => {
-  const listening =
-    '<Response><Gather input="speech" action="/said"><Say>Go on</Say></Gather><Hangup/></Response>';
+  const listening = '<Response><Gather input="speech" action="/said"><Say>Go on</Say></Gather><Hangup/></Response>';
   const at = await bridge(onTestFinished, { "/call": listening, "/said": listening });
   const talk = await call(onTestFinished, at, { pace: 0.1 });
   expect(talk.state).toBe("gathering");
@@ -215,12 +194,9 @@ it("speaks into a Gather, and is silent in one", async ({ onTestFinished }) => {
   expect(at.forms[1]).toMatchObject({ path: "/said", form: { SpeechResult: "Hello" } });
 });
 
-it("is refused before the upgrade with 64102, and goes to the fallback without TwiML", async ({
-  onTestFinished,
-}) => {
+it("is refused before the upgrade with 64102, and goes to the fallback without TwiML", async ({ onTestFinished }) => {
   const at = await bridge(onTestFinished, {
-    "/call":
-      '<Response><Connect action="/ended"><ConversationRelay url="ws://127.0.0.1:1/x"/></Connect></Response>',
+    "/call": '<Response><Connect action="/ended"><ConversationRelay url="ws://127.0.0.1:1/x"/></Connect></Response>',
     "/late": "<Response><Say>Sorry</Say></Response>",
   });
   const phone = new Phone({ accountSid: "AC1", authToken: "token" });

@@ -185,9 +185,7 @@ it("tells what became of a text, and what went wrong with it", async ({ onTestFi
   const bad = await send("+19993000300");
   await api.until(({ callbacks }) => callbacks.length === 4);
   const told = (sid: string) =>
-    seen
-      .filter(({ form }) => form["MessageSid"] === sid)
-      .map(({ form }) => [form["MessageStatus"], form["ErrorCode"]]);
+    seen.filter(({ form }) => form["MessageSid"] === sid).map(({ form }) => [form["MessageStatus"], form["ErrorCode"]]);
   expect(told(good.sid)).toEqual([
     ["sent", undefined],
     ["delivered", undefined],

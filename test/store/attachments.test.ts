@@ -1,13 +1,7 @@
 // Attachments whose bytes are elsewhere: who may fetch them, and what becomes of the claim.
 
 import { describe, expect, it } from "vitest";
-import {
-  abandonFetch,
-  claimFetches,
-  endFetch,
-  keepFetched,
-  postponeFetch,
-} from "../../src/pipeline/fetch/rows.ts";
+import { abandonFetch, claimFetches, endFetch, keepFetched, postponeFetch } from "../../src/pipeline/fetch/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { LeaseLost } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";

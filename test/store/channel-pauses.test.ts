@@ -109,14 +109,10 @@ onEachDatabase((place) => {
         return (await given(db)).filter((lane) => lane.startsWith("k"));
       };
       expect(await of("UPDATE drafts SET internal = 1 WHERE id = 'dk'")).toEqual(["k/out"]);
-      expect(await of("UPDATE drafts SET internal = 0, state = 'unknown' WHERE id = 'dk'")).toEqual([
-        "k/out",
-      ]);
+      expect(await of("UPDATE drafts SET internal = 0, state = 'unknown' WHERE id = 'dk'")).toEqual(["k/out"]);
       expect(await of("UPDATE drafts SET state = 'queued' WHERE id = 'dk'")).toEqual([]);
       expect(await of("UPDATE turns SET state = 'asking' WHERE id = 'tk'")).toEqual(["k/in"]);
-      expect(await of("UPDATE turns SET state = 'waiting', kind = 'relayed' WHERE id = 'tk'")).toEqual([
-        "k/in",
-      ]);
+      expect(await of("UPDATE turns SET state = 'waiting', kind = 'relayed' WHERE id = 'tk'")).toEqual(["k/in"]);
       expect(await of("UPDATE turns SET kind = 'question' WHERE id = 'tk'")).toEqual([]);
       // Other work of a conversation with a live call waits, too: its attempts would be refused.
       expect(await of("UPDATE lanes SET node = 'n' WHERE conversation = 'k'")).toEqual([]);
@@ -168,9 +164,7 @@ onEachDatabase((place) => {
       await stop(db, "c");
       expect(await auto()).toBe(false);
       const { pauses, work } = await channelStates(db);
-      expect(pauses).toMatchObject([
-        { channel: "c", code: "operator", reason: "test", event: null, until: null },
-      ]);
+      expect(pauses).toMatchObject([{ channel: "c", code: "operator", reason: "test", event: null, until: null }]);
       expect(work.get("c")).toMatchObject({ unanswered: 1, unsent: 2, held: 0 });
       await resume(db, "c");
       expect(await auto()).toBe(true);
@@ -184,10 +178,7 @@ onEachDatabase((place) => {
           await settleEvent(q, id, { state: "ignored", code });
         });
       const counted = () =>
-        db.read(async (q) => [
-          await loopingSenders(q, "c", minute),
-          (await capUse(q, "c", minute, true)).total,
-        ]);
+        db.read(async (q) => [await loopingSenders(q, "c", minute), (await capUse(q, "c", minute, true)).total]);
       await loop("a@x", "loop");
       await loop("b@x", "loop");
       await loop("b@x", "cap-sender");

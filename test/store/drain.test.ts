@@ -5,13 +5,7 @@ import type { Database } from "../../src/store/driver.ts";
 import { type Lease, LeaseLost, releaseLane } from "../../src/store/lanes.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { endAttempt, recordAsking, type TurnRow } from "../../src/store/tables/turns.ts";
-import {
-  concludeTurn,
-  conversation,
-  headTurn,
-  leaseLanes,
-  onEachDatabase,
-} from "../support/store/databases.ts";
+import { concludeTurn, conversation, headTurn, leaseLanes, onEachDatabase } from "../support/store/databases.ts";
 
 const [jobs, lanes, workers] = [3000, 250, 4];
 const room = 50;
@@ -91,8 +85,7 @@ async function work(db: Database, node: string, ledger: Ledger, dieAfter: number
       return;
     }
     for (const { turn } of claimed) {
-      if (ledger.running.has(turn.id) || ledger.done.get(turn.conversation)?.includes(turn.id))
-        ledger.twice += 1;
+      if (ledger.running.has(turn.id) || ledger.done.get(turn.conversation)?.includes(turn.id)) ledger.twice += 1;
       ledger.running.add(turn.id);
     }
     if (claimed.length > 0) await finish(db, claimed, ledger);

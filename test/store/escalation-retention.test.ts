@@ -207,18 +207,14 @@ onEachDatabase((place) => {
         due_at: null,
       });
       expect(await db.read((q) => isTriggered(q, "mode:k:1"))).toBe(true);
-      expect(
-        await db.tx((q) => addTrigger(q, { key: "mode:k:1", escalation: "e", source: "mode", detail: "x" })),
-      ).toBe(false);
+      expect(await db.tx((q) => addTrigger(q, { key: "mode:k:1", escalation: "e", source: "mode", detail: "x" }))).toBe(
+        false,
+      );
       for (const id of ["dora", "emil"]) {
         expect(await db.read((q) => targetsNotifiedBy(q, "c", [`<${id}>`]))).not.toEqual([]);
-        expect(await db.read((q) => targetsIn(q, [`to-${id}`]))).toMatchObject([
-          { id, name: "", address: id },
-        ]);
+        expect(await db.read((q) => targetsIn(q, [`to-${id}`]))).toMatchObject([{ id, name: "", address: id }]);
       }
-      expect(
-        await db.tx((q) => opens(q, "next", { about: "conversation:k", conversation: "k" })),
-      ).toMatchObject({
+      expect(await db.tx((q) => opens(q, "next", { about: "conversation:k", conversation: "k" }))).toMatchObject({
         number: 2,
       });
     });
@@ -229,9 +225,7 @@ onEachDatabase((place) => {
       await clean(db);
       const people = async () =>
         (
-          await db.read((q) =>
-            q.all<{ id: string }>("SELECT id FROM conversations WHERE person <> '' ORDER BY id"),
-          )
+          await db.read((q) => q.all<{ id: string }>("SELECT id FROM conversations WHERE person <> '' ORDER BY id"))
         ).map(({ id }) => id);
       expect(await people()).toEqual(["k", "to-dora", "to-emil"]);
       await db.tx((q) => closeEscalation(q, "e", "Dora Dahl"));
@@ -251,9 +245,7 @@ onEachDatabase((place) => {
         }
       });
       await ages(db, 3);
-      const counts = [await clean(db), await clean(db), await clean(db)].map(
-        ({ escalations }) => escalations,
-      );
+      const counts = [await clean(db), await clean(db), await clean(db)].map(({ escalations }) => escalations);
       expect(counts).toEqual([200, 50, 0]);
     });
   });

@@ -1,18 +1,8 @@
 // Escalations and those who are told of them: one for each trouble, whoever notices it; links that are good once.
 
 import { describe, expect, it } from "vitest";
-import {
-  bindTargets,
-  endNotifications,
-  lastNotified,
-  targetStates,
-} from "../../src/escalation/notify/rows.ts";
-import {
-  acknowledgeEscalation,
-  candidatesAt,
-  targetsIn,
-  targetsNotifiedBy,
-} from "../../src/escalation/reply/rows.ts";
+import { bindTargets, endNotifications, lastNotified, targetStates } from "../../src/escalation/notify/rows.ts";
+import { acknowledgeEscalation, candidatesAt, targetsIn, targetsNotifiedBy } from "../../src/escalation/reply/rows.ts";
 import { openEscalations } from "../../src/escalation/trigger/stage.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { cite } from "../../src/store/tables/conversations.ts";
@@ -102,9 +92,7 @@ onEachDatabase((place) => {
       const { log } = listen();
       const keys = ["a", "b", "a", "c", "b", "a", "c", "a"];
       await Promise.all(
-        keys.map((key, n) =>
-          (n % 2 ? one : two).tx((q) => openEscalations(q, [notices(key)], { clock, log })),
-        ),
+        keys.map((key, n) => (n % 2 ? one : two).tx((q) => openEscalations(q, [notices(key)], { clock, log }))),
       );
       const [row, ...more] = await one.read((q) => listEscalations(q, { limit: 9 }));
       expect(more).toEqual([]);
@@ -153,9 +141,7 @@ onEachDatabase((place) => {
         db.tx(async (q) => {
           const now = (await q.one<{ now: number }>("SELECT now_ms() AS now"))?.now ?? 0;
           const due_at = dueMs === null ? null : now + dueMs;
-          await moveEscalations(q, [
-            { id: "e", tier: 1, entered_at: now - minute, notified_at: now + toldMs, due_at },
-          ]);
+          await moveEscalations(q, [{ id: "e", tier: 1, entered_at: now - minute, notified_at: now + toldMs, due_at }]);
         });
       await db.tx((q) => opens(q, "e"));
       expect(await due()).toEqual(["e"]);
@@ -250,9 +236,7 @@ onEachDatabase((place) => {
         expect(await db.read((q) => targetsIn(q, [id]))).toMatchObject([{ id: "k" }]);
         expect(await db.read((q) => targetsNotifiedBy(q, "c", [`<${id}>`]))).not.toEqual([]);
         expect(await db.read((q) => sentIds(q, [id]))).toEqual(new Map([[id, [`<${id}>`]]]));
-        expect(await db.read((q) => notificationsOf(q, `rd-${id}`))).toMatchObject([
-          { id: `n-${id}`, target: "k" },
-        ]);
+        expect(await db.read((q) => notificationsOf(q, `rd-${id}`))).toMatchObject([{ id: `n-${id}`, target: "k" }]);
       }
       expect(await db.read((q) => targetsNotifiedBy(q, "c", ["<customer>"]))).toEqual([]);
       expect(await db.read((q) => notificationsOf(q, "rd-none"))).toEqual([]);
@@ -267,18 +251,18 @@ onEachDatabase((place) => {
       expect(await db.tx((q) => notice(q, "n2", "k"))).toBe(false);
       expect(await db.tx((q) => notice(q, "n3", "k", "reminder", 60 * minute))).toBe(true);
       expect(await due()).toEqual(["n1"]);
-      expect(
-        await db.read((q) => lastNotified(q, [{ channel: "c", address: "k@example.org" }], 60_000)),
-      ).toEqual(new Map());
+      expect(await db.read((q) => lastNotified(q, [{ channel: "c", address: "k@example.org" }], 60_000))).toEqual(
+        new Map(),
+      );
       await db.tx(async (q) => {
         await conversation(q, "c1");
         await draft(q, "d", "c1");
         await endNotifications(q, ["n1"], "rd");
       });
       expect(await due()).toEqual([]);
-      expect(
-        await db.read((q) => lastNotified(q, [{ channel: "c", address: "k@example.org" }], 60_000)),
-      ).toEqual(new Map([["c k@example.org", expect.any(Number)]]));
+      expect(await db.read((q) => lastNotified(q, [{ channel: "c", address: "k@example.org" }], 60_000))).toEqual(
+        new Map([["c k@example.org", expect.any(Number)]]),
+      );
       expect(await db.read((q) => notificationStatesOf(q, "e"))).toMatchObject([
         { kind: "opened", state: "queued" },
         { kind: "reminder", state: null },
@@ -304,24 +288,11 @@ onEachDatabase((place) => {
         await endNotifications(q, ["n1"], "rd");
       });
       const states: [string, boolean][] = [];
-      for (const state of [
-        "queued",
-        "sending",
-        "unknown",
-        "sent",
-        "delivered",
-        "failed",
-        "held",
-        "dropped",
-      ]) {
+      for (const state of ["queued", "sending", "unknown", "sent", "delivered", "failed", "held", "dropped"]) {
         await db.tx((q) => q.run("UPDATE drafts SET state = $1", state));
         states.push([state, await waits()]);
       }
-      expect(states.filter(([, yes]) => yes).map(([state]) => state)).toEqual([
-        "queued",
-        "sending",
-        "unknown",
-      ]);
+      expect(states.filter(([, yes]) => yes).map(([state]) => state)).toEqual(["queued", "sending", "unknown"]);
     });
   });
 });

@@ -60,9 +60,7 @@ onEachDatabase((place) => {
     it("knows a copy by its fingerprint, and gives the copy an outcome too", async () => {
       const db = await fresh(place);
       expect(await db.tx((q) => insertEvent(q, event("1", { fingerprint: "f" })))).toBe(true);
-      expect(await db.tx((q) => insertEvent(q, event("2", { fingerprint: "f", raw: bytes("raw") })))).toBe(
-        false,
-      );
+      expect(await db.tx((q) => insertEvent(q, event("2", { fingerprint: "f", raw: bytes("raw") })))).toBe(false);
       expect(await db.tx((q) => insertEvent(q, event("2", { fingerprint: "g" })))).toBe(false);
       expect(await db.tx((q) => insertEvent(q, event("3", { fingerprint: "f", channel: "d" })))).toBe(true);
       const copy = await db.read((q) =>
@@ -109,9 +107,7 @@ onEachDatabase((place) => {
 
     it("takes the same event from many at once, once", async () => {
       const db = await fresh(place);
-      const results = await Promise.all(
-        Array.from({ length: 20 }, () => db.tx((q) => insertEvent(q, event("1")))),
-      );
+      const results = await Promise.all(Array.from({ length: 20 }, () => db.tx((q) => insertEvent(q, event("1")))));
       expect(results.filter(Boolean)).toHaveLength(1);
     });
 
@@ -123,8 +119,7 @@ onEachDatabase((place) => {
       ];
       const id = await db.tx((q) => storeEvent(q, "1", { raw: bytes("raw"), attachments }));
       await db.tx((q) => storeEvent(q, "2", { raw: bytes("raw"), attachments }));
-      const named =
-        "SELECT name, media_type, size FROM attachments WHERE event = $1 AND named = 1 ORDER BY position";
+      const named = "SELECT name, media_type, size FROM attachments WHERE event = $1 AND named = 1 ORDER BY position";
       expect(await db.read((q) => q.all(named, id))).toEqual([
         { name: "a.pdf", media_type: "application/pdf", size: 3 },
         { name: "b.png", media_type: "image/png", size: null },
@@ -239,9 +234,7 @@ onEachDatabase((place) => {
           await addParticipant(q, "k1", address);
         await bindPlatform(q, "k1", "p1");
       });
-      expect(await db.read((q) => participantsOf(q, "k1"))).toEqual(
-        new Set(["a@example.org", "b@example.org"]),
-      );
+      expect(await db.read((q) => participantsOf(q, "k1"))).toEqual(new Set(["a@example.org", "b@example.org"]));
       expect(await db.read((q) => isBound(q, "p1"))).toBe(true);
       await db.tx((q) => bindPlatform(q, "k1", "p2"));
       expect(await db.read((q) => isBound(q, "p1"))).toBe(false);

@@ -127,10 +127,7 @@ onEachDatabase((place) => {
         "MÖBEL liefer",
         String(asked),
       ])
-        expect([query, await found(query)]).toEqual([
-          query,
-          [expect.objectContaining({ conversation: "k1" })],
-        ]);
+        expect([query, await found(query)]).toEqual([query, [expect.objectContaining({ conversation: "k1" })]]);
       for (const query of [
         "news@shop.example",
         "shop.ex",

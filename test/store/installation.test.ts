@@ -110,9 +110,7 @@ describe("sqlite only", () => {
       const db = await here.open();
       const { id } = await identifyInstallation(db, here.file);
       await db.tx((q) => q.run("UPDATE meta SET value = value"));
-      const older = await db.read((q) =>
-        q.one<{ value: number }>("SELECT value FROM meta WHERE name = 'generation'"),
-      );
+      const older = await db.read((q) => q.one<{ value: number }>("SELECT value FROM meta WHERE name = 'generation'"));
       await advanceGeneration(db, here.file, id);
       await db.tx((q) => q.run("UPDATE meta SET value = $1 WHERE name = 'generation'", older?.value ?? 0));
       const found = await identify(here);

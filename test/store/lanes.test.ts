@@ -7,26 +7,13 @@ import { moveCursor } from "../../src/pipeline/accept/rows.ts";
 import { leaseTurns } from "../../src/pipeline/ask/rows.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { findDue } from "../../src/store/due.ts";
-import {
-  guardLease,
-  type Lease,
-  LeaseLost,
-  nextSeq,
-  refreshLane,
-  releaseLane,
-} from "../../src/store/lanes.ts";
+import { guardLease, type Lease, LeaseLost, nextSeq, refreshLane, releaseLane } from "../../src/store/lanes.ts";
 import { dropLease, endLeases, takeLease } from "../../src/store/leases.ts";
 import { attemptsOn } from "../../src/store/operators/outbox.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { insertReply } from "../../src/store/tables/drafts.ts";
 import { pauseChannel, resumeChannel } from "../../src/store/tables/pauses.ts";
-import {
-  countUnsent,
-  endAttempt,
-  platformIds,
-  readTurn,
-  recordAsking,
-} from "../../src/store/tables/turns.ts";
+import { countUnsent, endAttempt, platformIds, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import {
   concludeTurn,
   conversation,
@@ -193,9 +180,7 @@ onEachDatabase((place) => {
     it("of a paused channel are found by the search after the pause", async () => {
       const db = await fresh(place);
       await db.tx((q) => announced(q));
-      await db.tx((q) =>
-        pauseChannel(q, { channel: "c", code: "operator", reason: "r", event: null, forMs: null }),
-      );
+      await db.tx((q) => pauseChannel(q, { channel: "c", code: "operator", reason: "r", event: null, forMs: null }));
       await asking(db, ["a"]);
       expect(await db.tx((q) => announced(q))).toEqual([]);
       const found = await db.tx(async (q) => {
@@ -210,9 +195,7 @@ onEachDatabase((place) => {
   describe("lanes", () => {
     it("numbers what is put in, in order", async () => {
       const db = await withTurns(place, []);
-      expect(await db.tx(async (q) => [await nextSeq(q, "k", "in"), await nextSeq(q, "k", "in")])).toEqual([
-        1, 2,
-      ]);
+      expect(await db.tx(async (q) => [await nextSeq(q, "k", "in"), await nextSeq(q, "k", "in")])).toEqual([1, 2]);
       expect(await db.tx((q) => nextSeq(q, "k", "out"))).toBe(1);
       await expect(db.tx((q) => nextSeq(q, "nope", "in"))).rejects.toThrow("there is no such lane");
     });
@@ -267,8 +250,7 @@ onEachDatabase((place) => {
       const db = await fresh(place);
       await db.tx(async (q) => {
         for (let i = 0; i < 6; i++) await turn(q, `t${i}`, await conversation(q, `k${i}`));
-        for (let i = 0; i < 6; i++)
-          await q.run("UPDATE lanes SET due_at = $2 WHERE id = $1", `k${i}/in`, 100 - i);
+        for (let i = 0; i < 6; i++) await q.run("UPDATE lanes SET due_at = $2 WHERE id = $1", `k${i}/in`, 100 - i);
       });
       const first = await lease(db, "n", minute, 2);
       expect(first.map((found) => found.conversation).sort()).toEqual(["k4", "k5"]);
@@ -289,10 +271,7 @@ onEachDatabase((place) => {
             await turn(q, `${channel}${i}`, await conversation(q, `${channel}${i}`, channel), { channel });
         }
         await conversation(q, "idle", "idle");
-        await q.run(
-          "UPDATE lanes SET due_at = $1 WHERE channel = 'z' AND direction = 'in'",
-          Date.now() + minute,
-        );
+        await q.run("UPDATE lanes SET due_at = $1 WHERE channel = 'z' AND direction = 'in'", Date.now() + minute);
       });
       expect(await db.read((q) => dueChannels(q, "turns"))).toEqual(["a", "b"]);
       await db.tx((q) => leaseLanes(q, "in", "a", "n", minute, 10));
@@ -363,9 +342,7 @@ onEachDatabase((place) => {
       const tried = await db.read((q) => readTurn(q, "t1"));
       expect([tried.state, tried.attempts, tried.trying_for !== null]).toEqual(["waiting", 1, true]);
       const rows = () => db.read((q) => q.all("SELECT number, node, token, outcome, detail FROM attempts"));
-      expect(await rows()).toEqual([
-        { number: 1, node: "n", token: 7, outcome: "deferred", detail: "no connection" },
-      ]);
+      expect(await rows()).toEqual([{ number: 1, node: "n", token: 7, outcome: "deferred", detail: "no connection" }]);
       const record = (row: typeof tried) => db.tx((q) => recordAsking(q, row, "n", 8));
       expect(await record({ ...tried, question: "other words" })).toBe(false);
       expect(await record({ ...tried, opening: "{}" })).toBe(false);

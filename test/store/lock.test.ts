@@ -19,10 +19,7 @@ function folder(): string {
   return made;
 }
 
-function child(
-  action: string,
-  file: string,
-): { process: ChildProcessWithoutNullStreams; line(): Promise<string> } {
+function child(action: string, file: string): { process: ChildProcessWithoutNullStreams; line(): Promise<string> } {
   const started = spawn(process.execPath, ["--conditions=source", program, action, file]);
   onTestFinished(() => void started.kill("SIGKILL"));
   let complaint = "";

@@ -81,9 +81,7 @@ onEachDatabase((place) => {
     it("reads a bounded number of sent drafts for a page, and tells where the next one continues", async () => {
       const ids = Array.from({ length: 220 }, (_, n) => `d${n + 100}`);
       const db = await withDrafts(place, ids);
-      await db.tx((q) =>
-        q.run("UPDATE drafts SET state = CASE WHEN id = 'd100' THEN 'delivered' ELSE 'sent' END"),
-      );
+      await db.tx((q) => q.run("UPDATE drafts SET state = CASE WHEN id = 'd100' THEN 'delivered' ELSE 'sent' END"));
       const list = async (wanted: Omit<Parameters<typeof listDrafts>[1], "limit">) => {
         const { drafts, readTo } = await db.read((q) => listDrafts(q, { limit: 1, ...wanted }));
         return [...drafts.map(({ id }) => id), `to ${readTo?.id ?? "the end"}`];
@@ -132,9 +130,7 @@ onEachDatabase((place) => {
       }
       await expect(db.tx((q) => resendDraft(q, "nope"))).rejects.toThrow("there is none");
       for (const state of ["held", "failed", "dropped"]) {
-        await db.tx((q) =>
-          put(q, "drafts", "d1", `state = '${state}', open = 0, due_at = now_ms() + ${day}`),
-        );
+        await db.tx((q) => put(q, "drafts", "d1", `state = '${state}', open = 0, due_at = now_ms() + ${day}`));
         // d2 is being worked on meanwhile.
         const [held] = await db.tx(async (q) => {
           await refreshLane(q, "k", "out");
@@ -176,9 +172,7 @@ onEachDatabase((place) => {
 
     it("lists what was not answered, shows it, and gives its raw bytes", async () => {
       const db = await fresh(place);
-      const attachments = [
-        { name: "a", mediaType: "b/c", size: 1, blob: blob("att"), ref: null, named: true },
-      ];
+      const attachments = [{ name: "a", mediaType: "b/c", size: 1, blob: blob("att"), ref: null, named: true }];
       const [one, two] = await db.tx(async (q) => [
         await storeEvent(q, "1", { raw: blob("raw"), attachments }),
         await storeEvent(q, "2"),
@@ -419,10 +413,7 @@ onEachDatabase((place) => {
           if (row) await recordSending(q, row, "n", 1);
           await concludeDraft(q, `d-${id}`, { state: id === "held" ? "held" : "sent", open: 0 });
         }
-        await q.run(
-          "UPDATE conversations SET person_name = 'A', subject = 'S', seen_at = seen_at - $1",
-          3 * day,
-        );
+        await q.run("UPDATE conversations SET person_name = 'A', subject = 'S', seen_at = seen_at - $1", 3 * day);
         await q.run("UPDATE replies SET state = 'composed', created_at = created_at - $1", 3 * day);
         await q.run("UPDATE drafts SET updated_at = updated_at - $1", 3 * day);
         await turn(q, "t-new", "alive");

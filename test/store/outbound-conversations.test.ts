@@ -16,13 +16,7 @@ import {
   readDraft,
   readyReplies,
 } from "../../src/store/tables/drafts.ts";
-import {
-  exempt,
-  postponeChannel,
-  settleEvent,
-  settleEventsOf,
-  storedEvents,
-} from "../../src/store/tables/events.ts";
+import { exempt, postponeChannel, settleEvent, settleEventsOf, storedEvents } from "../../src/store/tables/events.ts";
 import { lift, strike, suppress, suppression } from "../../src/store/tables/suppressions.ts";
 import { enqueueTurn, readTurn } from "../../src/store/tables/turns.ts";
 import {
@@ -148,8 +142,7 @@ onEachDatabase((place) => {
           dueAt: Date.now() + 3_600_000,
         });
         const ids = [await storeEvent(q, "one"), await storeEvent(q, "two"), await storeEvent(q, "other")];
-        for (const id of ids.slice(0, 2))
-          await settleEvent(q, id, { state: "routed", conversation: "k", turn: "t1" });
+        for (const id of ids.slice(0, 2)) await settleEvent(q, id, { state: "routed", conversation: "k", turn: "t1" });
         return ids;
       });
       expect(await db.tx((q) => lease(q, "in"))).toEqual([]);
@@ -341,9 +334,7 @@ onEachDatabase((place) => {
       const other1 = await starts(db, { introduction: "Something else" });
       expect("ago" in other1).toBe(false);
       // The agent's own words are the same whether they were given or left out.
-      expect(
-        "ago" in (await starts(db, { introduction: null }, { introduction: "Hello", subject: null })),
-      ).toBe(true);
+      expect("ago" in (await starts(db, { introduction: null }, { introduction: "Hello", subject: null }))).toBe(true);
       // What has failed is begun anew.
       await db.tx((q) => concludeTurn(q, first?.turn ?? "", { state: "failed", open: 0 }));
       expect("ago" in (await starts(db))).toBe(false);

@@ -14,14 +14,7 @@ import {
   readDraft,
   readyReplies,
 } from "../../src/store/tables/drafts.ts";
-import {
-  endPause,
-  pausesOf,
-  probeNow,
-  takeProbe,
-  wholeChannel,
-  writePause,
-} from "../../src/store/tables/pauses.ts";
+import { endPause, pausesOf, probeNow, takeProbe, wholeChannel, writePause } from "../../src/store/tables/pauses.ts";
 import { strike, suppress, suppression } from "../../src/store/tables/suppressions.ts";
 import {
   concludeDraft,
@@ -65,9 +58,7 @@ onEachDatabase((place) => {
         await concludeReply(q, "r1", "composed", null);
         await concludeReply(q, "r2", "failed", "why");
       });
-      expect(await db.tx(async (q) => (await readyReplies(q, "c", 9)).map((row) => row.text))).toEqual([
-        "r3",
-      ]);
+      expect(await db.tx(async (q) => (await readyReplies(q, "c", 9)).map((row) => row.text))).toEqual(["r3"]);
       await db.tx((q) => concludeReply(q, "r3", "composed", null));
       expect(await db.read((q) => dueChannels(q, "replies"))).toEqual([]);
     });
@@ -123,9 +114,7 @@ onEachDatabase((place) => {
       });
       expect(await db.read((q) => lastAttempt(q, "d1"))).toBeNull();
       await db.tx(async (q) => recordSending(q, await must(db, "d1"), "n", 1));
-      await db.tx((q) =>
-        concludeDraft(q, "d1", { state: "unknown", open: 1, reconcileForMs: hour, lookups: 1 }),
-      );
+      await db.tx((q) => concludeDraft(q, "d1", { state: "unknown", open: 1, reconcileForMs: hour, lookups: 1 }));
       await db.tx((q) => concludeDraft(q, "d1", { state: "unknown", open: 1, lookups: 2 }));
       const looking = await must(db, "d1");
       expect(looking.lookups).toBe(2);
@@ -177,13 +166,8 @@ onEachDatabase((place) => {
         await cite(q, "c", "sent-1", "k", "d1");
         await cite(q, "c", "theirs", "k", null);
       });
-      const by = (channel: string, id: string) =>
-        db.read(async (q) => (await draftBySent(q, channel, id))?.id ?? null);
-      expect([await by("c", "sent-1"), await by("d", "sent-1"), await by("c", "theirs")]).toEqual([
-        "d1",
-        null,
-        null,
-      ]);
+      const by = (channel: string, id: string) => db.read(async (q) => (await draftBySent(q, channel, id))?.id ?? null);
+      expect([await by("c", "sent-1"), await by("d", "sent-1"), await by("c", "theirs")]).toEqual(["d1", null, null]);
     });
 
     it("matches a bounce by recipient: the newest that went there, none that did not", async () => {
@@ -271,9 +255,7 @@ onEachDatabase((place) => {
         await writePause(q, "c", { ...base, sender: "+2", cause: "unreachable", by_provider: true });
         await probeNow(q, "c");
       });
-      const open = (await db.read((q) => pausesOf(q, "c", 3_700_000))).filter(
-        ({ remaining }) => remaining <= 0,
-      );
+      const open = (await db.read((q) => pausesOf(q, "c", 3_700_000))).filter(({ remaining }) => remaining <= 0);
       expect(open.map(({ sender }) => sender)).toEqual([wholeChannel]);
     });
 
@@ -304,8 +286,7 @@ onEachDatabase((place) => {
 
     it("suppresses an address after so many strikes, in its channel", async () => {
       const db = await fresh(place);
-      const hit = (limit: number, address = "A@example.org") =>
-        db.tx((q) => strike(q, "c", address, limit, "bounced"));
+      const hit = (limit: number, address = "A@example.org") => db.tx((q) => strike(q, "c", address, limit, "bounced"));
       expect([await hit(2), await hit(2), await hit(5)]).toEqual([false, true, true]);
       expect(await hit(1, "b@example.org")).toBe(true);
       const why = (channel: string) => db.read((q) => suppression(q, channel, "a@EXAMPLE.org"));

@@ -265,9 +265,7 @@ onEachDatabase((place) => {
         await q.run("UPDATE turns SET kind = 'relayed' WHERE id = 'relayed'");
         await q.run("UPDATE turns SET opening = '{}' WHERE id = 'begun'");
       });
-      const [asked] = await db.read((q) =>
-        q.all<{ seq: number }>("SELECT seq FROM turns WHERE id = 'asked'"),
-      );
+      const [asked] = await db.read((q) => q.all<{ seq: number }>("SELECT seq FROM turns WHERE id = 'asked'"));
       const trigger = { key: "t", source: "mode", cause: "topic", conversation: "k" } as EscalationTrigger;
       expect(await db.read((q) => loadSubjects(q, [trigger]))).toMatchObject([{ asked: asked?.seq }]);
     });

@@ -39,23 +39,20 @@ onEachDatabase((place) => {
       expect(await store("msg_2", null)).toBe(true);
       expect(await store("msg_1", 0), "it is not worked off yet").toBe(false);
       await db.tx(async (q) => {
-        for (const row of await duePlatformWebhooks(q, 9))
-          await endPlatformWebhooks(q, [{ row, state: "done" }]);
+        for (const row of await duePlatformWebhooks(q, 9)) await endPlatformWebhooks(q, [{ row, state: "done" }]);
       });
       expect(await store("msg_1", null)).toBe(false);
       expect(await store("msg_1", 3_600_000)).toBe(false);
       expect(await store("msg_1", 0)).toBe(true);
-      expect(
-        (await db.read((q) => duePlatformWebhooks(q, 9))).map(({ id, attempts }) => [id, attempts]),
-      ).toEqual([["msg_1", 0]]);
+      expect((await db.read((q) => duePlatformWebhooks(q, 9))).map(({ id, attempts }) => [id, attempts])).toEqual([
+        ["msg_1", 0],
+      ]);
     });
 
     it("is due at once, then when it was put off to, then never again", async () => {
       const db = await fresh(place);
       await db.tx((q) => insertPlatformWebhook(q, told, null));
-      await db.tx((q) =>
-        insertPlatformWebhook(q, { ...told, id: "m", kind: "message", body: "words" }, null),
-      );
+      await db.tx((q) => insertPlatformWebhook(q, { ...told, id: "m", kind: "message", body: "words" }, null));
       // Within one millisecond there is no order.
       const due = await db.read((q) => duePlatformWebhooks(q, 9));
       const row = due.find(({ kind }) => kind === "escalation");

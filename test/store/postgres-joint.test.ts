@@ -7,8 +7,7 @@ import { describeReal } from "../support/machine/debian.ts";
 import { needPostgres, proxiedStore } from "../support/store/postgres.ts";
 
 describeReal("joint transactions on PostgreSQL", await needPostgres(), () => {
-  const behindProxy = (timing: NonNullable<PostgresOptions["timing"]> = {}) =>
-    proxiedStore({ connections: 2, timing });
+  const behindProxy = (timing: NonNullable<PostgresOptions["timing"]> = {}) => proxiedStore({ connections: 2, timing });
 
   const insert = "INSERT INTO agents (id, settings, read_at) VALUES ($1, '{}', 0)";
   const record = (db: Database, id: string, before?: (q: Query) => Promise<unknown>) =>
@@ -63,10 +62,7 @@ describeReal("joint transactions on PostgreSQL", await needPostgres(), () => {
     const failing = (id: string) =>
       record(db, id, async (q) => {
         q.onRollback(() => undone++);
-        await q.writeOne(
-          () => new Error(`no row for ${id}`),
-          "UPDATE agents SET read_at = 1 WHERE id = 'no'",
-        );
+        await q.writeOne(() => new Error(`no row for ${id}`), "UPDATE agents SET read_at = 1 WHERE id = 'no'");
       });
     const early = record(db, "early", () => Promise.reject(new Error("before any statement")));
     const all = [failing("first"), record(db, "a"), failing("b"), early, record(db, "c"), record(db, "a")];
@@ -119,9 +115,7 @@ describeReal("joint transactions on PostgreSQL", await needPostgres(), () => {
     const { db, proxy } = await behindProxy();
     await record(db, "a");
     // Like "FEHLER", in as many bytes.
-    proxy.rewrite((data) =>
-      Buffer.from(data.toString("latin1").replaceAll("SERROR\0", "SFEHLR\0"), "latin1"),
-    );
+    proxy.rewrite((data) => Buffer.from(data.toString("latin1").replaceAll("SERROR\0", "SFEHLR\0"), "latin1"));
     const settled = await Promise.allSettled([record(db, "a"), record(db, "b"), record(db, "c")]);
     expect(settled.map(({ status }) => status)).toEqual(["rejected", "fulfilled", "fulfilled"]);
     expect(await idsOf(db)).toEqual(["a", "b", "c"]);

@@ -15,13 +15,7 @@ import { eventually } from "../support/clock.ts";
 import { describeReal } from "../support/machine/debian.ts";
 import { startTcpProxy } from "../support/machine/network.ts";
 import { fresh, postgresPlace, storeEvent } from "../support/store/databases.ts";
-import {
-  needPostgres,
-  type Postgres,
-  proxiedStore,
-  roundTrips,
-  startPostgres,
-} from "../support/store/postgres.ts";
+import { needPostgres, type Postgres, proxiedStore, roundTrips, startPostgres } from "../support/store/postgres.ts";
 
 describeReal("the store on PostgreSQL", await needPostgres(), () => {
   let server: Postgres;
@@ -243,9 +237,7 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
       });
     await Promise.all([crossing("a", "b"), crossing("b", "a")]);
     expect(runs).toBeGreaterThan(2);
-    const found = await db.read((q) =>
-      q.all<{ settings: string }>("SELECT settings FROM agents ORDER BY id"),
-    );
+    const found = await db.read((q) => q.all<{ settings: string }>("SELECT settings FROM agents ORDER BY id"));
     expect(found.map((row) => row.settings).sort()).toEqual(["1", "2"]);
   });
 
@@ -289,12 +281,10 @@ describeReal("the store on PostgreSQL", await needPostgres(), () => {
       await q.write(insert, "five");
     });
     await expect(none).rejects.toThrow("not one");
-    expect(await db.read((q) => q.one("SELECT MAX(read_at) AS read, COUNT(*) AS count FROM agents"))).toEqual(
-      {
-        read: 0,
-        count: 254,
-      },
-    );
+    expect(await db.read((q) => q.one("SELECT MAX(read_at) AS read, COUNT(*) AS count FROM agents"))).toEqual({
+      read: 0,
+      count: 254,
+    });
   });
 
   it("warns once while the server refuses further connections, and works with those it has", async () => {

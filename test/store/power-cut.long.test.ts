@@ -46,10 +46,7 @@ function examine(file: string): { readonly damage: string | null; readonly prese
     db.pragma("synchronous = OFF");
     const check = db.pragma("integrity_check(1)", { simple: true });
     if (check !== "ok") return { damage: String(check), present: 0 };
-    const tables = db
-      .prepare("SELECT count(*) FROM sqlite_master WHERE name IN ('meta', 'files')")
-      .pluck()
-      .get();
+    const tables = db.prepare("SELECT count(*) FROM sqlite_master WHERE name IN ('meta', 'files')").pluck().get();
     if (tables !== 2) return { damage: null, present: 0 };
     const broken = db.pragma("foreign_key_check") as unknown[];
     const count = (sql: string) => Number(db.prepare(sql).pluck().get() ?? -1);
@@ -116,8 +113,7 @@ function replay(
   for (const [index, operation] of operations.entries()) {
     const changes = disk.apply(operation);
     if (operation.kind === "output") {
-      for (const [, n] of operation.text.matchAll(/ack (\d+)\n/g))
-        acknowledged = Math.max(acknowledged, Number(n) + 1);
+      for (const [, n] of operation.text.matchAll(/ack (\d+)\n/g)) acknowledged = Math.max(acknowledged, Number(n) + 1);
     } else if (!changes) continue;
     for (const survival of ["none", "all", "writes", "sectors"] as const) look(survival, index);
     if (found.lost >= enough) break;
@@ -314,8 +310,7 @@ function rename(names: Map<string, Inode>, { kind, file }: Entry, inode: Inode |
   else names.delete(file);
 }
 
-const endOf = (change: Change): number =>
-  change.kind === "truncate" ? change.size : change.at + change.bytes.length;
+const endOf = (change: Change): number => (change.kind === "truncate" ? change.size : change.at + change.bytes.length);
 
 /** Applies the change to a file of `size` bytes in `image`, and returns its new size. A gap reads as zeros. */
 function write(image: Buffer, size: number, change: Change): number {
@@ -380,11 +375,7 @@ function parseTrace(text: string, prefix: string): FileOperation[] {
   const unfinished = new Map<string, { readonly begun: string; readonly sync: number | null }>();
   let syncs = 0;
   const nameOf = (path: string): string | null =>
-    path === folder
-      ? folderItself
-      : path.startsWith(prefix) && !path.endsWith("-shm")
-        ? basename(path)
-        : null;
+    path === folder ? folderItself : path.startsWith(prefix) && !path.endsWith("-shm") ? basename(path) : null;
   const beginSync = (call: string): number | null => {
     const found = /^(f(?:data)?sync)\(\d+<([^>]*)>/.exec(call);
     const file = found && nameOf(decoded(found[2] ?? "").toString());
@@ -418,8 +409,7 @@ function operationsOf(call: string, nameOf: (path: string) => string | null): Fi
   if (name === "" || result.startsWith("-")) return [];
   const strings = [...rest.matchAll(/"((?:\\x[0-9a-f]{2})*)"/g)].map(([, hex = ""]) => decoded(hex));
   const open = /^(\d+)<([^>]*)>/.exec(rest);
-  if (name === "write" && open?.[1] === "1" && strings[0])
-    return [{ kind: "output", text: strings[0].toString() }];
+  if (name === "write" && open?.[1] === "1" && strings[0]) return [{ kind: "output", text: strings[0].toString() }];
   const path = open ? decoded(open[2] ?? "") : strings[0];
   const file = path === undefined ? null : nameOf(path.toString());
   if (file === null) return [];

@@ -32,13 +32,7 @@ function most(times: readonly number[], per: number): number {
   }, 0);
 }
 
-async function play(
-  db: Database,
-  name: string,
-  rate: Rate,
-  steps: readonly Step[],
-  start: number,
-): Promise<number[]> {
+async function play(db: Database, name: string, rate: Rate, steps: readonly Step[], start: number): Promise<number[]> {
   const made: number[] = [];
   let now = start;
   for (const { pause, count, wait, penalty } of steps) {
@@ -217,10 +211,7 @@ onEachDatabase((place) => {
     it("discards what was drawn after a penalty, on the node that was refused at once", async () => {
       const db = await fresh(place);
       const step = { pause: 1, count: 1, wait: 0, penalty: 0, node: 0 };
-      const made = await playNodes(db, "n", rateOf(100_000, 60_000), [
-        step,
-        { ...step, wait: 60_000, penalty: 5000 },
-      ]);
+      const made = await playNodes(db, "n", rateOf(100_000, 60_000), [step, { ...step, wait: 60_000, penalty: 5000 }]);
       expect((made[1] ?? 0) - (made[0] ?? 0)).toBeGreaterThanOrEqual(5000);
     });
 
@@ -284,9 +275,7 @@ onEachDatabase((place) => {
     it("is one rate for many that ask at once", async () => {
       const db = await fresh(place);
       const rate = rateOf(20, 600_000);
-      const turns = await Promise.all(
-        Array.from({ length: 30 }, () => db.tx((q) => takeRate(q, "r", rate, 1, 0))),
-      );
+      const turns = await Promise.all(Array.from({ length: 30 }, () => db.tx((q) => takeRate(q, "r", rate, 1, 0))));
       expect(turns.filter((turn) => turn.taken)).toHaveLength(4);
     });
   });

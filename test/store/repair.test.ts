@@ -6,13 +6,7 @@ import { leaseDrafts, recordSending } from "../../src/pipeline/send/rows.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { refreshLane } from "../../src/store/lanes.ts";
 import { dropDraft } from "../../src/store/operators/outbox.ts";
-import {
-  besideDaemon,
-  previewRepair,
-  type Repair,
-  repair,
-  type Selection,
-} from "../../src/store/operators/repair.ts";
+import { besideDaemon, previewRepair, type Repair, repair, type Selection } from "../../src/store/operators/repair.ts";
 import { ensureChannel, settleEvent } from "../../src/store/tables/events.ts";
 import { pauseChannel } from "../../src/store/tables/pauses.ts";
 import {
@@ -102,16 +96,9 @@ onEachDatabase((place) => {
       );
       await db.tx((q) => put(q, "drafts", "d7", "body = ''"));
       const steps: number[] = [];
-      const counts = await repair(
-        besideDaemon(db),
-        "outbox",
-        "release",
-        { code: "shadow" },
-        operator,
-        (done) => {
-          steps.push(done);
-        },
-      );
+      const counts = await repair(besideDaemon(db), "outbox", "release", { code: "shadow" }, operator, (done) => {
+        steps.push(done);
+      });
       expect(counts).toMatchObject({ matched: 120, changed: 119, skipped: [{ id: "d7" }] });
       expect(counts.skipped[0]?.why).toContain("retention");
       expect(steps).toEqual([50, 100, 120]);
@@ -190,9 +177,7 @@ onEachDatabase((place) => {
         ],
       });
       const rows = await db.read((q) =>
-        q.all<{ id: number; state: string; reason: string | null }>(
-          "SELECT id, state, reason FROM events ORDER BY id",
-        ),
+        q.all<{ id: number; state: string; reason: string | null }>("SELECT id, state, reason FROM events ORDER BY id"),
       );
       expect(rows).toEqual([
         { id: held, state: "stored", reason: null },
@@ -227,8 +212,7 @@ onEachDatabase((place) => {
       const db = await withDrafts(place, ["shadow", "too-old"]);
       const hops: string[] = [];
       db.observe((report) => {
-        for (const { name, draft: id, event, code } of report.hops)
-          hops.push([name, id ?? event, code].join(" "));
+        for (const { name, draft: id, event, code } of report.hops) hops.push([name, id ?? event, code].join(" "));
       });
       await db.tx(async (q) => {
         await draft(q, "d9", "k");
@@ -241,8 +225,7 @@ onEachDatabase((place) => {
         await settleEvent(q, event, { state: "held", code: "cap-sender" });
         return event;
       });
-      const inbox = (action: Repair) =>
-        repair(besideDaemon(db), "inbox", action, { code: "cap-sender" }, operator);
+      const inbox = (action: Repair) => repair(besideDaemon(db), "inbox", action, { code: "cap-sender" }, operator);
       await inbox("drop");
       await repair(besideDaemon(db), "inbox", "retry", { ids: [id] }, operator);
       expect(hops.filter((hop) => !hop.startsWith("received"))).toEqual([
@@ -361,9 +344,7 @@ onEachDatabase((place) => {
         return event;
       });
       await repair(besideDaemon(db), "inbox", "drop", { ids: [id] }, operator);
-      const lane = await db.read((q) =>
-        q.one<{ due_at: number | null }>("SELECT due_at FROM lanes WHERE id = 'k/in'"),
-      );
+      const lane = await db.read((q) => q.one<{ due_at: number | null }>("SELECT due_at FROM lanes WHERE id = 'k/in'"));
       expect(lane?.due_at).not.toBeNull();
     });
   });

@@ -5,13 +5,7 @@ import type { Database } from "../../src/store/driver.ts";
 import { dropDraft, resendDraft } from "../../src/store/operators/outbox.ts";
 import { forget } from "../../src/store/retention.ts";
 import { settleEvent } from "../../src/store/tables/events.ts";
-import {
-  attachedFiles,
-  filesOf,
-  insertFiles,
-  type ReadyFile,
-  readFile,
-} from "../../src/store/tables/files.ts";
+import { attachedFiles, filesOf, insertFiles, type ReadyFile, readFile } from "../../src/store/tables/files.ts";
 import {
   concludeDraft,
   concludeReply,

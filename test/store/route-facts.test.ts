@@ -53,9 +53,7 @@ onEachDatabase((place) => {
           await q.run("UPDATE conversations SET token = $2 WHERE id = $1", id, `token-${id}`);
           await q.run("DELETE FROM participants WHERE conversation = $1", id);
           await addParticipant(q, id, id === "bob" ? "bob@example.org" : "ann@example.org");
-          await citeAll(q, [
-            { channel: channelId("c"), externalId: externalId(id), conversation: id, draft: null },
-          ]);
+          await citeAll(q, [{ channel: channelId("c"), externalId: externalId(id), conversation: id, draft: null }]);
         }
         return factsOf(q, letter("Ann@Example.org", thread));
       });
@@ -81,14 +79,8 @@ onEachDatabase((place) => {
       const cap = (per: number) => ({ max: 9, per });
       const caps = { sender: [cap(minute), cap(2 * minute)], conversation: [cap(minute)], channel: [] };
       const line = lineOf({ rules: { caps } });
-      const { counts } = await db.tx((q) =>
-        factsOf(q, letter("a@example.org", { answers: ["first"] }), line),
-      );
-      expect(counts.map(({ name, count }) => `${name} ${count}`)).toEqual([
-        "sender 2",
-        "sender 3",
-        "conversation 1",
-      ]);
+      const { counts } = await db.tx((q) => factsOf(q, letter("a@example.org", { answers: ["first"] }), line));
+      expect(counts.map(({ name, count }) => `${name} ${count}`)).toEqual(["sender 2", "sender 3", "conversation 1"]);
       const used = await db.read(async (q) => [
         (await capUse(q, "c", minute)).total,
         (await capUse(q, "d", minute)).total,

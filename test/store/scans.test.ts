@@ -190,10 +190,7 @@ async function scans(db: Database, work: (q: Query) => Promise<unknown>): Promis
     for (const { sql, values } of asked) {
       if (db.kind === "sqlite") found.push(...(await sqliteScans(q, sql, values)));
       else {
-        const [row] = await q.all<Record<string, [{ Plan: Plan }]>>(
-          `EXPLAIN (ANALYZE, FORMAT JSON) ${sql}`,
-          ...values,
-        );
+        const [row] = await q.all<Record<string, [{ Plan: Plan }]>>(`EXPLAIN (ANALYZE, FORMAT JSON) ${sql}`, ...values);
         const plan = row?.["QUERY PLAN"]?.[0].Plan;
         if (!plan) throw new Error("there is no plan");
         if (touched(plan) > rows / 10) found.push(`${sql}: ${touched(plan)} rows`);
@@ -213,8 +210,7 @@ async function sqliteScans(q: Query, sql: string, values: readonly Value[]): Pro
   return plan
     .map(({ detail }) => detail)
     .filter((detail) => {
-      const [, table = "", index = ""] =
-        /^SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?/.exec(detail) ?? [];
+      const [, table = "", index = ""] = /^SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?/.exec(detail) ?? [];
       return large.includes(table) && !names.has(index);
     })
     .map((detail) => `${sql}: ${detail}`);
@@ -267,13 +263,10 @@ onEachDatabase((place) => {
       }
       for (const kind of ["messages", "questions", "replies"] as const)
         expect(await scans(db, (q) => lists.listWaiting(q, kind, { limit: 50 }))).toEqual([]);
-      for (const kind of lists.waitingKinds)
-        expect(await scans(db, (q) => lists.countWaiting(q, kind))).toEqual([]);
+      for (const kind of lists.waitingKinds) expect(await scans(db, (q) => lists.countWaiting(q, kind))).toEqual([]);
       expect(await scans(db, (q) => escalations.unclosedEscalations(q, 9))).toEqual([]);
       // The judge is no yes-man.
-      expect(
-        await scans(db, (q) => q.all("SELECT id FROM turns WHERE open = 0 AND reason IS NULL")),
-      ).toHaveLength(1);
+      expect(await scans(db, (q) => q.all("SELECT id FROM turns WHERE open = 0 AND reason IS NULL"))).toHaveLength(1);
     });
 
     it("read no row of what waits, for the counts and ages of the overview, but the oldest", async () => {
@@ -424,9 +417,7 @@ onEachDatabase((place) => {
       const search = (q: Query) => find(q, "nobody writes this", { limit: 20 });
       if (db.kind === "postgres") return; // it reads tables of this size whole
       const read = await plans(db, search);
-      expect(read).toContain(
-        "SEARCH events USING COVERING INDEX events_searched (received_at>? AND received_at<?)",
-      );
+      expect(read).toContain("SEARCH events USING COVERING INDEX events_searched (received_at>? AND received_at<?)");
       expect(read.filter((detail) => /^SCAN (?!hits|channels|part)/.test(detail))).toEqual([
         "SCAN conversations",
         "SCAN conversations",
@@ -436,9 +427,7 @@ onEachDatabase((place) => {
     it("are none for the cap of a conversation: the channel's other turns are not read", async () => {
       const db = await withHistory(place);
       const message = { row: { code: null } } as Incoming;
-      const facts = new Map([
-        [message, { conversation: "k7", unbound: false, counts: [] } as unknown as Facts],
-      ]);
+      const facts = new Map([[message, { conversation: "k7", unbound: false, counts: [] } as unknown as Facts]]);
       const caps = { sender: [], conversation: [{ max: 10, per: 600_000 }], channel: [] };
       const counted = (q: Query) => loadConversations(q, lineOf({ rules: { caps } }), facts, [message]);
       if (db.kind === "postgres") expect(await scans(db, counted)).toEqual([]);
@@ -467,19 +456,14 @@ onEachDatabase((place) => {
         "SEARCH escalations USING INDEX escalations_due (due_at<?)",
         "SEARCH escalations USING INDEX escalations_ahead (<expr>>?)",
       ]);
-      const escalation = [
-        "CORRELATED SCALAR SUBQUERY 1",
-        "SEARCH notification_targets USING PRIMARY KEY (id=?)",
-      ];
+      const escalation = ["CORRELATED SCALAR SUBQUERY 1", "SEARCH notification_targets USING PRIMARY KEY (id=?)"];
       expect(await plans(db, unsaid)).toEqual([
         "SEARCH notifications USING INDEX notifications_due (due_at<?)",
         ...escalation,
         "SEARCH notifications USING INDEX notifications_ahead (made_at>?)",
         ...escalation,
       ]);
-      expect(await plans(db, told)).toContain(
-        "SEARCH notifications USING INDEX notifications_written (written_at>?)",
-      );
+      expect(await plans(db, told)).toContain("SEARCH notifications USING INDEX notifications_written (written_at>?)");
     });
 
     it("are none when a backlog waits: channels are found without reading it", async () => {

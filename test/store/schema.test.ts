@@ -57,8 +57,7 @@ onEachDatabase((place) => {
       expect(await migrate(db)).toEqual([]);
       expect(await dump(db)).toEqual(fresh);
       const stepwise = await (await place()).open();
-      for (let upTo = 1; upTo <= migrations.length; upTo++)
-        await migrate(stepwise, migrations.slice(0, upTo));
+      for (let upTo = 1; upTo <= migrations.length; upTo++) await migrate(stepwise, migrations.slice(0, upTo));
       expect(await dump(stepwise)).toEqual(fresh);
     });
 

@@ -147,8 +147,7 @@ onEachDatabase((place) => {
     it("knows whether the free conversation is bound, or an open turn will bind it", async () => {
       const db = await withCall(place);
       await db.tx(async (q) => closeSession(q, await session(db), over));
-      const begun = async () =>
-        (await db.read((q) => freeConversation(q, "c", "a@example.org", 2 * minute)))?.begun;
+      const begun = async () => (await db.read((q) => freeConversation(q, "c", "a@example.org", 2 * minute)))?.begun;
       expect(await begun()).toBe(true);
       await db.tx((q) => q.run("UPDATE turns SET state = 'failed', open = 0"));
       expect(await begun()).toBe(false);

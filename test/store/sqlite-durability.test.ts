@@ -39,8 +39,7 @@ function slowDisk() {
       return one.promise;
     },
     /** Resolves when that many syncs have begun. */
-    count: (n: number) =>
-      new Promise<void>((resolve) => (syncs.length >= n ? resolve() : void begun.set(n, resolve))),
+    count: (n: number) => new Promise<void>((resolve) => (syncs.length >= n ? resolve() : void begun.set(n, resolve))),
   };
 }
 
@@ -316,8 +315,7 @@ it("returns the pages of deleted rows to the file system, in small parts", async
   const db = openSqlite(file, Date.now);
   await db.tx((q) => q.run("CREATE TABLE notes (text TEXT)"));
   await db.tx(async (q) => {
-    for (let n = 0; n < 4000; n += 1)
-      await q.run("INSERT INTO notes VALUES ($1)", `${n} ${"x".repeat(4000)}`);
+    for (let n = 0; n < 4000; n += 1) await q.run("INSERT INTO notes VALUES ($1)", `${n} ${"x".repeat(4000)}`);
   });
   await db.tx((q) => q.run("DELETE FROM notes WHERE rowid % 2 = 0"));
   const pages = async () => {

@@ -105,12 +105,7 @@ it("orders its writes, checks references and can return free pages, and is reope
       await q.one("PRAGMA foreign_keys"),
       await q.one("PRAGMA auto_vacuum"),
     ]);
-    expect(modes).toEqual([
-      { journal_mode: "wal" },
-      { synchronous: 1 },
-      { foreign_keys: 1 },
-      { auto_vacuum: 2 },
-    ]);
+    expect(modes).toEqual([{ journal_mode: "wal" }, { synchronous: 1 }, { foreign_keys: 1 }, { auto_vacuum: 2 }]);
   }
 });
 

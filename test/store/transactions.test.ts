@@ -35,9 +35,7 @@ onEachDatabase((place) => {
       );
       const kept = [...Array(20).keys()].filter((i) => i % 3 !== 0);
       expect(all.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []))).toEqual(kept);
-      expect(all.flatMap((one) => (one.status === "rejected" ? [String(one.reason)] : []))[1]).toBe(
-        "Error: no 3",
-      );
+      expect(all.flatMap((one) => (one.status === "rejected" ? [String(one.reason)] : []))[1]).toBe("Error: no 3");
       expect(await db.read(names)).toEqual(kept.map((i) => `agent${String(i).padStart(2, "0")}`));
     });
 

@@ -14,19 +14,10 @@ import {
   listWaiting,
   waitingKinds,
 } from "../../src/store/operators/worklists.ts";
-import {
-  conversation,
-  draft,
-  fresh,
-  onEachDatabase,
-  put,
-  storeEvent,
-  turn,
-} from "../support/store/databases.ts";
+import { conversation, draft, fresh, onEachDatabase, put, storeEvent, turn } from "../support/store/databases.ts";
 
 const hour = 3_600_000;
-const byName = (a: readonly unknown[], b: readonly unknown[]): number =>
-  String(a[0]).localeCompare(String(b[0]));
+const byName = (a: readonly unknown[], b: readonly unknown[]): number => String(a[0]).localeCompare(String(b[0]));
 
 onEachDatabase((place) => {
   describe("worklists", () => {
@@ -83,8 +74,7 @@ onEachDatabase((place) => {
           );
         }
       });
-      const list = (filter: Partial<ListFilter>) =>
-        db.read((q) => listReplies(q, "held", { limit: 9, ...filter }));
+      const list = (filter: Partial<ListFilter>) => db.read((q) => listReplies(q, "held", { limit: 9, ...filter }));
       const ids = (items: readonly ListedItem[]) => items.map(({ id }) => id);
       expect(ids(await list({}))).toEqual(["d4", "d3", "d2", "d1", "d0"]);
       const seen: string[] = [];

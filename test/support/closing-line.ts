@@ -15,9 +15,7 @@ export function closingLine(states: readonly TestResult["state"][], brokenFiles:
 export default function closingLineReporter(): Reporter {
   return {
     onTestRunEnd(modules: readonly TestModule[], unhandled) {
-      const states = modules.flatMap((module) =>
-        [...module.children.allTests()].map((test) => test.result().state),
-      );
+      const states = modules.flatMap((module) => [...module.children.allTests()].map((test) => test.result().state));
       const broken = modules.filter((module) => module.errors().length > 0).length + unhandled.length;
       if (process.env["BRIDGEHEAD_REQUIRE_ALL"] === "1" && states.includes("skipped")) {
         process.stdout.write("tests were skipped, and BRIDGEHEAD_REQUIRE_ALL=1 allows none\n");

@@ -32,9 +32,6 @@ function globalValues(): ReadonlyMap<string, unknown> {
 /** The globals of Node.js that were exchanged, as fake timers do, apart from those that it loads with their first use. Those that libraries define in addition do not matter. */
 function changed(before: ReadonlyMap<string, unknown>, after: ReadonlyMap<string, unknown>): string[] {
   return [...before.keys()].filter(
-    (name) =>
-      !name.startsWith("__") &&
-      before.get(name) !== undefined &&
-      !Object.is(before.get(name), after.get(name)),
+    (name) => !name.startsWith("__") && before.get(name) !== undefined && !Object.is(before.get(name), after.get(name)),
   );
 }

@@ -37,9 +37,7 @@ const setting = (key: string): string => {
 /** What systemd makes of the unit before it starts a command (systemd.exec(5)), in `folder`. */
 function prepare(folder: string) {
   const moved = (text: string): string =>
-    text
-      .replaceAll("/etc/bridgehead", join(folder, "etc"))
-      .replaceAll("/var/lib/bridgehead", join(folder, "state"));
+    text.replaceAll("/etc/bridgehead", join(folder, "etc")).replaceAll("/var/lib/bridgehead", join(folder, "state"));
   const env: Record<string, string> = {};
   for (const folderName of ["etc/secrets", "state", "run", "credentials", "bin"])
     mkdirSync(join(folder, folderName), { recursive: true });
@@ -59,8 +57,7 @@ function prepare(folder: string) {
       const [id = "", path = ""] = moved(given).split(":");
       // A folder's files get the id, an underscore and their name.
       if (statSync(path).isDirectory())
-        for (const file of readdirSync(path))
-          cpSync(join(path, file), join(folder, "credentials", `${id}_${file}`));
+        for (const file of readdirSync(path)) cpSync(join(path, file), join(folder, "credentials", `${id}_${file}`));
       else cpSync(path, join(folder, "credentials", id));
     }
     return env;
@@ -77,10 +74,7 @@ function prepare(folder: string) {
   });
   // systemd-notify, writing down what it is to send.
   const told = join(folder, "told");
-  writeFileSync(
-    join(folder, "bin/systemd-notify"),
-    `#!/bin/sh\nprintf '%s|' "$@" >> ${told}\necho >> ${told}\n`,
-  );
+  writeFileSync(join(folder, "bin/systemd-notify"), `#!/bin/sh\nprintf '%s|' "$@" >> ${told}\necho >> ${told}\n`);
   chmodSync(join(folder, "bin/systemd-notify"), 0o755);
   const argsOf = (key: string): string[] => {
     const [program, ...args] = moved(setting(key)).split(" ");
@@ -107,8 +101,7 @@ it("starts the README's first configuration under the unit, and fails a reload t
   const steps = readme.slice(readme.indexOf("## As a service"), readme.indexOf("service install"));
   const secrets = [...steps.matchAll(/\/etc\/bridgehead\/secrets\/([\w-]+)/g)].map(([, name]) => name ?? "");
   expect(secrets).toEqual(["support-key", "mail-password"]);
-  for (const name of secrets)
-    writeFileSync(join(folder, "etc/secrets", name), `value-of-${name}\n`, { mode: 0o600 });
+  for (const name of secrets) writeFileSync(join(folder, "etc/secrets", name), `value-of-${name}\n`, { mode: 0o600 });
 
   const log = join(folder, "journal");
   const journal = openSync(log, "w");
@@ -125,8 +118,7 @@ it("starts the README's first configuration under the unit, and fails a reload t
   const lines = () => readFileSync(log, "utf8").split("\n").filter(Boolean);
   await expect.poll(told).toContain("READY=1|STATUS=");
   const reload = () =>
-    start(process.execPath, [launcher, ...argsOf("ExecReload")], { ...env, MAINPID: String(child.pid) })
-      .ended;
+    start(process.execPath, [launcher, ...argsOf("ExecReload")], { ...env, MAINPID: String(child.pid) }).ended;
 
   // Files that only the daemon's user may read, although the umask takes nothing away.
   const modes = readdirSync(join(folder, "state")).map((name) => [
@@ -141,13 +133,9 @@ it("starts the README's first configuration under the unit, and fails a reload t
   writeFileSync(file, text.replace("imap:", "imapp:"));
   expect(await reload()).toMatchObject({
     code: exitCodes.config,
-    err: expect.stringMatching(
-      /imapp: is not a known key \(did you mean imap\?\)[^]*the old one stays in use/,
-    ),
+    err: expect.stringMatching(/imapp: is not a known key \(did you mean imap\?\)[^]*the old one stays in use/),
   });
-  await expect
-    .poll(() => lines().filter((line) => /^<3>.*imapp: is not a known key/.test(line)))
-    .toHaveLength(1);
+  await expect.poll(() => lines().filter((line) => /^<3>.*imapp: is not a known key/.test(line))).toHaveLength(1);
   const wrong = text.replace("url: https", 'url: "http').replace(".com\n", '.com"\n');
   writeFileSync(file, `${wrong}log: { format: json }\n`);
   expect(await reload()).toMatchObject({

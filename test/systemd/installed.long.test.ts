@@ -71,14 +71,9 @@ async function buildRoot(folder: string, packageFile: string): Promise<string> {
     symlinkSync(`usr/${name}`, join(root, name));
   }
   writeFileSync(join(folder, "status"), "");
-  const options = [
-    `Dir::State::status=${folder}/status`,
-    `Dir::Cache::archives=${archives}`,
-    "Debug::NoLocking=1",
-  ];
+  const options = [`Dir::State::status=${folder}/status`, `Dir::Cache::archives=${archives}`, "Debug::NoLocking=1"];
   const download = ["install", "--yes", "--quiet=2", "--no-install-recommends", "--download-only"];
-  const get = () =>
-    run("apt-get", [...download, ...options.flatMap((one) => ["-o", one]), ...packages, kernelPackage]);
+  const get = () => run("apt-get", [...download, ...options.flatMap((one) => ["-o", one]), ...packages, kernelPackage]);
   await get().catch(async () => {
     await run("apt-get", ["update", "-qq"]);
     await get();
@@ -300,8 +295,7 @@ describeReal("the service under systemd", missing, () => {
    *  processor, which the daemon needs. */
   const until = (condition: string) =>
     machine.must(`until ${condition} > /dev/null; do [ $SECONDS -lt 600 ] || exit 1; sleep 2; done`);
-  const is = (state: string) =>
-    `systemctl show --property=ActiveState bridgehead | grep -qx ActiveState=${state}`;
+  const is = (state: string) => `systemctl show --property=ActiveState bridgehead | grep -qx ActiveState=${state}`;
 
   beforeAll(async () => {
     await run("debian/build", [scratch], { cwd: root, env: { ...process.env, COMPRESSION: "none" } });
@@ -363,10 +357,7 @@ describeReal("the service under systemd", missing, () => {
     await until('test "$(journalctl --unit bridgehead --grep "listening for http" --output cat)"');
     await until("grep -E 'ready:|did not start' /root/installed");
     expect(await machine.must("cat /root/installed")).toMatch(/ready: [01]\/1 channels ready, 0 waiting/);
-    const listening = JSON.parse(await journal('--grep "listening for http" --output json')) as Record<
-      string,
-      string
-    >;
+    const listening = JSON.parse(await journal('--grep "listening for http" --output json')) as Record<string, string>;
     // Not when the process was started: the port is opened before the store and the channels.
     expect(Number(await show("ActiveEnterTimestampMonotonic"))).toBeGreaterThan(
       Number(listening["__MONOTONIC_TIMESTAMP"]),
@@ -382,9 +373,9 @@ describeReal("the service under systemd", missing, () => {
 
   it("runs in its sandbox", { timeout: patience }, async () => {
     const pid = await show("MainPID");
-    expect(
-      await machine.must(`grep -E '^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/${pid}/status`),
-    ).toMatch(/^Uid:(\t[1-9]\d*){4}\nCapEff:\t0+\nCapBnd:\t0+\nNoNewPrivs:\t1\nSeccomp:\t2\n$/);
+    expect(await machine.must(`grep -E '^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/${pid}/status`)).toMatch(
+      /^Uid:(\t[1-9]\d*){4}\nCapEff:\t0+\nCapBnd:\t0+\nNoNewPrivs:\t1\nSeccomp:\t2\n$/,
+    );
     // The same attempts outside of the unit are the control.
     expect(await machine.must("bash /usr/local/lib/probe")).toBe(
       `${attempts.map((one) => `possible: ${one}\n`).join("")}attempted as root\n`,

@@ -17,8 +17,7 @@ test.each([
   "2026-11-02T14:00:00 02:00",
 ])("%s is noon", (text) => expect(instant.parse(text)).toBe(noon));
 
-test("a date alone is its first instant", () =>
-  expect(instant.parse("2026-11-02")).toBe(Date.UTC(2026, 10, 2)));
+test("a date alone is its first instant", () => expect(instant.parse("2026-11-02")).toBe(Date.UTC(2026, 10, 2)));
 
 test.each(["5", "2026", "yesterday", "1 Jan 2026", "", "2026-13-01T00:00:00Z", "2026-11-02T25:00:00Z", "-1"])(
   "%j is none",

@@ -3,16 +3,7 @@
 import { describe, expect, test } from "vitest";
 import * as z from "zod";
 import { createUserRequest, startRequest } from "../../src/wire/conversation.ts";
-import {
-  badRequest,
-  failureReason,
-  forbidden,
-  once,
-  pageOf,
-  pageQuery,
-  read,
-  record,
-} from "../../src/wire/record.ts";
+import { badRequest, failureReason, forbidden, once, pageOf, pageQuery, read, record } from "../../src/wire/record.ts";
 import { escalationSkill, voiceSkill } from "../../src/wire/skill.ts";
 
 const thing = record("thing", { id: z.string() }, { size: z.number() }, { tags: z.array(z.string()) });
@@ -94,12 +85,9 @@ describe("a start request", () => {
   const sms = { ...common, channel: "sms", phoneNumber: "+15550100", smsIntroduction: "I" };
   const voice = { ...common, channel: "voice", phoneNumber: "+15550100", firstMessage: "Hi" };
 
-  test.each([email, sms, voice, { ...sms, whatever: 1, resetConversation: true }])(
-    "is accepted: %j",
-    (body) => {
-      expect(startRequest.safeParse(body).success).toBe(true);
-    },
-  );
+  test.each([email, sms, voice, { ...sms, whatever: 1, resetConversation: true }])("is accepted: %j", (body) => {
+    expect(startRequest.safeParse(body).success).toBe(true);
+  });
 
   test.each([
     common,

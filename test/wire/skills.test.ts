@@ -122,9 +122,7 @@ const table: Record<keyof typeof skills, readonly [object, object, object]> = {
     { externalRetrievers: [{ name: "n", type: "t", status: "inactive", config: retrieverConfig }] },
     {},
     {
-      externalRetrievers: [
-        { name: "n", type: "t", status: "inactive", config: { ...retrieverConfig, model: "m" } },
-      ],
+      externalRetrievers: [{ name: "n", type: "t", status: "inactive", config: { ...retrieverConfig, model: "m" } }],
     },
   ],
   WEB_SEARCH: [{ webSearchServiceType: "one", prompt: "p" }, {}, { prompt: null }],

@@ -24,9 +24,5 @@ it.each([
 });
 
 it("refuses what is neither", () => {
-  expect([7, true, null].map((value) => textOrObject.safeParse(value).success)).toEqual([
-    false,
-    false,
-    false,
-  ]);
+  expect([7, true, null].map((value) => textOrObject.safeParse(value).success)).toEqual([false, false, false]);
 });

@@ -25,10 +25,7 @@ const framing = 1_000_000;
 
 /** Connects and logs in; stops early when the signal aborts. Rejects with errors of imapflow or of the
  *  token endpoint. */
-export async function openConnection(
-  options: ConnectionOptions,
-  signal: AbortSignal,
-): Promise<ImapConnection> {
+export async function openConnection(options: ConnectionOptions, signal: AbortSignal): Promise<ImapConnection> {
   const { imap } = options;
   const token = (await options.tokens?.get()) ?? null;
   try {

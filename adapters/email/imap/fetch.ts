@@ -121,9 +121,7 @@ export class MailFetcher {
     }
     // Only a new connection can find messages above its cursor that are already stored.
     const fresh = announced === null ? await this.#notKnown(open) : open;
-    return this.#take(quick ? quickBatches(fresh as Fetched[]) : batchesOf(fresh), (uids) =>
-      progress.settle(uids),
-    );
+    return this.#take(quick ? quickBatches(fresh as Fetched[]) : batchesOf(fresh), (uids) => progress.settle(uids));
   }
 
   /** Accepts the messages that arrived since a time (epoch ms) again, at the first start and after a change of
@@ -212,8 +210,7 @@ export class MailFetcher {
     if (raw.length > config.max_size) return this.#readOversized(mail);
     if (isCanary?.(raw)) {
       // Without UIDPLUS the server would also remove other mail that is marked as deleted.
-      if (client.capabilities.has("UIDPLUS"))
-        await client.messageDelete(String(uid), { uid: true }).catch(() => false);
+      if (client.capabilities.has("UIDPLUS")) await client.messageDelete(String(uid), { uid: true }).catch(() => false);
       return { kind: "events", uid, events: [] };
     }
     return this.#parse(mail, raw, context, { omitted: [], truncated: false, auth: null, whole: true }, null);
@@ -296,10 +293,7 @@ export class MailFetcher {
   }
 
   #refused({ uid, mail, code, reason }: Unread, head: Envelope | null): FetchResult {
-    this.#options.core.log.warn(
-      { uid, size: mail.size, code, reason },
-      "mail unreadable: accepted without its text",
-    );
+    this.#options.core.log.warn({ uid, size: mail.size, code, reason }, "mail unreadable: accepted without its text");
     // A genuine message must not disappear, so a human looks at it.
     const refusal: Refusal = head?.automatic ? { code, reason } : { code, reason, hold: true };
     return { kind: "events", uid, events: [unread(this.#arrival(mail), head, refusal, mail.raw)] };
@@ -330,12 +324,7 @@ export class MailFetcher {
 
 /** Returns the event of a message that was not read: too large, not available, or not parsable. `raw` is
  *  kept when it is present and small. */
-function unread(
-  arrival: Arrival,
-  envelope: Envelope | null,
-  refusal: Refusal,
-  raw: Uint8Array | null,
-): MessageEvent {
+function unread(arrival: Arrival, envelope: Envelope | null, refusal: Refusal, raw: Uint8Array | null): MessageEvent {
   const print = raw
     ? createHash("sha256").update(raw).digest("hex")
     : `${arrival.listed.size}+${arrival.listed.arrived}`;

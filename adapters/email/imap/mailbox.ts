@@ -52,17 +52,11 @@ export async function listOnly(client: ImapFlow, uids: readonly number[]): Promi
 export async function listWithSource(client: ImapFlow, from: number, maxLength: number): Promise<Fetched[]> {
   if (openMailbox(client).exists === 0) return [];
   const rows = await rowsOf(client, `${from}:*`, { ...meta, source: { start: 0, maxLength } });
-  return ordered(
-    rows.filter((row) => row.uid >= from).map((row) => ({ ...listed(row), raw: whole(row, maxLength) })),
-  );
+  return ordered(rows.filter((row) => row.uid >= from).map((row) => ({ ...listed(row), raw: whole(row, maxLength) })));
 }
 
 /** Returns the bytes of these messages. `raw` is also null for a message that the server left out of its response. */
-export async function sources(
-  client: ImapFlow,
-  wanted: readonly Listed[],
-  maxLength: number,
-): Promise<Fetched[]> {
+export async function sources(client: ImapFlow, wanted: readonly Listed[], maxLength: number): Promise<Fetched[]> {
   if (wanted.length === 0) return [];
   const query = { uid: true, source: { start: 0, maxLength } } as const;
   const range = uidSet(wanted.map((one) => one.uid));
@@ -109,8 +103,7 @@ export function marker(settings: EmailConfig["mark"], log: Log): Mark {
     if (settings.with === "none" || uids.length === 0) return;
     if (points.hasSubscribers) points.publish({ phase: "before", uids });
     try {
-      const done =
-        settings.with === "move" ? move(client, uids, settings) : flag(client, uids, settings, own);
+      const done = settings.with === "move" ? move(client, uids, settings) : flag(client, uids, settings, own);
       if (!(await done)) complain("the server did not do it");
     } catch (error) {
       complain(brief(error));
@@ -133,19 +126,14 @@ async function flag(
 ): Promise<boolean> {
   const wanted = settings.with === "keyword" ? settings.keyword : "\\Seen";
   const permitted = openMailbox(client).permanentFlags;
-  const keeps = (name: string) =>
-    !permitted || permitted.has(name) || (!name.startsWith("\\") && permitted.has("\\*"));
+  const keeps = (name: string) => !permitted || permitted.has(name) || (!name.startsWith("\\") && permitted.has("\\*"));
   const flags = [wanted, keywordOf(settings.keyword, own)].filter(keeps);
   if (!flags.includes(wanted)) return false;
   return client.messageFlagsAdd(uidSet(uids), flags, { uid: true, silent: true });
 }
 
 /** Without MOVE or UIDPLUS a move could expunge messages that other clients deleted, so the message is not moved. */
-async function move(
-  client: ImapFlow,
-  uids: readonly number[],
-  settings: EmailConfig["mark"],
-): Promise<boolean> {
+async function move(client: ImapFlow, uids: readonly number[], settings: EmailConfig["mark"]): Promise<boolean> {
   if (!client.capabilities.has("MOVE") && !client.capabilities.has("UIDPLUS")) return false;
   return Boolean(await client.messageMove(uidSet(uids), settings.folder, { uid: true }));
 }

@@ -137,20 +137,13 @@ function assemble(
 ): Uint8Array {
   if (!isMultipart(structure)) {
     const key = keys.get(structure);
-    return Buffer.concat([
-      withoutEnd(header),
-      newline,
-      newline,
-      key === undefined ? Buffer.alloc(0) : section(key),
-    ]);
+    return Buffer.concat([withoutEnd(header), newline, newline, key === undefined ? Buffer.alloc(0) : section(key)]);
   }
   const chunks: Buffer[] = [withoutContentType(withoutEnd(header)), newline];
   const build = (node: MessageStructureObject, depth: number): void => {
     if (!isMultipart(node)) {
       const key = keys.get(node) ?? "";
-      const mime = isPart(key)
-        ? withoutEnd(section(`${key}.mime`))
-        : Buffer.from("Content-Type: message/rfc822");
+      const mime = isPart(key) ? withoutEnd(section(`${key}.mime`)) : Buffer.from("Content-Type: message/rfc822");
       chunks.push(mime, newline, newline, section(key), newline);
       return;
     }

@@ -144,12 +144,7 @@ export class MailboxReader {
     return cursor;
   }
 
-  async #traces(
-    client: ImapFlow,
-    identity: ChannelIdentity,
-    prefix: string,
-    origin: Origin,
-  ): Promise<Traces> {
+  async #traces(client: ImapFlow, identity: ChannelIdentity, prefix: string, origin: Origin): Promise<Traces> {
     const { channel, config, self, sent } = this.#options;
     const backlog = this.#backlogs.get(prefix) ?? { lastUid: await lastUid(client) };
     this.#backlogs.set(prefix, backlog);
@@ -164,21 +159,14 @@ export class MailboxReader {
   }
 
   /** Polls, idles and waits for the next wake-up, until the login must be renewed. */
-  async #loop(
-    session: OpenedMailbox,
-    fetcher: MailFetcher,
-    traces: Traces,
-    rescan: number | null,
-  ): Promise<void> {
+  async #loop(session: OpenedMailbox, fetcher: MailFetcher, traces: Traces, rescan: number | null): Promise<void> {
     const { client, loginEndsAt, signal } = session;
     const { clock } = this.#options.channel;
     const validity = validityOf(client);
     const announcements = new Announcements(client, signal);
     const started = clock.now();
     const renewAt =
-      loginEndsAt === null
-        ? Number.POSITIVE_INFINITY
-        : loginEndsAt - Math.min(60_000, (loginEndsAt - started) / 4);
+      loginEndsAt === null ? Number.POSITIVE_INFINITY : loginEndsAt - Math.min(60_000, (loginEndsAt - started) / 4);
     let rescanSince = rescan;
     let announced: number | null = null;
     for (let retries = 0; ; ) {
@@ -247,10 +235,7 @@ async function originOf(
     const same = before.watch?.mark === identity.mark;
     return { position: same ? before : { ...before, watch }, rescanSince: null, isNew: false };
   }
-  channel.log.warn(
-    { from: before.uidValidity, to: uidValidity },
-    "mailbox UIDVALIDITY changed: reading it again",
-  );
+  channel.log.warn({ from: before.uidValidity, to: uidValidity }, "mailbox UIDVALIDITY changed: reading it again");
   const since = Math.max(before.since, before.at - margin);
   return { position: { ...end, since: before.since }, rescanSince: since, isNew: false };
 }

@@ -126,13 +126,7 @@ export class SentFolder {
     });
   }
 
-  async #append(
-    client: ImapFlow,
-    open: boolean,
-    messageId: string,
-    bytes: Buffer,
-    again: boolean,
-  ): Promise<void> {
+  async #append(client: ImapFlow, open: boolean, messageId: string, bytes: Buffer, again: boolean): Promise<void> {
     if (!open) {
       const { folder, log } = this.#options;
       if (!this.#missing) log.warn({ folder }, "no Sent folder: copies of sent mail are not filed");
@@ -167,8 +161,7 @@ async function specialFolder(client: ImapFlow): Promise<string | null> {
   const folders = await client.list();
   const usual = /^sent( (items|messages|mail))?$/i;
   const found =
-    folders.find((folder) => folder.specialUse === "\\Sent") ??
-    folders.find((folder) => usual.test(folder.name));
+    folders.find((folder) => folder.specialUse === "\\Sent") ?? folders.find((folder) => usual.test(folder.name));
   return found?.path ?? null;
 }
 

@@ -61,8 +61,7 @@ export class Traces {
     const marked = this.#byMark(mail);
     if (marked !== null || mail.uid > backlog.lastUid) return marked;
     const since = mail.arrived ?? channel.clock.now();
-    if (this.#answers === null || since < this.#answers.since)
-      this.#answers = { since, ids: this.#readAnswers(since) };
+    if (this.#answers === null || since < this.#answers.since) this.#answers = { since, ids: this.#readAnswers(since) };
     const ids = await this.#answers.ids;
     if (!messageIds.some((id) => ids.has(id))) return null;
     const reason = "an answer of ours in the Sent folder cites it, and the store does not know it";
@@ -104,10 +103,7 @@ export class Traces {
     try {
       return await Promise.race([sent.answered(since, self), late]);
     } catch (error) {
-      channel.log.warn(
-        { reason: brief(error) },
-        "sent folder unreadable: earlier answers are not recognized",
-      );
+      channel.log.warn({ reason: brief(error) }, "sent folder unreadable: earlier answers are not recognized");
       return new Set();
     } finally {
       late.catch(() => {});

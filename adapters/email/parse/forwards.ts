@@ -35,8 +35,7 @@ export async function carriedText(parts: readonly MimePart[]) {
     const from = mailboxesOf(root.headers, "from")[0] ?? null;
     const subject = textOf(headerOf(root.headers, "subject"));
     senders.push(from);
-    const by =
-      from === null ? "" : `From: ${from.name === "" ? from.address : `${from.name} <${from.address}>`}\n`;
+    const by = from === null ? "" : `From: ${from.name === "" ? from.address : `${from.name} <${from.address}>`}\n`;
     const text = bodyOf(root, { relation: "forward" }).text.slice(0, maxCarried);
     texts.push(`---------- Forwarded message ----------\n${by}Subject: ${subject}\n\n${text}`);
   }

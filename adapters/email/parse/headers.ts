@@ -20,8 +20,7 @@ export function headerOf(headers: readonly HeaderField[], name: string): string 
 }
 
 /** True for a field with raw 8-bit or ISO-2022-JP text, which `repaired` decodes. */
-export const isBroken = ({ value }: HeaderField): boolean =>
-  value.includes("\ufffd") || value.includes("\u001b$");
+export const isBroken = ({ value }: HeaderField): boolean => value.includes("\ufffd") || value.includes("\u001b$");
 
 /** Returns the decoded text of an unstructured header such as Subject. */
 export function textOf(value: string | null): string {
@@ -47,8 +46,7 @@ export function cleanAddress(text: string): string {
   const address = cleanLine(text, 320)
     .replace(/^[<\s]+|[>\s]+$/g, "")
     .toLowerCase();
-  return /^[^\s@<>,;]{1,250}@[^\s@<>,;]{1,253}$/.test(address) ||
-    /^"[^"\r\n]{1,200}"@[^\s@<>]{1,253}$/.test(address)
+  return /^[^\s@<>,;]{1,250}@[^\s@<>,;]{1,253}$/.test(address) || /^"[^"\r\n]{1,200}"@[^\s@<>]{1,253}$/.test(address)
     ? asciiAddress(address)
     : "";
 }
@@ -67,9 +65,7 @@ export function asciiAddress(address: string): string {
 export function asciiDomain(domain: string): string {
   // domainToASCII parses a URL host and drops the text after it: "a.example/b" is not a domain.
   const plain = domain.replace(/\.$/, "");
-  return /^[\p{L}\p{M}\p{N}\p{Join_Control}\u{3002}._-]{1,253}$/u.test(plain)
-    ? domainToASCII(plain).toLowerCase()
-    : "";
+  return /^[\p{L}\p{M}\p{N}\p{Join_Control}\u{3002}._-]{1,253}$/u.test(plain) ? domainToASCII(plain).toLowerCase() : "";
 }
 
 /** Returns every `<...@...>` of a value in order, without duplicates; at most the last `max`. The newest
@@ -149,8 +145,7 @@ const invisible =
   /\u034f|\u17b4|\u17b5|\u180b|\u180c|\u180d|\u180f|[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u0084\u0086-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u{1d173}-\u{1d17a}]|[\u{e0000}-\u{e0fff}]/gu;
 /** Joiners have a function inside text of some scripts and in emoji. Next to ASCII or in runs they only
  *  hide content. */
-const idleJoiners =
-  /[\u200c\u200d]{2,}|(?<=^|[\u0000-\u007f])[\u200c\u200d]|[\u200c\u200d](?=$|[\u0000-\u007f])/gu;
+const idleJoiners = /[\u200c\u200d]{2,}|(?<=^|[\u0000-\u007f])[\u200c\u200d]|[\u200c\u200d](?=$|[\u0000-\u007f])/gu;
 
 /** Removes characters that a reader cannot see. Line ends become `\n`, and lone surrogates become
  *  U+FFFD. */
@@ -246,8 +241,7 @@ function shorten(name: string): string {
 }
 
 /** Charsets that are practically always a wrong label when the text is valid UTF-8 and not ASCII. */
-const weakDeclaration =
-  /^(?:us-ascii|ascii|iso-?8859-\d{1,2}|latin-?\d|windows-125\d|cp125\d|iso-2022-jp|unknown.*)$/;
+const weakDeclaration = /^(?:us-ascii|ascii|iso-?8859-\d{1,2}|latin-?\d|windows-125\d|cp125\d|iso-2022-jp|unknown.*)$/;
 /** Stateful or wide encodings, whose bytes can look like ASCII. */
 const notAsciiBased = /^(?:utf-?16|utf-?32|hz-gb|iso-2022)/;
 /** Names that the platform's decoder does not support. */

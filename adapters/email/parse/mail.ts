@@ -127,9 +127,7 @@ interface Unparsed {
   readonly reason: string;
 }
 
-export type ParseResult =
-  | { readonly ok: true; readonly mail: Mail; readonly auth: SenderAuth | null }
-  | Unparsed;
+export type ParseResult = { readonly ok: true; readonly mail: Mail; readonly auth: SenderAuth | null } | Unparsed;
 
 /** The events of a message. Its bytes stay with the caller: an event that stores them has empty `raw`. */
 export type ReadResult = { readonly ok: true; readonly understanding: Understanding } | Unparsed;

@@ -124,8 +124,7 @@ function decoderFor(encoding: string): Decoder {
       buffer = line.buffer;
       end = line.byteOffset + line.byteLength;
     },
-    finalize: () =>
-      Promise.resolve(decode(encoding, Buffer.from(buffer ?? new ArrayBuffer(0), start, end - start))),
+    finalize: () => Promise.resolve(decode(encoding, Buffer.from(buffer ?? new ArrayBuffer(0), start, end - start))),
   };
 }
 
@@ -258,8 +257,7 @@ function collectAlternative(part: MimePart, pieces: Pieces, related: boolean): v
   });
   const html = found.filter((one) => one.html && one.text !== "").at(-1);
   const plain = found.find((one) => !one.html && one.text !== "");
-  const same =
-    html !== undefined && plain !== undefined && !html.inlineAnswers && saysTheSame(plain.text, html.text);
+  const same = html !== undefined && plain !== undefined && !html.inlineAnswers && saysTheSame(plain.text, html.text);
   const best = same ? plain : (html ?? plain);
   if (best !== undefined && before < maxTextParts) pieces.texts.push(best);
 }
@@ -300,10 +298,7 @@ const isNamedFile = (part: MimePart) =>
   /\.(?:txt|log|csv|md|json|xml|conf|cfg|ini|yaml|yml|diff|patch)$/i.test(part.fileName ?? "");
 
 function decoded(part: MimePart): string {
-  return decodeText(
-    part.content.subarray(0, maxPartBytes),
-    part.parameters["charset"] ?? charsetInHtml(part),
-  );
+  return decodeText(part.content.subarray(0, maxPartBytes), part.parameters["charset"] ?? charsetInHtml(part));
 }
 
 /** HTML may declare its charset in its own head element. */
@@ -329,8 +324,7 @@ function plainTextOf(part: MimePart, text: string): string {
 function addMarkers(part: MimePart, pieces: Pieces): void {
   const bytes = Buffer.from(part.content.buffer, part.content.byteOffset, part.content.byteLength);
   if (!bytes.includes("[ref:bh-")) return;
-  for (const marker of findMarkers(bytes.subarray(0, maxPartBytes).toString("latin1")))
-    pieces.markers.add(marker);
+  for (const marker of findMarkers(bytes.subarray(0, maxPartBytes).toString("latin1"))) pieces.markers.add(marker);
 }
 
 function addAttachment(part: MimePart, pieces: Pieces, related: boolean): void {

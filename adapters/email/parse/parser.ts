@@ -74,12 +74,7 @@ export class Parser {
   }
 
   /** Like `parse`, and converts the message into events. */
-  read(
-    raw: Uint8Array,
-    context: ParseContext,
-    request: EventRequest,
-    signal: AbortSignal,
-  ): Promise<ReadResult> {
+  read(raw: Uint8Array, context: ParseContext, request: EventRequest, signal: AbortSignal): Promise<ReadResult> {
     return this.#submit<ReadResult>({ raw, context, request }, signal);
   }
 
@@ -144,8 +139,7 @@ export class Parser {
     const id = ++this.#lastId;
     this.#working.set(id, task);
     this.#aheadBytes += task.raw.byteLength;
-    task.deadline =
-      this.#limits.clock.monotonic() + this.#limits.maxMilliseconds + (fresh ? startMilliseconds : 0);
+    task.deadline = this.#limits.clock.monotonic() + this.#limits.maxMilliseconds + (fresh ? startMilliseconds : 0);
     // Transfers a copy of exactly these bytes. A structured clone would copy the whole underlying buffer.
     const { context, request } = task;
     this.#outbox.push({ id, raw: new Uint8Array(task.raw), context, request });

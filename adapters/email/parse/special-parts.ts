@@ -15,17 +15,13 @@ type MimeFields = ReadonlyMap<string, string>;
 export function reportOf(root: MimePart): DeliveryReport | null {
   const parts = [...walk(root)];
   const status = parts.find((part) => /^message\/(?:global-)?delivery-status$/.test(part.mediaType));
-  const receipt = parts.find((part) =>
-    /^message\/(?:global-)?disposition-notification$/.test(part.mediaType),
-  );
+  const receipt = parts.find((part) => /^message\/(?:global-)?disposition-notification$/.test(part.mediaType));
   const abuse = parts.find((part) => part.mediaType === "message/feedback-report");
-  const told =
-    root.mediaType === "multipart/report" ? (root.parameters["report-type"] ?? "").toLowerCase() : "";
+  const told = root.mediaType === "multipart/report" ? (root.parameters["report-type"] ?? "").toLowerCase() : "";
   const found = status ?? receipt ?? abuse;
   if (found === undefined && told === "") return null;
   const groups = found === undefined ? [] : fieldGroups(latin(found.content));
-  const type =
-    told || (status ? "delivery-status" : receipt ? "disposition-notification" : "feedback-report");
+  const type = told || (status ? "delivery-status" : receipt ? "disposition-notification" : "feedback-report");
   return {
     type: cleanLine(type, 60),
     recipients: groups.flatMap(recipientOf).slice(0, maxRecipients),
@@ -40,8 +36,7 @@ export function reportOf(root: MimePart): DeliveryReport | null {
 }
 
 function recipientOf(fields: MimeFields): DeliveryReport["recipients"][number][] {
-  const final =
-    fields.get("final-recipient") ?? fields.get("original-recipient") ?? fields.get("original-rcpt-to");
+  const final = fields.get("final-recipient") ?? fields.get("original-recipient") ?? fields.get("original-rcpt-to");
   if (final === undefined) return [];
   // Format: "rfc822; a@example.com". The original recipient is the address we used; the final one may be an
   // alias behind it.
@@ -70,9 +65,7 @@ function envelopeIdOf(groups: readonly MimeFields[]): string | null {
 function returnedIds(parts: readonly MimePart[]): string[] {
   return parts
     .filter((part) =>
-      /^(?:message\/(?:rfc822|global|rfc822-headers|global-headers)|text\/rfc822-headers)$/.test(
-        part.mediaType,
-      ),
+      /^(?:message\/(?:rfc822|global|rfc822-headers|global-headers)|text\/rfc822-headers)$/.test(part.mediaType),
     )
     .flatMap((part) => idsOfReturned(part.content))
     .slice(0, 20);
@@ -157,27 +150,21 @@ function sealedPart(part: MimePart): Sealed | null {
   const isUntyped = mediaType === "application/octet-stream";
   if (mediaType === "multipart/encrypted" || mediaType === "application/pgp-encrypted")
     return part.parameters["protocol"]?.toLowerCase().includes("pkcs7") ? encrypted : pgp;
-  if (/^application\/(?:x-)?pkcs7-mime$/.test(mediaType) || (isUntyped && name.endsWith(".p7m")))
-    return smime(part);
-  if (/^application\/(?:vnd\.)?ms-tnef$/.test(mediaType) || (isUntyped && name === "winmail.dat"))
-    return winmail;
-  if (mediaType === "application/x-microsoft-rpmsg-message" || (isUntyped && name.endsWith(".rpmsg")))
-    return rights;
+  if (/^application\/(?:x-)?pkcs7-mime$/.test(mediaType) || (isUntyped && name.endsWith(".p7m"))) return smime(part);
+  if (/^application\/(?:vnd\.)?ms-tnef$/.test(mediaType) || (isUntyped && name === "winmail.dat")) return winmail;
+  if (mediaType === "application/x-microsoft-rpmsg-message" || (isUntyped && name.endsWith(".rpmsg"))) return rights;
   if (isUntyped || mediaType.startsWith("application/pgp") || /\.(?:asc|pgp|gpg)$/.test(name))
     return headOf(part, 200).includes("-----BEGIN PGP MESSAGE-----") ? pgp : null;
   return null;
 }
 
 /** Checks attachments that were not downloaded, by type and name. Called for oversized messages. */
-export function sealedInFiles(
-  files: readonly { readonly mediaType: string; readonly name: string }[],
-): Sealed | null {
+export function sealedInFiles(files: readonly { readonly mediaType: string; readonly name: string }[]): Sealed | null {
   for (const { mediaType, name } of files) {
     const untyped = mediaType === "application/octet-stream";
     const ending = untyped ? (/\.(p7m|rpmsg|asc|pgp|gpg)$/i.exec(name)?.[1]?.toLowerCase() ?? "") : "";
     if (/^application\/(?:x-)?pkcs7-mime$/.test(mediaType) || ending === "p7m") return encrypted;
-    if (/^application\/(?:vnd\.)?ms-tnef$/.test(mediaType) || (untyped && /^winmail\.dat$/i.test(name)))
-      return winmail;
+    if (/^application\/(?:vnd\.)?ms-tnef$/.test(mediaType) || (untyped && /^winmail\.dat$/i.test(name))) return winmail;
     if (mediaType === "application/x-microsoft-rpmsg-message" || ending === "rpmsg") return rights;
     if (mediaType === "application/pgp-encrypted" || ["asc", "pgp", "gpg"].includes(ending)) return pgp;
   }

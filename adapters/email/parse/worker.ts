@@ -85,19 +85,12 @@ function post(answer: ParseResponse, transfer: readonly ArrayBuffer[] = []): voi
  *  listed twice. */
 function transferable(mail: Mail): ArrayBuffer[] {
   const buffers = new Set<ArrayBuffer>();
-  for (const { bytes } of mail.attachments)
-    if (bytes.buffer instanceof ArrayBuffer) buffers.add(bytes.buffer);
+  for (const { bytes } of mail.attachments) if (bytes.buffer instanceof ArrayBuffer) buffers.add(bytes.buffer);
   return [...buffers];
 }
 
 /** Headers in which servers record the actual recipient of a message. */
-const deliveryHeaders = new Set([
-  "delivered-to",
-  "x-original-to",
-  "envelope-to",
-  "x-envelope-to",
-  "x-forwarded-to",
-]);
+const deliveryHeaders = new Set(["delivered-to", "x-original-to", "envelope-to", "x-envelope-to", "x-forwarded-to"]);
 /** Parses one message. Throws an error when it exceeds the limits of the MIME parser. `own`: the
  *  channel's addresses, used to recognize responses to our messages. */
 export async function readMail(raw: Uint8Array, own: readonly string[]): Promise<Mail> {
@@ -171,8 +164,7 @@ function trimOptions(head: Head, own: readonly string[], forward: boolean): Trim
   const senders = new Set(head.from.map((one) => one.address));
   return {
     relation: forward ? "forward" : isOurs() ? "ours" : answers ? "reply" : "new",
-    isOwn: (address) =>
-      addresses.has(address) || addresses.has(withoutPlus(address)[0]) || senders.has(address),
+    isOwn: (address) => addresses.has(address) || addresses.has(withoutPlus(address)[0]) || senders.has(address),
     names: namesOf(head.from[0] ?? null),
   };
 }
@@ -324,8 +316,7 @@ const isText = (part: MimePart): boolean =>
   part.disposition !== "attachment" &&
   part.fileName === null;
 
-const leaves = (part: MimePart): MimePart[] =>
-  part.multipart === null ? [part] : part.children.flatMap(leaves);
+const leaves = (part: MimePart): MimePart[] => (part.multipart === null ? [part] : part.children.flatMap(leaves));
 
 const footerLines = 25;
 const maxFooters = 3;

@@ -62,10 +62,7 @@ function clean(text: string, limit: number): string {
 }
 
 /** Returns the References, oldest first, `answers` last. Ids in the middle are dropped when there are too many. */
-export function referencesOf(
-  history: readonly ExternalId[],
-  answers: ExternalId | null,
-): readonly ExternalId[] {
+export function referencesOf(history: readonly ExternalId[], answers: ExternalId | null): readonly ExternalId[] {
   const chain = history.filter((id) => isCitable(id) && id !== answers);
   const all = [...new Set(answers === null ? chain : [...chain, answers])];
   if (all.length <= referenceLimit) return all;
@@ -113,9 +110,7 @@ function bodyOf(config: EmailConfig, reply: Reply): { text: string; html: string
   ].join("\n\n");
   const html = [
     ...written.map((part) => `<div>${part.html}</div>`),
-    ...(signature == null
-      ? []
-      : [`<div class="signature" style="color:#555">-- <br>${signature.html}</div>`]),
+    ...(signature == null ? [] : [`<div class="signature" style="color:#555">-- <br>${signature.html}</div>`]),
     ...(marker === null ? [] : [`<div style="color:#999;font-size:11px">${escapeHtml(marker)}</div>`]),
   ].join("\n");
   return { text: `${text.toWellFormed()}\n`, html: html.toWellFormed() };
@@ -273,8 +268,7 @@ function indent(text: string, by: string): string {
 
 /** Returns `Reply.rendered` as `prepare` made it; null without one. */
 export function readRendered(stored: Json | undefined): Rendered | null {
-  if (typeof stored !== "object" || stored === null || !("text" in stored) || !("html" in stored))
-    return null;
+  if (typeof stored !== "object" || stored === null || !("text" in stored) || !("html" in stored)) return null;
   const { text, html } = stored;
   return typeof text === "string" && typeof html === "string" ? { text, html } : null;
 }

@@ -53,8 +53,7 @@ export async function openSmtp({ smtp, login }: SmtpOptions, signal: AbortSignal
     await step(connection, (done) => connection.connect(() => done(null)));
     // The last response is the one to EHLO; after STARTTLS it is the second EHLO response.
     const utf8 = /^250[ -]SMTPUTF8\b/im.test(connection.lastServerResponse || "");
-    if (login !== null)
-      await step(connection, (done) => connection.login(credentials(login), (error) => done(error)));
+    if (login !== null) await step(connection, (done) => connection.login(credentials(login), (error) => done(error)));
     signal.throwIfAborted();
     return { connection, used: false, utf8, sent: 0 };
   } catch (error) {

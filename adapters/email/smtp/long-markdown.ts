@@ -13,8 +13,7 @@ const entry = new URL(import.meta.url);
 /** A worker does not inherit the condition under which the contract resolves to its source. */
 const execArgv = entry.pathname.endsWith(".ts") ? ["--conditions=source"] : [];
 
-if (!isMainThread && isRenderJob(workerData))
-  parentPort?.postMessage(renderMarkdown(workerData.markdown), []);
+if (!isMainThread && isRenderJob(workerData)) parentPort?.postMessage(renderMarkdown(workerData.markdown), []);
 
 /** Tells a render job from the `workerData` of other worker threads that import this module. */
 function isRenderJob(data: unknown): data is { readonly markdown: string } {

@@ -22,9 +22,7 @@ export interface SenderOptions {
 }
 
 /** Implements `Outbound.send`, with the parsed draft. */
-export function sender(
-  options: SenderOptions,
-): (draft: EmailDraft, attempt: Attempt) => Promise<SendOutcome> {
+export function sender(options: SenderOptions): (draft: EmailDraft, attempt: Attempt) => Promise<SendOutcome> {
   const { pool, health } = options;
   let loginFailures = 0;
 
@@ -60,19 +58,12 @@ interface Once {
   readonly stale: boolean;
 }
 
-async function once(
-  pool: SmtpPool,
-  draft: EmailDraft,
-  bytes: Buffer,
-  attempt: Attempt,
-  fresh: boolean,
-): Promise<Once> {
+async function once(pool: SmtpPool, draft: EmailDraft, bytes: Buffer, attempt: Attempt, fresh: boolean): Promise<Once> {
   const state: { pooled: PooledConnection | null; crossed: boolean } = { pooled: null, crossed: false };
   const work = async (pooled: PooledConnection): Promise<SendOutcome> => {
     state.pooled = pooled;
     const envelope = envelopeOf(draft, bytes.length);
-    if (!pooled.utf8 && [envelope.from, ...envelope.to].some((address) => /[^\x00-\x7f]/.test(address)))
-      return noUtf8;
+    if (!pooled.utf8 && [envelope.from, ...envelope.to].some((address) => /[^\x00-\x7f]/.test(address))) return noUtf8;
     const info = await transmit(pooled, envelope, bytes, attempt, () => {
       state.crossed = true;
     });
@@ -291,9 +282,7 @@ const schema = z.strictObject({
   text: z.string(),
   html: z.string(),
   /** The core stores the bytes under `ref`. */
-  attachments: z.array(
-    z.strictObject({ name: z.string(), mediaType: z.string(), size: z.int(), ref: z.string() }),
-  ),
+  attachments: z.array(z.strictObject({ name: z.string(), mediaType: z.string(), size: z.int(), ref: z.string() })),
 });
 
 type Plain<T> = T extends (infer Item)[]

@@ -26,9 +26,7 @@ export function piecesOf(body: string, alphabet: Alphabet, reference: number): r
   const { encoding, texts } = foreign ? segmentsOf(body, "ucs2") : segmentsOf(body);
   return texts.map((one, at) => {
     const header =
-      texts.length === 1
-        ? new Uint8Array()
-        : Uint8Array.from([5, 0, 3, reference & 0xff, texts.length, at + 1]);
+      texts.length === 1 ? new Uint8Array() : Uint8Array.from([5, 0, 3, reference & 0xff, texts.length, at + 1]);
     const data = encoding === "ucs2" ? ucs2(one) : standard(one, alphabet, header.length);
     return {
       dataCoding: data.coding,
@@ -121,8 +119,7 @@ function alphabetOf(dataCoding: number): "standard" | "latin1" | "ucs2" | null {
   if (dataCoding === coding.ia5 || dataCoding === coding.latin1) return "latin1";
   if (dataCoding === coding.ucs2) return "ucs2";
   const group = dataCoding & 0xf0;
-  if (group === 0x10)
-    return (dataCoding & 0x0c) === 0x08 ? "ucs2" : (dataCoding & 0x0c) === 0 ? "standard" : null;
+  if (group === 0x10) return (dataCoding & 0x0c) === 0x08 ? "ucs2" : (dataCoding & 0x0c) === 0 ? "standard" : null;
   if (group === 0xf0) return (dataCoding & 0x04) === 0 ? "standard" : null;
   return dataCoding === coding.standard ? "standard" : null;
 }
@@ -171,8 +168,7 @@ const telephone = 1;
 
 /** Returns null for an address of a service that SMPP does not carry (`whatsapp:...`). */
 export function toAddress(canonical: string): SmppAddress | null {
-  if (canonical.startsWith("+"))
-    return { ton: ton.international, npi: telephone, address: canonical.slice(1) };
+  if (canonical.startsWith("+")) return { ton: ton.international, npi: telephone, address: canonical.slice(1) };
   if (/^\d+$/.test(canonical)) return { ton: ton.network, npi: 0, address: canonical };
   return canonical.includes(":") ? null : { ton: ton.alphanumeric, npi: 0, address: canonical };
 }

@@ -47,17 +47,11 @@ export const smppConfig = z
     tls: z
       .enum(["implicit", "none"])
       .prefault("implicit")
-      .describe(
-        "How is the connection encrypted? `none` is accepted for loopback and private networks (a VPN) only.",
-      ),
+      .describe("How is the connection encrypted? `none` is accepted for loopback and private networks (a VPN) only."),
     ca: z.string().optional().describe("Which private CA signs the centre's certificate? The PEM text."),
     system_id: fitting(15).describe("What is the system_id of the account?"),
     password: fitting(8).describe("What is the password?").meta({ secret: true }),
-    system_type: z
-      .string()
-      .max(12)
-      .prefault("")
-      .describe("Which system_type does the message centre require, if any?"),
+    system_type: z.string().max(12).prefault("").describe("Which system_type does the message centre require, if any?"),
     alphabet: z
       .enum(["gsm7", "gsm7-packed", "latin1"])
       .prefault("gsm7")
@@ -77,9 +71,7 @@ export const smppConfig = z
       .prefault(10)
       .describe("How many submits may wait for a response of the message centre (window)?"),
     enquire: duration.prefault("30s").describe("How often is enquire_link sent?"),
-    timeout: duration
-      .prefault("20s")
-      .describe("How long do we wait for a response of the message centre (timeout)?"),
+    timeout: duration.prefault("20s").describe("How long do we wait for a response of the message centre (timeout)?"),
     receipt_ids: z
       .enum(["same", "decimal"])
       .prefault("same")
@@ -139,10 +131,7 @@ class Smpp implements Provider {
     this.#common = common;
     this.#config = config;
     this.#state = new Health(channel);
-    this.#lines = new SendLines(
-      (mode, signal) => openSession(config, mode, channel.clock, signal),
-      config.timeout,
-    );
+    this.#lines = new SendLines((mode, signal) => openSession(config, mode, channel.clock, signal), config.timeout);
   }
 
   async run(stored: Cursor | null, signal: AbortSignal): Promise<void> {

@@ -110,8 +110,7 @@ export function framing(): (chunk: Uint8Array) => Pdu[] {
     const found: Pdu[] = [];
     while (rest.length >= 4) {
       const length = rest.readUInt32BE(0);
-      if (length < headerLength || length > largest)
-        throw new Error("reading a packet: its length is impossible");
+      if (length < headerLength || length > largest) throw new Error("reading a packet: its length is impossible");
       if (rest.length < length) break;
       found.push(decode(rest.subarray(0, length)));
       rest = rest.subarray(length);
@@ -160,8 +159,7 @@ function optional(packet: Buffer, from: number): ReadonlyMap<number, Uint8Array>
 
 export const text = (pdu: Pdu, name: string): string => String(pdu.fields[name] ?? "");
 export const number = (pdu: Pdu, name: string): number => Number(pdu.fields[name] ?? 0);
-export const bytes = (pdu: Pdu, name: string): Uint8Array =>
-  (pdu.fields[name] ?? new Uint8Array()) as Uint8Array;
+export const bytes = (pdu: Pdu, name: string): Uint8Array => (pdu.fields[name] ?? new Uint8Array()) as Uint8Array;
 
 // Maps a message centre's status codes to error classes (SMPP v3.4, 5.1.3). Codes from 0x400 on are
 // specific to the message centre.

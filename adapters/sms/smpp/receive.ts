@@ -157,10 +157,7 @@ export class Memory {
     const before = this.#known(print);
     const group = part === null ? undefined : this.#groups.find(({ name }) => name === nameOf(pdu, part));
     const id = before?.id ?? group?.id ?? this.#newId(print);
-    this.#open = [
-      ...this.#open.filter((one) => one !== before),
-      { print, id, at: now, pdu, answered: false },
-    ];
+    this.#open = [...this.#open.filter((one) => one !== before), { print, id, at: now, pdu, answered: false }];
     if (part === null) return { id, pdus: [pdu], since: now, missing: 0 };
     // The other parts are gone: the text was complete before, and only the response was lost.
     if (before !== undefined && group === undefined) return null;
@@ -262,17 +259,7 @@ const tag = { receiptedId: 0x001e, networkError: 0x0423, state: 0x0427 } as cons
 /** Bits 2 to 5 of esm_class (5.2.12). */
 const receiptBits = { mask: 0x3c, receipt: 0x04, intermediate: 0x20 } as const;
 
-const names = [
-  "",
-  "ENROUTE",
-  "DELIVRD",
-  "EXPIRED",
-  "DELETED",
-  "UNDELIV",
-  "ACCEPTD",
-  "UNKNOWN",
-  "REJECTD",
-] as const;
+const names = ["", "ENROUTE", "DELIVRD", "EXPIRED", "DELETED", "UNDELIV", "ACCEPTD", "UNKNOWN", "REJECTD"] as const;
 // UNKNOWN means that no further status will follow. It is not a failure.
 const failed: readonly string[] = ["EXPIRED", "DELETED", "UNDELIV", "REJECTD"];
 
@@ -288,8 +275,7 @@ function readReceipt(pdu: Pdu, ids: "same" | "decimal"): TextStatus | null {
   const named = pdu.tlvs.get(tag.receiptedId);
   const own = named === undefined ? undefined : Buffer.from(named).toString("latin1").replace(/\0.*$/s, "");
   const id = own || /\bid:\s*([^\s]+)/i.exec(words)?.[1];
-  const status =
-    names[pdu.tlvs.get(tag.state)?.[0] ?? 0] || /\bstat:\s*([A-Z]+)/i.exec(words)?.[1]?.toUpperCase();
+  const status = names[pdu.tlvs.get(tag.state)?.[0] ?? 0] || /\bstat:\s*([A-Z]+)/i.exec(words)?.[1]?.toUpperCase();
   if (id === undefined || !status) return null;
   const network = pdu.tlvs.get(tag.networkError);
   const code =
@@ -300,9 +286,7 @@ function readReceipt(pdu: Pdu, ids: "same" | "decimal"): TextStatus | null {
     key: null,
     status,
     state,
-    ...(state === "failed"
-      ? { kind: null, code: code ?? status, detail: `the network reports ${status}` }
-      : {}),
+    ...(state === "failed" ? { kind: null, code: code ?? status, detail: `the network reports ${status}` } : {}),
     raw: pdu.raw,
   };
 }

@@ -6,16 +6,7 @@ import tls from "node:tls";
 import type { Clock } from "bridgehead/contract";
 import PQueue from "p-queue";
 import type { SmppConfig } from "./index.ts";
-import {
-  classOf,
-  codeOf,
-  encode,
-  framing,
-  isResponse,
-  type Pdu,
-  type PduCommand,
-  type PduFields,
-} from "./pdu.ts";
+import { classOf, codeOf, encode, framing, isResponse, type Pdu, type PduCommand, type PduFields } from "./pdu.ts";
 
 /** A transceiver receives and sends. A transmitter receives no messages that need a response. */
 export type Mode = "bind_transceiver" | "bind_transmitter";
@@ -37,12 +28,7 @@ const mostWaiting = 2000;
 
 /** Connects and binds. Rejects with a `BindRefusal` when the message centre refuses. A connection that
  *  failed is closed. */
-export async function openSession(
-  config: SmppConfig,
-  mode: Mode,
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<Session> {
+export async function openSession(config: SmppConfig, mode: Mode, clock: Clock, signal: AbortSignal): Promise<Session> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(config.timeout)]);
   const session = new Session(config, clock, await connect(config, limit));
   await session.bind(mode, limit);
@@ -142,12 +128,7 @@ export class Session {
   }
 
   /** Sends a request and waits for its response. */
-  async #ask(
-    command: PduCommand,
-    fields: PduFields,
-    until: AbortSignal,
-    crossing?: () => Promise<void>,
-  ): Promise<Pdu> {
+  async #ask(command: PduCommand, fields: PduFields, until: AbortSignal, crossing?: () => Promise<void>): Promise<Pdu> {
     const { over } = this;
     const own = AbortSignal.any([until, over, AbortSignal.timeout(this.#config.timeout)]);
     own.throwIfAborted();

@@ -50,10 +50,7 @@ const block = z
       .array(
         z
           .string()
-          .refine(
-            (text) => ed25519Key(text) !== null,
-            "expected the public key from the portal: 32 octets in base64",
-          ),
+          .refine((text) => ed25519Key(text) !== null, "expected the public key from the portal: 32 octets in base64"),
       )
       .min(1)
       .describe("Which public keys verify webhook signatures? A list, so that keys can be rotated."),
@@ -86,11 +83,7 @@ class Telnyx implements Provider {
   readonly #state: Health;
   readonly #pauses: SenderPauses;
 
-  constructor(
-    channel: Channel,
-    { api_url: apiUrl = telnyxUrl, ca, media }: SmsConfig,
-    config: z.output<typeof block>,
-  ) {
+  constructor(channel: Channel, { api_url: apiUrl = telnyxUrl, ca, media }: SmsConfig, config: z.output<typeof block>) {
     this.#channel = channel;
     this.#media = media;
     this.#config = config;

@@ -53,8 +53,7 @@ export function readEvent(body: Uint8Array, now: number): Heard {
 
 function textOf(payload: Payload, occurredAt: string | undefined, raw: Uint8Array, now: number): InboundText {
   const to = Array.isArray(payload.to) ? payload.to[0]?.phone_number : payload.to;
-  if (payload.from === undefined || to === undefined)
-    throw new Error("reading a text: it has no from or no to");
+  if (payload.from === undefined || to === undefined) throw new Error("reading a text: it has no from or no to");
   const word = payload.autoresponse_type?.toLowerCase();
   return {
     id: payload.id,
@@ -124,8 +123,8 @@ const codes = classes({
   login: [10009, 10010],
   account: [20100, 40314, 40333],
   "set-up": [
-    10001, 40010, 40013, 40100, 40150, 40151, 40305, 40306, 40308, 40311, 40312, 40313, 40315, 40320, 40321,
-    40329, 40330,
+    10001, 40010, 40013, 40100, 40150, 40151, 40305, 40306, 40308, 40311, 40312, 40313, 40315, 40320, 40321, 40329,
+    40330,
   ],
   reach: [10039, 40309],
   content: [40002, 40003, 40009, 40015, 40302, 40304, 40316, 40317, 40322],

@@ -81,11 +81,7 @@ export function clean(text: string): string {
   let plain = composed(text.toWellFormed());
   for (const [from, to] of forms) plain = plain.replace(from, to);
   plain = untilStill(plain, (now) =>
-    now
-      .replace(controlCharacters, "")
-      .replace(invisible, "")
-      .replace(idleJoiner, "")
-      .replace(controlTokens, ""),
+    now.replace(controlCharacters, "").replace(invisible, "").replace(idleJoiner, "").replace(controlTokens, ""),
   );
   return composed(plain)
     .replace(/(?<! ) +$/gm, "")

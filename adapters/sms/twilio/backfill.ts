@@ -29,12 +29,7 @@ export class Backfill {
   /** Earlier messages may have been answered by a later state of the database, which was lost. */
   readonly #startedAt: number;
 
-  constructor(
-    { channel, hear }: ProviderParts,
-    settings: TwilioSettings,
-    client: TwilioClient,
-    health: Health,
-  ) {
+  constructor({ channel, hear }: ProviderParts, settings: TwilioSettings, client: TwilioClient, health: Health) {
     this.#channel = channel;
     this.#hear = hear;
     this.#settings = settings;
@@ -76,8 +71,7 @@ export class Backfill {
     const ours = found.filter((one) => timeOf(one) >= Math.floor(place.first / 1000) * 1000);
     // The webhook of a young message may still arrive. A STOP must not wait, because queued messages would be sent in
     // the interval.
-    const isDue = (one: MessageInstance) =>
-      timeOf(one) <= upTo || this.#settings.isConsent(one.body ?? "", one.to);
+    const isDue = (one: MessageInstance) => timeOf(one) <= upTo || this.#settings.isConsent(one.body ?? "", one.to);
     await this.#take(ours.filter(isDue), next, signal);
     if (until < now) return { place: next, pauseMs: 0 };
     this.#health.set("list", { state: "ready" });
@@ -104,9 +98,7 @@ export class Backfill {
     const texts = [];
     for (const message of fresh) {
       const text = textOfRecord(message, await this.#mediaOf(message, signal));
-      texts.push(
-        isAnswered(message) ? { ...text, handledBefore: { by: "other" as const, reason: answered } } : text,
-      );
+      texts.push(isAnswered(message) ? { ...text, handledBefore: { by: "other" as const, reason: answered } } : text);
     }
     if (texts.length > 0)
       this.#channel.log.info({ texts: texts.length }, "backfill found texts that no webhook delivered");
@@ -130,8 +122,7 @@ export class Backfill {
       (one) => one.direction === "outbound-api" && (number !== null || one.messagingServiceSid === service),
     );
     const last = new Map<string, number>();
-    for (const one of await this.#unknown(ours))
-      last.set(one.to, Math.max(last.get(one.to) ?? 0, timeOf(one)));
+    for (const one of await this.#unknown(ours)) last.set(one.to, Math.max(last.get(one.to) ?? 0, timeOf(one)));
     const asked = new Set(old);
     return (message) => asked.has(message) && (last.get(message.from) ?? 0) >= timeOf(message);
   }
@@ -187,8 +178,7 @@ async function listed(
     ...(span.to === null ? {} : { dateSentBefore: new Date(span.to) }),
     pageSize,
   };
-  const list = (to?: string) =>
-    client.messages({ signal }).list({ ...(to === undefined ? {} : { to }), ...within });
+  const list = (to?: string) => client.messages({ signal }).list({ ...(to === undefined ? {} : { to }), ...within });
   const found: MessageInstance[] = [];
   // The numbers of a messaging service are known only through the service.
   if (number === null)

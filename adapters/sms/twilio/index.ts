@@ -77,9 +77,7 @@ function settingsOf(config: SmsConfig) {
     apiUrl: config.api_url ?? twilioUrl,
     accountSid: account,
     /** Tried in this order. There are several during a token rotation. */
-    logins: key
-      ? [{ user: key.sid, password: key.secret }]
-      : tokens.map((password) => ({ user: account, password })),
+    logins: key ? [{ user: key.sid, password: key.secret }] : tokens.map((password) => ({ user: account, password })),
     /** Keys that can have signed a webhook request. */
     signingKeys: config.signing_keys ?? tokens,
     /** Headers that can contain the signature, in lower case. */
@@ -184,8 +182,7 @@ function addressProblem(webhook: URL, apiUrl: string): ChannelStatus | null {
   if (isLocal(webhook)) {
     return problem("http.public_url is missing, or of this machine: the provider cannot tell us of texts");
   }
-  if (webhook.protocol !== "https:")
-    return problem("http.public_url is not https: texts would travel in the open");
+  if (webhook.protocol !== "https:") return problem("http.public_url is not https: texts would travel in the open");
   if (webhook.hostname.includes("_"))
     return problem("http.public_url has an underscore in its host, which the provider does not take");
   return null;
@@ -221,8 +218,7 @@ function mediumAddress(text: string, message: string, settings: TwilioSettings):
   const url = URL.parse(text);
   const api = new URL(settings.apiUrl);
   if (url === null) throw finalError("fetching media: that is no address");
-  if (url.username !== "" || url.password !== "")
-    throw finalError("fetching media: the address has a login in it");
+  if (url.username !== "" || url.password !== "") throw finalError("fetching media: the address has a login in it");
   const same = url.origin === api.origin;
   const other = url.protocol === "https:" && url.port === "" && settings.media.hosts.includes(url.hostname);
   if (!(same && (api.protocol === "https:" || isLocal(api))) && !other)

@@ -61,8 +61,7 @@ export class TwilioSender {
       try {
         const form = { ...creationOf(text, this.#settings), ...callback };
         const { sid, status } = await this.#client.create(form, { signal: attempt.signal, crossing });
-        if (typeof sid !== "string" || sid === "")
-          return { kind: "unknown", reason: "the answer has no sid" };
+        if (typeof sid !== "string" || sid === "") return { kind: "unknown", reason: "the answer has no sid" };
         this.#own(sid, attempt.key);
         this.#health.set("account", { state: "ready" });
         return { kind: "sent", id: externalId(sid), detail: `201 ${String(status)}` };

@@ -33,8 +33,7 @@ export function webhookEndpoints(
       channel.log.warn({ path, reason }, "webhook rejected");
       return null;
     };
-    const signature =
-      settings.signatureHeaders.map((name) => request.headers.get(name)).find(Boolean) ?? null;
+    const signature = settings.signatureHeaders.map((name) => request.headers.get(name)).find(Boolean) ?? null;
     if (signature === null) return refuse("it is not signed");
     const type = request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
     if (type !== "application/x-www-form-urlencoded") return refuse("it is no form");
@@ -50,18 +49,14 @@ export function webhookEndpoints(
     return { form, body };
   }
 
-  const route = (
-    path: RoutePath,
-    hear: (form: FormFields, body: Uint8Array, url: URL) => Heard,
-  ): WebhookEndpoint => ({
+  const route = (path: RoutePath, hear: (form: FormFields, body: Uint8Array, url: URL) => Heard): WebhookEndpoint => ({
     path,
     async read(request) {
       const url = new URL(request.url);
       const found = await proven(path, request, url);
       return found && hear(found.form, found.body, url);
     },
-    answer: () =>
-      new Response(empty, { status: 200, headers: { "content-type": "text/xml; charset=utf-8" } }),
+    answer: () => new Response(empty, { status: 200, headers: { "content-type": "text/xml; charset=utf-8" } }),
   });
 
   const hearText = (form: FormFields, body: Uint8Array): Heard => {
@@ -86,12 +81,7 @@ export interface Proof {
 /** Verifies X-Twilio-Signature with the provider's own code, against the configured URL and every key. Returns the key
  *  with which the provider signed `form` for `url`; null: no key matches, or there is no signature. `url` is the URL as
  *  configured at the provider, with the query of the request. A fragment is never signed. */
-export function prove(
-  url: URL,
-  signature: string | null,
-  form: FormFields,
-  keys: readonly string[],
-): Proof | null {
+export function prove(url: URL, signature: string | null, form: FormFields, keys: readonly string[]): Proof | null {
   if (signature === null || signature === "") return null;
   const [href = ""] = url.href.split("#", 1);
   const params = form as Record<string, unknown>;

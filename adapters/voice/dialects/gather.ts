@@ -92,11 +92,7 @@ function eventIn({ Digits: digits = "", SpeechResult: speech = "" }: Params, con
   return /[\p{L}\p{N}]/u.test(speech) ? { kind: "turn", text: speech, language: null } : { kind: "silence" };
 }
 
-function listen(
-  { channel, config }: VoiceChannel,
-  { state }: SpeechInstructions,
-  spoken: readonly string[],
-): string {
+function listen({ channel, config }: VoiceChannel, { state }: SpeechInstructions, spoken: readonly string[]): string {
   const { hints, language, silence } = config;
   const attributes = {
     input: "speech dtmf",

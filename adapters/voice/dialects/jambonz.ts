@@ -133,8 +133,7 @@ class JambonzTranslator implements Translator {
     if (typeof data["digits"] === "string" && data["digits"] !== "")
       return [...this.#cut(), { kind: "digits", digits: `${data["digits"]}#` }];
     const spoken = transcriptIn(data);
-    if (spoken === null)
-      return data["reason"] === "error" ? [{ kind: "problem", text: "speech recognition" }] : [];
+    if (spoken === null) return data["reason"] === "error" ? [{ kind: "problem", text: "speech recognition" }] : [];
     return [...this.#cut(), { kind: "turn", text: spoken.words, language: spoken.language }];
   }
 
@@ -276,9 +275,7 @@ function personIn(user: unknown): string | null {
 }
 
 const record = (value: unknown): Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
-    ? (value as Record<string, unknown>)
-    : {};
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
 
 // Builds the jambonz verbs (docs.jambonz.org/verbs) from the channel's configuration.
 

@@ -120,15 +120,11 @@ class RetellTranslator implements Translator {
   read(text: string): DialectReading {
     const frame = fieldsOf(JSON.parse(text));
     const { interaction_type: type, timestamp } = frame;
-    if (type === "ping_pong")
-      return { events: [], answers: [JSON.stringify({ response_type: type, timestamp })] };
-    if (type === "call_details")
-      return { events: this.#started ? [] : [this.#start(fieldsOf(frame["call"]))] };
+    if (type === "ping_pong") return { events: [], answers: [JSON.stringify({ response_type: type, timestamp })] };
+    if (type === "call_details") return { events: this.#started ? [] : [this.#start(fieldsOf(frame["call"]))] };
     if (!this.#started) return { events: [] };
     if (type === "update_only") return { events: this.#transcript.updated(frame) };
-    return type === "response_required" || type === "reminder_required"
-      ? this.#wanted(frame)
-      : { events: [] };
+    return type === "response_required" || type === "reminder_required" ? this.#wanted(frame) : { events: [] };
   }
 
   write(command: DialectCommand): readonly string[] {
@@ -176,10 +172,8 @@ class RetellTranslator implements Translator {
     this.#interrupting = false;
     this.#begun = false;
     const { events, words } = this.#transcript.asked(frame);
-    if (words !== null && words !== "")
-      return { events: [...events, { kind: "turn", text: words, language: null }] };
-    if (frame["interaction_type"] === "reminder_required")
-      return { events: [...events, { kind: "silence" }] };
+    if (words !== null && words !== "") return { events: [...events, { kind: "turn", text: words, language: null }] };
+    if (frame["interaction_type"] === "reminder_required") return { events: [...events, { kind: "silence" }] };
     // The request repeats the same utterance. Retell dropped the response before playback, so it is sent again under
     // the new number.
     const again = words === null ? this.#transcript.unheard() : null;
@@ -222,10 +216,7 @@ function callEnded(voice: VoiceChannel, apiKey: string): HttpRoute {
       if (event === "transfer_cancelled" && typeof id === "string") await untakenCall(voice, id);
       if (event === "call_ended" && typeof id === "string") {
         const known = typeof reason === "string" && /^\w{1,40}$/.test(reason) ? reason : "";
-        await voice.closed(
-          id,
-          known === "" || known === "user_hangup" ? "hung-up" : known.replaceAll("_", "-"),
-        );
+        await voice.closed(id, known === "" || known === "user_hangup" ? "hung-up" : known.replaceAll("_", "-"));
       }
       return new Response(null, { status: 204 });
     },
@@ -357,6 +348,4 @@ function utterances(frame: RetellFields): readonly Utterance[] {
 }
 
 const listOf = (value: unknown): readonly RetellFields[] =>
-  Array.isArray(value)
-    ? value.filter((one): one is RetellFields => typeof one === "object" && one !== null)
-    : [];
+  Array.isArray(value) ? value.filter((one): one is RetellFields => typeof one === "object" && one !== null) : [];

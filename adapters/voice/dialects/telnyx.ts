@@ -48,8 +48,7 @@ export const telnyx = defineDialect({
     return {
       socket: {
         paths: ["/relay/*"],
-        authorize: async (request) =>
-          admitted(request).ticket === null ? new Response(null, { status: 403 }) : null,
+        authorize: async (request) => (admitted(request).ticket === null ? new Response(null, { status: 403 }) : null),
         connect: (request) => callTranslator(admitted(request)),
       },
       routes: callRoutes(voice, {
@@ -71,13 +70,7 @@ function passIn({ url }: Request): { readonly call: string; readonly token: stri
 }
 
 /** Telnyx has several ids for a call. This adapter uses the id from its webhooks. */
-function callTranslator({
-  call,
-  ticket,
-}: {
-  readonly call: string;
-  readonly ticket: string | null;
-}): Translator {
+function callTranslator({ call, ticket }: { readonly call: string; readonly ticket: string | null }): Translator {
   const translator = relayTranslator(() => ticket);
   return {
     read(frame) {
@@ -95,9 +88,7 @@ function callTranslator({
         }
         case "language": {
           const language = primary(command.language);
-          return [
-            JSON.stringify({ type: "language", ttsLanguage: language, transcriptionLanguage: language }),
-          ];
+          return [JSON.stringify({ type: "language", ttsLanguage: language, transcriptionLanguage: language })];
         }
         // The `end` message of Telnyx has no data field. The callback reads the transfer reason from stored state.
         case "transfer":
@@ -129,9 +120,7 @@ function connectVerb(config: VoiceConfig, call: ConnectCall & { readonly url: st
       speechModel: one.speech_model ?? config.speech_model,
     }),
   );
-  return element("Connect", { action: call.action, method: "POST" }, [
-    element("ConversationRelay", relay, languages),
-  ]);
+  return element("Connect", { action: call.action, method: "POST" }, [element("ConversationRelay", relay, languages)]);
 }
 
 /** Returns the end of a session as a value of Twilio's `SessionStatus`. */

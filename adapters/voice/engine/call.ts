@@ -55,8 +55,7 @@ export class Call {
     const { channel, config, can, facts, start } = parts;
     const { clock } = channel;
     this.#resumed = facts !== null && facts.openings > 1;
-    const before =
-      facts !== null && (this.#resumed || parts.joins) ? clock.now() - facts.openedAt.getTime() : 0;
+    const before = facts !== null && (this.#resumed || parts.joins) ? clock.now() - facts.openedAt.getTime() : 0;
     this.#began = clock.monotonic() - Math.max(0, before);
     this.#canTransfer = canTransfer(config, can);
     this.#language = languageOf(config, start.language) ?? config.language;
@@ -85,9 +84,7 @@ export class Call {
       () => this.#talk.closing,
       () => (this.#talk.closing ? this.#end() : this.#goodbye("silent")),
     );
-    this.#utterances = new Utterances(timers, this.#debounces ? config.collect : 0, (text) =>
-      this.#said(text),
-    );
+    this.#utterances = new Utterances(timers, this.#debounces ? config.collect : 0, (text) => this.#said(text));
     this.#keys = new Keypad(
       timers,
       this.#canTransfer,

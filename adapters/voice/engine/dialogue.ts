@@ -95,8 +95,7 @@ export class Dialogue {
   ignores(text: string, { speaking, lastSentence, pending }: Moment): boolean {
     const keeps = this.#kept.length > 0;
     if (pending || (this.#presence && !keeps)) return isAcknowledgement(text);
-    if (!speaking)
-      return this.#spoken === null && !keeps && isBackchannel(text) && !isQuestion(this.#current);
+    if (!speaking) return this.#spoken === null && !keeps && isBackchannel(text) && !isQuestion(this.#current);
     if (lastSentence && isQuestion(this.#current)) return isBackchannel(text) && !keeps;
     return isAcknowledgement(text);
   }

@@ -134,8 +134,7 @@ export interface UnservedCall {
   readonly at: number;
 }
 
-const nameOf = ({ address }: Party): string =>
-  address.startsWith("anonymous:") ? "an anonymous caller" : address;
+const nameOf = ({ address }: Party): string => (address.startsWith("anonymous:") ? "an anonymous caller" : address);
 
 /** Reason of a missed call when no human answered the transfer. */
 export const untaken = "the transfer was not answered";

@@ -127,10 +127,7 @@ interface Talk {
   readonly start: StartEvent;
 }
 
-async function converse(
-  events: AsyncIterator<CallEvent>,
-  { call, record, start }: Talk,
-): Promise<ConnectionEnd> {
+async function converse(events: AsyncIterator<CallEvent>, { call, record, start }: Talk): Promise<ConnectionEnd> {
   let again = 0;
   for (let next = await events.next(); !next.done; next = await events.next()) {
     const event = next.value;
@@ -155,12 +152,7 @@ async function drained(call: Call, socket: Socket, over: AbortSignal): Promise<C
   return { reason: "restart", hungUp: false };
 }
 
-async function beat(
-  { clock }: Channel,
-  socket: Socket,
-  translator: Translator,
-  over: AbortSignal,
-): Promise<void> {
+async function beat({ clock }: Channel, socket: Socket, translator: Translator, over: AbortSignal): Promise<void> {
   const { beat } = translator;
   if (beat === undefined) return;
   while (!over.aborted) {

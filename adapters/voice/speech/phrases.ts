@@ -195,9 +195,7 @@ const pl: Phrases = {
   unreadable: "Przepraszam, nie mogę tego odczytać przez telefon.",
 };
 
-const spoken: ReadonlyMap<string, Phrases> = new Map(
-  [en, de, fr, es, it, pt, nl, pl].map((one) => [one.lang, one]),
-);
+const spoken: ReadonlyMap<string, Phrases> = new Map([en, de, fr, es, it, pt, nl, pl].map((one) => [one.lang, one]));
 
 /** Returns the phrases for a language tag (`de`, `de-AT`, `DE_at`). Default: English. */
 export function phrases(lang: string): Phrases {

@@ -179,8 +179,7 @@ export function sentences(text: string, lang = "en"): readonly string[] {
     const piece = segment.trim().replace(/\s+/g, " ");
     const before = found.at(-1);
     if (piece === "") continue;
-    if (before !== undefined && goesOn(before, piece, ordinalStops))
-      found[found.length - 1] = `${before} ${piece}`;
+    if (before !== undefined && goesOn(before, piece, ordinalStops)) found[found.length - 1] = `${before} ${piece}`;
     else found.push(piece);
   }
   return found;
@@ -278,9 +277,7 @@ function ofTable(sections: readonly MarkdownBlock[]): readonly Passage[] {
     section.inside.map((row) => row.inside.map((cell) => cell.inside.flatMap(ofBlock).join("").trim())),
   );
   return rows.map(([name = "", ...values]) => {
-    const said = values.flatMap((value, n) =>
-      value === "" ? [] : [`${heads[n + 1] ?? ""} ${value}`.trim()],
-    );
+    const said = values.flatMap((value, n) => (value === "" ? [] : [`${heads[n + 1] ?? ""} ${value}`.trim()]));
     return [name, said.join(", ")].filter((part) => part !== "").join(": ");
   });
 }

@@ -148,8 +148,7 @@ export const isBackchannel = (text: string): boolean => consistsOf(wordsOf(text)
 
 /** "uh-huh", "okay", "yes please", "go on": a request to continue. An agent that speaks or prepares a reply can
  *  ignore it. */
-export const isAcknowledgement = (text: string): boolean =>
-  consistsOf(wordsOf(text), sets.more, sets.courtesy);
+export const isAcknowledgement = (text: string): boolean => consistsOf(wordsOf(text), sets.more, sets.courtesy);
 
 /** "Okay thanks, bye", "No, that's all.": returns true when the caller has no further questions. A question is not a
  *  closing, nor is a farewell in mid-sentence. Speech recognition may omit punctuation; a courtesy phrase then marks
@@ -162,9 +161,7 @@ export function isClosing(text: string): boolean {
   const words = lastWords(last, longestPhrase);
   return words.some((_, at) => {
     const tail = words.slice(at);
-    return (
-      tail.length > 1 && consistsOf(tail, sets.farewell, sets.courtesy) && !sets.farewell.has(tail.join(" "))
-    );
+    return tail.length > 1 && consistsOf(tail, sets.farewell, sets.courtesy) && !sets.farewell.has(tail.join(" "));
   });
 }
 

@@ -28,9 +28,7 @@ const table = {
     closings: list(
       "best regards, kind regards, warm regards, regards, sincerely, yours sincerely, best wishes, cheers",
     ),
-    abbreviations: list(
-      "mr, mrs, ms, dr, prof, st, jr, sr, vs, e.g, i.e, no, inc, ltd, approx, dept, ext, fig",
-    ),
+    abbreviations: list("mr, mrs, ms, dr, prof, st, jr, sr, vs, e.g, i.e, no, inc, ltd, approx, dept, ext, fig"),
     ordinalStops: false,
   },
   de: {
@@ -51,9 +49,7 @@ const table = {
     dot: "point",
     dash: "tiret",
     underscore: "tiret bas",
-    closings: list(
-      "cordialement, bien cordialement, bien à vous, sincères salutations, salutations distinguées",
-    ),
+    closings: list("cordialement, bien cordialement, bien à vous, sincères salutations, salutations distinguées"),
     abbreviations: list("m, mm, mme, mlle, dr, pr, st, p.ex, env, tél, art, av, bd"),
     ordinalStops: false,
   },
@@ -80,9 +76,7 @@ const table = {
     dot: "ponto",
     dash: "hífen",
     underscore: "sublinhado",
-    closings: list(
-      "atenciosamente, cumprimentos, com os melhores cumprimentos, melhores cumprimentos, saudações",
-    ),
+    closings: list("atenciosamente, cumprimentos, com os melhores cumprimentos, melhores cumprimentos, saudações"),
     abbreviations: list("sr, sra, dr, dra, exmo, exma, p.ex, tel, av, núm, aprox"),
     ordinalStops: false,
   },
@@ -91,9 +85,7 @@ const table = {
     dot: "punt",
     dash: "streepje",
     underscore: "laag streepje",
-    closings: list(
-      "met vriendelijke groet, met vriendelijke groeten, vriendelijke groeten, groeten, hartelijke groet",
-    ),
+    closings: list("met vriendelijke groet, met vriendelijke groeten, vriendelijke groeten, groeten, hartelijke groet"),
     abbreviations: list("dhr, mevr, mw, dr, ir, prof, bijv, d.w.z, o.a, ca, nr, tel, incl, excl"),
     ordinalStops: false,
   },
@@ -116,9 +108,7 @@ export function wordsOf(lang: string): SpeechWords {
 }
 
 /** Closing formulas of all languages: an agent may reply in another language than the configured or detected one. */
-export const allClosings: ReadonlySet<string> = new Set(
-  [...byLanguage.values()].flatMap((one) => one.closings),
-);
+export const allClosings: ReadonlySet<string> = new Set([...byLanguage.values()].flatMap((one) => one.closings));
 
 /** Abbreviations of all languages, see `allClosings`. */
 export const allAbbreviations: ReadonlySet<string> = new Set(

@@ -34,8 +34,7 @@ export async function supportBundle(options: DoctorOptions, io: Io): Promise<num
     text: redactor.redact(entry.text),
   }));
   io.out("contents, without secrets, addresses and texts of messages:");
-  for (const { name, what, text } of entries)
-    io.out(`  ${name.padEnd(18)} ${what} (${Buffer.byteLength(text)} bytes)`);
+  for (const { name, what, text } of entries) io.out(`  ${name.padEnd(18)} ${what} (${Buffer.byteLength(text)} bytes)`);
   write(file, gzipSync(tar(entries, systemClock.now())));
   io.out(`written to ${file} (mode 0600); look at it before you send it: tar -xzOf ${file} | less`);
   return exitCodes.ok;
@@ -63,9 +62,7 @@ async function collect(options: DoctorOptions, config: Config | null, io: Io): P
     {
       name: "config.json",
       what: "the configuration as it is understood; texts are left out",
-      text: json(
-        config === null ? "the configuration is invalid, see doctor.json" : structure(maskSecrets(config)),
-      ),
+      text: json(config === null ? "the configuration is invalid, see doctor.json" : structure(maskSecrets(config))),
     },
     {
       name: "doctor.json",
@@ -162,8 +159,7 @@ function structure(value: unknown): unknown {
   if (typeof value === "string") {
     if (plainWords.test(value) || /^\d{4}-\d\d-\d\dT/.test(value)) return value;
     const url = URL.parse(value);
-    if (url !== null && /^(?:https?|postgres(?:ql)?):$/.test(url.protocol))
-      return `${url.protocol}//${url.host}/`;
+    if (url !== null && /^(?:https?|postgres(?:ql)?):$/.test(url.protocol)) return `${url.protocol}//${url.host}/`;
     const codes = codesIn(value);
     return `[text, ${value.length} characters${codes.length > 0 ? `: ${codes.join(" ")}` : ""}]`;
   }
@@ -200,9 +196,7 @@ class Redactor {
   redact(text: string): string {
     let result = text;
     for (const known of this.#known) result = result.replaceAll(known, "[redacted]");
-    return result
-      .replace(/[^\s"<>@]{1,256}@[\w.-]{1,256}/g, "[address]")
-      .replace(/\+\d[\d ()-]{5,20}\d/g, "[number]");
+    return result.replace(/[^\s"<>@]{1,256}@[\w.-]{1,256}/g, "[address]").replace(/\+\d[\d ()-]{5,20}\d/g, "[number]");
   }
 }
 

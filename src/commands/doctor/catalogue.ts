@@ -87,10 +87,7 @@ export type FileChange =
 
 /** This file is at src/commands/doctor in a checkout and at dist/src/commands/doctor in a package. */
 const page = fileURLToPath(
-  new URL(
-    import.meta.url.endsWith(".ts") ? "../../../docs/doctor.md" : "../../../../docs/doctor.md",
-    import.meta.url,
-  ),
+  new URL(import.meta.url.endsWith(".ts") ? "../../../docs/doctor.md" : "../../../../docs/doctor.md", import.meta.url),
 );
 
 export function diagnosis(
@@ -109,8 +106,7 @@ export function adapterDiagnosis(
   found: { readonly id: string; readonly severity: Severity; readonly message: string; readonly fix: string },
   place: string,
 ): Diagnosis {
-  if (Object.hasOwn(catalogue, found.id))
-    return diagnosis(found.id as FindingId, place, found.message, found.fix);
+  if (Object.hasOwn(catalogue, found.id)) return diagnosis(found.id as FindingId, place, found.message, found.fix);
   return {
     id: found.id,
     severity: found.severity,

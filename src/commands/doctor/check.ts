@@ -97,9 +97,7 @@ export async function agentsProblems(config: Config): Promise<readonly string[]>
 
 /** Prints the configuration's JSON Schema. */
 export async function printSchema(_options: object, io: Io): Promise<number> {
-  const adapters = await Promise.all(
-    builtIn.map(async (name) => [name, await loadAdapter(name, io.cwd)] as const),
-  );
+  const adapters = await Promise.all(builtIn.map(async (name) => [name, await loadAdapter(name, io.cwd)] as const));
   io.out(JSON.stringify(jsonSchema(Object.fromEntries(adapters)), null, 2));
   return exitCodes.ok;
 }

@@ -127,11 +127,7 @@ async function requestTls(socket: Socket, tls: keyof typeof dialogues): Promise<
 }
 
 /** Compares our clock with the Date header of the platform. */
-export async function clockProblems(
-  url: string,
-  now: () => number,
-  signal: AbortSignal,
-): Promise<Diagnosis[]> {
+export async function clockProblems(url: string, now: () => number, signal: AbortSignal): Promise<Diagnosis[]> {
   const before = now();
   const response = await get(new URL(url), signal).catch(() => null);
   const date = Date.parse(response?.date ?? "");

@@ -48,26 +48,16 @@ export function daemonProblems(config: Config, state: DaemonState | null): Diagn
   const logs = "journalctl -u bridgehead -e";
   const channels = state.channels ?? [];
   const notReady = () => {
-    const down = channels
-      .filter(({ state: now }) => now !== "ready" && now !== "standby")
-      .map(({ id }) => id);
+    const down = channels.filter(({ state: now }) => now !== "ready" && now !== "standby").map(({ id }) => id);
     const reason =
       typeof state.store === "string"
         ? `the store ${state.store}`
-        : (state.reason ??
-          (down.length > 0 ? `these channels do not work: ${down.join(", ")}` : "see /readyz"));
-    return diagnosis(
-      "daemon-not-ready",
-      url,
-      `the daemon is not ready: ${reason}`,
-      `curl -s ${url}/readyz; ${logs}`,
-    );
+        : (state.reason ?? (down.length > 0 ? `these channels do not work: ${down.join(", ")}` : "see /readyz"));
+    return diagnosis("daemon-not-ready", url, `the daemon is not ready: ${reason}`, `curl -s ${url}/readyz; ${logs}`);
   };
   return [
     ...(state.ready === false ? [notReady()] : []),
-    ...(state.warnings ?? []).map((text) =>
-      diagnosis("daemon-warning", "daemon", text, `curl -s ${url}/readyz`),
-    ),
+    ...(state.warnings ?? []).map((text) => diagnosis("daemon-warning", "daemon", text, `curl -s ${url}/readyz`)),
     ...channels.flatMap((channel) => channelProblems(channel, logs)),
     ...(Array.isArray(state.store) ? (state.store as ChannelOverview[]).flatMap(pauseProblems) : []),
     ...escalationProblems(state),
@@ -110,8 +100,7 @@ function pauseProblems({ channel, paused_for, paused_reason }: ChannelOverview):
 function escalationProblems({ escalations }: DaemonState): Diagnosis[] {
   if (escalations === undefined) return [];
   const { dead = [], paths = [], unreached = 0, numbers = [] } = escalations;
-  const all =
-    dead.length === paths.length ? "no responder can be notified" : "its notifications are not delivered";
+  const all = dead.length === paths.length ? "no responder can be notified" : "its notifications are not delivered";
   return [
     ...dead.map((path) => {
       const remedy = "bridgehead doctor --online; then test: bridgehead policy test";

@@ -31,9 +31,7 @@ function modeProblem(
   const isWritable = (stats.mode & denied & 0o022) !== 0;
   const cause = `${what} has mode ${octal(stats.mode)}: other users of this machine can ${isWritable ? "change" : "read"} it`;
   const severity = isWritable ? "error" : readable;
-  return [
-    diagnosis("file-mode", path, cause, `chmod ${octal(mode)} ${path}`, { severity, change: { path, mode } }),
-  ];
+  return [diagnosis("file-mode", path, cause, `chmod ${octal(mode)} ${path}`, { severity, change: { path, mode } })];
 }
 
 function ownerProblem(path: string, owner: Stats, what: string): Diagnosis[] {
@@ -41,18 +39,12 @@ function ownerProblem(path: string, owner: Stats, what: string): Diagnosis[] {
   if (stats === null || stats.uid === owner.uid) return [];
   const { uid, gid } = owner;
   const cause = `${what} belongs to user ${stats.uid}, and the store to user ${uid}: the daemon cannot open it`;
-  return [
-    diagnosis("file-owner", path, cause, `sudo chown ${uid}:${gid} ${path}`, { change: { path, uid, gid } }),
-  ];
+  return [diagnosis("file-owner", path, cause, `sudo chown ${uid}:${gid} ${path}`, { change: { path, uid, gid } })];
 }
 
 /** Checks the configuration, the files with secrets, and the files of an SQLite store. Files of the store belong to the
  *  owner of its folder, and so do files with secrets that only their owner can read. */
-export function fileProblems(
-  config: string,
-  secrets: readonly string[],
-  store: StoreConfig | null,
-): Diagnosis[] {
+export function fileProblems(config: string, secrets: readonly string[], store: StoreConfig | null): Diagnosis[] {
   const file = store?.kind === "sqlite" && store.file !== ":memory:" ? store.file : null;
   const folder = file === null ? null : dirname(file);
   const owner = folder === null ? null : statOf(folder);

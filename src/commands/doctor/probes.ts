@@ -19,10 +19,7 @@ const { probe: patience, probeDaemon } = standardTiming.commands;
 const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 /** Returns all checks of connections; they may run concurrently. */
-export function onlineChecks(
-  config: Config,
-  signal: AbortSignal,
-): readonly (() => Promise<readonly Diagnosis[]>)[] {
+export function onlineChecks(config: Config, signal: AbortSignal): readonly (() => Promise<readonly Diagnosis[]>)[] {
   const { http, platform, model } = config;
   const now = () => systemClock.now();
   const publicUrl = http.public_url;
@@ -84,14 +81,9 @@ async function portProblems(
   }
   if (error.code !== "EADDRINUSE") {
     const remedy = error.code === "EACCES" ? "use a port above 1023" : "use an address of this machine";
-    return [
-      diagnosis("port-taken", place, `${address} cannot be bound: ${error.message}`, `${place}: ${remedy}`),
-    ];
+    return [diagnosis("port-taken", place, `${address} cannot be bound: ${error.message}`, `${place}: ${remedy}`)];
   }
-  const ours = await askHealth(
-    `http://${address}`,
-    AbortSignal.any([signal, AbortSignal.timeout(probeDaemon)]),
-  ).then(
+  const ours = await askHealth(`http://${address}`, AbortSignal.any([signal, AbortSignal.timeout(probeDaemon)])).then(
     () => true,
     () => false,
   );
@@ -100,11 +92,7 @@ async function portProblems(
   return [diagnosis("port-taken", place, `${address} is occupied by another program`, remedy)];
 }
 
-async function agentProblems(
-  config: Config,
-  name: string,
-  signal: AbortSignal,
-): Promise<readonly Diagnosis[]> {
+async function agentProblems(config: Config, name: string, signal: AbortSignal): Promise<readonly Diagnosis[]> {
   const { platform, agents } = config;
   if (platform.url === "embedded") return [];
   const place = `agent ${name}`;
@@ -129,10 +117,7 @@ async function agentProblems(
 }
 
 /** Asks the model of the embedded platform one short question. */
-async function modelProblems(
-  model: NonNullable<Config["model"]>,
-  signal: AbortSignal,
-): Promise<readonly Diagnosis[]> {
+async function modelProblems(model: NonNullable<Config["model"]>, signal: AbortSignal): Promise<readonly Diagnosis[]> {
   const { probeModel } = await import("../../platform/index.ts");
   const failure = await probeModel(model, systemClock, signal);
   if (failure === null) return [];
@@ -199,12 +184,7 @@ async function channelProblems(
       ...certificates.flat(),
     ];
   } catch (error) {
-    return statusProblems(
-      place,
-      id,
-      { state: "degraded", code: "", reason: (error as Error).message },
-      undefined,
-    );
+    return statusProblems(place, id, { state: "degraded", code: "", reason: (error as Error).message }, undefined);
   } finally {
     await built?.close?.(AbortSignal.timeout(probeDaemon)).catch(() => undefined);
   }

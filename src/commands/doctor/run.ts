@@ -3,14 +3,7 @@
 
 import { dirname, resolve } from "node:path";
 import { loadAdapter } from "../../channels/loader.ts";
-import {
-  type Config,
-  type Loaded,
-  loadConfig,
-  loadSecretFiles,
-  loadStore,
-  type Problem,
-} from "../../config/index.ts";
+import { type Config, type Loaded, loadConfig, loadSecretFiles, loadStore, type Problem } from "../../config/index.ts";
 import { systemClock } from "../../ops/clock.ts";
 import { type CommandOptions, exitCodes, type Io } from "../io.ts";
 import { withProgress } from "../store/progress.ts";
@@ -37,9 +30,7 @@ export async function doctor(options: DoctorOptions, io: Io): Promise<number> {
   const changes = listed.flatMap(({ change }) => (change === undefined ? [] : [change]));
   const { done, failed } = options.fix === true ? applyChanges(changes) : { done: [], failed: [] };
   const isCured = ({ change }: Diagnosis) =>
-    options.fix === true &&
-    change !== undefined &&
-    !failed.some((line) => line.startsWith(`${change.path}: `));
+    options.fix === true && change !== undefined && !failed.some((line) => line.startsWith(`${change.path}: `));
   const left = listed.filter((one) => !isCured(one));
   if (options.json === true) {
     const findings = left.map(({ change, ...rest }) => ({ ...rest, fixable: change !== undefined }));
@@ -78,9 +69,7 @@ async function configProblems(loaded: Loaded): Promise<Diagnosis[]> {
   const warnings = loaded.warnings.filter(({ fix }) => !fix.startsWith("chmod "));
   return [
     ...problems.map((one) => diagnosis("configuration-invalid", at(one), one.message, one.fix)),
-    ...agents.map((line) =>
-      diagnosis("configuration-invalid", "platform.embedded.agents", line, "correct this file"),
-    ),
+    ...agents.map((line) => diagnosis("configuration-invalid", "platform.embedded.agents", line, "correct this file")),
     ...(loaded.ok ? withoutResponders(loaded.config) : []).map((one) =>
       diagnosis(
         one.key === "escalation.responders" ? "escalation-single-path" : "escalation-missing",
@@ -96,13 +85,9 @@ async function configProblems(loaded: Loaded): Promise<Diagnosis[]> {
 
 /** Reports notifications to an own address: the daemon would receive them as messages of a customer. */
 function loopProblems({ file, channels, escalation }: Config): Diagnosis[] {
-  const own = new Map(
-    channels.flatMap((one) => addressesOf(one).map((address) => [address, one.id] as const)),
-  );
+  const own = new Map(channels.flatMap((one) => addressesOf(one).map((address) => [address, one.id] as const)));
   const responders = [...(escalation?.responders.values() ?? [])].flatMap(({ id, email, sms }) =>
-    [email, sms].flatMap((address) =>
-      address === null ? [] : [[`escalation.responders.${id}`, address] as const],
-    ),
+    [email, sms].flatMap((address) => (address === null ? [] : [[`escalation.responders.${id}`, address] as const])),
   );
   const notified = channels.flatMap(({ id, core }) =>
     (core.notify?.to ?? []).map((address) => [`channels.${id}.notify`, address] as const),

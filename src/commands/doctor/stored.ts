@@ -33,10 +33,7 @@ export async function useStored<T>(
 
 /** Checks that the store can be opened and written, its pages, references and digests (SQLite), and its schema. Reads
  *  the whole SQLite file. */
-export async function storeProblems(
-  config: Config,
-  progress: Pick<ProgressBar, "part">,
-): Promise<Diagnosis[]> {
+export async function storeProblems(config: Config, progress: Pick<ProgressBar, "part">): Promise<Diagnosis[]> {
   const { store } = config;
   const place = store.kind === "sqlite" ? store.file : "store";
   try {
@@ -79,9 +76,7 @@ function schemaProblems(place: string, schema: number): Diagnosis[] {
   const known = migrations.length;
   if (schema > known) {
     const cause = `the store has schema ${schema}, this version knows up to ${known}`;
-    return [
-      diagnosis("store-newer", place, cause, "run the newer Bridgehead that wrote it, or restore a backup"),
-    ];
+    return [diagnosis("store-newer", place, cause, "run the newer Bridgehead that wrote it, or restore a backup")];
   }
   if (schema === known || schema === 0) return [];
   const cause = `the store has schema ${schema} of ${known}`;
@@ -105,18 +100,12 @@ async function waiting(q: Query, { channels }: Config): Promise<Diagnosis[]> {
     const list = kind === "messages" ? `inbox list --state ${state}` : "outbox list --state held";
     const cause = `${count} ${kind} ${count === 1 ? "is" : "are"} ${state === "held" ? "held" : "failed"} and wait for an operator`;
     const remedy = `bridgehead ${list} --channel ${channel}`;
-    return diagnosis(
-      state === "held" ? "messages-held" : "messages-failed",
-      `channel ${channel}`,
-      cause,
-      remedy,
-    );
+    return diagnosis(state === "held" ? "messages-held" : "messages-failed", `channel ${channel}`, cause, remedy);
   });
   const pauses = (await channelPauses(q)).map(({ channel, reason, since, until }) => {
     const end = until === null ? "until it is resumed" : `until ${new Date(until).toISOString()}`;
     const cause = `is paused since ${new Date(since).toISOString()}, ${end}: ${reason}`;
-    const [place, argument] =
-      channel === everyChannel ? ["all channels", ""] : [`channel ${channel}`, channel];
+    const [place, argument] = channel === everyChannel ? ["all channels", ""] : [`channel ${channel}`, channel];
     return diagnosis("channel-paused", place, cause, `bridgehead resume ${argument}`.trim());
   });
   const own = channels.flatMap((channel) => addressesOf(channel).map((address) => ({ channel, address })));
@@ -135,17 +124,8 @@ async function waiting(q: Query, { channels }: Config): Promise<Diagnosis[]> {
 }
 
 /** The addresses that a channel's block names as its own, in canonical form. */
-export function addressesOf({
-  adapter,
-  settings,
-}: Pick<ChannelConfig, "adapter" | "settings">): readonly string[] {
-  const {
-    address,
-    aliases,
-    number,
-    further_numbers: further,
-    imap,
-  } = settings as Readonly<Record<string, unknown>>;
+export function addressesOf({ adapter, settings }: Pick<ChannelConfig, "adapter" | "settings">): readonly string[] {
+  const { address, aliases, number, further_numbers: further, imap } = settings as Readonly<Record<string, unknown>>;
   const user = (imap as { readonly user?: unknown } | undefined)?.user;
   const listed = [address ?? user, number, aliases, further].flat();
   return listed.flatMap((one) => (typeof one === "string" ? (adapter.address?.(one) ?? []) : []));

@@ -105,16 +105,11 @@ export interface Planned {
 
 /** Returns the configuration and its secrets. A secret whose file exists with other contents gets another name, so that
  *  a kept configuration stays valid. */
-export async function plan(
-  config: string,
-  given: CompleteAnswers,
-  mode: "live" | "shadow",
-): Promise<Planned> {
+export async function plan(config: string, given: CompleteAnswers, mode: "live" | "shadow"): Promise<Planned> {
   const secrets = new Map<string, string>();
   const secret = async (name: string, value: string): Promise<string> => {
     let free = name;
-    for (let count = 2; !(await isFree(join(secretsFolder(config), free), value)); count++)
-      free = `${name}-${count}`;
+    for (let count = 2; !(await isFree(join(secretsFolder(config), free), value)); count++) free = `${name}-${count}`;
     secrets.set(free, value);
     return JSON.stringify(isService(config) ? `\${credential:${free}}` : `\${file:secrets/${free}}`);
   };
@@ -199,9 +194,7 @@ async function credentialLines(given: MailLogin, secret: StoreSecret): Promise<s
     `  token_url: ${quoted(issuer)}`,
     ...(tenant === undefined ? [] : [`  tenant: ${quoted(tenant)}`]),
     `  client_id: ${quoted(clientId)}`,
-    ...(clientSecret === undefined
-      ? []
-      : [`  client_secret: ${await secret("oauth-client-secret", clientSecret)}`]),
+    ...(clientSecret === undefined ? [] : [`  client_secret: ${await secret("oauth-client-secret", clientSecret)}`]),
     `  refresh_token: ${await secret("oauth-refresh-token", refreshToken)}`,
   ];
 }
@@ -238,11 +231,7 @@ export async function writeSecrets(config: string, { secrets }: Planned): Promis
 
 /** Writes the configuration in one step. `replace`: an existing file is kept under another name, which is returned;
  *  otherwise rejects with EEXIST when there is one. */
-export async function writeConfiguration(
-  config: string,
-  text: string,
-  replace: boolean,
-): Promise<string | null> {
+export async function writeConfiguration(config: string, text: string, replace: boolean): Promise<string | null> {
   let old: string | null = null;
   if (replace) {
     old = `${config}.${newToken(4)}.old`;

@@ -150,8 +150,7 @@ export function readServer(
   side: "imap" | "smtp",
 ): (Omit<MailServerAddress, "tls"> & { readonly tls: MailServerAddress["tls"] | null }) | null {
   const [, v6, name, digits, tls] =
-    /^(?:\[([^\]]{2,45})\]|([^:/\s]{1,253}))(?::(\d{1,5}))?(?:\/(implicit|starttls))?$/.exec(text.trim()) ??
-    [];
+    /^(?:\[([^\]]{2,45})\]|([^:/\s]{1,253}))(?::(\d{1,5}))?(?:\/(implicit|starttls))?$/.exec(text.trim()) ?? [];
   const host = v6 ?? name ?? "";
   const port = digits === undefined ? (side === "imap" ? 993 : 465) : Number(digits);
   if (!isHost(host) || port < 1 || port > 65_535) return null;

@@ -7,17 +7,9 @@ import { discover, type MailProvider, type MailServers, providerOfServer, readSe
 import { InitFailure, Stopped } from "./prompter.ts";
 import type { InitDialogue } from "./run.ts";
 import { type BrowserDialogue, signIn, signInByBrowser } from "./sign-in.ts";
-import {
-  isPlatform,
-  type Rejection,
-  rejected,
-  verifyMailbox,
-  verifyModel,
-  verifyPlatform,
-} from "./verify.ts";
+import { isPlatform, type Rejection, rejected, verifyMailbox, verifyModel, verifyPlatform } from "./verify.ts";
 
-const isAddress = (text: string): boolean =>
-  text.length <= 254 && /^[^@\s<>"',;:]+@[^@\s<>"',;:]+$/.test(text);
+const isAddress = (text: string): boolean => text.length <= 254 && /^[^@\s<>"',;:]+@[^@\s<>"',;:]+$/.test(text);
 
 type Guesses = Parameters<typeof verifyMailbox>[0]["servers"];
 
@@ -98,8 +90,7 @@ async function serversFor(
 function serverOption(text: string | undefined, side: "imap" | "smtp"): Guesses["imap"] | null {
   if (text === undefined) return null;
   const server = readServer(text, side);
-  if (server === null)
-    throw new InitFailure(`--${side}: ${text} is no server: write it like ${side}.example.com:993`);
+  if (server === null) throw new InitFailure(`--${side}: ${text} is no server: write it like ${side}.example.com:993`);
   return server;
 }
 
@@ -107,10 +98,7 @@ function serverOption(text: string | undefined, side: "imap" | "smtp"): Guesses[
 async function askServers({ prompter }: InitDialogue): Promise<Guesses> {
   const ask = async (side: "imap" | "smtp", hint: string): Promise<Guesses["imap"]> => {
     const valid = (text: string) => (readServer(text, side) ? undefined : `Write it like ${hint}`);
-    const server = readServer(
-      await prompter.text(`${side.toUpperCase()} server and port?`, hint, valid),
-      side,
-    );
+    const server = readServer(await prompter.text(`${side.toUpperCase()} server and port?`, hint, valid), side);
     if (server === null) throw new Error("an invalid server was accepted");
     return server;
   };
@@ -191,15 +179,11 @@ function refreshTokenOf(
 ): Promise<string> {
   if (issuer === "microsoft") {
     const show = (page: string, code: string) =>
-      prompter.report(
-        "note",
-        `Open ${page} in any browser, enter the code ${code}, and sign in as the mailbox.`,
-      );
+      prompter.report("note", `Open ${page} in any browser, enter the code ${code}, and sign in as the mailbox.`);
     return signIn({ ...network.endpoints.microsoft(tenant ?? "common"), ...client }, show, signal);
   }
   const browser: BrowserDialogue = {
-    show: (page) =>
-      prompter.report("note", `Open this page in a browser and sign in as the mailbox:\n${page}`),
+    show: (page) => prompter.report("note", `Open this page in a browser and sign in as the mailbox:\n${page}`),
     ...(prompter.asks && {
       paste: (wrong, until) =>
         prompter.text(
@@ -237,8 +221,7 @@ export async function askAnswerer(before: Answers, dialogue: InitDialogue): Prom
     }
     if (!isWebUrl(url)) throw new InitFailure(`${url} is no URL: write it like https://api.example.com/v1`);
     prompter.report("note", `asking ${new URL(url).host}`);
-    const platform =
-      options.platformUrl !== undefined || (written === undefined && (await isPlatform(url, signal)));
+    const platform = options.platformUrl !== undefined || (written === undefined && (await isPlatform(url, signal)));
     signal.throwIfAborted();
     if (platform) key ??= await prompter.secret("API key of the agent?");
     const result = platform
@@ -247,10 +230,7 @@ export async function askAnswerer(before: Answers, dialogue: InitDialogue): Prom
     signal.throwIfAborted();
     if (result.ok) {
       const { value } = result;
-      prompter.report(
-        "done",
-        value.kind === "model" ? `the model ${value.name} answers` : `the agent's key is valid`,
-      );
+      prompter.report("done", value.kind === "model" ? `the model ${value.name} answers` : `the agent's key is valid`);
       return { ...before, answerer: value };
     }
     if (result.wants === "key" && key === undefined && prompter.asks) {

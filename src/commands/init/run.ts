@@ -88,8 +88,7 @@ export async function init(options: InitOptions, io: Io, network = realNetwork):
     if (error instanceof Stopped || io.signal.aborted) {
       const kept = existsSync(keptPath(path));
       io.err(`stopped; ${path} was not written`);
-      if (kept)
-        io.err(`run the same command again to continue: verified answers are kept in ${keptPath(path)}`);
+      if (kept) io.err(`run the same command again to continue: verified answers are kept in ${keptPath(path)}`);
       return exitCodes.failed;
     }
     if (!(error instanceof InitFailure)) throw error;
@@ -139,8 +138,7 @@ async function initialize(
   await writeSecrets(path, planned);
   await refuseInvalid(path, planned.text, env);
   const old = await writeConfiguration(path, planned.text, replaces).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "EEXIST")
-      throw new InitFailure(`${path} was created by another program: it was not changed`);
+    if (error.code === "EEXIST") throw new InitFailure(`${path} was created by another program: it was not changed`);
     throw error;
   });
   await forget(path);
@@ -162,8 +160,7 @@ const nextCommands = (path: string): string =>
 /** Reports every option that is missing, when no question can be asked. */
 function refuseMissing(options: InitOptions, { asks }: Prompter): void {
   if (asks) return;
-  const { address, imapPasswordFile, oauthClientId, modelUrl, platformUrl, platformKeyFile, responder } =
-    options;
+  const { address, imapPasswordFile, oauthClientId, modelUrl, platformUrl, platformKeyFile, responder } = options;
   const missing = [
     ...(address === undefined ? ["--address <address>"] : []),
     ...((imapPasswordFile ?? oauthClientId) ? [] : ["--imap-password-file <file> or --oauth-client-id <id>"]),
@@ -171,17 +168,14 @@ function refuseMissing(options: InitOptions, { asks }: Prompter): void {
     ...(platformUrl !== undefined && platformKeyFile === undefined ? ["--platform-key-file <file>"] : []),
     ...(responder === undefined ? ["--responder <address> or --no-responder"] : []),
   ];
-  if (missing.length > 0)
-    throw new InitFailure(`without a terminal these options are required: ${missing.join("; ")}`);
+  if (missing.length > 0) throw new InitFailure(`without a terminal these options are required: ${missing.join("; ")}`);
 }
 
 async function mayReplace(path: string, { replace }: InitOptions, prompter: Prompter): Promise<boolean> {
   if (!existsSync(path)) return false;
   if (replace) return true;
   if (!prompter.asks)
-    throw new InitFailure(
-      `${path} exists and was not changed: give --replace (a copy is kept) or another --config`,
-    );
+    throw new InitFailure(`${path} exists and was not changed: give --replace (a copy is kept) or another --config`);
   if (await prompter.confirm(`${path} exists. Replace it at the end? A copy is kept.`)) return true;
   throw new InitFailure(`${path} was not changed: give another file with --config`);
 }
@@ -192,9 +186,7 @@ async function makeFolder(folder: string): Promise<void> {
     await access(folder, constants.W_OK);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    throw new InitFailure(
-      `${folder} cannot be written (${code}): use sudo, or name another file with --config`,
-    );
+    throw new InitFailure(`${folder} cannot be written (${code}): use sudo, or name another file with --config`);
   }
 }
 
@@ -239,10 +231,7 @@ async function checkRoundTrip(
       `${result.reason}\n${result.remedy}\nNothing was written; run the same command again, or with --no-round-trip to write it nevertheless`,
     );
   const notified = responder === null ? "" : `; a test notification went to ${responder}`;
-  prompter.report(
-    "done",
-    `the mail came back after ${result.value.toFixed(1)} s and would not be answered${notified}`,
-  );
+  prompter.report("done", `the mail came back after ${result.value.toFixed(1)} s and would not be answered${notified}`);
 }
 
 /** Loads the configuration under another name before it takes its place. */

@@ -26,8 +26,7 @@ export const signInEndpoints = {
   microsoft: (tenant: string) => ({
     deviceUrl: `https://login.microsoftonline.com/${encodeURIComponent(tenant)}/oauth2/v2.0/devicecode`,
     tokenUrl: `https://login.microsoftonline.com/${encodeURIComponent(tenant)}/oauth2/v2.0/token`,
-    scope:
-      "https://outlook.office.com/IMAP.AccessAsUser.All https://outlook.office.com/SMTP.Send offline_access",
+    scope: "https://outlook.office.com/IMAP.AccessAsUser.All https://outlook.office.com/SMTP.Send offline_access",
   }),
 };
 
@@ -90,11 +89,9 @@ export async function signIn(
 
 const remedies: Readonly<Record<string, string>> = {
   invalid_client: "the issuer does not know this client: check the client id, and its secret if it has one",
-  unauthorized_client:
-    "this application may not use the device flow: allow public client flows in its registration",
+  unauthorized_client: "this application may not use the device flow: allow public client flows in its registration",
   invalid_scope: "this application may not request access to mail: add the scope to its consent screen",
-  redirect_uri_mismatch:
-    "the client's type forbids a redirect to this machine: create one of type Desktop app",
+  redirect_uri_mismatch: "the client's type forbids a redirect to this machine: create one of type Desktop app",
   access_denied: "the sign-in was declined",
   expired_token: "the code has expired before it was entered",
 };

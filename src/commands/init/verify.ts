@@ -177,11 +177,7 @@ export async function isPlatform(url: string, signal: AbortSignal): Promise<bool
 const endsInVersion = (url: string): boolean => /\/v\d{1,3}$/.test(url);
 
 /** Describes the agent that the key opens. */
-export async function verifyPlatform(
-  url: string,
-  key: string,
-  signal: AbortSignal,
-): Promise<Verified<Answerer>> {
+export async function verifyPlatform(url: string, key: string, signal: AbortSignal): Promise<Verified<Answerer>> {
   const client = createAgentClient({
     url,
     agentKey: key,
@@ -193,11 +189,7 @@ export async function verifyPlatform(
     const result = await client.describe(signal);
     if (result.kind === "ok") return { ok: true, value: { kind: "platform", url, key } };
     if (result.kind === "unauthorized")
-      return rejected(
-        `the platform rejects the key: ${result.reason}`,
-        "copy the agent's API key again",
-        "key",
-      );
+      return rejected(`the platform rejects the key: ${result.reason}`, "copy the agent's API key again", "key");
     return rejected(`the platform does not answer: ${result.reason}`, `check the URL ${url}`);
   } finally {
     await client.close();
@@ -220,18 +212,11 @@ export async function verifyModel(
     }
   }
   if (listed.kind === "unreachable")
-    return rejected(
-      `nothing answers at ${url}: ${listed.reason}`,
-      "check the URL, and whether the server runs",
-    );
+    return rejected(`nothing answers at ${url}: ${listed.reason}`, "check the URL, and whether the server runs");
   if (listed.kind === "unauthorized")
     return key === undefined
       ? rejected("the endpoint requires a key", "give the API key of the account", "key")
-      : rejected(
-          "the endpoint rejects the key",
-          "create a new API key at the provider, or copy it again",
-          "key",
-        );
+      : rejected("the endpoint rejects the key", "create a new API key at the provider, or copy it again", "key");
   const names = listed.kind === "listed" ? listed.names : [];
   const name = given.name ?? (names.length === 1 ? names[0] : undefined);
   if (name === undefined) {
@@ -253,8 +238,7 @@ export async function verifyModel(
     return { ok: true, value: { kind: "model", url, name, ...more } };
   }
   const isKey = /HTTP 40[13]/.test(failure.reason);
-  const offer =
-    names.length > 0 && !names.includes(name) ? `; it offers ${names.slice(0, 12).join(", ")}` : "";
+  const offer = names.length > 0 && !names.includes(name) ? `; it offers ${names.slice(0, 12).join(", ")}` : "";
   return rejected(
     `the model ${name} gives no answer: ${failure.reason}`,
     `${failure.fix}${offer}`,

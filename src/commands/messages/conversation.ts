@@ -121,10 +121,7 @@ export function findMessages(options: MessageOptions, io: Io): Promise<number> {
 export async function conversation(options: ConversationOptions, io: Io): Promise<number> {
   const query = (options.query ?? []).join(" ");
   if (options.action === "show" && query === "")
-    fail(
-      "conversation show needs an id: of a conversation, message, draft or question (see find)",
-      exitCodes.usage,
-    );
+    fail("conversation show needs an id: of a conversation, message, draft or question (see find)", exitCodes.usage);
   return withStore(options, io, async (db) => {
     if (options.action === "show") return show(db, query, options, io);
     const found = await db.read((q) => listConversations(q, options));
@@ -137,9 +134,7 @@ export async function conversation(options: ConversationOptions, io: Io): Promis
 async function show(db: Database, query: string, options: ConversationOptions, io: Io): Promise<number> {
   const { history, summary, others } = await db.read(async (q) => {
     const direct = await conversationHistory(q, query, options.limit);
-    const numbered = /^\d{1,15}$/.test(query)
-      ? (await readEvents(q, [Number(query)])).get(Number(query))
-      : undefined;
+    const numbered = /^\d{1,15}$/.test(query) ? (await readEvents(q, [Number(query)])).get(Number(query)) : undefined;
     const found = direct || numbered ? [] : await findIn(q, query, { limit: 2 });
     const first = numbered ? { conversation: numbered.conversation, event: numbered.id } : found[0];
     const id = direct?.conversation?.id ?? first?.conversation ?? null;
@@ -181,9 +176,7 @@ function heading({ conversation }: History, summary: ConversationSummary | null,
       ["suppressed", suppressed],
       [
         "escalation",
-        summary?.escalation
-          ? `${summary.escalation} (bridgehead escalation show ${summary.escalation})`
-          : null,
+        summary?.escalation ? `${summary.escalation} (bridgehead escalation show ${summary.escalation})` : null,
       ],
     ],
     io,
@@ -218,10 +211,8 @@ function entryLines(entry: TimelineEntry, time: string, io: Io, full: boolean): 
   const space = " ".repeat(indent);
   const lines = [head + stateText(io, entry.state, first), ...rest.map((line) => space + line)];
   if (entry.detail !== null)
-    for (const line of wrapped(clean(entry.detail), width))
-      lines.push(space + stateText(io, entry.state, line));
-  if (entry.text !== null)
-    lines.push(...textLines(entry.text, width - 2, full).map((line) => `${space}| ${line}`));
+    for (const line of wrapped(clean(entry.detail), width)) lines.push(space + stateText(io, entry.state, line));
+  if (entry.text !== null) lines.push(...textLines(entry.text, width - 2, full).map((line) => `${space}| ${line}`));
   const ids = entry.ids.map(([name, id]) => `${name} ${clean(id)}`);
   if (entry.raw !== null) ids.push(`raw: bridgehead inbox show ${entry.raw} --raw`);
   for (const id of ids) for (const line of wrapped(id, width)) lines.push(space + colored(io, "dim", line));
@@ -229,9 +220,7 @@ function entryLines(entry: TimelineEntry, time: string, io: Io, full: boolean): 
 }
 
 function textLines(text: string, width: number, full: boolean): string[] {
-  const lines = cleanLines(full ? text : text.slice(0, width * mostLines * 2)).flatMap((line) =>
-    wrapped(line, width),
-  );
+  const lines = cleanLines(full ? text : text.slice(0, width * mostLines * 2)).flatMap((line) => wrapped(line, width));
   if (full) return lines;
   const some = lines.filter((line) => line !== "");
   return some.length > mostLines ? [...some.slice(0, mostLines - 1), "… (--full prints all of it)"] : some;

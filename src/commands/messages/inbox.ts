@@ -23,8 +23,7 @@ export function inbox(options: InboxOptions, io: Io): Promise<number> {
     // Without a code: what may have been answered before a restore, in the inbox and the outbox.
     if (all && code === undefined && (action === "answer" || (action === "drop" && reason === undefined)))
       return runRepair(db, ["inbox", "outbox"], action === "answer" ? "retry" : "drop", held(options), io);
-    if (action !== "show")
-      return runRepair(db, ["inbox"], action === "answer" ? "retry" : action, options, io);
+    if (action !== "show") return runRepair(db, ["inbox"], action === "answer" ? "retry" : action, options, io);
     const [id, ...others] = (options.ids ?? []).map(Number);
     if (id === undefined || !Number.isSafeInteger(id) || id < 1 || others.length > 0)
       fail("inbox show needs a message's number (see inbox list)", exitCodes.usage);

@@ -30,8 +30,7 @@ export function outbox(options: OutboxOptions, io: Io): Promise<number> {
   return withStore(options, io, async (db) => {
     const { action, ids = [] } = options;
     if (action === "list") return list(db, options, io);
-    if (action !== "show")
-      return runRepair(db, ["outbox"], action === "resend" ? "retry" : action, options, io);
+    if (action !== "show") return runRepair(db, ["outbox"], action === "resend" ? "retry" : action, options, io);
     const [id, ...others] = ids;
     if (id === undefined || others.length > 0)
       fail("outbox show needs a draft's id (see outbox list)", exitCodes.usage);
@@ -43,9 +42,7 @@ async function list(db: Database, options: OutboxOptions, io: Io): Promise<numbe
   const { drafts, readTo } = await db.read((q) => listDrafts(q, options));
   printList(drafts, columns, options, io);
   if (readTo !== null)
-    io.err(
-      `drafts created before ${when(readTo.created_at)} UTC were not read: continue with --after ${readTo.id}`,
-    );
+    io.err(`drafts created before ${when(readTo.created_at)} UTC were not read: continue with --after ${readTo.id}`);
   return exitCodes.ok;
 }
 
@@ -87,9 +84,7 @@ async function show(db: Database, id: string, options: OutboxOptions, io: Io): P
           [
             when(attempt.started_at),
             attempt.outcome ?? "no outcome yet",
-            ...(attempt.ended_at === null
-              ? []
-              : [`after ${durationText(attempt.ended_at - attempt.started_at)}`]),
+            ...(attempt.ended_at === null ? [] : [`after ${durationText(attempt.ended_at - attempt.started_at)}`]),
             ...(attempt.detail === null ? [] : [`(${attempt.detail})`]),
           ].join(" "),
         ]),

@@ -53,8 +53,7 @@ export async function runRepair(
   if (options.dryRun) {
     const groups = [];
     for (const one of boxes)
-      for (const group of await previewRepair(db, one, action, selection))
-        groups.push({ box: one, ...group });
+      for (const group of await previewRepair(db, one, action, selection)) groups.push({ box: one, ...group });
     io.out(options.json ? jsonText(groups) : previewText(action, groups, io));
     return exitCodes.ok;
   }
@@ -94,8 +93,7 @@ function selectionOf(
     if (wrong !== undefined) return `${wrong} is not the number of a message (see inbox list)`;
     return { ids: box === "inbox" ? ids.map(Number) : ids };
   }
-  const wanted =
-    action === "drop" ? code : (code ?? reason ?? (action === "send-now" ? "queued" : undefined));
+  const wanted = action === "drop" ? code : (code ?? reason ?? (action === "send-now" ? "queued" : undefined));
   if (!all || wanted === undefined)
     return `give ids, or --all with ${action === "drop" ? "--code" : "--reason"} CODE (see the CODE column of list)`;
   return {

@@ -66,9 +66,7 @@ export async function offeredFor(
     found.flatMap(([word, text]) => (word.startsWith(begun) ? [[typed + word, text] as const] : []));
   const argument = command.arguments[position] ?? command.arguments.findLast(({ variadic }) => variadic);
   if (!option && begun.startsWith("-"))
-    return matching(
-      command.options.flatMap(({ names, description }) => names.map((one) => [one, description])),
-    );
+    return matching(command.options.flatMap(({ names, description }) => names.map((one) => [one, description])));
   if (!option && command.commands.length > 0)
     return matching(command.commands.map(({ name, description }) => [name, description]));
   const candidates = (option ?? argument)?.candidates ?? "any";
@@ -103,11 +101,7 @@ async function namesIn(
 }
 
 /** Prints one word in each line, with a tab before its description; a line `:` stands for the names of files. */
-export async function printCompletion(
-  program: CommandDefinition,
-  given: readonly string[],
-  io: Io,
-): Promise<number> {
+export async function printCompletion(program: CommandDefinition, given: readonly string[], io: Io): Promise<number> {
   const offered = await offeredFor(program, given, io);
   const lines = offered === "files" ? [":"] : offered.map((one) => one.join("\t"));
   if (lines.length > 0) io.out(lines.join("\n"));
@@ -115,8 +109,7 @@ export async function printCompletion(
 }
 
 /** Returns the completion function of a shell. */
-export const completionFor = (shell: Shell, name: string): string =>
-  functions[shell].replaceAll("NAME", name);
+export const completionFor = (shell: Shell, name: string): string => functions[shell].replaceAll("NAME", name);
 
 const functions: Readonly<Record<Shell, string>> = {
   bash: `# bash completion for NAME; printed by: NAME completion bash

@@ -15,10 +15,7 @@ interface Edition {
 const plain = (text: string): string =>
   text
     .replaceAll("\\", "\\e")
-    .replace(
-      /[-`'^~]/g,
-      (sign) => ({ "-": "\\-", "`": "\\(ga", "'": "\\(aq", "^": "\\(ha", "~": "\\(ti" })[sign]!,
-    )
+    .replace(/[-`'^~]/g, (sign) => ({ "-": "\\-", "`": "\\(ga", "'": "\\(aq", "^": "\\(ha", "~": "\\(ti" })[sign]!)
     .replace(/^\./gm, "\\&.");
 const bold = (text: string): string => `\\fB${plain(text)}\\fR`;
 const italic = (text: string): string => `\\fI${plain(text)}\\fR`;
@@ -184,8 +181,7 @@ export function configurationManual(schema: Shape, edition: Edition): string {
 
 const section = (name: string, keys: readonly string[], intro?: string): string =>
   [`.SH ${plain(name.toUpperCase())}`, ...(intro === undefined ? [] : [plain(intro)]), ...keys].join("\n");
-const isRequired = (shape: Shape | undefined, key: string): boolean =>
-  shape?.required?.includes(key) === true;
+const isRequired = (shape: Shape | undefined, key: string): boolean => shape?.required?.includes(key) === true;
 const isSame = (a: Shape, b: Shape | undefined): boolean => JSON.stringify(a) === JSON.stringify(b);
 
 /** The entries of a key and of the keys below it. A block without a description has no entry of its own. */

@@ -83,17 +83,14 @@ async function install(config: string, io: Io): Promise<number> {
 /** Why the service cannot be installed with this configuration file; null when it can. */
 function obstacle(config: string): string | null {
   if (existsSync(packagedUnit)) {
-    if (config !== defaultConfig)
-      return `the unit of the Debian package reads ${defaultConfig}; use that file`;
+    if (config !== defaultConfig) return `the unit of the Debian package reads ${defaultConfig}; use that file`;
     const other = files[unit];
     if (existsSync(other))
       return `${other} replaces the unit of the Debian package; run bridgehead service uninstall first`;
   }
   if (!isAbsolute(config)) return `--config ${config}: must be an absolute path`;
   if (!existsSync(config)) return `${config}: there is no such file (write one with bridgehead init)`;
-  const hidden = [process.execPath, realpathSync(launcher)].find((path) =>
-    /^\/(home|root|run\/user)\//.test(path),
-  );
+  const hidden = [process.execPath, realpathSync(launcher)].find((path) => /^\/(home|root|run\/user)\//.test(path));
   if (hidden !== undefined)
     return `${hidden}: the service does not see files below /home and /root; install it elsewhere`;
   // Secrets and store of a configuration elsewhere are beside it, where the service may neither read nor write.
@@ -125,11 +122,7 @@ async function showState(io: Io): Promise<number> {
 const quoted = (text: string): string => `"${text.replace(/[\\"]/g, "\\$&").replace(/[%$]/g, "$&$&")}"`;
 
 /** Standard output and standard error of a command, and its exit code. */
-function execute(
-  io: Io,
-  command: string,
-  ...args: readonly string[]
-): Promise<{ code: number; out: string }> {
+function execute(io: Io, command: string, ...args: readonly string[]): Promise<{ code: number; out: string }> {
   const env = { ...io.env, SYSTEMD_COLORS: io.screen?.color === true ? "1" : "0" };
   return new Promise((resolve) => {
     const child = execFile(command, args, { env, signal: io.signal }, (error, out, err) => {

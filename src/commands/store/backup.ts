@@ -71,8 +71,7 @@ export async function restore(options: BackupOptions, io: Io): Promise<number> {
   // The store is replaced first: a platform with more conversations than the store refers to is harmless.
   const files = [{ from: source, to: store, size: summary.size }];
   const platform = embedded === ":memory:" ? null : summary.platform;
-  if (platform !== null && embedded !== null)
-    files.push({ from: platform.file, to: embedded, size: platform.size });
+  if (platform !== null && embedded !== null) files.push({ from: platform.file, to: embedded, size: platform.size });
   const unlocks: (() => void)[] = [];
   try {
     for (const { to } of files) unlocks.push(await explained(async () => lockStore(to)));
@@ -90,8 +89,7 @@ export async function restore(options: BackupOptions, io: Io): Promise<number> {
     print(summary, store, "restored to", options, io);
     if (options.json === true) return exitCodes.ok;
     if (files[1] !== undefined) io.out(`restored the embedded platform to ${files[1].to}`);
-    else if (embedded !== null)
-      io.out(`the backup has no copy of the embedded platform: ${embedded} is unchanged`);
+    else if (embedded !== null) io.out(`the backup has no copy of the embedded platform: ${embedded} is unchanged`);
     for (const aside of asides) if (aside !== null) io.out(`the former file is kept as ${aside}`);
     io.out(
       `at the next start everything that may have been answered since the backup is held: bridgehead inbox list --code ${answeredBefore}`,
@@ -142,8 +140,7 @@ function print(summary: StoreSummary, file: string, did: string, options: Backup
   io.out(`${did} ${file}: schema ${schema}, ${size} bytes, ${last}`);
   const rows = Object.entries(counts).map(([name, count]) => `${name}: ${count}`);
   if (rows.length > 0) io.out(rows.join(", "));
-  if (platform !== null && did !== "restored to")
-    io.out(`embedded platform: ${platform.file}, ${platform.size} bytes`);
+  if (platform !== null && did !== "restored to") io.out(`embedded platform: ${platform.file}, ${platform.size} bytes`);
   for (const problem of problems) io.out(`problem: ${problem}`);
   if (problems.length === 0 && did === "verified") io.out("no problems found");
 }

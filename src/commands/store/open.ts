@@ -23,11 +23,8 @@ export async function load<Loaded extends { readonly ok: true } | Rejected>(
 
 /** Opens the configured store, runs `work`, closes it. Reads only the key `store`, so secrets that systemd gives to
  *  the service alone are not needed. */
-export const withStore = async <T>(
-  options: CommandOptions,
-  io: Io,
-  work: (db: Database) => Promise<T>,
-): Promise<T> => useStore(await load(loadStore, options, io), work);
+export const withStore = async <T>(options: CommandOptions, io: Io, work: (db: Database) => Promise<T>): Promise<T> =>
+  useStore(await load(loadStore, options, io), work);
 
 /** Opens a store whose location is known, in parallel to the daemon: no lock, no migration, the same file or server.
  *  Fails when it does not exist or has another schema. */
@@ -36,8 +33,7 @@ export async function useStore<T>(
   work: (db: Database) => Promise<T>,
 ): Promise<T> {
   const missing = store.kind === "sqlite" ? whyNoFile(store.file) : null;
-  if (missing !== null)
-    fail(`${missing} (correct the key store of ${file}, or create it with bridgehead migrate)`);
+  if (missing !== null) fail(`${missing} (correct the key store of ${file}, or create it with bridgehead migrate)`);
   const db = await openDatabase({ store }, clock);
   try {
     const found = await schemaVersion(db);

@@ -37,20 +37,13 @@ export async function erasePersonData(options: PersonOptions, io: Io): Promise<n
     const records = await db.read((q) => findPerson(q, found.addresses));
     refuseOwn(records, found);
     const { store, embedded } = found.loaded;
-    const users =
-      options.platform === true && embedded === null ? await platformUsers(options, records, io) : null;
+    const users = options.platform === true && embedded === null ? await platformUsers(options, records, io) : null;
     const unlock = store.kind === "sqlite" ? tryLock(store.file) : null;
     try {
       // The daemon writes the outcome of what it does now; an answer to an erased question is dropped.
       if (unlock === null) await untilIdle(db, records, io);
       const erased = await withProgress(io, "erasing", erasureParts(records) + 1, (progress) =>
-        eraseEverywhere(
-          db,
-          records,
-          { ...options, store, embedded, isLocked: unlock !== null },
-          progress,
-          io,
-        ),
+        eraseEverywhere(db, records, { ...options, store, embedded, isLocked: unlock !== null }, progress, io),
       );
       const platform = users === null ? null : await deleteRemote(users, io);
       const result = { ...erased, probable: records.probable, platform };
@@ -96,8 +89,7 @@ async function eraseEverywhere(
   const late = (await db.read((q) => findPerson(q, addresses))).events.length;
   progress.part("searching the files");
   const file = store.kind === "sqlite" ? store.file : null;
-  const searched =
-    file === null ? null : await inThread("finishFile", [file, addresses, isLocked, kept], progress);
+  const searched = file === null ? null : await inThread("finishFile", [file, addresses, isLocked, kept], progress);
   if (store.kind === "postgres") await vacuumPostgres(store.url);
   const platformFile = embedded === null ? null : await eraseEmbedded(embedded, records, isLocked, progress);
   const found: string[] = [];
@@ -231,10 +223,7 @@ async function platformUsers(options: PersonOptions, records: PersonRecords, io:
   return { clients };
 }
 
-async function deleteRemote(
-  { clients }: PlatformUsers,
-  io: Io,
-): Promise<{ deleted: number; failed: string[] }> {
+async function deleteRemote({ clients }: PlatformUsers, io: Io): Promise<{ deleted: number; failed: string[] }> {
   const failed: string[] = [];
   let deleted = 0;
   for (const { client, ids } of clients) {
@@ -267,10 +256,8 @@ function print(result: Erasure, records: PersonRecords, kind: "sqlite" | "postgr
       .join(", ")}`,
   );
   if (rows.suppressions > 0) io.out("opt-outs stay, as keyed hashes: the person still gets nothing");
-  if (late > 0)
-    io.out(`${late} messages have arrived from this address meanwhile: run this again to erase them`);
-  if (searched !== null && searched.remaining === 0)
-    io.out("a search of the store and its log finds nothing");
+  if (late > 0) io.out(`${late} messages have arrived from this address meanwhile: run this again to erase them`);
+  if (searched !== null && searched.remaining === 0) io.out("a search of the store and its log finds nothing");
   if (searched !== null && searched.remaining > 0)
     io.out(
       `the address still stands in the store's files ${searched.remaining} times: stop the daemon and run this again`,
@@ -294,16 +281,12 @@ function print(result: Erasure, records: PersonRecords, kind: "sqlite" | "postgr
     );
   else io.out(`platform: ${platform.deleted} users deleted with their conversations`);
   for (const line of platform?.failed ?? []) io.err(`not deleted on the platform: user ${line}`);
-  io.out(
-    "not erased: the mailbox, the logs of the providers, and file systems or disks that keep old blocks",
-  );
+  io.out("not erased: the mailbox, the logs of the providers, and file systems or disks that keep old blocks");
 }
 
 function printEmbedded({ file, users, remaining, problem }: ErasedFile, io: Io): void {
   if (problem !== undefined)
-    io.err(
-      `the embedded platform still has the person: ${file} cannot be changed (${problem}): run this again`,
-    );
+    io.err(`the embedded platform still has the person: ${file} cannot be changed (${problem}): run this again`);
   else io.out(`embedded platform: ${users} users deleted in ${file} with their conversations`);
   if (remaining > 0)
     io.err(
@@ -312,10 +295,7 @@ function printEmbedded({ file, users, remaining, problem }: ErasedFile, io: Io):
 }
 
 /** Writes `data.jsonl`, and the raw messages and files beside it, into a new folder with mode 0700. */
-export async function exportPersonData(
-  options: PersonOptions & { readonly to: string },
-  io: Io,
-): Promise<number> {
+export async function exportPersonData(options: PersonOptions & { readonly to: string }, io: Io): Promise<number> {
   const folder = resolve(io.cwd, options.to);
   if (existsSync(folder)) fail(`${folder} exists; name a new folder`);
   const { loaded, addresses } = await loadPerson(options, io);

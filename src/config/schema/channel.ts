@@ -26,9 +26,7 @@ const caps = z.strictObject({
       { max: 6, per: "1h" },
       { max: 20, per: "24h" },
     ])
-    .describe(
-      "How many replies may one sender receive, over all conversations? An empty list removes the cap.",
-    ),
+    .describe("How many replies may one sender receive, over all conversations? An empty list removes the cap."),
   conversation: z
     .array(cap)
     .prefault([{ max: 10, per: "10m" }])
@@ -51,10 +49,7 @@ export const coreChannel = z.object({
       'Which adapter implements this channel? Built in: "email", "sms", "voice"; otherwise a package or a "./path", relative to this file.',
     ),
   agent: name.describe("Which of the agents above answers?"),
-  enabled: z
-    .boolean()
-    .default(true)
-    .describe("Is the channel enabled? false: it neither receives nor sends."),
+  enabled: z.boolean().default(true).describe("Is the channel enabled? false: it neither receives nor sends."),
   mode: z
     .enum(["live", "shadow"])
     .default("live")
@@ -73,10 +68,7 @@ export const coreChannel = z.object({
       "How old may a message be to be answered? Older messages are stored and listed (inbox list). Messages and replies that wait longer than this, for example on a paused channel, are held.",
     ),
   allow: z.array(pattern).prefault([]).describe("Which senders are accepted? Empty: all."),
-  deny: z
-    .array(pattern)
-    .prefault([])
-    .describe("Which senders are never answered? Takes precedence over allow."),
+  deny: z.array(pattern).prefault([]).describe("Which senders are never answered? Takes precedence over allow."),
   caps: caps.prefault({}).describe("How many automatic replies are allowed? More indicate a loop."),
   cap_text: z
     .string()
@@ -110,9 +102,7 @@ export const coreChannel = z.object({
     .describe(
       "What happens to a reply that may have been sent, when its outcome stays unknown? hold: an operator decides (outbox); RESEND MAY DELIVER THE REPLY TWICE; DROP MAY LOSE THE REPLY.",
     ),
-  unknown_window: duration
-    .prefault("15m")
-    .describe("How long do we try to find out before `on_unknown` applies?"),
+  unknown_window: duration.prefault("15m").describe("How long do we try to find out before `on_unknown` applies?"),
   absent_after: span
     .optional()
     .describe(
@@ -143,11 +133,7 @@ export const coreChannel = z.object({
     ),
   rate: z
     .strictObject({
-      messages: z
-        .int()
-        .min(1)
-        .max(1000)
-        .describe("How many messages at most, per sender address of the channel?"),
+      messages: z.int().min(1).max(1000).describe("How many messages at most, per sender address of the channel?"),
       per: span.describe("In which interval?"),
     })
     .optional()

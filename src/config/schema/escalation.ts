@@ -73,9 +73,7 @@ const webhook = z.strictObject({
     .describe("Which headers does the request have, such as an API key?"),
   secret: signingSecret
     .optional()
-    .describe(
-      "Which secret signs the request (Standard Webhooks, whsec_...)? Default: the request is not signed.",
-    ),
+    .describe("Which secret signs the request (Standard Webhooks, whsec_...)? Default: the request is not signed."),
 });
 
 const person = z.strictObject({
@@ -89,11 +87,7 @@ const person = z.strictObject({
 });
 
 const notify = z.array(name).min(1).describe("Which responders are notified?");
-const by = z
-  .array(z.enum(ways))
-  .min(1)
-  .optional()
-  .describe("By which methods? Default: all that the responder has.");
+const by = z.array(z.enum(ways)).min(1).optional().describe("By which methods? Default: all that the responder has.");
 const repeat = (initial: string) =>
   duration.prefault(initial).describe("How often is the notification repeated? 0s: never.");
 
@@ -112,9 +106,7 @@ const route = z.strictObject({
     .array(oneLine)
     .min(1)
     .optional()
-    .describe(
-      'For which topics (also with *, such as "billing*")? Default of this key and the next three: all.',
-    ),
+    .describe('For which topics (also with *, such as "billing*")? Default of this key and the next three: all.'),
   agents: z.array(name).min(1).optional().describe("For which agents?"),
   channels: z.array(name).min(1).optional().describe("For which channels?"),
   causes: z.array(cause).min(1).optional().describe("For which causes?"),
@@ -151,10 +143,7 @@ export const escalation = z.strictObject({
     .describe(
       "Which responders are notified first, and which next without an acknowledgement? Responders outside their hours are skipped.",
     ),
-  routes: z
-    .array(route)
-    .prefault([])
-    .describe("Which escalations have tiers of their own? The first match is used."),
+  routes: z.array(route).prefault([]).describe("Which escalations have tiers of their own? The first match is used."),
   fallback: z
     .strictObject({ notify, by, repeat: repeat("15m") })
     .describe(
@@ -197,18 +186,12 @@ export const escalation = z.strictObject({
     .describe(
       "What is escalated? topic: the platform requests it; silent: a message has no answer; held: a message or reply waits for an operator; call: a call was abandoned or missed. CAUSES THAT ARE NOT LISTED NOTIFY NO RESPONDER.",
     ),
-  down_after: duration
-    .prefault("10m")
-    .describe("How long may a channel be down before responders are notified?"),
-  poll: span
-    .prefault("5m")
-    .describe("How often is the mode of a conversation polled, where no webhook reports it?"),
+  down_after: duration.prefault("10m").describe("How long may a channel be down before responders are notified?"),
+  poll: span.prefault("5m").describe("How often is the mode of a conversation polled, where no webhook reports it?"),
   poll_open: span.prefault("20s").describe("How often is it polled while the conversation is escalated?"),
   platform_webhook: platformWebhook
     .optional()
-    .describe(
-      "How are webhooks of the platform authenticated (/platform/<agent>/...)? Default: all are rejected.",
-    ),
+    .describe("How are webhooks of the platform authenticated (/platform/<agent>/...)? Default: all are rejected."),
   allow_private: z
     .array(privateHost)
     .prefault([])

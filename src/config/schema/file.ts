@@ -113,9 +113,7 @@ const agent = z.strictObject({
   instructions: z
     .string()
     .optional()
-    .describe(
-      "With the key model: which instructions does the model receive? Default: to be brief and honest.",
-    ),
+    .describe("With the key model: which instructions does the model receive? Default: to be brief and honest."),
   knowledge: z
     .array(z.string().min(1))
     .optional()
@@ -155,10 +153,7 @@ const webConsole = z
         "Which address serves it? Only loopback, unless public_url names a proxy with TLS. Default: 127.0.0.1, with the port of http.listen + 2.",
       ),
     public_url: httpUrl
-      .refine(
-        (url) => URL.parse(url)?.pathname === "/",
-        "must have no path: the console uses all paths of its host",
-      )
+      .refine((url) => URL.parse(url)?.pathname === "/", "must have no path: the console uses all paths of its host")
       .optional()
       .describe("Under which URL does a reverse proxy with TLS serve it? Default: none."),
   })
@@ -167,11 +162,7 @@ const webConsole = z
       context.addIssue({ code: "custom", path: [key], message, params: { fix } });
     const proxied = url?.startsWith("https:") === true;
     if (url !== undefined && !proxied && !isLoopback(URL.parse(url)?.hostname ?? ""))
-      issue(
-        "public_url",
-        "would send the session of an operator unencrypted",
-        "use https, through a proxy with TLS",
-      );
+      issue("public_url", "would send the session of an operator unencrypted", "use https, through a proxy with TLS");
     if (enabled && at !== undefined && !isLoopback(at.host) && !proxied)
       issue(
         "listen",
@@ -199,24 +190,17 @@ const retention = z.strictObject({
     ),
   events: duration
     .prefault("365d")
-    .describe(
-      "How long is the other data of a closed conversation retained? DELETED DATA CANNOT BE RESTORED.",
-    ),
+    .describe("How long is the other data of a closed conversation retained? DELETED DATA CANNOT BE RESTORED."),
 });
 
 const heartbeat = z.strictObject({
-  url: anyHttpUrl.describe(
-    "Which URL is requested (GET) while the daemon is ready? Responses other than 2xx fail.",
-  ),
+  url: anyHttpUrl.describe("Which URL is requested (GET) while the daemon is ready? Responses other than 2xx fail."),
   every: span.prefault("60s").describe("How often is it requested?"),
 });
 
 const otlp = z.strictObject({
   url: anyHttpUrl.describe("Which OTLP/HTTP endpoint receives traces? It usually ends in /v1/traces."),
-  headers: z
-    .record(z.string(), secret)
-    .default({})
-    .describe("Which headers are sent to it, such as an API key?"),
+  headers: z.record(z.string(), secret).default({}).describe("Which headers are sent to it, such as an API key?"),
 });
 
 /** `sqlite:<path>` or `postgres://...` */
@@ -254,14 +238,10 @@ export const file = z.strictObject({
     ),
   otlp: otlp
     .optional()
-    .describe(
-      "Where are OpenTelemetry traces sent: one trace per message, one span per hop? Default: nowhere.",
-    ),
+    .describe("Where are OpenTelemetry traces sent: one trace per message, one span per hop? Default: nowhere."),
   node: name
     .optional()
-    .describe(
-      "What is the name of this node, when several use one PostgreSQL store? Default: the host name.",
-    ),
+    .describe("What is the name of this node, when several use one PostgreSQL store? Default: the host name."),
 });
 
 export type File = z.output<typeof file>;

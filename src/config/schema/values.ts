@@ -13,10 +13,7 @@ export const span = duration.refine((ms) => ms > 0, "must be longer than 0");
 /** `"127.0.0.1:8025"` or `"[::1]:8025"` -> host and port; port 0 selects a free one. */
 export const listen = z
   .string()
-  .regex(
-    /^(\[[0-9a-fA-F:.]+\]|[^\s:[\]]+):\d{1,5}$/,
-    'must be "host:port", such as "127.0.0.1:8025" or "[::1]:8025"',
-  )
+  .regex(/^(\[[0-9a-fA-F:.]+\]|[^\s:[\]]+):\d{1,5}$/, 'must be "host:port", such as "127.0.0.1:8025" or "[::1]:8025"')
   .transform((text) => {
     const cut = text.lastIndexOf(":");
     return { host: text.slice(0, cut).replace(/^\[|\]$/g, ""), port: Number(text.slice(cut + 1)) };
@@ -39,12 +36,7 @@ export const httpUrl = z
 /** Returns true for a name or an address of this machine, with or without brackets. */
 export function isLoopback(host: string): boolean {
   const plain = host.toLowerCase().replace(/^\[|\]$|\.$/g, "");
-  return (
-    plain === "localhost" ||
-    plain.endsWith(".localhost") ||
-    plain === "::1" ||
-    /^127(\.\d{1,3}){3}$/.test(plain)
-  );
+  return plain === "localhost" || plain.endsWith(".localhost") || plain === "::1" || /^127(\.\d{1,3}){3}$/.test(plain);
 }
 
 /** An http(s) URL of another service, unchanged. */

@@ -28,9 +28,7 @@ export function mailHtml(raw: Uint8Array, limitMs: number): Promise<string | nul
       settle();
       void worker.terminate();
     };
-    const lift = after(limitMs, () =>
-      end(() => reject(new Error("the mail takes too long to be shown as HTML"))),
-    );
+    const lift = after(limitMs, () => end(() => reject(new Error("the mail takes too long to be shown as HTML"))));
     worker.once("message", (result: MailResult) =>
       end(() => ("html" in result ? resolve(result.html) : reject(new Error(result.problem)))),
     );

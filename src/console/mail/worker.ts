@@ -56,8 +56,6 @@ async function read({ raw }: MailJob): Promise<MailResult> {
 }
 
 if (!isMainThread) {
-  const result = await read(workerData as MailJob).catch(
-    (error: unknown): MailResult => ({ problem: String(error) }),
-  );
+  const result = await read(workerData as MailJob).catch((error: unknown): MailResult => ({ problem: String(error) }));
   parentPort?.postMessage(result, []);
 }

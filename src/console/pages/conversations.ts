@@ -3,12 +3,7 @@
 import { Hono } from "hono";
 import { html } from "hono/html";
 import type { Query } from "../../store/driver.ts";
-import {
-  type ConversationSummary,
-  find,
-  listConversations,
-  summariesOf,
-} from "../../store/operators/find.ts";
+import { type ConversationSummary, find, listConversations, summariesOf } from "../../store/operators/find.ts";
 import { conversationHistory, type History } from "../../store/operators/history.ts";
 import { type EventSummary, readEvents, readRaw } from "../../store/operators/inbox.ts";
 import { frameDocument, frameHeaders, mailHtml } from "../mail/html.ts";
@@ -96,12 +91,7 @@ export function conversationsPage(context: ConsoleContext): Hono<ConsoleEnv> {
   return app;
 }
 
-async function load(
-  q: Query,
-  query: string,
-  channel: string,
-  state: string,
-): Promise<readonly ShownConversation[]> {
+async function load(q: Query, query: string, channel: string, state: string): Promise<readonly ShownConversation[]> {
   const wanted: "attention" | "waiting" | null = state === "attention" || state === "waiting" ? state : null;
   const narrowed = channel === "" ? {} : { channel };
   if (query === "") {
@@ -205,15 +195,10 @@ const facts = ({ conversation }: History, summary: ConversationSummary): Markup 
   factList([
     ["Person", summary.person === "" ? "erased (retention)" : summary.person],
     ["Name", summary.person_name],
-    [
-      "State",
-      html`<span class="badge ${levelOf(summary.state)}">${summary.state}</span> ${summary.reason ?? ""}`,
-    ],
+    ["State", html`<span class="badge ${levelOf(summary.state)}">${summary.state}</span> ${summary.reason ?? ""}`],
     [
       "Escalation",
-      summary.escalation === null
-        ? null
-        : html`<a href="/escalations/${summary.escalation}">${summary.escalation}</a>`,
+      summary.escalation === null ? null : html`<a href="/escalations/${summary.escalation}">${summary.escalation}</a>`,
     ],
     ["Channel", `${summary.channel}, agent ${summary.agent}`],
     ["Our address", conversation?.via ?? null],

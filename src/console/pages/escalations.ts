@@ -86,8 +86,7 @@ async function list(c: PageRequest, { db, clock }: ConsoleContext): Promise<Resp
 
 function listRow(row: EscalationRow, details: Details | undefined, now: number): Markup {
   const person = details?.person;
-  const holder =
-    row.state === "acknowledged" ? row.acknowledged_by : row.state === "closed" ? row.closed_by : null;
+  const holder = row.state === "acknowledged" ? row.acknowledged_by : row.state === "closed" ? row.closed_by : null;
   return html`<tr>
     <th scope="row"><a href="${path}/${row.number}">${row.number}: ${row.topic ?? row.reason}</a>
       ${row.topic === null ? "" : html`<span class="muted">${row.reason}</span>`}</th>
@@ -100,8 +99,7 @@ function listRow(row: EscalationRow, details: Details | undefined, now: number):
   </tr>`;
 }
 
-const badge = ({ state }: EscalationRow): Markup =>
-  html`<span class="badge ${badges[state]}">${state}</span>`;
+const badge = ({ state }: EscalationRow): Markup => html`<span class="badge ${badges[state]}">${state}</span>`;
 
 /** A form that was not accepted: its text is kept. */
 interface RefusedForm {
@@ -185,10 +183,7 @@ function facts({ details: { row, person, subject, platformId } }: EscalationCase
         html`${row.acknowledged_by}${row.acknowledged_at === null ? "" : html`, ${when(row.acknowledged_at)}`}`,
     ],
     ["Closed", row.closed_at === null ? null : html`${row.closed_by}, ${when(row.closed_at)}`],
-    [
-      "Conversation",
-      row.conversation && html`<a href="/conversations/${row.conversation}">${row.conversation}</a>`,
-    ],
+    ["Conversation", row.conversation && html`<a href="/conversations/${row.conversation}">${row.conversation}</a>`],
     ["On the platform", platformId ?? null],
   ])}</section>`;
 }

@@ -74,8 +74,7 @@ export function overviewPage(context: ConsoleContext): Hono<ConsoleEnv> {
 const isKnown = (context: ConsoleContext, channel: string): boolean =>
   channel === everyChannel || context.channels().some(({ id }) => id === channel);
 
-const nameOf = (channel: string): string =>
-  channel === everyChannel ? "All channels are" : `Channel ${channel} is`;
+const nameOf = (channel: string): string => (channel === everyChannel ? "All channels are" : `Channel ${channel} is`);
 
 async function load(q: Query) {
   return {
@@ -111,9 +110,7 @@ function notices(
           ] as const,
         ]
       : []),
-    ...(all === null
-      ? []
-      : [["warn", html`All channels are paused since ${when(all.since)}: ${all.reason}`] as const]),
+    ...(all === null ? [] : [["warn", html`All channels are paused since ${when(all.since)}: ${all.reason}`] as const]),
     ...warnings.map((text) => ["warn", html`${text}. <a href="/held">Show held</a>`] as const),
   ];
   if (found.length === 0) return "";
@@ -124,11 +121,7 @@ function notices(
 
 const plural = (value: number, noun: string): string => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 
-function tiles(
-  rows: readonly ChannelRow[],
-  escalations: UnclosedEscalations,
-  report: ActivityReport,
-): Markup {
+function tiles(rows: readonly ChannelRow[], escalations: UnclosedEscalations, report: ActivityReport): Markup {
   const sum = (what: "waiting" | "held") => rows.reduce((all, row) => all + row[what], 0);
   const held = sum("held");
   const unclosed = escalations.open + escalations.acknowledged;

@@ -36,11 +36,7 @@ export const playgroundPage = (playground: Playground, standard: PlaygroundAddre
 const mostMessages = 30;
 const longestText = 20_000;
 
-function routes(
-  context: ConsoleContext,
-  playground: Playground,
-  standard: PlaygroundAddresses,
-): Hono<ConsoleEnv> {
+function routes(context: ConsoleContext, playground: Playground, standard: PlaygroundAddresses): Hono<ConsoleEnv> {
   const app = new Hono<ConsoleEnv>();
   app.get("/", (c) => show(c, context, playground, standard));
   app.post("/mail", (c) => writeMail(c, playground));
@@ -173,9 +169,7 @@ const forms: Readonly<Record<PlaygroundMode, ModeForm>> = {
           <p></p>${act("hang-up", "Hang up", "risk")}`;
   },
   responder: (c, playground) => {
-    const received = playground.messages.filter(
-      ({ party, written }) => party === "responder" && written === null,
-    );
+    const received = playground.messages.filter(({ party, written }) => party === "responder" && written === null);
     if (received.length === 0)
       return html`<p>
         Ben is notified by mail when the agent escalates. Write a complaint as the customer, such as
@@ -205,8 +199,7 @@ function faults(playground: Playground): Markup {
         <thead><tr><th scope="col">Address</th><th scope="col">Effect</th></tr></thead>
         <tbody>
           ${playground.faults.map(
-            ({ address, effect }) =>
-              html`<tr><th scope="row" class="mono">${address}</th><td>${effect}</td></tr>`,
+            ({ address, effect }) => html`<tr><th scope="row" class="mono">${address}</th><td>${effect}</td></tr>`,
           )}
         </tbody>
       </table>

@@ -32,16 +32,7 @@ import {
   page,
   textField,
 } from "../page.ts";
-import {
-  codeList,
-  explained,
-  filterOf,
-  filters,
-  groupList,
-  type ItemActions,
-  itemTable,
-  tabsOf,
-} from "../worklist.ts";
+import { codeList, explained, filterOf, filters, groupList, type ItemActions, itemTable, tabsOf } from "../worklist.ts";
 
 interface WorkList {
   readonly kind: string;
@@ -167,8 +158,7 @@ async function show(c: PageRequest, context: ConsoleContext, work: WorkPage): Pr
     return found;
   });
   const wanted = c.req.query("kind");
-  const chosen =
-    counted.find(({ list }) => list.kind === wanted) ?? counted.find((one) => one.count > 0) ?? counted[0];
+  const chosen = counted.find(({ list }) => list.kind === wanted) ?? counted.find((one) => one.count > 0) ?? counted[0];
   const { list, groups } = chosen ?? { list: lists[0], groups: [] };
   const items = explained(await context.db.read((q) => list.list(q, filter)), context);
   const shown = groups.filter(

@@ -227,8 +227,7 @@ export class RecordingChannel implements Channel {
 
   #store(event: InboundEvent): Accepted {
     const fingerprint = "fingerprint" in event ? event.fingerprint : undefined;
-    const duplicate =
-      this.#ids.has(event.id) || (fingerprint !== undefined && this.#fingerprints.has(fingerprint));
+    const duplicate = this.#ids.has(event.id) || (fingerprint !== undefined && this.#fingerprints.has(fingerprint));
     if (!duplicate) this.stored.push(event);
     this.#ids.add(event.id);
     if (fingerprint !== undefined) this.#fingerprints.add(fingerprint);

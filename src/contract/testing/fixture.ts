@@ -123,10 +123,7 @@ export async function createFixture(
 }
 
 /** Runs the adapter's `run` while `body` executes, and stops it afterwards also when `body` fails. */
-export async function whileRunning(
-  fixture: Fixture,
-  body: (running: RunningInbound) => Promise<void>,
-): Promise<void> {
+export async function whileRunning(fixture: Fixture, body: (running: RunningInbound) => Promise<void>): Promise<void> {
   const inbound: Inbound = present(fixture.adapter.inbound, "the adapter has no inbound", "inbound");
   const abort = new AbortController();
   const ends: unknown[] = [];

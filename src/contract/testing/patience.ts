@@ -22,9 +22,7 @@ export async function elapse(ms: number, options: Elapsing): Promise<void> {
 /** Returns a signal that aborts after `ms` of running time of this process. */
 export function deadline(ms: number): AbortSignal {
   const end = new AbortController();
-  void elapse(ms, { ref: false }).then(() =>
-    end.abort(new DOMException(`${ms} ms are over`, "TimeoutError")),
-  );
+  void elapse(ms, { ref: false }).then(() => end.abort(new DOMException(`${ms} ms are over`, "TimeoutError")));
   return end.signal;
 }
 

@@ -92,9 +92,7 @@ export function alarmText(alarm: Alarm | null): string {
   const words = [
     ...(isSilenced(alarm) ? ["NO RESPONDER CAN BE NOTIFIED OF ESCALATIONS"] : []),
     ...(unreached > 0 ? [`NO RESPONDER WAS REACHED ABOUT ${counted(unreached)}`] : []),
-    ...(unacknowledged > 0
-      ? [`${counted(unacknowledged)} NOT ACKNOWLEDGED, the oldest for ${minutes} min`]
-      : []),
+    ...(unacknowledged > 0 ? [`${counted(unacknowledged)} NOT ACKNOWLEDGED, the oldest for ${minutes} min`] : []),
   ];
   return words.map((word) => `${word}; `).join("");
 }

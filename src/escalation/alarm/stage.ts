@@ -35,12 +35,9 @@ export async function logAlarm(
 
 function say(alarm: Alarm, log: Log): void {
   const { paths: _, ...fields } = alarm;
-  if (isSilenced(alarm))
-    log.error(fields, "escalation notifications impossible: every notification channel is down");
-  else if (alarm.cut_off > 0)
-    log.warn(fields, "responders unreachable: their only notification channel is down");
-  if (alarm.unreached > 0)
-    log.error(fields, "escalation notifications not delivered: no responder was reached");
+  if (isSilenced(alarm)) log.error(fields, "escalation notifications impossible: every notification channel is down");
+  else if (alarm.cut_off > 0) log.warn(fields, "responders unreachable: their only notification channel is down");
+  if (alarm.unreached > 0) log.error(fields, "escalation notifications not delivered: no responder was reached");
   if (alarm.unacknowledged > 0) log.error(fields, "escalations not acknowledged");
 }
 

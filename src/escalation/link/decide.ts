@@ -86,18 +86,11 @@ export function pageOf(linked: Linked, policy: LinkPolicy): PageContent {
       ["Channel", row.channel],
       ["Agent", row.agent],
       ...triggers.map(
-        ({ at, from, detail }) =>
-          ["Detected by", `${from}, ${utc(at)}${detail ? `: ${detail}` : ""}`] as const,
+        ({ at, from, detail }) => ["Detected by", `${from}, ${utc(at)}${detail ? `: ${detail}` : ""}`] as const,
       ),
     ],
     messages: shown.map(({ who, at, text, other, cut }) => ({
-      who: other
-        ? nameOf(other, policy)
-        : who === "person"
-          ? "Customer"
-          : who === "agent"
-            ? "Agent"
-            : "Responder",
+      who: other ? nameOf(other, policy) : who === "person" ? "Customer" : who === "agent" ? "Agent" : "Responder",
       side: who,
       at: utc(at),
       text: cut ? `${text} [${cut} more characters]` : text,
@@ -121,12 +114,10 @@ const nameOf = (address: string, { addresses }: LinkPolicy): string =>
 
 function statusOf(row: EscalationRow, target: TargetRow): string {
   if (row.state === "closed") return `Closed by ${row.closed_by || "an unknown actor"}.`;
-  if (row.state === "open")
-    return "Not acknowledged yet. An acknowledgement ends the notifications of all responders.";
+  if (row.state === "open") return "Not acknowledged yet. An acknowledgement ends the notifications of all responders.";
   if (row.acknowledged_target !== target.id)
     return `Acknowledged by ${row.acknowledged_by || "an unknown actor"}. If you acknowledge it as well, it is yours.`;
-  const answer =
-    target.way === "email" ? "answer the mail" : `answer the message with ${row.number} and your text`;
+  const answer = target.way === "email" ? "answer the mail" : `answer the message with ${row.number} and your text`;
   return row.conversation === null || target.way === "webhook"
     ? "It is yours."
     : `It is yours. To write to the customer, use the form below, or ${answer}.`;

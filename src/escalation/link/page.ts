@@ -63,11 +63,7 @@ export interface LinkResult {
 }
 
 /** Returns the page of an escalation. */
-export async function pageResponse(
-  status: number,
-  content: PageContent,
-  result: LinkResult | null,
-): Promise<Response> {
+export async function pageResponse(status: number, content: PageContent, result: LinkResult | null): Promise<Response> {
   const { title, state, facts, details, messages, notes, notified } = content;
   return respond(
     status,

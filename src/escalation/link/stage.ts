@@ -18,15 +18,7 @@ import { loadCase } from "../case.ts";
 import { kindOf, whyNotRelayed } from "../reply/decide.ts";
 import { readCustomers } from "../reply/rows.ts";
 import { type Linked, type LinkPolicy, pageOf, permittedActions } from "./decide.ts";
-import {
-  hashOf,
-  invalidLink,
-  type LinkResult,
-  linkPath,
-  longestName,
-  longestText,
-  pageResponse,
-} from "./page.ts";
+import { hashOf, invalidLink, type LinkResult, linkPath, longestName, longestText, pageResponse } from "./page.ts";
 
 type LinkDeps = Pick<EscalationParts, "policy" | "lines" | "clock" | "log" | "db" | "scheduler"> & {
   readonly timing: Pick<Timing, "commands">;
@@ -64,13 +56,10 @@ async function load(q: Query, link: string, deps: LinkDeps, lock = false): Promi
   const responders = deps.policy()?.responders;
   if (responders && !target.person.startsWith("agent:") && !responders.has(target.person)) return null;
   const { escalation } = target;
-  const row = lock
-    ? (await lockEscalations(q, [escalation])).get(escalation)
-    : await readEscalation(q, escalation);
+  const row = lock ? (await lockEscalations(q, [escalation])).get(escalation) : await readEscalation(q, escalation);
   if (row === undefined) return null;
   const { conversation } = row;
-  const customer =
-    conversation === null ? null : ((await readCustomers(q, [conversation])).get(conversation) ?? null);
+  const customer = conversation === null ? null : ((await readCustomers(q, [conversation])).get(conversation) ?? null);
   const kind = customer && kindOf(deps.lines().get(customer.channel));
   return { target, ...(await loadCase(q, row)), whyNotReplied: whyNotRelayed(customer, kind) };
 }
@@ -126,8 +115,7 @@ async function execute(
 ): Promise<ActionOutcome> {
   const { target, details } = linked;
   if (action === null) return { done: false, says: "the form has no action" };
-  if (!policy.actions.includes(action))
-    return { done: false, says: "the escalation policy does not permit this" };
+  if (!policy.actions.includes(action)) return { done: false, says: "the escalation policy does not permit this" };
   if (action === "reply" && !permittedActions(linked, policy).has("reply") && linked.whyNotReplied !== null)
     return { done: false, says: `not sent: ${linked.whyNotReplied}` };
   // Several responders may share one webhook.

@@ -1,26 +1,13 @@
 // Decisions of stage notify, on loaded rows. Pure: ids and tokens come from the caller.
 
 import { externalId } from "bridgehead/contract";
-import {
-  type Contact,
-  current,
-  type Policy,
-  type Step,
-  step,
-  type Way,
-  webhookChannel,
-} from "../../domain/policy.ts";
+import { type Contact, current, type Policy, type Step, step, type Way, webhookChannel } from "../../domain/policy.ts";
 import { firstTo, furtherTo } from "../../domain/turn.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../../pipeline/channel-runtime.ts";
 import type { NewConversation } from "../../store/tables/conversations.ts";
 import type { Notice } from "../../store/tables/drafts.ts";
 import type { DueEscalation, EscalationRow } from "../../store/tables/escalations.ts";
-import type {
-  DueNotification,
-  NewNotification,
-  NotificationRow,
-  TargetRow,
-} from "../../store/tables/responders.ts";
+import type { DueNotification, NewNotification, NotificationRow, TargetRow } from "../../store/tables/responders.ts";
 import { hashOf } from "../link/page.ts";
 import { agentRecipients } from "../webhook/recipients.ts";
 import { type Details, mostHeadlines, notificationText } from "./text.ts";
@@ -68,12 +55,7 @@ export function planStep(
 ): StepPlan {
   const { topic, agent, channel, now } = row;
   const about = { topic, agent, channel, cause: row.cause as never };
-  const next = step(
-    policy,
-    about,
-    { tier: row.tier, enteredAt: row.entered_at, notifiedAt: row.notified_at },
-    now,
-  );
+  const next = step(policy, about, { tier: row.tier, enteredAt: row.entered_at, notifiedAt: row.notified_at }, now);
   const first = row.notified_at === null && row.tier === 0;
   const recipientOf = (to: Contact) => recipient(policy, to, lines);
   const due =
@@ -99,17 +81,10 @@ function addressOn(line: ChannelRuntime | undefined, { way, address }: Contact):
 }
 
 /** Returns the known target with the way and address of the recipient. */
-const targetFor = (
-  { to, address }: NotificationRecipient,
-  states: readonly TargetState[],
-): TargetState | undefined =>
+const targetFor = ({ to, address }: NotificationRecipient, states: readonly TargetState[]): TargetState | undefined =>
   states.find(({ target }) => target.way === to.way && target.address === address);
 
-function isMissing(
-  one: NotificationRecipient,
-  states: readonly TargetState[],
-  lines: ChannelRuntimes,
-): boolean {
+function isMissing(one: NotificationRecipient, states: readonly TargetState[], lines: ChannelRuntimes): boolean {
   const known = targetFor(one, states);
   return known === undefined || (!lines.get(known.target.channel)?.outbound && !known.reached);
 }
@@ -274,9 +249,7 @@ export function detailsFor(groups: readonly Group[]): {
   const isWhole = ([{ notification, target }, ...others]: Group) =>
     others.length === 0 && (notification.text === null || target.way === "webhook");
   const whole = new Map(groups.filter(isWhole).map(([{ row }]) => [row.id, row]));
-  const headlines = groups
-    .filter((group) => !isWhole(group))
-    .flatMap((group) => group.slice(0, mostHeadlines));
+  const headlines = groups.filter((group) => !isWhole(group)).flatMap((group) => group.slice(0, mostHeadlines));
   return {
     whole: [...whole.values()],
     headlines: headlines.map(({ row }) => row).filter(({ id }) => !whole.has(id)),
@@ -284,8 +257,7 @@ export function detailsFor(groups: readonly Group[]): {
 }
 
 /** True when the message continues the conversation of its first target. */
-export const continues = (group: Group): boolean =>
-  group.length === 1 || group[0].notification.kind === "acknowledged";
+export const continues = (group: Group): boolean => group.length === 1 || group[0].notification.kind === "acknowledged";
 
 /** Rows that the messages depend on. */
 export interface NotificationFacts {
@@ -331,8 +303,7 @@ export function planMessages(
     if (!line) throw new Error(`writing a notification: there is no channel ${channel}`);
     const threads = line.traits.conversations === "thread";
     const single = group.length === 1 || target.way === "webhook";
-    const token =
-      single && notification.text === null && notification.kind !== "acknowledged" ? make.token(26) : null;
+    const token = single && notification.text === null && notification.kind !== "acknowledged" ? make.token(26) : null;
     const url = token === null ? null : make.link(token);
     const shown = group.slice(0, mostHeadlines).flatMap((one) => details.get(one.row.id) ?? []);
     const { text, subject, error } = rendered(group, shown, url, threads);
@@ -354,8 +325,7 @@ export function planMessages(
         id: make.id(),
         channel,
         conversation,
-        address:
-          said.length === 0 ? firstTo(party, subject) : furtherTo(party, subject, said.map(externalId)),
+        address: said.length === 0 ? firstTo(party, subject) : furtherTo(party, subject, said.map(externalId)),
         text,
         forced: false,
         internal: true,

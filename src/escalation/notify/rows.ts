@@ -56,10 +56,7 @@ interface PersonOfConversation {
 }
 
 /** Returns the data of headlines, which contain no triggers and no transcript, by escalation. */
-export async function headlinesOf(
-  q: Query,
-  rows: readonly EscalationRow[],
-): Promise<ReadonlyMap<string, Details>> {
+export async function headlinesOf(q: Query, rows: readonly EscalationRow[]): Promise<ReadonlyMap<string, Details>> {
   const found = await q.all<PersonOfConversation>(
     `SELECT id, person, person_name, subject, platform_id ${fromListed("conversations", "id")}`,
     listOf(rows.flatMap(({ conversation }) => conversation ?? [])),
@@ -184,10 +181,8 @@ const movedRows = new ManyRows<Pick<TargetRow, "id" | "channel">>(
 );
 
 /** Moves targets to another channel, in a separate conversation. */
-export const moveTargets = (
-  q: Query,
-  targets: readonly Pick<TargetRow, "id" | "channel">[],
-): Promise<number> => movedRows.run(q, targets);
+export const moveTargets = (q: Query, targets: readonly Pick<TargetRow, "id" | "channel">[]): Promise<number> =>
+  movedRows.run(q, targets);
 
 /** Binds targets without a conversation to the conversation that later notifications use. */
 export const bindTargets = (q: Query, ids: Iterable<string>, conversation: string): Promise<number> =>
@@ -209,8 +204,7 @@ const boundRows = new ManyRows<TargetBinding>(
 );
 
 /** Binds each target without a conversation to one. */
-export const bindAll = (q: Query, bindings: readonly TargetBinding[]): Promise<number> =>
-  boundRows.run(q, bindings);
+export const bindAll = (q: Query, bindings: readonly TargetBinding[]): Promise<number> => boundRows.run(q, bindings);
 
 /** Marks the notifications as written with that reply; null when they are no longer needed. */
 export const endNotifications = (q: Query, ids: Iterable<string>, reply: string | null): Promise<number> =>
@@ -232,8 +226,7 @@ const endedRows = new ManyRows<EndedNotification>(
 );
 
 /** Marks each notification as written with its reply; null when it is no longer needed. */
-export const endAll = (q: Query, ended: readonly EndedNotification[]): Promise<number> =>
-  endedRows.run(q, ended);
+export const endAll = (q: Query, ended: readonly EndedNotification[]): Promise<number> => endedRows.run(q, ended);
 
 /** Postpones notifications that could not be written by `ms`, so that they do not delay the others. */
 export async function postponeNotifications(q: Query, ids: Iterable<string>, ms: number): Promise<void> {

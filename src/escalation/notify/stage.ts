@@ -19,13 +19,7 @@ import {
   moveEscalations,
   postponeEscalation,
 } from "../../store/tables/escalations.ts";
-import {
-  addNotifications,
-  addTargets,
-  dueNotifications,
-  giveLinks,
-  sentIds,
-} from "../../store/tables/responders.ts";
+import { addNotifications, addTargets, dueNotifications, giveLinks, sentIds } from "../../store/tables/responders.ts";
 import type { EscalationCore, EscalationParts } from "../actions.ts";
 import {
   addressKey,
@@ -101,9 +95,7 @@ async function applySteps(
   const places = policy.group > 0 ? plans.flatMap(groupedPlaces) : [];
   const ago = await lastNotified(q, places, policy.group);
   const make = () => newId(clock.now());
-  const steps = plans.map((plan) =>
-    notifyRecipients(policy, plan, ago, lines(), make, timing.escalation.repeatFailed),
-  );
+  const steps = plans.map((plan) => notifyRecipients(policy, plan, ago, lines(), make, timing.escalation.repeatFailed));
   await addTargets(
     q,
     steps.flatMap(({ targets }) => targets),
@@ -198,9 +190,7 @@ async function writeMessages(
   );
   await bindAll(
     q,
-    unbound
-      .filter(({ target }) => target.conversation === null)
-      .map((one) => ({ ...one, target: one.target.id })),
+    unbound.filter(({ target }) => target.conversation === null).map((one) => ({ ...one, target: one.target.id })),
   );
   await giveLinks(
     q,
@@ -218,8 +208,7 @@ async function writeMessages(
     ),
   );
   for (const { group, error } of messages)
-    if (error !== null)
-      log.error({ escalation: group[0].row.number, err: error }, "rendering a notification failed");
+    if (error !== null) log.error({ escalation: group[0].row.number, err: error }, "rendering a notification failed");
   return messages.length;
 }
 

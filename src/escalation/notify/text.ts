@@ -43,8 +43,7 @@ function headline({ row, person }: Details): string {
 }
 
 /** Returns the subject of the mail. It contains the number, so that mail programs group the mails of one escalation. */
-export const subjectOf = (details: Details): string =>
-  `[Escalation ${details.row.number}] ${headline(details)}`;
+export const subjectOf = (details: Details): string => `[Escalation ${details.row.number}] ${headline(details)}`;
 
 /** Returns the escalation number in the subject of a notification, regardless of prefixes that a mail program added. */
 export function numberIn(subject: string): number | null {
@@ -62,9 +61,7 @@ function headOf(details: Details, again: boolean): readonly string[] {
   const last = details.said.findLast(({ who }) => who === "person");
   return [
     `${again ? "Still open: " : ""}Escalation ${details.row.number}: ${headline(details)}`,
-    ...(last === undefined
-      ? []
-      : [`${last.other ? `${oneLine(last.other)}: ` : ""}"${cut(last.text, 140)}"`]),
+    ...(last === undefined ? [] : [`${last.other ? `${oneLine(last.other)}: ` : ""}"${cut(last.text, 140)}"`]),
   ];
 }
 
@@ -103,17 +100,14 @@ function digestText(all: readonly Details[], count: number): string {
 /** Truncates to `most` characters and adds a note with the missing count and the command that shows all.
  *  `number`: of the escalation. */
 function clipped(text: string, most: number, number: number): string {
-  return text.length <= most
-    ? text
-    : `${text.slice(0, most).toWellFormed()}\n${cutNote(text.length - most, number)}`;
+  return text.length <= most ? text : `${text.slice(0, most).toWellFormed()}\n${cutNote(text.length - most, number)}`;
 }
 
 const cutNote = (count: number, number: number): string =>
   `[${count} more characters: bridgehead escalation show ${number}]`;
 
 /** Truncates a text to the length of an SMS notification. The platform has the full text. */
-const bounded = (text: string): string =>
-  text.length <= 900 ? text : `${text.slice(0, 897).toWellFormed()}...`;
+const bounded = (text: string): string => (text.length <= 900 ? text : `${text.slice(0, 897).toWellFormed()}...`);
 
 /** Limit of one fact in a mail, in characters. */
 const mostFact = 500;
@@ -207,11 +201,7 @@ const lineEnd = /\r\n?|[\n\v\f\u0085\u2028\u2029]/gu;
 export const customerQuote = (text: string): string => text.replace(lineEnd, "\n> ");
 
 /** Matched anywhere in a line. */
-const ownWords = [
-  /\[ref:[^\]\s]{1,200}\]/u,
-  /\/escalations\/[\w-]{20}/u,
-  /To acknowledge or answer in the browser:/u,
-];
+const ownWords = [/\[ref:[^\]\s]{1,200}\]/u, /\/escalations\/[\w-]{20}/u, /To acknowledge or answer in the browser:/u];
 /** Matched at the start of a line, after quote characters. */
 const ownLines = [
   /^(?:Still open: )?\[?Escalation \d{1,9}[\]:]/u,
@@ -225,8 +215,7 @@ export function quotesNotification(text: string): boolean {
   let numbered = false;
   for (const line of text.split(/[\n\r\u2028\u2029]/u)) {
     const words = line.replace(/^[>\s"“„«]+/u, "");
-    if (ownWords.some((pattern) => pattern.test(line)) || ownLines.some((pattern) => pattern.test(words)))
-      return true;
+    if (ownWords.some((pattern) => pattern.test(line)) || ownLines.some((pattern) => pattern.test(words))) return true;
     if (numbered && words.startsWith("Why: ")) return true;
     if (words !== "") numbered = /^Number: \d{1,9}\s*$/u.test(words);
   }
@@ -256,8 +245,7 @@ export function notificationText(
   }
   if (notification.text !== null) {
     const said = clipped(notification.text, mostSaid, first.row.number);
-    const text =
-      notification.kind === "customer" ? customerQuote(way === "sms" ? notification.text : said) : said;
+    const text = notification.kind === "customer" ? customerQuote(way === "sms" ? notification.text : said) : said;
     return { text: way === "sms" ? bounded(text) : text, subject };
   }
   if (group.length > 1)

@@ -31,8 +31,7 @@ const mostForm = 200_000;
 /** `body`: JSON, a form, or any other text. Other text becomes the message. */
 export function readPayload(body: string): PayloadIn {
   const root = jsonIn(body) ?? formIn(body);
-  if (root === null)
-    return { conversation: null, topic: null, reason: null, message: line(body), person: null };
+  if (root === null) return { conversation: null, topic: null, reason: null, message: line(body), person: null };
   const objects = objectsIn(root);
   return {
     conversation: firstOf(objects, conversationIn),
@@ -54,10 +53,7 @@ function formIn(body: string): object | null {
   if (!/^[\w.[\]%+-]+=/.test(body.trim())) return null;
   const fields = [...new URLSearchParams(body.trim().slice(0, mostForm))]
     .slice(0, mostFields)
-    .map(([name, value]): [string, unknown] => [
-      name,
-      (/^\s*[[{]/.test(value) ? jsonIn(value) : null) ?? value,
-    ]);
+    .map(([name, value]): [string, unknown] => [name, (/^\s*[[{]/.test(value) ? jsonIn(value) : null) ?? value]);
   return Object.fromEntries(fields);
 }
 
@@ -92,10 +88,7 @@ function simplified(object: object): WebhookFields {
   return Object.fromEntries(fields);
 }
 
-function firstOf(
-  objects: readonly WebhookFields[],
-  read: (fields: WebhookFields) => string | null,
-): string | null {
+function firstOf(objects: readonly WebhookFields[], read: (fields: WebhookFields) => string | null): string | null {
   for (const fields of objects) {
     const value = read(fields);
     if (value !== null) return value;

@@ -118,12 +118,7 @@ export class WebhookRegistrations {
     });
   }
 
-  async #register(
-    agent: AskedAgent,
-    wanted: Registration,
-    hook: Hook,
-    signal: AbortSignal,
-  ): Promise<boolean> {
+  async #register(agent: AskedAgent, wanted: Registration, hook: Hook, signal: AbortSignal): Promise<boolean> {
     const { db, log } = this.#deps;
     if (!(await this.#takeRate(1, signal))) return false;
     // Another node may be registering it.
@@ -174,12 +169,7 @@ export class WebhookRegistrations {
     return true;
   }
 
-  async #unregister(
-    agent: AskedAgent,
-    { url }: Registration,
-    id: string,
-    signal: AbortSignal,
-  ): Promise<boolean> {
+  async #unregister(agent: AskedAgent, { url }: Registration, id: string, signal: AbortSignal): Promise<boolean> {
     if (id === "") {
       this.#deps.log.error(
         { agent: agent.name, url },
@@ -194,11 +184,7 @@ export class WebhookRegistrations {
     return false;
   }
 
-  async #failed(
-    agent: AskedAgent,
-    what: string,
-    result: Exclude<CallResult<unknown>, { kind: "ok" }>,
-  ): Promise<void> {
+  async #failed(agent: AskedAgent, what: string, result: Exclude<CallResult<unknown>, { kind: "ok" }>): Promise<void> {
     const { db, log, rate } = this.#deps;
     log.error({ agent: agent.name, result: result.kind, reason: result.reason }, what);
     if (result.kind !== "deferred" || !result.limited) return;

@@ -34,9 +34,7 @@ type PlatformWebhookHandlerDeps = Pick<
 const mostBytes = 2 ** 20;
 
 /** Serves everything under /platform/. Status 200 means that the delivery is on disk and needs no retry. */
-export function platformWebhookHandler(
-  deps: PlatformWebhookHandlerDeps,
-): (request: Request) => Promise<Response> {
+export function platformWebhookHandler(deps: PlatformWebhookHandlerDeps): (request: Request) => Promise<Response> {
   return async (request) => {
     const proof = deps.policy()?.platformWebhook ?? null;
     const place = placeOf(request.url);
@@ -71,9 +69,7 @@ async function store(
   { scheduler, log, timing }: PlatformWebhookHandlerDeps,
 ): Promise<void> {
   const own = given !== null && /^[\x21-\x7e]{1,200}$/.test(given);
-  const id = own
-    ? given
-    : `sha256:${createHash("sha256").update(kind).update("\n").update(bytes).digest("hex")}`;
+  const id = own ? given : `sha256:${createHash("sha256").update(kind).update("\n").update(bytes).digest("hex")}`;
   // No supported database stores a NUL character in a text.
   const body = new TextDecoder().decode(bytes).replaceAll("\0", "");
   const fields = { agent, kind, id };

@@ -189,8 +189,7 @@ const addressFor = (customer: Customer, isCall: boolean): string =>
 /** True when mode ai ends the escalation. It does not end an unacknowledged one whose cause is unknown to the
  *  platform. */
 const isEnded = (row: EscalationRow | null, acknowledged: boolean): boolean =>
-  row !== null &&
-  (acknowledged || row.state === "acknowledged" || row.cause === "topic" || row.cause === "silent");
+  row !== null && (acknowledged || row.state === "acknowledged" || row.cause === "topic" || row.cause === "silent");
 
 /** Returns the milliseconds until the next poll, or null for none. The pause is short while a human may
  *  be answering, and grows with the idle time of the conversation. Manual mode counts like an open
@@ -210,7 +209,5 @@ export function pauseAfter(
 }
 
 /** Returns the milliseconds until a failed poll is retried. */
-export const retryIn = (
-  { failures }: Pick<PollRow, "failures">,
-  { pollBusy }: Timing["escalation"],
-): number => Math.max(lookDelay(failures), pollBusy);
+export const retryIn = ({ failures }: Pick<PollRow, "failures">, { pollBusy }: Timing["escalation"]): number =>
+  Math.max(lookDelay(failures), pollBusy);

@@ -27,24 +27,14 @@ import { dropWaitingAnswers } from "../../store/tables/takeover.ts";
 import { acknowledge, close, type EscalationCore, type EscalationParts } from "../actions.ts";
 import { logUnnotified, openEscalations } from "../trigger/stage.ts";
 import { type PollPlan, pauseAfter, planPoll, retryIn } from "./decide.ts";
-import {
-  beginPoll,
-  duePoll,
-  duePolls,
-  endPoll,
-  failPoll,
-  loadPollFacts,
-  type PollRow,
-  postponePoll,
-} from "./rows.ts";
+import { beginPoll, duePoll, duePolls, endPoll, failPoll, loadPollFacts, type PollRow, postponePoll } from "./rows.ts";
 
 /** Without a policy conversations are polled at the default intervals. */
 type PollDeps = EscalationCore & Pick<EscalationParts, "db" | "rate" | "node">;
 
 const calls = 2;
 /** The lease covers two reads. */
-const leaseFor = ({ pollCall, pollLeaseMargin }: Timing["escalation"]): number =>
-  2 * pollCall + pollLeaseMargin;
+const leaseFor = ({ pollCall, pollLeaseMargin }: Timing["escalation"]): number => 2 * pollCall + pollLeaseMargin;
 
 interface PollWork {
   readonly line: ChannelRuntime;
@@ -75,12 +65,7 @@ export function pollStage(deps: PollDeps): Stage {
   };
 }
 
-async function claimPoll(
-  q: Query,
-  line: ChannelRuntime,
-  id: string,
-  deps: PollDeps,
-): Promise<PollWork | null> {
+async function claimPoll(q: Query, line: ChannelRuntime, id: string, deps: PollDeps): Promise<PollWork | null> {
   // Another node may be polling the conversation, or has just done so, and then the poll is no longer due.
   // The lock is not waited for: its holder may wait for a lock of this transaction.
   if (!(await tryLane(q, id, "in"))) return null;
@@ -208,10 +193,7 @@ function warnOf(
 ): void {
   const fields = { channel: line.channel, conversation: conversation.id };
   if (record.length > 0)
-    log.warn(
-      { ...fields, messages: record.length },
-      "platform messages not delivered: the store was restored",
-    );
+    log.warn({ ...fields, messages: record.length }, "platform messages not delivered: the store was restored");
   if (skipped > 0) log.warn({ ...fields, skipped }, "platform messages skipped: too large to be read");
   if (failure === null) return;
   log.warn(
@@ -222,11 +204,7 @@ function warnOf(
 }
 
 /** Handles a conversation that is gone, or cannot be read now. */
-function failed(
-  look: PollWork,
-  result: Exclude<CallResult<unknown>, { kind: "ok" }>,
-  deps: PollDeps,
-): Transition {
+function failed(look: PollWork, result: Exclude<CallResult<unknown>, { kind: "ok" }>, deps: PollDeps): Transition {
   const { line, poll } = look;
   const fields = { channel: line.channel, conversation: look.conversation.id, result: result.kind };
   deps.log.warn({ ...fields, reason: result.reason }, "polling the platform failed");

@@ -38,8 +38,7 @@ export interface Ignored {
 
 /** Refusal code of an adapter for a message that exceeds its size limit, usually because of attachments. */
 const tooLarge = "too-large";
-const tooLargeText =
-  "Your message is too large to be read. Nothing was sent to the customer, and nothing was done.";
+const tooLargeText = "Your message is too large to be read. Nothing was sent to the customer, and nothing was done.";
 const sealedText =
   "Your message cannot be read. Nothing was sent to the customer, and nothing was done. Please answer in plain text, without encryption. The reason: ";
 const unthreadedText =
@@ -110,8 +109,7 @@ export function foreignNumber(
   words: Instructions,
 ): number | null {
   const number = words.number ?? words.doubt;
-  if (conversations !== "person" || number === null || (words.doubt !== null && known.length > 1))
-    return null;
+  if (conversations !== "person" || number === null || (words.doubt !== null && known.length > 1)) return null;
   return known.some(({ row }) => row.number === number) ? null : number;
 }
 
@@ -189,9 +187,7 @@ export function planReply(input: ReplyInput): ReplyPlan {
   if (chosen === "ask" || mayMeanAnother(input)) {
     const all = known.filter(isLive).map(({ row }) => row.number);
     const numbers = [...all.slice(0, mostNumbers), ...(all.length > mostNumbers ? ["..."] : [])].join(", ");
-    return onlyAnswer(
-      `Which one do you mean: ${numbers}? Write its number and a colon first. Nothing was sent.`,
-    );
+    return onlyAnswer(`Which one do you mean: ${numbers}? Write its number and a colon first. Nothing was sent.`);
   }
   if (chosen.length === 0) return onlyAnswer("That escalation is closed. Nothing was sent to the customer.");
   const plans = chosen.map((one) => planAction(input, one, chosen.length));
@@ -263,9 +259,7 @@ export function whyNotRelayed(
 ): string | null {
   if (customer === null) return "it is about a channel, so there is no customer to answer";
   if (kind === null) return `channel ${customer.channel} cannot send now`;
-  return kind === "voice" && customer.session === null
-    ? `the call is over; the number is ${customer.person}`
-    : null;
+  return kind === "voice" && customer.session === null ? `the call is over; the number is ${customer.person}` : null;
 }
 
 /** Confirms the acknowledgement. `unsent`: text that may have been meant for the customer. */
@@ -298,8 +292,7 @@ function whatIsWrong(text: string, words: Instructions, files: number): string |
   if (words.slip !== null)
     return `"${words.slip.trim().slice(0, 40)}" is no command: those are #resume, #close and #note, each in a line of its own.`;
   // A reaction quotes the message it is attached to, and acknowledges it.
-  if (!words.acknowledge && quotesNotification(text))
-    return "Your answer carries our own message; please remove it.";
+  if (!words.acknowledge && quotesNotification(text)) return "Your answer carries our own message; please remove it.";
   const { number, acknowledge, resume, close, note } = words;
   const empty = words.text === "" && number === null && !(acknowledge || resume || close || note);
   if (files === 0 && text.trim() !== "" && empty) return "There is nothing but a signature in your answer.";

@@ -29,8 +29,7 @@ export function selectFiles(
   if (attached.length === 0) return { files: [], left: null };
   if (words.note !== "") return nothing(attached, "what comes with a #note stays among us");
   if (conversation === null) return nothing(attached, "it is about a channel, so there is none");
-  if (sendsNothing)
-    return nothing(attached, "a word that takes it sends nothing; to send files, leave it out");
+  if (sendsNothing) return nothing(attached, "a word that takes it sends nothing; to send files, leave it out");
   if (!line?.outbound) return nothing(attached, `channel ${channel} cannot send now`);
   if (!line.traits.attachments) return nothing(attached, `channel ${channel} carries no files`);
   const most = line.outbound.attachmentLimit ?? mostBytes;
@@ -40,8 +39,7 @@ export function selectFiles(
   for (const file of attached) {
     const { blob, size } = file;
     if (isMail(file)) left.push(`${named(file)}: a mail may be ours, or carry what we have said among us`);
-    else if (blob === null || size === null)
-      left.push(`${named(file)}: ${file.reason ?? "it is not there yet"}`);
+    else if (blob === null || size === null) left.push(`${named(file)}: ${file.reason ?? "it is not there yet"}`);
     else if (total + size > most) left.push(`${named(file)}: more than ${readable(most)} together`);
     else {
       files.push({ ...file, blob, size });
@@ -58,8 +56,7 @@ export const namesOf = (files: readonly { readonly name: string }[]): string =>
 /** True for an attached mail. Some programs attach the answered mail, which is our notification with all
  *  its content. */
 const isMail = ({ media_type, name }: AttachedFile): boolean =>
-  /^(?:message\/.*|application\/vnd\.ms-outlook)$/i.test(media_type) ||
-  /\.(?:eml|emlx|msg|oft|mht)$/i.test(name);
+  /^(?:message\/.*|application\/vnd\.ms-outlook)$/i.test(media_type) || /\.(?:eml|emlx|msg|oft|mht)$/i.test(name);
 
 const nothing = (attached: readonly AttachedFile[], why: string): SelectedFiles => ({
   files: [],

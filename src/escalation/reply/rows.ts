@@ -4,11 +4,7 @@ import type { MessageEvent } from "bridgehead/contract";
 import { references } from "../../domain/turn.ts";
 import type { ChannelRuntime } from "../../pipeline/channel-runtime.ts";
 import { fromListed, listOf, type Query, type Row, touch } from "../../store/driver.ts";
-import {
-  type ConversationRow,
-  conversationByToken,
-  conversationsCiting,
-} from "../../store/tables/conversations.ts";
+import { type ConversationRow, conversationByToken, conversationsCiting } from "../../store/tables/conversations.ts";
 import { type EscalationRow, escalationColumns, lockEscalations } from "../../store/tables/escalations.ts";
 import { type TargetRow, targetColumns } from "../../store/tables/responders.ts";
 import { moves } from "../../store/transitions.ts";
@@ -34,8 +30,7 @@ export async function loadSender(
   const cited = await targetsIn(q, conversations);
   const own = cited.filter((target) => target.address.toLowerCase() === address);
   if (own.length > 0) return { from: "responder", candidates: await withEscalations(q, own) };
-  const notified =
-    cited.length > 0 || answers.length === 0 ? cited : await targetsNotifiedBy(q, channel, answers);
+  const notified = cited.length > 0 || answers.length === 0 ? cited : await targetsNotifiedBy(q, channel, answers);
   if (notified.length > 0) return { from: "stranger", candidates: await withEscalations(q, notified) };
   // Some mail programs drop In-Reply-To and keep the subject.
   const number = conversations.length > 0 ? null : numberIn(event.subject ?? "");
@@ -161,10 +156,7 @@ export const customerColumns = `conversations.id, channel, agent, person, person
         ORDER BY CASE WHEN turns.person = conversations.person THEN 0 ELSE 1 END, seq DESC LIMIT 1) AS address`;
 
 /** Returns the customers of these conversations, by conversation. */
-export async function readCustomers(
-  q: Query,
-  conversations: Iterable<string>,
-): Promise<ReadonlyMap<string, Customer>> {
+export async function readCustomers(q: Query, conversations: Iterable<string>): Promise<ReadonlyMap<string, Customer>> {
   const rows = await q.all<Customer>(
     `SELECT ${customerColumns} ${fromListed("conversations", "id")}`,
     listOf(conversations),

@@ -54,8 +54,7 @@ export async function routeResponderReply(
   const { code, reason, answer, stranger } = ignored;
   if (answer !== undefined) await answerTo(q, row, first.target, answer, deps);
   // Sent once per address, because the address may belong to an autoresponder. The stranger gets no message.
-  if (stranger !== undefined)
-    await enqueueSaid(q, first.target, `from:${event.from.address}`, stranger, deps);
+  if (stranger !== undefined) await enqueueSaid(q, first.target, `from:${event.from.address}`, stranger, deps);
   logOnDisk(q, deps.log).warn({ channel: line.channel, event: row.id, code }, "escalation reply ignored");
   await settleEvent(q, row.id, { state: "ignored", code, reason });
   return true;

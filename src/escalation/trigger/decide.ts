@@ -65,8 +65,7 @@ export function planTriggers(
       opened.set(about, { id: newId(), key, about, channel, agent, conversation, cause, topic, reason });
     }
     const isUpdate = trigger.news || (trigger.said !== undefined && known?.state === "acknowledged");
-    if (known !== null && isUpdate)
-      updates.push({ row: known, subject: key, text: updateText(known, trigger) });
+    if (known !== null && isUpdate) updates.push({ row: known, subject: key, text: updateText(known, trigger) });
   }
   return { opened: [...opened.values()], recorded, updates };
 }

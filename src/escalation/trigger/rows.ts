@@ -21,10 +21,7 @@ const subjectRows = new ManyRows(
 
 /** Returns the subjects of these triggers, in their order. Their escalations are locked: a close at another node
  *  happens before or after this transaction. */
-export async function loadSubjects(
-  q: Query,
-  triggers: readonly EscalationTrigger[],
-): Promise<readonly Subject[]> {
+export async function loadSubjects(q: Query, triggers: readonly EscalationTrigger[]): Promise<readonly Subject[]> {
   const found = await subjectRows.all<{
     key: string;
     escalation: string | null;
@@ -52,9 +49,7 @@ export interface Undelivered {
 }
 
 export async function loadUndelivered(q: Query, reply: string): Promise<Undelivered> {
-  const rows = await q.all<
-    { of: string } & Partial<NotificationRow> & { id: string | null; escalation: string }
-  >(
+  const rows = await q.all<{ of: string } & Partial<NotificationRow> & { id: string | null; escalation: string }>(
     `SELECT replies.kind AS of, notifications.id, notifications.target, notifications.kind, notifications.subject, notifications.text, notifications.reply,
        notification_targets.escalation
      FROM replies LEFT JOIN notifications ON notifications.reply = replies.id LEFT JOIN notification_targets ON notification_targets.id = notifications.target
@@ -105,7 +100,5 @@ export async function loadOutages(q: Query, abouts: readonly string[]): Promise<
     listOf(ids.map(recoveredKey)),
   );
   const keys = new Set(recovered.map(({ key }) => key));
-  return new Map(
-    [...rows.values()].map((row) => [row.about, { row, recovered: keys.has(recoveredKey(row.id)) }]),
-  );
+  return new Map([...rows.values()].map((row) => [row.about, { row, recovered: keys.has(recoveredKey(row.id)) }]));
 }

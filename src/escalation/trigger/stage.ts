@@ -79,10 +79,7 @@ export async function openEscalations(
 }
 
 /** Logs an escalation of the platform for which no responder is configured. Called once per answer or mode change. */
-export function logUnnotified(
-  log: Log,
-  { channel, agent, conversation, topic, cause }: EscalationTrigger,
-): void {
+export function logUnnotified(log: Log, { channel, agent, conversation, topic, cause }: EscalationTrigger): void {
   log.warn({ channel, agent, conversation, topic, cause }, "escalation detected, no responder is configured");
 }
 
@@ -99,11 +96,9 @@ export class EscalationHandler implements EscalationHooks {
 
   async open(q: Query, trigger: EscalationTrigger, subject?: Subject): Promise<void> {
     const policy = this.#deps.policy();
-    if (policy?.causes.includes(trigger.cause))
-      await openEscalations(q, [trigger], this.#deps, subject && [subject]);
+    if (policy?.causes.includes(trigger.cause)) await openEscalations(q, [trigger], this.#deps, subject && [subject]);
     // The customer waits for a human. Without responders this log line is the only record.
-    else if (policy === null && trigger.source !== "ours")
-      logUnnotified(logOnDisk(q, this.#deps.log), trigger);
+    else if (policy === null && trigger.source !== "ours") logUnnotified(logOnDisk(q, this.#deps.log), trigger);
   }
 
   async routeReply(q: Query, line: ChannelRuntime, row: EventRow, event: MessageEvent): Promise<boolean> {

@@ -18,15 +18,7 @@ import { webhookChannel } from "../../domain/policy.ts";
 import { judge, type Resolve } from "../../ops/address.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import type { EscalationParts } from "../actions.ts";
-import {
-  connectMs,
-  deferred,
-  failureIn,
-  openConnection,
-  post,
-  saidIn,
-  type WebhookReply,
-} from "./exchange.ts";
+import { connectMs, deferred, failureIn, openConnection, post, saidIn, type WebhookReply } from "./exchange.ts";
 import { recipientAt, type WebhookRecipient, webhookHeaders } from "./recipients.ts";
 
 export type WebhookDeps = Pick<EscalationParts, "policy" | "lines"> & {
@@ -77,8 +69,7 @@ function outboundOf(channel: Channel, deps: WebhookDeps): Outbound<WebhookDraft>
     },
     async send(draft, attempt) {
       const recipient = recipientAt(draft.url, deps.policy(), deps.lines());
-      if (recipient === "stranger")
-        return refused("not-a-recipient", "nobody who is told has this webhook any more");
+      if (recipient === "stranger") return refused("not-a-recipient", "nobody who is told has this webhook any more");
       if (recipient === "unread") return deferred("the agent's recipients were not read yet", attempt.number);
       return deliver(draft, recipient, attempt, { channel, deps });
     },

@@ -153,12 +153,10 @@ export function failureIn(answer: WebhookResponse, attempt: number, nowMs: numbe
   const { status } = answer;
   const reason = `the receiver answered ${status}`;
   if (status >= 200 && status < 300) return null;
-  if (status >= 500 || [408, 425, 429].includes(status))
-    return deferred(reason, attempt, retryAfter(answer, nowMs));
+  if (status >= 500 || [408, 425, 429].includes(status)) return deferred(reason, attempt, retryAfter(answer, nowMs));
   if (status === 410)
     return { kind: "refused", code: "gone", reason: `${reason}: it wants no more`, scope: "recipient" };
-  if (status < 400)
-    return { kind: "refused", code: "redirect", reason: `${reason}: redirects are not followed` };
+  if (status < 400) return { kind: "refused", code: "redirect", reason: `${reason}: redirects are not followed` };
   return { kind: "refused", code: `http-${status}`, reason };
 }
 
@@ -187,8 +185,7 @@ const answerable: { readonly [type: string]: { readonly acknowledge: boolean } }
  *  the documented fields counts. */
 export function saidIn({ headers, text }: WebhookResponse, body: string): WebhookReply | null {
   const about = answerable[String(objectIn(body)?.["type"])];
-  if (!about || text === null || !/^application\/(.+\+)?json\b/i.test(String(headers["content-type"])))
-    return null;
+  if (!about || text === null || !/^application\/(.+\+)?json\b/i.test(String(headers["content-type"]))) return null;
   const answer = objectIn(text);
   const { reply, acknowledge } = answer ?? {};
   const by = oneLine(answer?.["by"]);

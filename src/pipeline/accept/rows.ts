@@ -2,14 +2,7 @@
 // statement.
 
 import { createHash } from "node:crypto";
-import type {
-  Attachment,
-  Cursor,
-  DeliveryEvent,
-  InboundEvent,
-  MessageEvent,
-  SessionEvent,
-} from "bridgehead/contract";
+import type { Attachment, Cursor, DeliveryEvent, InboundEvent, MessageEvent, SessionEvent } from "bridgehead/contract";
 import { traceOf } from "../../ops/hops.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import { ManyRows, type Query, touch, type Value } from "../../store/driver.ts";
@@ -200,9 +193,7 @@ export async function insertEvents(
     if (stored.size > 0) touch(q, "events", group[0]?.channel);
     const raw = group.flatMap((event) => rawValues(event, stored.get(keyOf(event.externalId))));
     if (raw.length > 0) await insertRaw.write(q, raw);
-    const attachments = group.flatMap((event) =>
-      attachmentValues(event, stored.get(keyOf(event.externalId))),
-    );
+    const attachments = group.flatMap((event) => attachmentValues(event, stored.get(keyOf(event.externalId))));
     if (attachments.length > 0) await insertAttachments.write(q, attachments);
     if (attachments.some((values) => values.at(-1) === 1)) touch(q, "attachments", group[0]?.channel);
     results.push(...group.map(({ externalId }) => stored.has(keyOf(externalId))));

@@ -39,8 +39,7 @@ export async function accept(
     );
     // The store is older than the traces at the provider (it was restored). Work that it still lists as
     // open may have been answered too, so that work is held.
-    if (kept.some((event, at) => stored[at] && isHandled(event)))
-      await holdOpenWork(q, { channel, before: startedAt });
+    if (kept.some((event, at) => stored[at] && isHandled(event))) await holdOpenWork(q, { channel, before: startedAt });
     failpointOfCommit(q, "event.commit", { channel, events: events.length });
     return kept.map(({ id }, at) => ({ id, duplicate: !stored[at] }));
   }, pace);
@@ -82,5 +81,4 @@ export function withoutTrace(event: InboundEvent): InboundEvent {
 }
 
 /** True for a message that this channel handled in another state of the store. */
-const isHandled = (event: InboundEvent): boolean =>
-  event.kind === "message" && event.handledBefore?.by === "self";
+const isHandled = (event: InboundEvent): boolean => event.kind === "message" && event.handledBefore?.by === "self";

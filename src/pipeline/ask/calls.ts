@@ -45,8 +45,7 @@ export const readTimeout = (deps: Pick<AskDeps, "timeout" | "timing">): number =
 const readSignal = (signal: AbortSignal, deps: AskDeps): AbortSignal => limited(signal, readTimeout(deps));
 
 /** Returns the channel's `absent_after`, or the platform's default, in milliseconds. */
-const settleAfterOf = ({ line }: Asking, deps: AskDeps): number =>
-  line.rules.absent_after ?? deps.settleAfter;
+const settleAfterOf = ({ line }: Asking, deps: AskDeps): number => line.rules.absent_after ?? deps.settleAfter;
 
 /** The parameters of an API call with an effect. The call ends with the lease and does not begin unless
  *  its full timeout fits into the lease. The attempt is recorded at the crossing, when the connection is
@@ -164,8 +163,7 @@ export async function ask(
 ): Promise<AskDecision> {
   const { line, turn } = asking;
   const call = effect("ask.cross", asking, signal, deps);
-  const question =
-    turn.context === null ? { text: turn.question } : { text: turn.question, context: turn.context };
+  const question = turn.context === null ? { text: turn.question } : { text: turn.question, context: turn.context };
   const result = await line.client.ask(platformId, question, call);
   call.crossed();
   const rendered = result.kind === "ok" ? await prepared(line, result.value.text, call.signal, deps) : null;

@@ -3,14 +3,7 @@
 
 import type { Answer, CallResult, LookUp } from "../../agent/calls.ts";
 import { suppressedCode, tooOldCode, waitedTooLong } from "../../domain/guards.ts";
-import {
-  answerLifetime,
-  askDelay,
-  askLifetime,
-  attemptLimit,
-  lookDelay,
-  rateWindow,
-} from "../../domain/retry.ts";
+import { answerLifetime, askDelay, askLifetime, attemptLimit, lookDelay, rateWindow } from "../../domain/retry.ts";
 import type { Core } from "../../store/driver.ts";
 import { type Lease, type LeaseDeadline } from "../../store/lanes.ts";
 import type { RateReserve } from "../../store/rates.ts";
@@ -68,8 +61,7 @@ export function whyNotAsk(line: ChannelRuntime): string | null {
   if (!settings) return "the agent's settings were never read: the platform has not answered yet";
   if (settings.status !== "active") return `the agent is ${settings.status}`;
   const skill = skillNamed(settings, platform);
-  if (!skill)
-    return startable(platform) && platform !== "voice" ? `the agent has no ${platform} skill` : null;
+  if (!skill) return startable(platform) && platform !== "voice" ? `the agent has no ${platform} skill` : null;
   if (skill.status !== "active") return `the agent's ${platform} skill is inactive`;
   return null;
 }
@@ -206,10 +198,7 @@ const failed = (outcome: AskOutcome, reason: string, questionId: string | null =
 export type FailedCall = Exclude<CallResult<unknown>, { kind: "ok" }>;
 
 /** Decides after an API call with an effect that did not succeed. */
-export function afterFailedCall(
-  { turn, attempt }: Pick<Asking, "turn" | "attempt">,
-  result: FailedCall,
-): AskDecision {
+export function afterFailedCall({ turn, attempt }: Pick<Asking, "turn" | "attempt">, result: FailedCall): AskDecision {
   if (attempt.obsolete) return handBack;
   switch (result.kind) {
     case "unauthorized":
@@ -254,8 +243,7 @@ export function afterAbsence(
 ): AskDecision {
   const missing = settleAfter - (turn.over_ago ?? 0);
   if (missing > 0) return unknown(why.early, Math.min(lookDelay(turn.lookups), missing + 10));
-  if (turn.attempts >= attemptLimit)
-    return failed("refused", `tried ${turn.attempts} times, and ${why.final}`);
+  if (turn.attempts >= attemptLimit) return failed("refused", `tried ${turn.attempts} times, and ${why.final}`);
   return { kind: "retry", outcome: "refused", reason: why.final, delay: askDelay(turn.attempts), penalty: 0 };
 }
 
@@ -265,8 +253,7 @@ export function afterPending(
   { questionId }: Extract<LookUp, { state: "pending" }>,
   isManual: boolean,
 ): AskDecision {
-  if (isManual)
-    return { kind: "answered", answer: { questionId, replyId: null, text: null }, rendered: null };
+  if (isManual) return { kind: "answered", answer: { questionId, replyId: null, text: null }, rendered: null };
   if ((turn.over_ago ?? 0) > answerLifetime)
     return failed("sent", "the platform has the question and gave no answer", questionId);
   return unknown("asked, not answered yet", lookDelay(turn.lookups), { questionId });

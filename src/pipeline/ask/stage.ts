@@ -15,15 +15,7 @@ import { abandonLane, returnLane } from "../../store/lanes.ts";
 import type { RateReserve } from "../../store/rates.ts";
 import type { ChannelRuntimes } from "../channel-runtime.ts";
 import * as calls from "./calls.ts";
-import {
-  type Asking,
-  beforeAsking,
-  callsOf,
-  handBack,
-  opensByCreate,
-  startsWithEffect,
-  whyNotAsk,
-} from "./decide.ts";
+import { type Asking, beforeAsking, callsOf, handBack, opensByCreate, startsWithEffect, whyNotAsk } from "./decide.ts";
 import { leaseTurns, recordAttempt, refuse, write } from "./rows.ts";
 
 export interface AskDeps extends Core {

@@ -99,12 +99,7 @@ async function compose(q: Query, line: ChannelRuntime, row: ReplyRow, log: Log):
 /** Enqueues the drafts of a reply. In shadow mode those to customers are held at once, so that a later change to
  *  live mode does not send them; notices, such as the confirmation of a STOP, would be outdated then and are
  *  dropped. The author of a human's reply is notified. A call that is still running in shadow mode continues. */
-async function enqueue(
-  q: Query,
-  line: ChannelRuntime,
-  row: ReplyRow,
-  drafts: readonly NewDraft[],
-): Promise<void> {
+async function enqueue(q: Query, line: ChannelRuntime, row: ReplyRow, drafts: readonly NewDraft[]): Promise<void> {
   const isShadow = line.rules.mode === "shadow" && row.internal !== 1;
   const state = row.kind === "notice" ? "dropped" : "held";
   for (const draft of drafts) {
@@ -118,9 +113,7 @@ async function enqueue(
     await changeDraft(q, id, { state, open: 0, code: shadowCode, reason: shadowReason });
     q.hop({ ...hop, name: state === "held" ? "replyHeld" : "dropped", code: shadowCode });
     if (row.kind === "human")
-      await line
-        .escalation()
-        ?.undeliverable(q, line, { ...row, reply: row.id }, { state, reason: shadowReason });
+      await line.escalation()?.undeliverable(q, line, { ...row, reply: row.id }, { state, reason: shadowReason });
   }
   if (isShadow) await refreshLane(q, row.conversation, "out");
 }
@@ -231,10 +224,7 @@ function composed(
   const { rendered: _rendered, ...words } = reply;
   const bare = { ...words, plain: true, signature: null, introduction: null } as const;
   const subject = () => reply.subject && shortened(reply.subject, 200);
-  const forms: (() => Reply)[] = [
-    () => reply,
-    () => ({ ...bare, text: shortened(reply.text), subject: subject() }),
-  ];
+  const forms: (() => Reply)[] = [() => reply, () => ({ ...bare, text: shortened(reply.text), subject: subject() })];
   if (reply.kind === "notice") forms.push(() => ({ ...bare, text: notComposed, subject: null }));
   let last: unknown;
   for (const form of forms) {
@@ -254,11 +244,7 @@ function shortened(text: string, length = fallbackLength): string {
   return visible.length <= length ? visible : `${visible.slice(0, length).toWellFormed()} [...]`;
 }
 
-function dress(
-  row: ReplyRow,
-  { conversation, skill, isFirst, files }: ComposeFacts,
-  address: Address,
-): Reply {
+function dress(row: ReplyRow, { conversation, skill, isFirst, files }: ComposeFacts, address: Address): Reply {
   const answer = row.kind === "answer" || row.kind === "human";
   return {
     kind: row.kind === "human" ? "answer" : row.kind,

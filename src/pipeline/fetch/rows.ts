@@ -53,13 +53,7 @@ export async function keepFetched(
   blob: { readonly id: string; readonly bytes: Uint8Array },
 ): Promise<void> {
   await insertBlobs(q, [blob]);
-  await change(
-    q,
-    fetch,
-    "blob = $4, size = $5, due_at = NULL, reason = NULL",
-    blob.id,
-    blob.bytes.byteLength,
-  );
+  await change(q, fetch, "blob = $4, size = $5, due_at = NULL, reason = NULL", blob.id, blob.bytes.byteLength);
 }
 
 /** Schedules a retry after `delayMs`. Throws LeaseLost. */

@@ -89,10 +89,7 @@ function afterFailure(fetching: Fetching, error: unknown, ending: boolean, deps:
   if (ending) return (q) => postponeFetch(q, row, 0, "interrupted");
   const over = isFinal(error) || row.attempts >= fetchLimit;
   const fields = { channel, event: row.event, position: row.position, attempts: row.attempts, reason };
-  deps.log.warn(
-    fields,
-    over ? "attachment download failed for good" : "attachment download failed, retrying",
-  );
+  deps.log.warn(fields, over ? "attachment download failed for good" : "attachment download failed, retrying");
   if (over) return (q) => endFetch(q, row, reason);
   const delayMs = jitter(fetchDelay(row.attempts));
   return (q) => postponeFetch(q, row, delayMs, reason);
@@ -100,11 +97,7 @@ function afterFailure(fetching: Fetching, error: unknown, ending: boolean, deps:
 
 /** Reads all bytes within the time and size limits. An adapter that ignores its signal does not block
  *  the caller. */
-async function collect(
-  source: AsyncIterable<Uint8Array>,
-  most: number,
-  signal: AbortSignal,
-): Promise<Uint8Array> {
+async function collect(source: AsyncIterable<Uint8Array>, most: number, signal: AbortSignal): Promise<Uint8Array> {
   const iterator = source[Symbol.asyncIterator]();
   const { promise: ended, reject } = Promise.withResolvers<never>();
   ended.catch(() => undefined);

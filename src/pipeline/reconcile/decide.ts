@@ -63,9 +63,7 @@ function byPolicy(
       if ((draft.trying_for ?? 0) > sendLifetime)
         return { state: "failed", open: blocking, code: "given-up", reason: `given up: ${resending}` };
       const change = { state: "queued", open: 1, reason: resending } as const;
-      return draft.attempts < 2
-        ? change
-        : { ...change, dueInMs: jitter(sendDelay(pace, draft.attempts - 1)) };
+      return draft.attempts < 2 ? change : { ...change, dueInMs: jitter(sendDelay(pace, draft.attempts - 1)) };
     }
     case "drop":
       return { state: "dropped", open: 0, code: "unknown-outcome", reason: `${reason}; dropped by policy` };
@@ -121,9 +119,7 @@ export function receiptEffect(
   // or held for an operator.
   if (pending && !certain) return suppress;
   const next = nextStates[event.state];
-  const advances = failed
-    ? draft.state !== "failed"
-    : pending || (next === "delivered" && draft.state === "sent");
+  const advances = failed ? draft.state !== "failed" : pending || (next === "delivered" && draft.state === "sent");
   if (!advances) return suppress;
   // When the response to the send was lost, only the delivery receipt contains the provider's id.
   const externalId = pending && !failed ? (event.about.sent?.[0] ?? null) : null;
@@ -167,7 +163,6 @@ function recipientOf(main: string, all: readonly string[], about: DeliveryEvent[
     return { address, ours: all.includes(address) };
   }
   const named = (about.mentioned ?? []).map((one) => one.toLowerCase()).find((one) => all.includes(one));
-  if (about.mentioned === undefined || (named === undefined && all.length === 1))
-    return { address: main, ours: true };
+  if (about.mentioned === undefined || (named === undefined && all.length === 1)) return { address: main, ours: true };
   return named === undefined ? null : { address: named, ours: true };
 }

@@ -8,14 +8,7 @@ import type { Timing } from "../../ops/timing.ts";
 import { failpointOfCommit, logOnDisk, type Query } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
-import {
-  changeDraft,
-  type DraftRow,
-  endRest,
-  readDraft,
-  reportDraft,
-  resumeRest,
-} from "../../store/tables/drafts.ts";
+import { changeDraft, type DraftRow, endRest, readDraft, reportDraft, resumeRest } from "../../store/tables/drafts.ts";
 import { awaitDraft, type EventRow, settleEvent } from "../../store/tables/events.ts";
 import { strike, suppressOptedOut } from "../../store/tables/suppressions.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
@@ -36,8 +29,7 @@ export async function matchReceipt(
   { log, timing: { reconcile: timing } }: { readonly log: Log; readonly timing: Timing },
 ): Promise<string | null> {
   // Read before the search, so that the search also finds attempts that end in between.
-  const early =
-    event.about.key === undefined && event.about.sent?.length && (await isSending(q, line.channel));
+  const early = event.about.key === undefined && event.about.sent?.length && (await isSending(q, line.channel));
   const found = await findDraft(q, line, event, timing.bounce);
   // A delivery receipt may arrive before the response that contains the id it names. It is matched again until
   // the id is known.
@@ -144,10 +136,7 @@ async function apply(
   const facts = { draft, recipients: allRecipients(line, draft), certain, platform: line.traits.platform };
   const effect = receiptEffect(facts, event);
   if (effect === "contradicts")
-    return logOnDisk(q, log).warn(
-      fields,
-      "delivery receipt ignored: a delivered reply is reported as failed",
-    );
+    return logOnDisk(q, log).warn(fields, "delivery receipt ignored: a delivered reply is reported as failed");
   const { suppress, change, ends } = effect;
   const reason = event.detail ?? event.code;
   if (suppress?.by === "opt-out") {

@@ -4,10 +4,7 @@ import type { Query } from "../../store/driver.ts";
 import { type DraftRow, draftColumns, readDraft } from "../../store/tables/drafts.ts";
 
 /** Returns the number and start time of the newest attempt. */
-export async function lastAttempt(
-  q: Query,
-  draft: string,
-): Promise<{ number: number; started_at: number } | null> {
+export async function lastAttempt(q: Query, draft: string): Promise<{ number: number; started_at: number } | null> {
   const row = await q.one<{ number: number; started_at: number }>(
     "SELECT number, started_at FROM attempts WHERE subject = $1 ORDER BY number DESC LIMIT 1",
     draft,
@@ -49,9 +46,7 @@ export async function draftByRecipient(
 /** Returns whether a send attempt of the channel is running now. */
 export async function isSending(q: Query, channel: string): Promise<boolean> {
   return (
-    (await q.one(
-      "SELECT 1 FROM drafts WHERE channel = $1 AND state = 'sending' AND open = 1 LIMIT 1",
-      channel,
-    )) !== undefined
+    (await q.one("SELECT 1 FROM drafts WHERE channel = $1 AND state = 'sending' AND open = 1 LIMIT 1", channel)) !==
+    undefined
   );
 }

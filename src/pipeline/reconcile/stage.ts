@@ -15,13 +15,7 @@ import { jitter, limited } from "../../ops/clock.ts";
 import type { Core, Query } from "../../store/driver.ts";
 import { guardLease, type Lease, type LeaseDeadline, releaseLane } from "../../store/lanes.ts";
 import { cite } from "../../store/tables/conversations.ts";
-import {
-  changeDraft,
-  type DraftChange,
-  type DraftRow,
-  endRest,
-  reportEnd,
-} from "../../store/tables/drafts.ts";
+import { changeDraft, type DraftChange, type DraftRow, endRest, reportEnd } from "../../store/tables/drafts.ts";
 import { notificationsOf } from "../../store/tables/responders.ts";
 import { endAttempt } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
@@ -47,9 +41,7 @@ export async function reconcile(work: DraftWork, signal: AbortSignal, deps: Core
   const { trace } = draft;
   const fields = { ...(trace && { trace }), channel: line.channel, draft: draft.id, finding: finding.kind };
   deps.log.info(fields, "unknown draft reconciled");
-  const rules = isNotification
-    ? notificationRules(line.rules, deps.timing.reconcile.noticeWindow)
-    : line.rules;
+  const rules = isNotification ? notificationRules(line.rules, deps.timing.reconcile.noticeWindow) : line.rules;
   const change = changeAfter(finding, draft, rules, paceOf(line.traits.platform), jitter);
   return async (q) => {
     await guardLease(q, work.lease);

@@ -201,9 +201,7 @@ export function decideTurn(
     const room = channelRoom(use.cap, row.preferred === 1, use);
     return room === null ? [] : [{ cap: use.cap, ...room }];
   });
-  return waits.length > 0
-    ? { kind: "wait", waits }
-    : { kind: "ask", dueAt: row.received_at + rules.debounce };
+  return waits.length > 0 ? { kind: "wait", waits } : { kind: "ask", dueAt: row.received_at + rules.debounce };
 }
 
 /** Counts one more turn of the channel. */
@@ -264,14 +262,7 @@ export function addRows(
 }
 
 /** Adds the turn that asks the message, and its conversation when it opens one. */
-function addTurn(
-  writes: Writes,
-  line: ChannelRuntime,
-  message: Incoming,
-  facts: Facts,
-  dueAt: number,
-  ids: Ids,
-): void {
+function addTurn(writes: Writes, line: ChannelRuntime, message: Incoming, facts: Facts, dueAt: number, ids: Ids): void {
   const { row, event } = message;
   const first = facts.conversation === null;
   const conversation = facts.conversation ?? addConversation(writes, line, message, ids, dueAt);
@@ -337,11 +328,9 @@ export function remember(
   conversation: string,
 ): void {
   const sender = personOf(message);
-  for (const address of partiesOf(message))
-    if (address !== sender) participants.push({ conversation, address });
+  for (const address of partiesOf(message)) if (address !== sender) participants.push({ conversation, address });
   if (traits.conversations === "person") return;
-  for (const externalId of citableIds(message))
-    citations.push({ channel, externalId, conversation, draft: null });
+  for (const externalId of citableIds(message)) citations.push({ channel, externalId, conversation, draft: null });
 }
 
 export const consentCodes = { stop: "opt-out", start: "opt-in", help: "help" } as const;

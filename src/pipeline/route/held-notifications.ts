@@ -127,9 +127,7 @@ export async function holdForHuman(
   await settleEvent(q, row.id, { state: "held", code, reason, conversation });
   const what = `${reason}; it is held as number ${row.id} (see bridgehead inbox list)`;
   if (!flood) {
-    const subject = `A message needs a human: ${event.subject ?? "(no subject)"}`
-      .slice(0, 200)
-      .toWellFormed();
+    const subject = `A message needs a human: ${event.subject ?? "(no subject)"}`.slice(0, 200).toWellFormed();
     await notifyHumans(q, line, { subject, text: textFor(line, event, attachments, `${what}.`) }, deps);
   }
   await line.escalation()?.open(q, {
@@ -182,12 +180,7 @@ function textFor(
 
 /** Opens an escalation for a held message that only an operator can release. It is about the channel,
  *  because a loop has many conversations. */
-export async function escalateHeld(
-  q: Query,
-  line: ChannelRuntime,
-  row: EventRow,
-  reason: string,
-): Promise<void> {
+export async function escalateHeld(q: Query, line: ChannelRuntime, row: EventRow, reason: string): Promise<void> {
   const { channel, agent } = line;
   const about = { channel, agent, conversation: null, topic: null };
   const key = `event:${row.id}`;
@@ -233,8 +226,7 @@ export async function applyConsent(
     logOnDisk(q, deps.log).info({ channel, event: row.id, code }, "opt-out keyword ignored: outdated");
     return settleEvent(q, row.id, { state: "ignored", code, reason: "the person has said otherwise since" });
   }
-  if (word === "stop")
-    await suppress(q, channel, event.from.address, `the person said STOP (event ${row.id})`);
+  if (word === "stop") await suppress(q, channel, event.from.address, `the person said STOP (event ${row.id})`);
   if (word === "start") await lift(q, channel, event.from.address);
   logOnDisk(q, deps.log).info({ channel, event: row.id, code }, "opt-out keyword applied");
   const conversation = answer === undefined || !line.outbound ? null : await place();

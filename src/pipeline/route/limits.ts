@@ -13,12 +13,7 @@ import type { Pass } from "./stage.ts";
 /** The channel is at its cap because of a storm or the backlog of a long outage. The message and all
  *  others of its kind stay queued without a decision. Responders are notified once, and again when the
  *  cap lasts for more than an hour after they closed that escalation. */
-export async function waitForRoom(
-  q: Query,
-  pass: Pass,
-  row: EventRow,
-  waits: readonly Wait[],
-): Promise<void> {
+export async function waitForRoom(q: Query, pass: Pass, row: EventRow, waits: readonly Wait[]): Promise<void> {
   const { channel } = pass.line;
   let waitMs = 0;
   for (const wait of waits) {

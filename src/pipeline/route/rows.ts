@@ -93,12 +93,7 @@ const scopes = {
 };
 
 /** Adds the counts of turns for the rate caps. */
-function addCounts(
-  parts: Parts,
-  name: "sender" | "conversation",
-  keys: readonly string[],
-  caps: readonly Cap[],
-): void {
+function addCounts(parts: Parts, name: "sender" | "conversation", keys: readonly string[], caps: readonly Cap[]): void {
   if (keys.length === 0) return;
   for (const [at, { per }] of caps.entries()) {
     const window = parts.param(per);
@@ -177,8 +172,7 @@ export async function loadFacts(
   for (const message of messages) addReferences(parts, message, perPerson);
   const loaded = await parts.load(q);
   const facts = [...loaded, ...(await restoredSuppressions(q, line.channel, messages, loaded))];
-  for (const { key } of facts.filter(({ kind }) => kind === "own"))
-    await noteOwnAddress(q, line.channel, key);
+  for (const { key } of facts.filter(({ kind }) => kind === "own")) await noteOwnAddress(q, line.channel, key);
   const index = Map.groupBy(facts, ({ kind, key }) => `${kind} ${key}`);
   return new Map(messages.map((message) => [message, factsOf(line, message, index)]));
 }
@@ -219,11 +213,7 @@ function addReferences(parts: Parts, { event, cites }: Incoming, perPerson: bool
   ]);
 }
 
-function factsOf(
-  line: ChannelRuntime,
-  message: Incoming,
-  index: ReadonlyMap<string, readonly Fact[]>,
-): Facts {
+function factsOf(line: ChannelRuntime, message: Incoming, index: ReadonlyMap<string, readonly Fact[]>): Facts {
   const { event, row, cites } = message;
   const all = (kind: string, key: string | number) => index.get(`${kind} ${keyOf(key)}`) ?? [];
   const valueOf = (kind: string, key: string) => all(kind, key)[0]?.value ?? null;
@@ -231,10 +221,7 @@ function factsOf(
   const { answers, tokens } = cites;
   const own = all("conversation", person);
   const via = own.find(({ extra }) => extra === keyOf(event.via ?? ""))?.value ?? null;
-  const named = [
-    ...answers.map((id) => valueOf("cited", id)),
-    ...tokens.map((token) => valueOf("token", token)),
-  ];
+  const named = [...answers.map((id) => valueOf("cited", id)), ...tokens.map((token) => valueOf("token", token))];
   return {
     suppressed: valueOf("suppressed", replyTo(message)),
     responder: all("responder", person).length > 0,
@@ -310,11 +297,7 @@ export interface JoinableRow {
 /** Returns the conversation's last turn if it belongs to that person and has certainly not reached the
  *  platform: it waits for its first attempt or for a retry. Hold the lane's row (`lockLane`); otherwise
  *  the turn may be asked concurrently without the added text. */
-export async function joinableTurn(
-  q: Query,
-  conversation: string,
-  person: string,
-): Promise<JoinableRow | null> {
+export async function joinableTurn(q: Query, conversation: string, person: string): Promise<JoinableRow | null> {
   const last = await q.one<JoinableRow & { state: string; person: string; own: number }>(
     `SELECT turns.id, turns.trace, question, context, turns.state, person, COALESCE(events.received_at, made_at) AS first_at,
        CASE WHEN session IS NULL AND opening IS NULL AND turns.kind = 'question' THEN 1 ELSE 0 END AS own

@@ -50,13 +50,7 @@ import {
   type RowDecision,
   remember,
 } from "./decide.ts";
-import {
-  applyConsent,
-  escalateHeld,
-  forwardToHumans,
-  holdForHuman,
-  notifyHeld,
-} from "./held-notifications.ts";
+import { applyConsent, escalateHeld, forwardToHumans, holdForHuman, notifyHeld } from "./held-notifications.ts";
 import { pauseAtLimit, waitForRoom } from "./limits.ts";
 import { boundConversation, loadConversations, loadFacts, noWrites, write } from "./rows.ts";
 
@@ -200,9 +194,7 @@ function parsed(row: EventRow): Incoming | null {
   try {
     const event = readBody(row.body);
     if (event.kind !== "message") return null;
-    return typeof event.from.address === "string" && typeof event.thread === "object"
-      ? messageOf(row, event)
-      : null;
+    return typeof event.from.address === "string" && typeof event.thread === "object" ? messageOf(row, event) : null;
   } catch {
     return null;
   }
@@ -269,15 +261,12 @@ async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]
   for (const message of group) {
     const decision = decideFirst(message, factsOf(message), line.rules);
     const mayBeReply = isReply(message) || !stranger(message);
-    if (!decision && mayBeReply && (await line.escalation()?.routeReply(q, line, message.row, message.event)))
-      return 1;
+    if (!decision && mayBeReply && (await line.escalation()?.routeReply(q, line, message.row, message.event))) return 1;
     const guarded = decision ?? decideGuards(message, factsOf(message), line);
     if (guarded) decisions.set(message, guarded);
   }
   const asked = group.filter((message) => !decisions.has(message));
-  const inKnown = asked.filter(
-    (message) => factsOf(message).conversation !== null || factsOf(message).unbound,
-  );
+  const inKnown = asked.filter((message) => factsOf(message).conversation !== null || factsOf(message).unbound);
   if (inKnown.length > 0) await loadConversations(q, line, facts, inKnown);
   if (asked.length > 0 && line.rules.caps.channel.length > 0) pass.uses ??= await loadUses(q, line);
   const writes = noWrites();
@@ -321,13 +310,7 @@ function note(q: Query, pass: Pass, row: EventRow, decision: RowDecision): void 
 const idsOf = ({ clock }: Pass): Ids => ({ id: () => newId(clock.now()), token: newToken });
 
 /** Carries out a decision that has effects of its own. */
-async function perform(
-  q: Query,
-  pass: Pass,
-  message: Incoming,
-  facts: Facts,
-  decision: EffectDecision,
-): Promise<void> {
+async function perform(q: Query, pass: Pass, message: Incoming, facts: Facts, decision: EffectDecision): Promise<void> {
   const { line } = pass;
   const { row, event } = message;
   const place = () => placeOf(q, pass, message, facts);

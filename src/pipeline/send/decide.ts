@@ -41,8 +41,7 @@ export function nextStep(
   if (head.due_in > 0) return { kind: "wait" };
   if (head.suppressed !== null && head.forced !== 1)
     return { kind: "drop", code: suppressedCode, reason: `suppressed: ${head.suppressed}` };
-  if (superseded)
-    return { kind: "drop", code: "superseded", reason: "the customer wrote again before it was due" };
+  if (superseded) return { kind: "drop", code: "superseded", reason: "the customer wrote again before it was due" };
   if (head.internal === 1 || head.released === 1 || head.session !== null) return { kind: "start" };
   if (rules.mode === "shadow") return { kind: "hold", code: shadowCode, reason: shadowReason };
   if (head.attempts === 0 && -head.due_in > rules.max_age)

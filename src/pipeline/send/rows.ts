@@ -39,8 +39,7 @@ const columns = `${draftColumns}, (SELECT reason FROM suppressions
 const draftHeads = new LaneHeads<HeadRow>("out", columns);
 
 /** Leases outbound lanes and reads their heads (`LaneHeads`). */
-export const leaseDrafts = (q: Query, claim: Claim): Promise<readonly Held<HeadRow>[]> =>
-  draftHeads.lease(q, claim);
+export const leaseDrafts = (q: Query, claim: Claim): Promise<readonly Held<HeadRow>[]> => draftHeads.lease(q, claim);
 
 /** Returns the oldest open draft of the lane, or null. */
 export async function headDraft(q: Query, lease: Pick<Lease, "conversation">): Promise<HeadRow | null> {

@@ -25,15 +25,7 @@ import { heldTrigger } from "../escalation.ts";
 import { endsWithPower, type LiveSessions } from "../live-sessions.ts";
 import { type DraftWork, reconcile } from "../reconcile/stage.ts";
 import { type Ending, endingOf, type NextStep, nextStep, shadowCode } from "./decide.ts";
-import {
-  type HeadRow,
-  headDraft,
-  isHumans,
-  isSuperseded,
-  leaseDrafts,
-  Pauses,
-  recordSending,
-} from "./rows.ts";
+import { type HeadRow, headDraft, isHumans, isSuperseded, leaseDrafts, Pauses, recordSending } from "./rows.ts";
 
 interface SendDeps extends Core {
   readonly lines: () => ChannelRuntimes;
@@ -75,8 +67,7 @@ export function sendStage(deps: SendDeps): Stage {
         const { draft, waitsForDisk } = await nextDraft(q, line, lease, head, deps);
         // A reply in a call is spoken at the commit of its claim, so the claim records the attempt. A commit of
         // PostgreSQL whose response is lost starts no work.
-        const isRecorded =
-          draft?.session != null && draft.state === "queued" && !waitsForDisk && q.leases !== null;
+        const isRecorded = draft?.session != null && draft.state === "queued" && !waitsForDisk && q.leases !== null;
         const admits = async (one: HeadRow) =>
           (await gate.admits(one, lease.sender)) && (!isRecorded || recordSpeech(q, one, node, lease.token));
         if (!draft || !(await admits(draft))) {
@@ -151,8 +142,7 @@ async function refuse(
   reportDraft(q, draft, kind === "hold" ? "replyHeld" : "dropped", { code });
   await changeDraft(q, draft.id, { state, open: 0, code, reason });
   if (kind === "hold") await endRest(q, draft, "held");
-  if (kind === "hold" && code !== shadowCode)
-    await line.escalation()?.open(q, heldTrigger(line, code, reason, deps));
+  if (kind === "hold" && code !== shadowCode) await line.escalation()?.open(q, heldTrigger(line, code, reason, deps));
   else if (kind === "drop" || (await isHumans(q, draft)))
     await line.escalation()?.undeliverable(q, line, draft, { state, reason });
 }
@@ -280,11 +270,7 @@ async function handBack(q: Query, { line, lease, draft, pauses }: Sending): Prom
 async function conclude(
   q: Query,
   sending: Sending,
-  {
-    outcome,
-    recorded,
-    tookMs,
-  }: { readonly outcome: SendOutcome; readonly recorded: boolean; readonly tookMs: number },
+  { outcome, recorded, tookMs }: { readonly outcome: SendOutcome; readonly recorded: boolean; readonly tookMs: number },
   deps: SendDeps,
 ): Promise<void> {
   const { line, lease, draft, node } = sending;

@@ -12,10 +12,7 @@ import { readYaml } from "./file.ts";
 import { storedAgent } from "./schema.ts";
 
 /** Returns the agent of a row; null when an earlier or later version wrote an unreadable definition. */
-export function madeAgent(
-  row: AgentRow,
-  organization: AgentDefinition["organization"],
-): AgentDefinition | null {
+export function madeAgent(row: AgentRow, organization: AgentDefinition["organization"]): AgentDefinition | null {
   const block = storedAgent.safeParse(JSON.parse(row.definition ?? "null"));
   if (!block.success) return null;
   return definitionOf(block.data, {
@@ -64,8 +61,7 @@ export class Administration {
     const { agents } = this.#store;
     const checked = this.#checked(fields, null);
     const id = typeof given === "string" ? given : newUuid(this.#clock.now());
-    if (agents.all().some((row) => row.id === id))
-      throw new Error(`there is another agent with the id ${id}`);
+    if (agents.all().some((row) => row.id === id)) throw new Error(`there is another agent with the id ${id}`);
     const key = newKey();
     const seed = randomBytes(32).toString("base64url");
     agents.make({ id, ...checked, seed, keyHash: keyHash(key) });
@@ -75,8 +71,7 @@ export class Administration {
   /** Changes the given fields of an agent that the command created. Throws like `create`. */
   update(which: string, { id: _id, ...fields }: AgentFields): { readonly id: string } {
     const row = this.#named(which);
-    if (row.definition === null)
-      throw new Error(`${row.name} is defined in the file of agents: change it there`);
+    if (row.definition === null) throw new Error(`${row.name} is defined in the file of agents: change it there`);
     const before = JSON.parse(row.definition) as AgentFields;
     const { name, definition } = this.#checked({ ...before, ...fields }, row.id);
     this.#store.agents.change(row.id, name, definition);
@@ -107,9 +102,7 @@ export class Administration {
   #checked(fields: AgentFields, id: string | null): { readonly name: string; readonly definition: string } {
     const block = storedAgent.safeParse(fields);
     if (!block.success)
-      throw new Error(
-        block.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`).join("\n"),
-      );
+      throw new Error(block.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`).join("\n"));
     const { name } = block.data;
     const all = this.#store.agents.all();
     if (all.some((row) => row.name === name && row.id !== id && row.key_hash !== null))

@@ -179,10 +179,7 @@ function escalationsOf({ skills: { escalation } }: AgentBlock) {
 }
 
 /** Returns the passages of the agent's knowledge. `read` loads the contents of files. */
-export const knowledgeOf = (
-  block: AgentBlock,
-  read: (file: string, at: number) => string | null,
-): KnowledgePassage[] =>
+export const knowledgeOf = (block: AgentBlock, read: (file: string, at: number) => string | null): KnowledgePassage[] =>
   block.knowledge.flatMap(({ title, text, file }, at) => {
     if (file === undefined) return passagesOf(title, text ?? "", null);
     const content = read(file, at);
@@ -205,9 +202,7 @@ export function notDone({ skills, model, ...agent }: AgentDefinition): string[] 
     reasoningMode: model !== null && model.reasoningMode !== null && model.api !== "responses",
   };
   const names = skills
-    .filter(
-      ({ status, systemName }) => status === "active" && (!done.has(systemName) || needsModel(systemName)),
-    )
+    .filter(({ status, systemName }) => status === "active" && (!done.has(systemName) || needsModel(systemName)))
     .map(({ systemName }) => systemName);
   const set = Object.entries(settings).filter(([, on]) => on);
   return [...names, ...set.map(([name]) => name)];

@@ -42,8 +42,7 @@ function repeated({ organization, agents }: AgentsFile): FileProblem[] {
   for (const { name, users } of agents) {
     for (const [at, { email }] of users.entries()) {
       const path = ["agents", name, "users", at, "email"];
-      if (!members.has(email.toLowerCase()))
-        problems.push({ path, message: "is no user of the organization" });
+      if (!members.has(email.toLowerCase())) problems.push({ path, message: "is no user of the organization" });
     }
   }
   for (const field of ["id", "key"] as const) {
@@ -85,9 +84,7 @@ export interface ReadYaml<T> {
 export function readYaml<S extends z.ZodType>(schema: S, text: string, file: string): ReadYaml<z.output<S>> {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
-  const broken = document.errors.map(
-    (error) => `${file}:${lines.linePos(error.pos[0]).line}: ${error.message}`,
-  );
+  const broken = document.errors.map((error) => `${file}:${lines.linePos(error.pos[0]).line}: ${error.message}`);
   // The schema's maps of names would leave it out without an error.
   visit(document, {
     Pair(_, { key }) {
@@ -145,8 +142,7 @@ function nodeAt(document: Document, path: readonly PropertyKey[]): Node | undefi
 
 function written(path: readonly PropertyKey[]): string {
   let text = "";
-  for (const step of path)
-    text += typeof step === "number" ? `[${step}]` : `${text ? "." : ""}${String(step)}`;
+  for (const step of path) text += typeof step === "number" ? `[${step}]` : `${text ? "." : ""}${String(step)}`;
   return text || "the file";
 }
 
@@ -206,11 +202,7 @@ const handover = {
 };
 
 /** Builds the definitions. Throws one Error whose message has a line for each problem; `place` names the file in it. */
-export function inlineAgents(
-  agents: readonly InlineAgent[],
-  model: InlineModel,
-  place: string,
-): AgentDefinition[] {
+export function inlineAgents(agents: readonly InlineAgent[], model: InlineModel, place: string): AgentDefinition[] {
   const read = agentsFile.safeParse({
     organization: { name: "Bridgehead" },
     agents: Object.fromEntries(
@@ -228,9 +220,7 @@ export function inlineAgents(
   });
   if (!read.success)
     throw new Error(
-      read.error.issues
-        .map(({ path, message }) => `${place}: ${path.map(String).join(".")}: ${message}`)
-        .join("\n"),
+      read.error.issues.map(({ path, message }) => `${place}: ${path.map(String).join(".")}: ${message}`).join("\n"),
     );
   const problems: string[] = [];
   const organization = organizationOf(read.data.organization);

@@ -142,9 +142,7 @@ function define(
     all.flatMap(({ organization }) => organization.states),
     now,
   );
-  store.passages.replace(
-    all.flatMap(({ id, knowledge }) => knowledge.map((passage) => ({ agentId: id, ...passage }))),
-  );
+  store.passages.replace(all.flatMap(({ id, knowledge }) => knowledge.map((passage) => ({ agentId: id, ...passage }))));
 }
 
 /** Ids are derived from the definition, so they are stable across restarts. */

@@ -12,8 +12,7 @@ import { headerProblem, skillBlocks } from "./skills.ts";
 const address = z.url({ protocol: /^https?$/ }).superRefine((given, context) => {
   if (!URL.canParse(given)) return;
   const { username, password } = new URL(given);
-  if (username || password)
-    context.addIssue({ code: "custom", message: "a key stands under `key`, not in the URL" });
+  if (username || password) context.addIssue({ code: "custom", message: "a key stands under `key`, not in the URL" });
 });
 
 /** Rejects characters that a header cannot carry: the HTTP client's error would quote the key in the log. */
@@ -23,9 +22,7 @@ const outputSchema = z.union([z.record(z.string(), z.unknown()), z.string()]).tr
   const text = typeof given === "string" ? given : JSON.stringify(given);
   const schema = parsed(text);
   const isObject = typeof schema === "object" && schema !== null && !Array.isArray(schema);
-  const problem = isObject
-    ? schemaProblem(schema as { [key: string]: unknown })
-    : "a JSON Schema is an object";
+  const problem = isObject ? schemaProblem(schema as { [key: string]: unknown }) : "a JSON Schema is an object";
   if (problem === null) return { text, schema: schema as { [key: string]: unknown } };
   context.addIssue({ code: "custom", message: problem });
   return z.NEVER;
@@ -125,10 +122,7 @@ const knowledge = z.union([
   text.transform((given) => ({ title: undefined, text: given, file: undefined })),
   z
     .strictObject({ title: text.optional(), text: text.optional(), file: text.optional() })
-    .refine(
-      (given) => (given.text === undefined) !== (given.file === undefined),
-      "either `text` or `file` is needed",
-    ),
+    .refine((given) => (given.text === undefined) !== (given.file === undefined), "either `text` or `file` is needed"),
 ]);
 
 const member = z.strictObject({

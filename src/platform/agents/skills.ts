@@ -27,8 +27,7 @@ type Complain = (path: (string | number)[], message: string) => void;
 /** Adds the rules that the interface states as text, in addition to its types. */
 function checked<T extends z.ZodType>(schema: T, check: (skill: z.output<T>, complain: Complain) => void): T {
   return schema.superRefine((skill, context) => {
-    if (skill !== undefined)
-      check(skill, (path, message) => context.addIssue({ code: "custom", path, message }));
+    if (skill !== undefined) check(skill, (path, message) => context.addIssue({ code: "custom", path, message }));
   });
 }
 
@@ -60,8 +59,7 @@ const liveChat = checked(block("LIVE_CHAT", everyDay), (skill, complain) => {
     complain(["widgetButtonConfig", "selectedTheme"], "needed with launcherTheme: custom");
   for (const theme of ["lightThemeConfig", "darkThemeConfig"] as const)
     for (const key of ["backgroundColor", "textColor"] as const)
-      if (!colour.test(button[theme][key]))
-        complain(["widgetButtonConfig", theme, key], 'a colour such as "#00aa00"');
+      if (!colour.test(button[theme][key])) complain(["widgetButtonConfig", theme, key], 'a colour such as "#00aa00"');
 });
 
 const dateTime = z.iso.datetime({ offset: true });

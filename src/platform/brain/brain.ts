@@ -46,9 +46,7 @@ export function createBrain(agent: AgentDefinition, passages: Passages, clock: C
       const { enabled, maxResults } = agent.fileSearch;
       const limit = agent.model ? maxResults : 1;
       const found = enabled ? findPassages(passages, agent.id, question.text, limit) : [];
-      const sources = [
-        ...new Map(found.map(({ title, file_id }) => [title, { title, fileId: file_id }])).values(),
-      ];
+      const sources = [...new Map(found.map(({ title, file_id }) => [title, { title, fileId: file_id }])).values()];
       if (agent.model) {
         const system = [
           agent.instructions,
@@ -118,14 +116,12 @@ export function recall(
   if (!memory || !model) return null;
   const person = memory.by === "user" ? conversation.person_id : null;
   const since = now - memory.days * dayMs;
-  const lines = store.conversations
-    .recent(conversation, person, since, conversationsAtMost)
-    .flatMap(({ id }) =>
-      store.messages
-        .before(id, Number.MAX_SAFE_INTEGER, messagesOfEach)
-        .filter(({ created_at }) => created_at >= since)
-        .map(({ sender_role, text }) => `${sender_role === "conversation_user" ? "Person" : "You"}: ${text}`),
-    );
+  const lines = store.conversations.recent(conversation, person, since, conversationsAtMost).flatMap(({ id }) =>
+    store.messages
+      .before(id, Number.MAX_SAFE_INTEGER, messagesOfEach)
+      .filter(({ created_at }) => created_at >= since)
+      .map(({ sender_role, text }) => `${sender_role === "conversation_user" ? "Person" : "You"}: ${text}`),
+  );
   if (lines.length === 0) return null;
   const heading =
     memory.by === "user"

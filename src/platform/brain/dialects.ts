@@ -86,8 +86,7 @@ export const chat: ModelDialect = {
   read(body) {
     const { success, data } = chunk.safeParse(body);
     if (!success) return null;
-    if (data.error !== undefined && data.error !== null)
-      return { broken: "it failed while it answered", again: true };
+    if (data.error !== undefined && data.error !== null) return { broken: "it failed while it answered", again: true };
     const tokens = data.usage?.total_tokens;
     const first = data.choices?.find(({ index }) => index === 0);
     if (!first) return { tokens };

@@ -4,14 +4,7 @@ import type { Clock } from "bridgehead/contract";
 import { Agent, type Dispatcher, request } from "undici";
 import { jitter } from "../../ops/clock.ts";
 import type { ModelDefinition } from "../agents/definition.ts";
-import {
-  type ChatMessage,
-  chat,
-  type Manner,
-  type ModelDialect,
-  type ModelQuestion,
-  responses,
-} from "./dialects.ts";
+import { type ChatMessage, chat, type Manner, type ModelDialect, type ModelQuestion, responses } from "./dialects.ts";
 import { createHearing, type ModelResult, parsed } from "./response.ts";
 
 export type { ChatMessage } from "./dialects.ts";
@@ -73,8 +66,7 @@ function failure(model: ModelDefinition, { reason, status, afterMs, isPassing }:
 function remedy(reason: string, status: number | null): string {
   if (status === 401 || status === 403) return "check model.key";
   if (status === 404) return "check model.url and model.name";
-  if (status === 402 || status === 429)
-    return "check the rate limit and the credit of the account at the provider";
+  if (status === 402 || status === 429) return "check the rate limit and the credit of the account at the provider";
   if (status !== null && status >= 500) return "none needed: the question is asked again";
   if (status !== null) return "check model.url, model.name, model.api and the parameters under model";
   if (/ENOTFOUND|EAI_AGAIN/.test(reason)) return "check the host of model.url";
@@ -157,11 +149,7 @@ interface Unanswered {
 const elsewhere = new Set([401, 402, 403, 404]);
 
 /** Makes up to three attempts. Returns the answer, or the reason for the failure. */
-async function ask(
-  question: ModelQuestion,
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<Completion | Unanswered> {
+async function ask(question: ModelQuestion, clock: Clock, signal: AbortSignal): Promise<Completion | Unanswered> {
   const { model } = question;
   let manner = manners.get(model) ?? "stream with usage";
   let failed: Unanswered = { reason: "", status: null, isPassing: true, afterMs: null };

@@ -63,11 +63,7 @@ async function look(store: PlatformStore, roster: Roster, options: Watching): Pr
     }
     const archived = store.conversations.stale(now - patience.archiveAfter, batch);
     for (const row of archived) {
-      store.conversations.change(
-        row.id,
-        { title: null, context: null, status: "archived", state_id: null },
-        now,
-      );
+      store.conversations.change(row.id, { title: null, context: null, status: "archived", state_id: null }, now);
       fire(store, now, "auto_archive_conversation", row);
     }
     store.messageFiles.removeLoose(now - looseForMs);
@@ -83,12 +79,7 @@ const dayMs = 86_400_000;
 
 /** Anonymizes at most `limit` conversations and users. Returns true when more may be due. Call inside a
  *  transaction. */
-function forget(
-  store: PlatformStore,
-  { id, retention }: AgentDefinition,
-  now: number,
-  limit: number,
-): boolean {
+function forget(store: PlatformStore, { id, retention }: AgentDefinition, now: number, limit: number): boolean {
   if (!retention) return false;
   const before = now - retention.days * dayMs;
   const conversations = retention.conversations ? store.conversations.expired(id, before, limit) : [];

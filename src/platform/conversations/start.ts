@@ -120,12 +120,7 @@ export function conversationRow(opening: ConversationOpening, now: number): Plat
 
 /** Returns the id of the conversation. Each call starts a new voice conversation. Email and SMS reuse
  *  the current conversation unless a reset is requested, which archives it. Call inside a transaction. */
-export function startConversation(
-  store: PlatformStore,
-  agentId: string,
-  request: StartInput,
-  now: number,
-): string {
+export function startConversation(store: PlatformStore, agentId: string, request: StartInput, now: number): string {
   const { channel } = request;
   const personId = findOrInsert(store, personRow(agentId, request, now));
   if (channel !== "voice") {

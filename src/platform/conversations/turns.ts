@@ -241,11 +241,7 @@ function contextOf(
   );
 }
 
-function historyOf(
-  store: PlatformStore,
-  conversation: PlatformConversationRow,
-  question: MessageRow,
-): ChatMessage[] {
+function historyOf(store: PlatformStore, conversation: PlatformConversationRow, question: MessageRow): ChatMessage[] {
   const said = store.messages.before(conversation.id, question.seq, historyLength).map(
     ({ sender_role, text }): ChatMessage => ({
       role: sender_role === "conversation_user" ? "user" : "assistant",
@@ -283,12 +279,7 @@ export interface SaidMessage {
 
 /** Stores the message with the conversation's next time. Called inside a transaction. A message after
  *  the end of a dialog starts a new dialog. An answer to a question from before that end does not. */
-function say(
-  store: PlatformStore,
-  now: number,
-  conversation: PlatformConversationRow,
-  said: SaidMessage,
-): MessageRow {
+function say(store: PlatformStore, now: number, conversation: PlatformConversationRow, said: SaidMessage): MessageRow {
   const { conversations, messages } = store;
   const before = conversations.byId(conversation.agent_id, conversation.id);
   const latest = before?.last_message_at ?? 0;
@@ -315,7 +306,6 @@ function say(
     tokens: said.tokens ?? 0,
     questions: said.counted ? 1 : 0,
   });
-  if (said.role !== "assistant" && typeof before?.ended_at === "number")
-    fire(store, now, "start_dialog", conversation);
+  if (said.role !== "assistant" && typeof before?.ended_at === "number") fire(store, now, "start_dialog", conversation);
   return row;
 }

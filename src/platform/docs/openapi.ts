@@ -2,14 +2,7 @@
 
 import * as z from "zod";
 import { type Operation, operations } from "../../wire/operations/index.ts";
-import {
-  badRequest,
-  forbidden,
-  internalError,
-  notFound,
-  tooLarge,
-  tooManyRequests,
-} from "../../wire/record.ts";
+import { badRequest, forbidden, internalError, notFound, tooLarge, tooManyRequests } from "../../wire/record.ts";
 import { webhookDelivery } from "../../wire/webhook.ts";
 import { answerExamples, recordExamples, requestExamples } from "./examples.ts";
 import { codeSamples } from "./samples.ts";
@@ -56,10 +49,7 @@ export function describeApi(): JsonObject {
     components: {
       securitySchemes: {
         agent: apiKey("Agent-Secret-Key", "One agent's key. It opens that agent and nothing else."),
-        organization: apiKey(
-          "Organization-Secret-Key",
-          "An organization's key, for lists across its agents.",
-        ),
+        organization: apiKey("Organization-Secret-Key", "An organization's key, for lists across its agents."),
       },
       headers: { RetryAfter: { description: "Seconds to wait.", schema: { type: "integer" }, example: 12 } },
       schemas: schemas.all(),
@@ -109,8 +99,7 @@ function bodyOf(id: string, schema: JsonObject): JsonObject {
 function answerOf(id: string, { method, answer }: Operation, schemas: SchemaRegistry): JsonObject {
   const description = method === "GET" ? "Found" : "Done";
   if (answer.record === null) return { description };
-  if (answer.record === "bytes")
-    return { description, content: { "application/octet-stream": { schema: {} } } };
+  if (answer.record === "bytes") return { description, content: { "application/octet-stream": { schema: {} } } };
   const schema = schemas.refer(answer.record, `${capital(id)}Answer`);
   return { description, content: { "application/json": { schema, example: answerExamples[id] } } };
 }
@@ -191,11 +180,7 @@ function describeDeliveries(body: JsonObject): JsonObject {
         tags: ["webhooks"],
         security: [],
         parameters: [
-          header(
-            "webhook-id",
-            "The delivery; the same at every try.",
-            "019cadf2-3d56-7b77-8eb4-4c9f7e8d0a08",
-          ),
+          header("webhook-id", "The delivery; the same at every try.", "019cadf2-3d56-7b77-8eb4-4c9f7e8d0a08"),
           header("webhook-timestamp", "When it was tried, in seconds since 1970.", "1772443872"),
           header(
             "webhook-signature",

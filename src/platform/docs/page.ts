@@ -22,9 +22,7 @@ export function docsRoutes(): Hono<RouteEnv> {
   // Generated on the first request, because most platforms never serve it.
   let description: ReturnType<typeof describeApi> | undefined;
   const app = new Hono<RouteEnv>()
-    .get("/openapi.json", (c) =>
-      c.json({ ...(description ??= describeApi()), servers: [{ url: c.var.base }] }),
-    )
+    .get("/openapi.json", (c) => c.json({ ...(description ??= describeApi()), servers: [{ url: c.var.base }] }))
     .get("/", (c) => {
       const nonce = randomBytes(16).toString("base64");
       c.header("content-security-policy", policy(nonce));

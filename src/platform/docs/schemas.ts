@@ -50,9 +50,7 @@ const named: { readonly [id: string]: z.ZodType } = {
   Webhook: webhook.exact,
   WebhookDelivery: webhookDelivery.exact,
   ...Object.fromEntries(Object.entries(skills).map(([name, skill]) => [`${camel(name)}Skill`, skill.exact])),
-  ...Object.fromEntries(
-    startRequest.options.map((option) => [`StartBy${camel(option.shape.channel.value)}`, option]),
-  ),
+  ...Object.fromEntries(startRequest.options.map((option) => [`StartBy${camel(option.shape.channel.value)}`, option])),
 };
 
 /** The discriminator field of each union. */
@@ -116,11 +114,7 @@ function finished(id: string, schema: JsonObject, all: { readonly [id: string]: 
 }
 
 /** Maps each value of the discriminator `by` to its member of the union. */
-function mapping(
-  members: readonly JsonObject[],
-  by: string,
-  all: { readonly [id: string]: unknown },
-): JsonObject {
+function mapping(members: readonly JsonObject[], by: string, all: { readonly [id: string]: unknown }): JsonObject {
   return Object.fromEntries(
     members.map(({ $ref }) => {
       const member = all[String($ref).slice(pointer("").length)] as {
@@ -152,9 +146,7 @@ export function tidy(value: unknown, name = ""): unknown {
   const inside = kept.map(([key, said]) => [
     key,
     key === "properties"
-      ? Object.fromEntries(
-          Object.entries(said as JsonObject).map(([field, type]) => [field, tidy(type, field)]),
-        )
+      ? Object.fromEntries(Object.entries(said as JsonObject).map(([field, type]) => [field, tidy(type, field)]))
       : tidy(said),
   ]);
   const timed = times.test(name) && String(schema["type"]).includes("string");

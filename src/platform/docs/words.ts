@@ -159,12 +159,10 @@ export const operationWords: { readonly [operation: string]: string } = {
   getAgent: "A good first call: it tells whether the key is right.",
   startConversation:
     "The person is recognised by `fkId`, e-mail address or phone number, else made known. By e-mail and SMS their open conversation goes on, unless `resetConversation` asks for a new one; every call is a new one. The answer's `conversationId` is what the next calls need.",
-  createConversation:
-    "For a conversation that your own program holds: make the person known first (`createUser`).",
+  createConversation: "For a conversation that your own program holds: make the person known first (`createUser`).",
   sendMessage:
     "The answer comes when the agent has answered, which takes as long as its model does: allow a minute. Nothing tells two calls with the same text apart, so do not repeat one that may have arrived: look at the conversation's messages first. In manual mode the agent is silent, and the message itself comes back with `senderRole` `conversation_user`.",
-  sendMessageAsync:
-    "Ask `getResponse` with the answer's `id` for what became of it, or let a webhook tell you.",
+  sendMessageAsync: "Ask `getResponse` with the answer's `id` for what became of it, or let a webhook tell you.",
   getResponse: "`pending` until the agent, or in manual mode a person, has answered.",
   setConversationMode: "In `manual` mode the agent is silent until the mode is `ai` again.",
   listMessages:
@@ -195,8 +193,7 @@ export const tagWords: { readonly [tag: string]: string } = {
 const triggerWords: { readonly [trigger in (typeof triggers)[number]]: string } = {
   each_message: "once for every turn: with the agent's answer, or at once when none will come by itself",
   start_dialog: "a conversation has begun",
-  end_dialog:
-    "nobody has said anything for six minutes; the `score` is there by then, where the agent scores",
+  end_dialog: "nobody has said anything for six minutes; the `score` is there by then, where the agent scores",
   chat_currently_unavailable: "somebody wrote to an agent that is not active",
   auto_archive_conversation: "nobody has said anything for thirty days",
   manual: "only by hand (`fireWebhook`)",

@@ -68,8 +68,7 @@ export async function readAttached(
     if (left <= 0) break;
     const read = await documents.read(name, () => store.messageFiles.bytes(id), signal);
     if (read.kind === "stopped") break;
-    const text =
-      read.kind === "read" ? read.text.slice(0, Math.min(eachLength, left)) : `(${whyUnread(read)})`;
+    const text = read.kind === "read" ? read.text.slice(0, Math.min(eachLength, left)) : `(${whyUnread(read)})`;
     left -= text.length;
     texts.push(`The person sent the file "${name}":\n${text}`);
   }
@@ -99,9 +98,7 @@ export function isSigned(
   now: number,
 ): boolean {
   const until = Number(expires);
-  return (
-    Number.isSafeInteger(until) && until >= now && sameText(sign(secret, purpose, fileId, until), signature)
-  );
+  return Number.isSafeInteger(until) && until >= now && sameText(sign(secret, purpose, fileId, until), signature);
 }
 
 interface SignedClaim {

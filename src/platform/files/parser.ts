@@ -56,13 +56,7 @@ async function supervise(job: ParserJob): Promise<void> {
   }
 }
 
-async function parse({
-  job,
-  bytes,
-}: {
-  readonly job: ParserJob;
-  readonly bytes: Uint8Array;
-}): Promise<ParserResult> {
+async function parse({ job, bytes }: { readonly job: ParserJob; readonly bytes: Uint8Array }): Promise<ParserResult> {
   try {
     return { text: (await textOf(job.format, bytes, job.maxLength)).slice(0, job.maxLength) };
   } catch (error) {

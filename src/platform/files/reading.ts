@@ -10,9 +10,7 @@ import { type Format, formatOf } from "./text-of.ts";
 /** The parser is in the same directory and has the same extension: `.ts` when run from source, `.js`
  *  after the build. */
 const source = new URL("./parser.ts", import.meta.url);
-const parserFile = fileURLToPath(
-  import.meta.url.endsWith(".ts") ? source : new URL(source.href.replace(/ts$/, "js")),
-);
+const parserFile = fileURLToPath(import.meta.url.endsWith(".ts") ? source : new URL(source.href.replace(/ts$/, "js")));
 
 /** Resource limits of one document, and the number of documents that are parsed or queued at a time. */
 export interface ReadingLimits {
@@ -141,8 +139,7 @@ export class DocumentReader {
     });
     child.on("close", () => resolve(verdict ?? parsedOf(Buffer.concat(chunks))));
     // If the system still runs out of memory, the kernel kills the parser before the daemon (Linux; best effort).
-    if (child.pid !== undefined)
-      void writeFile(`/proc/${child.pid}/oom_score_adj`, "1000").catch(() => undefined);
+    if (child.pid !== undefined) void writeFile(`/proc/${child.pid}/oom_score_adj`, "1000").catch(() => undefined);
     child.stdin?.on("error", () => undefined); // the parser exited before reading all input
     child.stdin?.end(bytes);
     try {

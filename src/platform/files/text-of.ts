@@ -15,8 +15,7 @@ export function formatOf(fileName: string, bytes: Uint8Array): Format | null {
   const ending = /\.([a-z0-9]+)$/i.exec(fileName)?.[1]?.toLowerCase() ?? "";
   if (head.subarray(0, 2).toString("latin1") === "PK") return ending === "docx" ? "docx" : null;
   if (head.includes(0)) return null;
-  if (ending === "html" || ending === "htm" || /^\s*(<!doctype html|<html)/i.test(head.toString("utf8")))
-    return "html";
+  if (ending === "html" || ending === "htm" || /^\s*(<!doctype html|<html)/i.test(head.toString("utf8"))) return "html";
   return ["txt", "md", "markdown", "csv", "json", "yaml", "yml", "text", ""].includes(ending) ? "text" : null;
 }
 

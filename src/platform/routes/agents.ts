@@ -85,8 +85,7 @@ function escalationOf(store: PlatformStore, row: PlatformEscalationRow): Served<
     notifications: (JSON.parse(row.notified) as Notified[]).map(({ channel, value, delivery }) => ({
       channel,
       value,
-      state:
-        delivery === null ? "stored" : (store.webhooks.delivery(row.agent_id, delivery)?.state ?? "removed"),
+      state: delivery === null ? "stored" : (store.webhooks.delivery(row.agent_id, delivery)?.state ?? "removed"),
     })),
     createdAt: new Date(row.created_at).toISOString(),
   };

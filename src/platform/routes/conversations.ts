@@ -12,12 +12,7 @@ import {
 } from "../../wire/conversation.ts";
 import { type FailureDetail, instant, internalError, pageOf, pageQuery } from "../../wire/record.ts";
 import type { AgentDefinition } from "../agents/definition.ts";
-import {
-  addressProblems,
-  conversationRow,
-  removeConversations,
-  startConversation,
-} from "../conversations/start.ts";
+import { addressProblems, conversationRow, removeConversations, startConversation } from "../conversations/start.ts";
 import { countOpening } from "../conversations/statistics.ts";
 import { conversationOf } from "../records.ts";
 import type { PlatformConversationRow } from "../store/conversations.ts";
@@ -34,12 +29,7 @@ const listQuery = pageQuery.extend({
 });
 
 export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<RouteEnv> {
-  const answer = (
-    c: RouteContext,
-    row: PlatformConversationRow,
-    status: 200 | 201 = 200,
-    extra: object = {},
-  ) => {
+  const answer = (c: RouteContext, row: PlatformConversationRow, status: 200 | 201 = 200, extra: object = {}) => {
     const person = store.people.byId(row.agent_id, row.person_id);
     return person ? c.json({ ...conversationOf(row, person), ...extra }, status) : fail(c, internalError);
   };
@@ -49,9 +39,7 @@ export function conversationRoutes(store: PlatformStore, clock: Clock): Hono<Rou
       const problems = [...addressProblems(body), ...stateProblems(c.var.agent, body.conversationStateId)];
       refuseAny(problems);
       const agentId = c.var.agent.id;
-      const conversationId = await store.commits.write(() =>
-        startConversation(store, agentId, body, clock.now()),
-      );
+      const conversationId = await store.commits.write(() => startConversation(store, agentId, body, clock.now()));
       return c.json({ conversationId }, 201);
     })
     .post("/", async (c) => answer(c, await create(c, store, clock), 201))
@@ -109,12 +97,7 @@ async function create(c: RouteContext, store: PlatformStore, clock: Clock): Prom
 }
 
 async function update(c: RouteContext, store: PlatformStore, clock: Clock): Promise<PlatformConversationRow> {
-  const {
-    title = null,
-    context = null,
-    status = null,
-    ...rest
-  } = await readBody(c, updateConversationRequest);
+  const { title = null, context = null, status = null, ...rest } = await readBody(c, updateConversationRequest);
   const { conversationStateId: state_id = null } = rest;
   refuseAny(stateProblems(c.var.agent, state_id ?? undefined));
   const [agentId, id] = [c.var.agent.id, c.req.param("id") ?? ""];

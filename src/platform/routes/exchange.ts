@@ -45,8 +45,7 @@ export class RequestRefused extends Error {
 }
 
 /** The 400 response with these details. */
-export const refused = (details: readonly FailureDetail[]): RequestRefused =>
-  new RequestRefused(badRequest(details));
+export const refused = (details: readonly FailureDetail[]): RequestRefused => new RequestRefused(badRequest(details));
 
 /** Throws the 400 response when there are problems. */
 export function refuseAny(problems: readonly FailureDetail[]): void {
@@ -70,8 +69,7 @@ export async function readBody<S extends z.ZodType>(c: RouteContext, schema: S):
 }
 
 /** Returns the request's query parameters by `schema`, or throws the 400 response. */
-export const readQuery = <S extends z.ZodType>(c: RouteContext, schema: S): z.output<S> =>
-  check(schema, c.req.query());
+export const readQuery = <S extends z.ZodType>(c: RouteContext, schema: S): z.output<S> => check(schema, c.req.query());
 
 /** Query parameters of lists that have one order. */
 export const listQuery = pageQuery.extend({ orderBy: z.enum(["createdAt"]).default("createdAt") });
@@ -93,18 +91,14 @@ function check<S extends z.ZodType>(schema: S, input: unknown): z.output<S> {
   const result = schema.safeParse(input);
   if (result.success) return result.data;
   const { issues } = result.error;
-  const details = issues
-    .slice(0, detailsAtMost)
-    .map(({ path, message }) => ({ path: path.join("."), message }));
+  const details = issues.slice(0, detailsAtMost).map(({ path, message }) => ({ path: path.join("."), message }));
   const more = issues.length - details.length;
   throw refused(more === 0 ? details : [...details, { path: "", message: `and ${more} more` }]);
 }
 
 // Parses a body's bytes as JSON (RFC 8259): UTF-8, with or without a byte order mark.
 
-type JsonReading =
-  | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly reason: string };
+type JsonReading = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly reason: string };
 
 /** Maximum nesting depth. A deeper value could be parsed, but serializing it would exhaust the stack. */
 const deepest = 100;
@@ -165,10 +159,7 @@ export function bounded(maxBytes: number): MiddlewareHandler {
   };
 }
 
-async function collect(
-  stream: ReadableStream<Uint8Array>,
-  maxBytes: number,
-): Promise<Buffer<ArrayBuffer> | null> {
+async function collect(stream: ReadableStream<Uint8Array>, maxBytes: number): Promise<Buffer<ArrayBuffer> | null> {
   const reader = stream.getReader();
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -231,10 +222,7 @@ export interface RequestRate {
 
 export interface Limiter {
   /** Admits a request at `now` (monotonic milliseconds), or returns the milliseconds until the next free slot. */
-  admit(
-    key: string,
-    now: number,
-  ): { readonly admitted: true } | { readonly admitted: false; readonly waitMs: number };
+  admit(key: string, now: number): { readonly admitted: true } | { readonly admitted: false; readonly waitMs: number };
 }
 
 /** Admits at most `requests` per key in any interval of `perSeconds`, both ends included. */

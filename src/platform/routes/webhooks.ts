@@ -64,12 +64,7 @@ export function webhookRoutes(store: PlatformStore, clock: Clock, allowPrivate: 
     });
 }
 
-async function register(
-  c: RouteContext,
-  store: PlatformStore,
-  clock: Clock,
-  allowPrivate: boolean,
-): Promise<Response> {
+async function register(c: RouteContext, store: PlatformStore, clock: Clock, allowPrivate: boolean): Promise<Response> {
   const { title, description, url, triggerCondition, headers } = await readBody(c, registerWebhookRequest);
   const problems = headerProblems(headers ?? {});
   const judged = await judge(url, allowPrivate ? "everything" : []);

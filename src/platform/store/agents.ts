@@ -136,9 +136,7 @@ export function prepareStates(db: Db) {
         if (!row) return [];
         const { created_at, updated_at } = row;
         const dates = { createdAt: new Date(created_at), updatedAt: new Date(updated_at) };
-        return [
-          { ...state, createdAt: dates.createdAt.toISOString(), updatedAt: dates.updatedAt.toISOString() },
-        ];
+        return [{ ...state, createdAt: dates.createdAt.toISOString(), updatedAt: dates.updatedAt.toISOString() }];
       }),
   };
 }

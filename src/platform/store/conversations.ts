@@ -45,10 +45,7 @@ function prepareLookups(db: Db) {
     );
   const [recentOfPerson, recentOfAgent] = [recent("person_id"), recent("agent_id")];
   return {
-    byId: one<[agentId: string, id: string], PlatformConversationRow>(
-      db,
-      `${conversation} agent_id = ? AND id = ?`,
-    ),
+    byId: one<[agentId: string, id: string], PlatformConversationRow>(db, `${conversation} agent_id = ? AND id = ?`),
     /** Returns the ids of a user's conversations, oldest first. */
     ofPerson: values<[personId: string], string>(
       db,
@@ -76,9 +73,7 @@ function prepareLookups(db: Db) {
       since: number,
       limit: number,
     ): PlatformConversationRow[] =>
-      personId === null
-        ? recentOfAgent(agent_id, since, id, limit)
-        : recentOfPerson(personId, since, id, limit),
+      personId === null ? recentOfAgent(agent_id, since, id, limit) : recentOfPerson(personId, since, id, limit),
     /** Returns an agent's conversations without a message since `before` that are not anonymized yet. */
     expired: all<[agentId: string, before: number, limit: number], PlatformConversationRow>(
       db,
@@ -211,12 +206,7 @@ function prepareConversationLists(db: Db): ConversationLists {
     person: prepareNarrow(db, sources.person),
     period: prepareNarrow(db, sources.period),
   };
-  return (
-    agentId,
-    { orderBy, orderDirection: direction, personId, from, until, ...filter },
-    limit,
-    offset,
-  ) => {
+  return (agentId, { orderBy, orderDirection: direction, personId, from, until, ...filter }, limit, offset) => {
     // FTS5 treats NUL as the end of the query.
     const keyword = filter.keyword?.replaceAll("\0", "") || null;
     const slice: Slice = { direction, limit, offset, from, until };

@@ -32,10 +32,7 @@ export function prepareFiles(db: Db) {
   );
   return {
     insert: (row: NewFile, content: Uint8Array) => insert({ ...row, bytes: content }),
-    byId: one<[agentId: string, id: string], FileRow>(
-      db,
-      `SELECT ${columns} FROM file WHERE agent_id = ? AND id = ?`,
-    ),
+    byId: one<[agentId: string, id: string], FileRow>(db, `SELECT ${columns} FROM file WHERE agent_id = ? AND id = ?`),
     bytes: (id: string): Uint8Array | undefined => bytes(id)[0],
     list: listOf<FileRow>(db, "file", "agent_id", columns),
     count: count<[agentId: string]>(db, "SELECT count(*) FROM file WHERE agent_id = ?"),
@@ -67,9 +64,7 @@ export function preparePassages(db: Db) {
   const clear = db.prepare("DELETE FROM passage WHERE file_id IS NULL");
   const insert = db.prepare("INSERT INTO passage (agent_id, file_id, title, text) VALUES (?, ?, ?, ?)");
   const note = db.prepare("INSERT INTO file_passage (passage, file) VALUES (?, ?)");
-  const removeFile = db.prepare(
-    "DELETE FROM passage WHERE rowid IN (SELECT passage FROM file_passage WHERE file = ?)",
-  );
+  const removeFile = db.prepare("DELETE FROM passage WHERE rowid IN (SELECT passage FROM file_passage WHERE file = ?)");
   const forget = db.prepare("DELETE FROM file_passage WHERE file = ?");
   // The title has a higher weight, because it describes the passage in few words.
   const search = db.prepare<[string, string, number], Hit>(

@@ -42,13 +42,7 @@ export const insertInto = (table: string, columns: readonly string[]): string =>
   `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${columns.map((name) => `@${name}`).join(", ")})`;
 
 /** Prepares both directions of a list of an owner's rows. */
-export function listOf<Row>(
-  db: Db,
-  table: string,
-  owner: string,
-  columns = "*",
-  order = ["created_at", "rowid"],
-) {
+export function listOf<Row>(db: Db, table: string, owner: string, columns = "*", order = ["created_at", "rowid"]) {
   const list = (direction: Slice["direction"]) => {
     const sorted = order.map((column) => `${column} ${direction}`).join(", ");
     const sql = `SELECT ${columns} FROM ${table} WHERE ${owner} = ? ORDER BY ${sorted} LIMIT ? OFFSET ?`;
@@ -123,13 +117,10 @@ export class ShelvedList<Row> {
   page(agentId: string, { direction, limit, offset, from, until }: Slice): ListPage<Row> {
     const shelves = this.#shelves(agentId);
     const oldest = from === null ? { at: 0, n: 0, before: 0 } : this.#boundAt(shelves, agentId, from);
-    const newest =
-      until === null ? { ...end, before: rowsOf(shelves) } : this.#boundAt(shelves, agentId, until + 1);
+    const newest = until === null ? { ...end, before: rowsOf(shelves) } : this.#boundAt(shelves, agentId, until + 1);
     const total = Math.max(0, newest.before - oldest.before);
     const ascending = direction === "ASC";
-    const first = ascending
-      ? oldest.before + offset
-      : Math.max(oldest.before, newest.before - offset - limit);
+    const first = ascending ? oldest.before + offset : Math.max(oldest.before, newest.before - offset - limit);
     const behind = ascending ? Math.min(newest.before, first + limit) : newest.before - offset;
     if (first >= behind) return { rows: [], total };
     const rows = this.#read(shelves, agentId, [first, behind], [oldest, newest]);

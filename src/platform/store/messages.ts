@@ -32,18 +32,15 @@ export interface MessageSlice {
 }
 
 const message = "SELECT * FROM message WHERE conversation_id = ?";
-const stored = (
-  "id, conversation_id, sender_role, question_id, text, context, citations, open, patient, error, " +
-  "created_at"
-).split(", ");
+const stored =
+  "id, conversation_id, sender_role, question_id, text, context, citations, open, patient, error, created_at".split(
+    ", ",
+  );
 const ofPerson = "conversation_id IN (SELECT id FROM conversation WHERE person_id = ?)";
 
 export function prepareMessages(db: Db) {
   const list = listOf<MessageRow>(db, "message", "conversation_id", "*", ["seq"]);
-  const before = all<[string, number, number], MessageRow>(
-    db,
-    `${message} AND seq < ? ORDER BY seq DESC LIMIT ?`,
-  );
+  const before = all<[string, number, number], MessageRow>(db, `${message} AND seq < ? ORDER BY seq DESC LIMIT ?`);
   const inserted = one<[NewMessage], Pick<MessageRow, "seq" | "anonymized">>(
     db,
     `${insertInto("message", stored)} RETURNING seq, anonymized`,
@@ -113,8 +110,7 @@ export interface MessageFileRow {
   readonly updated_at: number;
 }
 
-const shown =
-  "id, conversation_id, message_id, name, media_type, length(bytes) AS size, created_at, updated_at";
+const shown = "id, conversation_id, message_id, name, media_type, length(bytes) AS size, created_at, updated_at";
 
 export function prepareMessageFiles(db: Db) {
   run<[Buffer]>(
@@ -155,14 +151,8 @@ export function prepareMessageFiles(db: Db) {
       db,
       "SELECT count(*) FROM message_file WHERE conversation_id = ? AND message_id IS NULL",
     ),
-    removeLoose: run<[before: number]>(
-      db,
-      "DELETE FROM message_file WHERE message_id IS NULL AND created_at < ?",
-    ),
-    removeOfConversation: run<[conversationId: string]>(
-      db,
-      "DELETE FROM message_file WHERE conversation_id = ?",
-    ),
+    removeLoose: run<[before: number]>(db, "DELETE FROM message_file WHERE message_id IS NULL AND created_at < ?"),
+    removeOfConversation: run<[conversationId: string]>(db, "DELETE FROM message_file WHERE conversation_id = ?"),
     /** Deletes the files of all conversations of a user. */
     removeOf: run<[personId: string]>(db, `DELETE FROM message_file WHERE ${ofPerson}`),
   };

@@ -118,8 +118,7 @@ function prepareSearches(db: Db) {
            UNION SELECT person_id FROM conversation WHERE id = @value`,
       )({ value }),
     /** Returns users created before `before` without any message since then; used by data retention. */
-    expired: (agentId: string, before: number, limit: number): string[] =>
-      expired(agentId, before, before, limit),
+    expired: (agentId: string, before: number, limit: number): string[] => expired(agentId, before, before, limit),
   };
 }
 

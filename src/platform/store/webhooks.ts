@@ -46,10 +46,10 @@ type NewDelivery = Pick<
   "id" | "webhook_id" | "conversation_id" | "trigger" | "body" | "due_at" | "created_at"
 >;
 
-const columns = (
-  "id, agent_id, title, description, url, trigger, headers, secret, status, defined, created_at, " +
-  "updated_at"
-).split(", ");
+const columns =
+  "id, agent_id, title, description, url, trigger, headers, secret, status, defined, created_at, updated_at".split(
+    ", ",
+  );
 const ofPerson = "conversation_id IN (SELECT id FROM conversation WHERE person_id = ?)";
 
 export function prepareWebhooks(db: Db) {
@@ -119,8 +119,7 @@ function prepareDeliveries(db: Db) {
       "SELECT delivery.* FROM delivery JOIN webhook ON webhook.id = webhook_id WHERE agent_id = ? AND delivery.id = ?",
     ),
     /** Returns the delivery log, newest first. */
-    log: (webhookId: string, limit: number, offset: number): DeliveryRow[] =>
-      log(webhookId, "DESC", limit, offset),
+    log: (webhookId: string, limit: number, offset: number): DeliveryRow[] => log(webhookId, "DESC", limit, offset),
     logged: count<[webhookId: string]>(db, "SELECT count(*) FROM delivery WHERE webhook_id = ?"),
     /** Returns the oldest due delivery of each webhook, so a webhook with a long queue does not starve the
      *  others. */

@@ -149,12 +149,7 @@ function own(headers: string | null): { readonly [name: string]: string } {
 // the event was committed.
 
 /** Enqueues one delivery for each webhook of the agent with this trigger. Call inside a transaction. */
-export function fire(
-  store: PlatformStore,
-  now: number,
-  trigger: Trigger,
-  conversation: PlatformConversationRow,
-): void {
+export function fire(store: PlatformStore, now: number, trigger: Trigger, conversation: PlatformConversationRow): void {
   for (const webhook of store.webhooks.active(conversation.agent_id, trigger))
     deliverTo(store, now, webhook, trigger, conversation);
 }

@@ -3,13 +3,7 @@
 
 import { failpoints } from "../../ops/failpoints.ts";
 import type { Database } from "../driver.ts";
-import {
-  type ChannelPause,
-  channelPauses,
-  everyChannel,
-  pauseChannel,
-  resumeChannel,
-} from "../tables/pauses.ts";
+import { type ChannelPause, channelPauses, everyChannel, pauseChannel, resumeChannel } from "../tables/pauses.ts";
 import { type ChannelOverview, overview } from "./overview.ts";
 
 /** What waits on a channel. */

@@ -149,11 +149,7 @@ interface Chunk {
 }
 
 /** Reads chunks, newest first, until `most` rows are found or all are read. */
-async function inChunks(
-  first: Value,
-  most: number,
-  read: (from: Value) => Promise<Chunk>,
-): Promise<readonly Found[]> {
+async function inChunks(first: Value, most: number, read: (from: Value) => Promise<Chunk>): Promise<readonly Found[]> {
   const found: Found[] = [];
   for (let from = first; ; ) {
     const { rows, next } = await read(from);
@@ -166,12 +162,7 @@ async function inChunks(
 
 const inTime = "kind = 'message' AND received_at >= $1 AND received_at < $2 ORDER BY received_at DESC";
 
-async function byEvents(
-  q: Query,
-  words: readonly string[],
-  since: number,
-  limit: number,
-): Promise<readonly Found[]> {
+async function byEvents(q: Query, words: readonly string[], since: number, limit: number): Promise<readonly Found[]> {
   const matches = contains(["sender", "subject", "cited"], words, 4);
   return inChunks(Number.MAX_SAFE_INTEGER, limit * 20, async (before) => {
     const rows = await q.all<Found>(
@@ -247,15 +238,7 @@ async function byPlatformMessage(q: Query, id: string): Promise<readonly Found[]
   ];
 }
 
-export type SummaryState =
-  | "held"
-  | "failed"
-  | "waiting"
-  | "ignored"
-  | "silent"
-  | "dropped"
-  | "answered"
-  | "empty";
+export type SummaryState = "held" | "failed" | "waiting" | "ignored" | "silent" | "dropped" | "answered" | "empty";
 
 /** A conversation in a list. */
 export interface ConversationSummary {
@@ -279,9 +262,7 @@ export interface ConversationSummary {
 }
 
 type SummaryRow = Omit<ConversationSummary, "state" | "reason" | "at"> &
-  Readonly<
-    Record<`${"event" | "turn" | "reply" | "draft"}_${"state" | "reason"}` | "event_code", string | null>
-  > &
+  Readonly<Record<`${"event" | "turn" | "reply" | "draft"}_${"state" | "reason"}` | "event_code", string | null>> &
   Readonly<Record<`${"event" | "turn" | "draft"}_at`, number | null>>;
 
 const newest = (column: string, table: "events" | "turns" | "replies" | "drafts"): string => {
@@ -291,10 +272,7 @@ const newest = (column: string, table: "events" | "turns" | "replies" | "drafts"
 };
 
 /** Returns the conversations with these ids, by id. */
-export async function summariesOf(
-  q: Query,
-  ids: Iterable<string>,
-): Promise<ReadonlyMap<string, ConversationSummary>> {
+export async function summariesOf(q: Query, ids: Iterable<string>): Promise<ReadonlyMap<string, ConversationSummary>> {
   const rows = await q.all<SummaryRow>(
     `SELECT id, channel, agent, person, person_name, subject, platform_id, opened_at,
        (SELECT number FROM escalations WHERE escalations.conversation = conversations.id AND state <> 'closed'
@@ -314,8 +292,7 @@ export async function summariesOf(
 }
 
 function summaryOf(row: SummaryRow): ConversationSummary {
-  const { id, channel, agent, person, person_name, subject, platform_id, opened_at, escalation, message } =
-    row;
+  const { id, channel, agent, person, person_name, subject, platform_id, opened_at, escalation, message } = row;
   const at = Math.max(opened_at, row.event_at ?? 0, row.turn_at ?? 0, row.draft_at ?? 0);
   const about = { id, channel, agent, person, person_name, subject, platform_id, opened_at };
   return { ...about, escalation, message, at, ...standingOf(row) };
@@ -331,8 +308,7 @@ function standingOf(row: SummaryRow): Pick<ConversationSummary, "state" | "reaso
   if (turn === "failed" || turn === "silent" || (turn === "dropped" && draft === null))
     return { state: turn, reason: row.turn_reason };
   if (reply === "failed") return { state: "failed", reason: row.reply_reason };
-  if (draft === "held" || draft === "failed" || draft === "dropped")
-    return { state: draft, reason: row.draft_reason };
+  if (draft === "held" || draft === "failed" || draft === "dropped") return { state: draft, reason: row.draft_reason };
   if (reply === "ready" || draft === "queued" || draft === "sending" || draft === "unknown")
     return { state: "waiting", reason: row.draft_reason };
   return { state: draft === null && turn === null ? "empty" : "answered", reason: null };

@@ -95,10 +95,7 @@ const endOfNumbers = Number.MAX_SAFE_INTEGER;
 
 /** Returns the last of the events that a page reads; null when there are fewer. Reads the index of stopped events, or all
  *  events. */
-async function lastRead(
-  q: Query,
-  { state, after = endOfNumbers, limit }: EventFilter,
-): Promise<EventPage["readTo"]> {
+async function lastRead(q: Query, { state, after = endOfNumbers, limit }: EventFilter): Promise<EventPage["readTo"]> {
   const last = await q.one<NonNullable<EventPage["readTo"]>>(
     `SELECT id, received_at FROM events WHERE ${state === "answered" ? conditions.all : conditions[state]} AND id < $1
      ORDER BY id DESC LIMIT 1 OFFSET $2`,
@@ -109,10 +106,7 @@ async function lastRead(
 }
 
 /** Returns events by their numbers. */
-export async function readEvents(
-  q: Query,
-  ids: Iterable<number>,
-): Promise<ReadonlyMap<number, EventSummary>> {
+export async function readEvents(q: Query, ids: Iterable<number>): Promise<ReadonlyMap<number, EventSummary>> {
   const rows = await q.all<EventSummary>(
     `SELECT ${eventColumns} FROM events
      WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each($1)) -- only: sqlite
@@ -151,8 +145,7 @@ export async function releaseEvent(q: Query, id: number, actor: string = someOpe
     return reportEvent(q, "released", { id, ...event });
   }
   if (!event) throw new Error(`releasing event ${id}: there is none (see inbox list)`);
-  if (event.kind !== "message")
-    throw new Error(`releasing event ${id}: it is no message but a ${event.kind}`);
+  if (event.kind !== "message") throw new Error(`releasing event ${id}: it is no message but a ${event.kind}`);
   if (event.code === "duplicate") throw new Error(`releasing event ${id}: it is a copy of another message`);
   if (["opt-out", "opt-in", "help"].includes(event.code ?? ""))
     throw new Error(`releasing event ${id}: it is an opt-out, opt-in or help word, which no agent answers`);
@@ -163,17 +156,9 @@ export async function releaseEvent(q: Query, id: number, actor: string = someOpe
 /** Closes a held or failed message without an answer, with the other messages of its question. It keeps the code for
  *  which it was held. `why` is the operator's reason. Throws when the id is unknown, or when the message is in another
  *  state. */
-export async function dropEvent(
-  q: Query,
-  id: number,
-  actor: string = someOperator,
-  why?: string,
-): Promise<void> {
+export async function dropEvent(q: Query, id: number, actor: string = someOperator, why?: string): Promise<void> {
   await recordAction(q, { action: "drop", actor, detail: why ?? null }, { event: id });
-  const event = await q.one<{ state: string; turn: string | null }>(
-    "SELECT state, turn FROM events WHERE id = $1",
-    id,
-  );
+  const event = await q.one<{ state: string; turn: string | null }>("SELECT state, turn FROM events WHERE id = $1", id);
   if (!event) throw new Error(`dropping message ${id}: there is none (see inbox list)`);
   const changed = await q.all<ReportedEvent>(
     `${dropped} RETURNING id, channel, conversation`,
@@ -181,8 +166,7 @@ export async function dropEvent(
     event.turn ?? "",
     droppedBecause(why),
   );
-  if (changed.length === 0)
-    throw new Error(`dropping message ${id}: it is ${event.state}, not held or failed`);
+  if (changed.length === 0) throw new Error(`dropping message ${id}: it is ${event.state}, not held or failed`);
   for (const one of changed) reportEvent(q, "refused", one, operatorCode);
   if (event.turn !== null) await unblockTurn(q, event.turn);
 }
@@ -217,10 +201,7 @@ async function reviveAsked(q: Query, id: number): Promise<boolean> {
     id,
   );
   if (!event?.turn) return false;
-  const composed = await q.run(
-    moves("replies", "ready", { set: "reason = NULL", where: "turn = $1" }),
-    event.turn,
-  );
+  const composed = await q.run(moves("replies", "ready", { set: "reason = NULL", where: "turn = $1" }), event.turn);
   if (composed === 0 && !(await reviveTurn(q, event.turn))) return false;
   if (composed > 0) touch(q, "replies");
   // Messages that were debounced into one turn are asked and released together.

@@ -184,12 +184,7 @@ const isBlocking = (draft: string, conversation: string, seq: string): string =>
  *  sending has not begun, the later parts are dropped as well; behind a failed part they are sent. It keeps the code
  *  for which it was held. `why` is the operator's reason. Throws when the id is unknown, or when the draft is in another
  *  state. */
-export async function dropDraft(
-  q: Query,
-  id: string,
-  actor: string = someOperator,
-  why?: string,
-): Promise<void> {
+export async function dropDraft(q: Query, id: string, actor: string = someOperator, why?: string): Promise<void> {
   const { conversation, reply, seq } = await lockDraft(q, id, "dropping", {
     action: "drop",
     actor,

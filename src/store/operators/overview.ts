@@ -56,8 +56,7 @@ const countsOf = {
      SELECT channel, 'held' AS state, COUNT(*) AS count FROM drafts
        INDEXED BY drafts_held -- only: sqlite
        WHERE state = 'held' GROUP BY channel`,
-  sessions:
-    "SELECT channel, state, COUNT(*) AS count FROM sessions WHERE state <> 'closed' GROUP BY channel, state",
+  sessions: "SELECT channel, state, COUNT(*) AS count FROM sessions WHERE state <> 'closed' GROUP BY channel, state",
 } as const;
 
 /** Returns SQL for a time of each channel and state (`at`). `first`: a scalar query of the open rows of a channel in one
@@ -89,8 +88,7 @@ const firstWaiting = [
   ),
   firstOf(
     askedStates,
-    (rows) =>
-      `SELECT received_at FROM turns WHERE ${rows} AND kind = 'question' ORDER BY received_at LIMIT 1`,
+    (rows) => `SELECT received_at FROM turns WHERE ${rows} AND kind = 'question' ORDER BY received_at LIMIT 1`,
   ),
   // Reads all of them, in the index `drafts_now` alone.
   firstOf(sentStates, (rows) => `SELECT MIN(received_at) FROM drafts WHERE ${rows}`),
@@ -145,9 +143,7 @@ function pausedIn(pauses: readonly { sender: string; remaining: number; reason: 
 
 async function counts(q: Query, sql: string): Promise<Map<string, Counts>> {
   const found = new Map<string, Counts>();
-  for (const { channel, state, count } of await q.all<{ channel: string; state: string; count: number }>(
-    sql,
-  )) {
+  for (const { channel, state, count } of await q.all<{ channel: string; state: string; count: number }>(sql)) {
     found.set(channel, { ...found.get(channel), [state]: count });
   }
   return found;

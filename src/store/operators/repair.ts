@@ -157,13 +157,7 @@ async function tryOne(
   }
 }
 
-function change(
-  q: Query,
-  box: Box,
-  action: Repair,
-  id: string | number,
-  { actor, reason }: Operator,
-): Promise<void> {
+function change(q: Query, box: Box, action: Repair, id: string | number, { actor, reason }: Operator): Promise<void> {
   if (box === "inbox")
     return action === "drop" ? dropEvent(q, Number(id), actor, reason) : releaseEvent(q, Number(id), actor);
   if (action === "drop") return dropDraft(q, String(id), actor, reason);
@@ -208,8 +202,5 @@ async function matching(q: Query, box: Box, action: Repair, selection: Selection
 /** False when the item has changed since it was selected, by itself or as a part of another one. */
 async function isStill(q: Query, box: Box, action: Repair, { id, state }: Item): Promise<boolean> {
   const waits = action === "send-now" ? "AND (released = 0 OR due_at > now_ms())" : "";
-  return (
-    (await q.one(`SELECT 1 FROM ${tables[box]} WHERE id = $1 AND state = $2 ${waits}`, id, state)) !==
-    undefined
-  );
+  return (await q.one(`SELECT 1 FROM ${tables[box]} WHERE id = $1 AND state = $2 ${waits}`, id, state)) !== undefined;
 }

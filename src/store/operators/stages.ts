@@ -28,12 +28,7 @@ interface StageEvent {
 
 /** Returns the stages of a message of that channel; null when it has not arrived. `pattern`: LIKE pattern of its external
  *  id; `index`: which of the messages that match. */
-export async function stagesOf(
-  q: Query,
-  channel: string,
-  pattern: string,
-  index = 0,
-): Promise<MessageStages | null> {
+export async function stagesOf(q: Query, channel: string, pattern: string, index = 0): Promise<MessageStages | null> {
   const event = await q.one<StageEvent>(
     `SELECT id, state, code, reason, turn, received_at FROM events
      WHERE channel = $1 AND kind = 'message' AND external_id LIKE $2 ORDER BY id LIMIT 1 OFFSET $3`,
@@ -79,10 +74,7 @@ async function afterRouting(q: Query, turn: string, received: PassedStage): Prom
     reason: string | null;
     created_at: number;
     updated_at: number;
-  }>(
-    "SELECT id, state, reason, created_at, updated_at FROM drafts WHERE reply = $1 ORDER BY seq LIMIT 1",
-    reply.id,
-  );
+  }>("SELECT id, state, reason, created_at, updated_at FROM drafts WHERE reply = $1 ORDER BY seq LIMIT 1", reply.id);
   if (!draft) return { passed, stopped: reply.state === "failed" ? `failed: ${reply.reason}` : null };
   passed.push({ name: "queued", at: draft.created_at, detail: null });
   const sends = await attemptsOn(q, draft.id);

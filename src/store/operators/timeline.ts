@@ -108,9 +108,7 @@ function eventEntry(event: EventHistory, history: History): TimelineEntry {
       ids: word(body.session) === null ? [] : [["call", word(body.session) ?? ""]],
     };
   }
-  const files = event.attachments.map(
-    ({ name, size }) => `${name}${size === null ? "" : ` (${size} bytes)`}`,
-  );
+  const files = event.attachments.map(({ name, size }) => `${name}${size === null ? "" : ` (${size} bytes)`}`);
   const name = word(body.from?.name);
   return {
     ...instant("received", event.received_at, event.state),
@@ -201,10 +199,7 @@ const replyEntry = (reply: History["replies"][number]): TimelineEntry => ({
   title: `${replyTitles[reply.kind]}${reply.state === "composed" ? "" : `: ${reply.state}`}`,
   detail: reply.reason,
   text: reply.text === "" ? null : reply.text,
-  ids: [
-    ["reply", reply.id],
-    ...(reply.platform_id === null ? [] : [["platform message", reply.platform_id] as const]),
-  ],
+  ids: [["reply", reply.id], ...(reply.platform_id === null ? [] : [["platform message", reply.platform_id] as const])],
 });
 
 /** Masks the path of a webhook, because it often contains a secret key and screens are shared. */
@@ -233,10 +228,7 @@ function draftEntries(draft: DraftHistory): TimelineEntry[] {
     ...draft.attempts.map((attempt) => ({
       ...attemptEntry("sent", attempt),
       title: `attempt ${attempt.number} to send: ${outcomeOf(attempt, "accepted by the server")}`,
-      ids:
-        attempt.outcome === "sent" && draft.external_id !== null
-          ? [["sent as", draft.external_id] as const]
-          : [],
+      ids: attempt.outcome === "sent" && draft.external_id !== null ? [["sent as", draft.external_id] as const] : [],
     })),
   ];
 }

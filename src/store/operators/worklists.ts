@@ -162,10 +162,7 @@ const inStates = (time: Waiting["time"], ...states: readonly string[]): readonly
 /** How each kind is read: by channel and state, in the order of an index. A message that was never postponed is due at
  *  its arrival. */
 const waiting: Readonly<
-  Record<
-    WaitingKind,
-    { from: string; columns: string; item: string; states: readonly Waiting[]; sort: "due" | "at" }
-  >
+  Record<WaitingKind, { from: string; columns: string; item: string; states: readonly Waiting[]; sort: "due" | "at" }>
 > = {
   messages: {
     from: "events WHERE",
@@ -202,8 +199,7 @@ export async function listWaiting(
   const { from, columns, item, states, sort } = waiting[kind];
   const column = sort === "due" ? "due_at" : "received_at";
   const [, time = "0", id = "0"] = /^(\d+)\.(\w+)$/.exec(after ?? "") ?? [];
-  const channels =
-    channel === undefined ? await q.all<{ id: string }>("SELECT id FROM channels") : [{ id: channel }];
+  const channels = channel === undefined ? await q.all<{ id: string }>("SELECT id FROM channels") : [{ id: channel }];
   const found: ItemRow[] = [];
   for (const one of channels)
     for (const { rows, time: order } of states)

@@ -119,10 +119,7 @@ async function eraseConversation(q: Query, conversation: string) {
   await q.run("UPDATE actions SET detail = NULL WHERE conversation = $1", conversation);
   await q.run("DELETE FROM polls WHERE conversation = $1", conversation);
   await q.run("UPDATE sessions SET reason = NULL WHERE conversation = $1", conversation);
-  await q.run(
-    "UPDATE conversations SET person = '', person_name = NULL, subject = NULL WHERE id = $1",
-    conversation,
-  );
+  await q.run("UPDATE conversations SET person = '', person_name = NULL, subject = NULL WHERE id = $1", conversation);
   await refreshLane(q, conversation, "in");
   await refreshLane(q, conversation, "out");
   return { messages, replies, ...notified };
@@ -153,10 +150,7 @@ async function eraseEvents(q: Query, ids: readonly number[]): Promise<number> {
     JSON.stringify(ids),
   );
   for (const id of ids) {
-    await q.run(
-      moves("events", "ignored", { set: "code = 'erased'", where: "id = $1", from: ["stored", "held"] }),
-      id,
-    );
+    await q.run(moves("events", "ignored", { set: "code = 'erased'", where: "id = $1", from: ["stored", "held"] }), id);
     await q.run(
       `UPDATE events SET body = '{}', subject = NULL, sender = NULL, cited = NULL, queue = NULL,
          reason = CASE WHEN code = 'erased' THEN '${erased}' ELSE NULL END WHERE id = $1`,
@@ -182,10 +176,7 @@ async function eraseEscalations(q: Query, conversation: string) {
   );
   let notifications = 0;
   for (const { id, opened_at: from, closed_at: to } of rows) {
-    await q.run(
-      moves("escalations", "closed", { set: "closed_at = now_ms(), due_at = NULL", where: "id = $1" }),
-      id,
-    );
+    await q.run(moves("escalations", "closed", { set: "closed_at = now_ms(), due_at = NULL", where: "id = $1" }), id);
     await q.run(
       "UPDATE escalations SET reason = '', topic = NULL, acknowledged_by = NULL, closed_by = NULL, due_at = NULL WHERE id = $1",
       id,

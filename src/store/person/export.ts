@@ -21,10 +21,7 @@ const after = [
     "turns",
     "SELECT id, kind, state, question, context, reason, received_at FROM turns WHERE conversation = $1 ORDER BY seq",
   ],
-  [
-    "replies",
-    "SELECT id, turn, kind, state, text, created_at FROM replies WHERE conversation = $1 ORDER BY id",
-  ],
+  ["replies", "SELECT id, turn, kind, state, text, created_at FROM replies WHERE conversation = $1 ORDER BY id"],
   [
     "drafts",
     "SELECT id, reply, recipient, state, body, created_at, updated_at FROM drafts WHERE conversation = $1 ORDER BY seq",
@@ -41,8 +38,7 @@ const after = [
      WHERE escalations.conversation = $1 ORDER BY notifications.id`,
   ],
 ] as const;
-const suppressions =
-  "SELECT channel, address, active, reason, updated_at FROM suppressions WHERE address = $1";
+const suppressions = "SELECT channel, address, active, reason, updated_at FROM suppressions WHERE address = $1";
 
 /** Yields rows in the order of the conversations, with the raw messages and files as bytes. `read` runs one read. */
 export async function* exportPerson(read: Read, records: PersonRecords): AsyncGenerator<Exported> {
@@ -64,12 +60,7 @@ export async function* exportPerson(read: Read, records: PersonRecords): AsyncGe
 
 type Read = <T>(work: (q: Query) => Promise<T>) => Promise<T>;
 
-async function* rows(
-  read: Read,
-  table: string,
-  sql: string,
-  value: string | number,
-): AsyncGenerator<Exported> {
+async function* rows(read: Read, table: string, sql: string, value: string | number): AsyncGenerator<Exported> {
   for (const row of await read((q) => q.all(sql, value))) yield { kind: "row", table, row };
 }
 

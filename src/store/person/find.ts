@@ -40,18 +40,12 @@ export async function findPerson(q: Query, given: readonly string[]): Promise<Pe
       platform_id: string | null;
       agent: string;
       person_name: string | null;
-    }>(
-      "SELECT id, platform_id, agent, person_name FROM conversations WHERE lower(person) = $1 ORDER BY id",
-      address,
-    );
+    }>("SELECT id, platform_id, agent, person_name FROM conversations WHERE lower(person) = $1 ORDER BY id", address);
     for (const one of own) {
       conversations.set(one.id, one);
       if (one.person_name) names.add(one.person_name);
     }
-    const sent = await q.all<{ id: number }>(
-      "SELECT id FROM events WHERE lower(sender) = $1 ORDER BY id",
-      address,
-    );
+    const sent = await q.all<{ id: number }>("SELECT id FROM events WHERE lower(sender) = $1 ORDER BY id", address);
     events.push(...sent.map(({ id }) => id));
   }
   const probable = new Set<string>();
@@ -66,9 +60,7 @@ export async function findPerson(q: Query, given: readonly string[]): Promise<Pe
     addresses,
     conversations: [...conversations.keys()],
     events,
-    platform: [...conversations.values()].flatMap(({ platform_id: id, agent }) =>
-      id === null ? [] : [{ id, agent }],
-    ),
+    platform: [...conversations.values()].flatMap(({ platform_id: id, agent }) => (id === null ? [] : [{ id, agent }])),
     probable: [...probable].sort(),
   };
 }

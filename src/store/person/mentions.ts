@@ -5,16 +5,7 @@ import { closeSync, existsSync, openSync, readSync } from "node:fs";
 import type { Database, Query, Value } from "../driver.ts";
 
 /** Tables whose rows are no data about people. */
-const exempt = [
-  "meta",
-  "leases",
-  "rates",
-  "installations",
-  "secrets",
-  "blobs",
-  "raw_messages",
-  "suppressions",
-];
+const exempt = ["meta", "leases", "rates", "installations", "secrets", "blobs", "raw_messages", "suppressions"];
 
 const replacement = "[erased]";
 
@@ -40,11 +31,7 @@ export async function eraseMentions(db: Database, addresses: readonly string[]):
 
 /** Erases the addresses in all text columns, also of another database than the store. Adds the longer addresses that
  *  stay to `kept`. Returns the number of changed rows. */
-export async function eraseInColumns(
-  db: Database,
-  addresses: readonly string[],
-  kept: Set<string>,
-): Promise<number> {
+export async function eraseInColumns(db: Database, addresses: readonly string[], kept: Set<string>): Promise<number> {
   let changed = 0;
   for (const [table, columns] of await textColumns(db)) {
     const keys = columns.filter(({ isKey }) => isKey).map(({ name }) => name);
@@ -72,11 +59,7 @@ async function eraseParticipants(db: Database, addresses: readonly string[]): Pr
       ),
     );
     removed += await inBatches(db, rows, (q, row) =>
-      q.run(
-        "DELETE FROM participants WHERE conversation = $1 AND address = $2",
-        row.conversation,
-        row.address,
-      ),
+      q.run("DELETE FROM participants WHERE conversation = $1 AND address = $2", row.conversation, row.address),
     );
   }
   return removed;
@@ -131,12 +114,7 @@ async function replaceIn(db: Database, searched: SearchedColumn): Promise<number
       return text === old || isFixed ? [] : [{ row, old, text }];
     });
     const count = await inBatches(db, outdated, (q, { row, old, text }) =>
-      q.run(
-        `UPDATE ${table} SET ${column} = $1 WHERE ${where}`,
-        text,
-        ...keys.map((key) => row[key] ?? null),
-        old,
-      ),
+      q.run(`UPDATE ${table} SET ${column} = $1 WHERE ${where}`, text, ...keys.map((key) => row[key] ?? null), old),
     );
     changed += count;
     if (count === outdated.length) break;
@@ -278,11 +256,7 @@ const chunk = 2 ** 20;
 /** Counts where one of the texts (lower case) stands in the file, ignoring the case of ASCII letters. 0 for a missing
  *  file. Reads the whole file. SQLite stores columns without separators, so parts of words count too, except parts of
  *  the longer addresses in `kept`. */
-export function countInFile(
-  path: string,
-  texts: readonly string[],
-  kept: ReadonlySet<string> = new Set(),
-): number {
+export function countInFile(path: string, texts: readonly string[], kept: ReadonlySet<string> = new Set()): number {
   if (!existsSync(path)) return 0;
   const wanted = texts.map((text) => Buffer.from(text, "utf8").toString("latin1"));
   const around = wanted.map((text) => surroundings(text, kept));

@@ -4,15 +4,7 @@
 import type { ClientBase } from "pg";
 import type { Hop } from "../../ops/hops.ts";
 import type { DeferredRows, Query, Row, Value } from "../driver.ts";
-import {
-  exactlyOne,
-  failureOf,
-  isFatal,
-  isOutdated,
-  type Result,
-  roundTrip,
-  type Sent,
-} from "./round-trip.ts";
+import { exactlyOne, failureOf, isFatal, isOutdated, type Result, roundTrip, type Sent } from "./round-trip.ts";
 
 /** A statement that is sent with the next one that the work waits for. */
 interface Queued extends Sent {
@@ -72,8 +64,7 @@ export class PostgresConnection implements Query {
 
   readonly all = async <T>(sql: string, ...values: Value[]) => (await this.#ask(sql, values)).rows as T[];
 
-  readonly one = async <T>(sql: string, ...values: Value[]) =>
-    (await this.#ask(sql, values)).rows[0] as T | undefined;
+  readonly one = async <T>(sql: string, ...values: Value[]) => (await this.#ask(sql, values)).rows[0] as T | undefined;
 
   readonly run: Query["run"] = async (sql, ...values) => (await this.#ask(sql, values)).count;
 

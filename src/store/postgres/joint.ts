@@ -22,8 +22,7 @@ class JointQuery implements Query {
 
   readonly all = async <T>(sql: string, ...values: Value[]) => (await this.#ask(sql, values)).rows as T[];
 
-  readonly one = async <T>(sql: string, ...values: Value[]) =>
-    (await this.#ask(sql, values)).rows[0] as T | undefined;
+  readonly one = async <T>(sql: string, ...values: Value[]) => (await this.#ask(sql, values)).rows[0] as T | undefined;
 
   readonly run: Query["run"] = async (sql, ...values) => (await this.#ask(sql, values)).count;
 
@@ -32,11 +31,9 @@ class JointQuery implements Query {
   readonly writeOne: Query["writeOne"] = async (otherwise, sql, ...values) =>
     this.#add({ sql: exactlyOne(sql), values, otherwise });
 
-  readonly defer: Query["defer"] = () =>
-    Promise.reject(new Error("a joint transaction waits for one result only"));
+  readonly defer: Query["defer"] = () => Promise.reject(new Error("a joint transaction waits for one result only"));
 
-  readonly savepoint: Query["savepoint"] = () =>
-    Promise.reject(new Error("a joint transaction has no savepoints"));
+  readonly savepoint: Query["savepoint"] = () => Promise.reject(new Error("a joint transaction has no savepoints"));
 
   readonly onRollback: Query["onRollback"] = (undo) => void this.#undos.push(undo);
 
@@ -118,9 +115,7 @@ export class JointTransactions {
       // What one turn of the event loop starts is sent together.
       await new Promise<void>((resolve) => setImmediate(resolve));
       // Rows are locked in a fixed order, so that two nodes do not wait for each other.
-      const batch = this.#waiting
-        .splice(0, mostJoint)
-        .sort((a, b) => (a.options.joint < b.options.joint ? -1 : 1));
+      const batch = this.#waiting.splice(0, mostJoint).sort((a, b) => (a.options.joint < b.options.joint ? -1 : 1));
       const prepared = await Promise.all(batch.map(prepare));
       await this.#send(prepared.filter((one) => one !== null)).catch((error: unknown) => {
         for (const { reject } of batch) reject(error);

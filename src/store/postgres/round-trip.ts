@@ -1,14 +1,7 @@
 // One round trip to PostgreSQL: prepared statements that are sent together, with one Sync at the end. The server runs
 // them in order and responds once. After an error it skips the rest, including a COMMIT.
 
-import {
-  type ClientBase,
-  type Connection,
-  DatabaseError,
-  type FieldDef,
-  types as pgTypes,
-  type Submittable,
-} from "pg";
+import { type ClientBase, type Connection, DatabaseError, type FieldDef, types as pgTypes, type Submittable } from "pg";
 import { dialect, type Row, type Value } from "../driver.ts";
 
 interface QueuedStatement {
@@ -100,11 +93,7 @@ export interface RoundTripOutcome {
 
 /** Sends the statements. Never rejects; a server that does not respond within `timeoutMs` is an error. One call
  *  per client at a time. */
-export function roundTrip(
-  client: ClientBase,
-  sent: readonly Sent[],
-  timeoutMs: number,
-): Promise<RoundTripOutcome> {
+export function roundTrip(client: ClientBase, sent: readonly Sent[], timeoutMs: number): Promise<RoundTripOutcome> {
   const prepared = preparedOn.get(client) ?? new Map<string, PreparedStatement>();
   preparedOn.set(client, prepared);
   return new Promise((resolve) => {

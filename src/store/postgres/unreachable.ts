@@ -23,7 +23,5 @@ export function isUnreachable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code = "" } = error as { code?: string };
   // Error messages of pg for a connection attempt that timed out or was closed early.
-  return (
-    codes.has(code) || code.startsWith("08") || /^(timeout expired|Connection terminated)/.test(error.message)
-  );
+  return codes.has(code) || code.startsWith("08") || /^(timeout expired|Connection terminated)/.test(error.message);
 }

@@ -55,10 +55,7 @@ export class Commits {
   /** Null for a store in memory. */
   readonly #wal: Wal | null;
   readonly #limits: Pick<Timing["sqlite"], "commitBatch" | "commitGather" | "commitJoin" | "syncShare">;
-  readonly #statements: Record<
-    "begin" | "commit" | "rollback" | "save" | "release" | "undo",
-    Sqlite.Statement
-  >;
+  readonly #statements: Record<"begin" | "commit" | "rollback" | "save" | "release" | "undo", Sqlite.Statement>;
   readonly #waiting: WaitingTransaction[] = [];
   #flushing: Promise<void> | null = null;
   /** Ends the timer of the transactions that wait for another to join; null without any. */
@@ -131,8 +128,7 @@ export class Commits {
       this.#waiting.push(one);
       if (isHurried(one)) this.#hurry();
       if (pace !== "joining") void this.#startFlush();
-      else if (!this.#flushing)
-        this.#joined ??= after(this.#limits.commitJoin, () => void this.#startFlush());
+      else if (!this.#flushing) this.#joined ??= after(this.#limits.commitJoin, () => void this.#startFlush());
     });
   }
 

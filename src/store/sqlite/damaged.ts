@@ -28,10 +28,7 @@ const accessRemedies: readonly (readonly [code: string, remedy: string])[] = [
   ["SQLITE_READONLY", "run this as the daemon's user, and check that the file system is writable"],
   ["SQLITE_PERM", "run this as the daemon's user"],
   ["SQLITE_FULL", "free some space on the disk"],
-  [
-    "SQLITE_IOERR",
-    "check that it is a file, that the disk is not full, and the kernel's log for disk errors",
-  ],
+  ["SQLITE_IOERR", "check that it is a file, that the disk is not full, and the kernel's log for disk errors"],
 ];
 
 /** Adds the file and a remedy to an access error of SQLite and keeps its code. Other errors are returned

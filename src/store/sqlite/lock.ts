@@ -27,12 +27,9 @@ export function lockStore(file: string): () => void {
       const remedy = `let this process's user write to the folder ${dirname(real)}`;
       throw new Error(`locking the store ${file} failed: ${message} (${remedy})`, { cause: error });
     }
-    throw new Error(
-      `locking the store ${file}: another Bridgehead process is running on it; stop that one first`,
-      {
-        cause: error,
-      },
-    );
+    throw new Error(`locking the store ${file}: another Bridgehead process is running on it; stop that one first`, {
+      cause: error,
+    });
   }
   const locked = lock;
   return () => void locked.close();

@@ -2,10 +2,7 @@
 
 import type { Query } from "../driver.ts";
 
-export async function readSettings(
-  q: Query,
-  agent: string,
-): Promise<{ settings: string; read_at: number } | null> {
+export async function readSettings(q: Query, agent: string): Promise<{ settings: string; read_at: number } | null> {
   const row = await q.one<{ settings: string; read_at: number }>(
     "SELECT settings, read_at FROM agents WHERE id = $1",
     agent,

@@ -64,8 +64,7 @@ export async function insertConversations(q: Query, rows: readonly NewConversati
 }
 
 /** Opens a conversation with its two lanes. */
-export const insertConversation = (q: Query, row: NewConversation): Promise<void> =>
-  insertConversations(q, [row]);
+export const insertConversation = (q: Query, row: NewConversation): Promise<void> => insertConversations(q, [row]);
 
 const participantRows = new ManyRows(
   "INSERT INTO participants (conversation, address) VALUES",
@@ -177,12 +176,7 @@ export async function conversationWith(
  *  replied to. A messaging service chooses the number that it sends from. Returns null when there is no
  *  such conversation. Until the platform's conversation is bound nothing has been sent, and the start
  *  call may still be looked up under the old key. */
-export async function bindVia(
-  q: Query,
-  channel: string,
-  person: string,
-  via: string,
-): Promise<string | null> {
+export async function bindVia(q: Query, channel: string, person: string, via: string): Promise<string | null> {
   const conversation = await conversationWith(q, channel, person, null);
   if (conversation === null) return null;
   const changed = await q.run(
@@ -255,22 +249,15 @@ export async function openingOutcome(q: Query, turn: string): Promise<OpeningOut
   const own = await q.one<Standing>("SELECT state, reason FROM turns WHERE id = $1", turn);
   if (!own) throw new Error(`looking at opening ${turn}: there is none`);
   if (own.state === "failed" || own.state === "dropped") return { state: own.state, reason: own.reason };
-  const reply = await q.one<Standing & { id: string }>(
-    "SELECT id, state, reason FROM replies WHERE turn = $1",
-    turn,
-  );
+  const reply = await q.one<Standing & { id: string }>("SELECT id, state, reason FROM replies WHERE turn = $1", turn);
   if (!reply) return { state: "waiting", reason: own.reason };
   if (reply.state === "failed") return { state: "failed", reason: reply.reason };
-  const drafts = await q.all<Standing>(
-    "SELECT state, reason FROM drafts WHERE reply = $1 ORDER BY seq",
-    reply.id,
-  );
+  const drafts = await q.all<Standing>("SELECT state, reason FROM drafts WHERE reply = $1 ORDER BY seq", reply.id);
   for (const state of settled) {
     const found = drafts.find((draft) => draft.state === state);
     if (found) return { state, reason: found.reason };
   }
-  if (drafts.length > 0 && drafts.every(({ state }) => sent.includes(state)))
-    return { state: "sent", reason: null };
+  if (drafts.length > 0 && drafts.every(({ state }) => sent.includes(state))) return { state: "sent", reason: null };
   return { state: "waiting", reason: drafts.find(({ state }) => !sent.includes(state))?.reason ?? null };
 }
 
@@ -357,8 +344,5 @@ export async function recordMode(
 
 /** Resets the recorded state after the platform replaced the conversation. */
 export async function resetPoll(q: Query, conversation: string): Promise<void> {
-  await q.write(
-    "UPDATE polls SET mode = NULL, mark = NULL, position = 0 WHERE conversation = $1",
-    conversation,
-  );
+  await q.write("UPDATE polls SET mode = NULL, mark = NULL, position = 0 WHERE conversation = $1", conversation);
 }

@@ -82,10 +82,7 @@ export async function insertNotice(q: Query, clock: Clock, notice: Notice): Prom
 }
 
 /** Inserts several notices. Those of one conversation are sent in the order of their ids. */
-export async function insertNotices(
-  q: Query,
-  notices: readonly (Notice & { readonly id: string })[],
-): Promise<void> {
+export async function insertNotices(q: Query, notices: readonly (Notice & { readonly id: string })[]): Promise<void> {
   const rows = notices.map(({ address, forced, internal, ...one }) => ({
     ...one,
     state: "ready",
@@ -230,8 +227,7 @@ export interface NewDraft {
 export async function enqueueDraft(q: Query, draft: NewDraft): Promise<void> {
   const { conversation, dueAt } = draft;
   if (!draft.forced && !draft.internal) {
-    if (draft.isDue && q.leases === null)
-      return appendDue(q, draft, "out", () => insertDraft(q, draft, null));
+    if (draft.isDue && q.leases === null) return appendDue(q, draft, "out", () => insertDraft(q, draft, null));
     return appendToLane(q, conversation, "out", dueAt, (seq) => insertDraft(q, draft, seq));
   }
   await insertDraft(q, draft, (await nextSeq(q, conversation, "out")) - ahead);
@@ -279,12 +275,7 @@ export async function endSent(q: Query, id: string, change: DraftChange): Promis
 
 /** Changes the draft. With `from` only while it is in that state. Returns whether it was changed. Throws
  *  TransitionRefused without `from` when the state may not follow the draft's. */
-export async function changeDraft(
-  q: Query,
-  id: string,
-  change: DraftChange,
-  from?: string,
-): Promise<boolean> {
+export async function changeDraft(q: Query, id: string, change: DraftChange, from?: string): Promise<boolean> {
   const changed = await q.run(draftMoves[change.state], ...draftValues(id, change, from));
   if (changed !== 1 && from === undefined) throw new TransitionRefused("drafts", id, change.state);
   return changed === 1;
@@ -326,11 +317,7 @@ export async function moveDrafts(
 }
 
 /** Reports a change that ends the draft, or that holds it for an operator; nothing after other changes. */
-export function reportEnd(
-  q: Query,
-  draft: DraftRow,
-  { state, code }: Pick<DraftChange, "state" | "code">,
-): void {
+export function reportEnd(q: Query, draft: DraftRow, { state, code }: Pick<DraftChange, "state" | "code">): void {
   const name = { held: "replyHeld", dropped: "dropped", failed: "replyFailed", sent: "sent" } as const;
   if (state in name) reportDraft(q, draft, name[state as keyof typeof name], { code: code ?? null });
 }
@@ -360,9 +347,7 @@ interface DraftPart {
 /** Ends the later parts of a reply after a part that was not certainly sent: they are dropped, or
  *  held for an operator together with it. Call with the lane's row locked, and refresh the lane. */
 export async function endRest(q: Query, { reply, seq }: DraftPart, state: "dropped" | "held"): Promise<void> {
-  const reason = { dropped: "an earlier part was not sent", held: "an earlier part may not have gone out" }[
-    state
-  ];
+  const reason = { dropped: "an earlier part was not sent", held: "an earlier part may not have gone out" }[state];
   const hop = { name: state === "held" ? "replyHeld" : "dropped", code: "earlier-part" } as const;
   await moveDrafts(q, hop, endings[state], reply, seq, reason);
 }

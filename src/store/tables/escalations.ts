@@ -61,10 +61,7 @@ export async function lockEscalations(
 }
 
 export async function escalationByNumber(q: Query, number: number): Promise<EscalationRow | null> {
-  return (
-    (await q.one<EscalationRow>(`SELECT ${escalationColumns} FROM escalations WHERE number = $1`, number)) ??
-    null
-  );
+  return (await q.one<EscalationRow>(`SELECT ${escalationColumns} FROM escalations WHERE number = $1`, number)) ?? null;
 }
 
 /** Returns the unclosed escalation about that subject, locked for this transaction. A concurrent close
@@ -102,10 +99,7 @@ const newRows = new ManyRows<NewEscalation>(
 /** Opens escalations that are due at once; returns their rows. Leaves out those about a subject with an unclosed
  *  escalation: when two nodes open one at the same time, the second insert conflicts with the first. Also leaves out
  *  those whose trigger was recorded, for another transaction may have recorded it since it was looked up. */
-export async function insertEscalations(
-  q: Query,
-  opened: readonly NewEscalation[],
-): Promise<EscalationRow[]> {
+export async function insertEscalations(q: Query, opened: readonly NewEscalation[]): Promise<EscalationRow[]> {
   const made = await newRows.all<EscalationRow>(q, opened);
   if (made.length > 0) touch(q, "escalations");
   return made;
@@ -150,8 +144,7 @@ const stepRows = new ManyRows<EscalationStep>(
 
 /** Updates the positions in the policy. Changes nothing in an escalation that was acknowledged or closed
  *  since it was read. */
-export const moveEscalations = (q: Query, to: readonly EscalationStep[]): Promise<number> =>
-  stepRows.run(q, to);
+export const moveEscalations = (q: Query, to: readonly EscalationStep[]): Promise<number> => stepRows.run(q, to);
 
 /** Postpones a failed step by `ms`, so that it does not delay other escalations. */
 export async function postponeEscalation(q: Query, id: string, ms: number): Promise<void> {
@@ -241,10 +234,7 @@ export interface UnclosedEscalations {
 /** Reads the escalations that are not closed, and at most `limit` of their rows. */
 export async function unclosedEscalations(q: Query, limit: number): Promise<UnclosedEscalations> {
   const inState = async (state: "open" | "acknowledged") => {
-    const counted = await q.one<{ count: number }>(
-      "SELECT COUNT(*) AS count FROM escalations WHERE state = $1",
-      state,
-    );
+    const counted = await q.one<{ count: number }>("SELECT COUNT(*) AS count FROM escalations WHERE state = $1", state);
     const rows = await q.all<EscalationRow>(
       `SELECT ${escalationColumns} FROM escalations WHERE state = $1 ORDER BY number LIMIT $2`,
       state,
@@ -275,8 +265,7 @@ const triggerRows = new ManyRows<NewTrigger>(
 );
 
 /** Records triggers. Returns how many were not recorded before. */
-export const addTriggers = (q: Query, triggers: readonly NewTrigger[]): Promise<number> =>
-  triggerRows.run(q, triggers);
+export const addTriggers = (q: Query, triggers: readonly NewTrigger[]): Promise<number> => triggerRows.run(q, triggers);
 
 export async function isTriggered(q: Query, key: string): Promise<boolean> {
   return (await q.one("SELECT 1 FROM triggers WHERE key = $1", key)) !== undefined;

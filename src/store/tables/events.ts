@@ -65,10 +65,7 @@ export async function readCursor(q: Query, channel: string): Promise<string | nu
 /** Ensures that a configured channel has a row with the time of its first run on this store. Called at
  *  start. */
 export async function ensureChannel(q: Query, channel: string): Promise<void> {
-  await q.write(
-    "INSERT INTO channels (id, since) VALUES ($1, now_ms()) ON CONFLICT (id) DO NOTHING",
-    channel,
-  );
+  await q.write("INSERT INTO channels (id, since) VALUES ($1, now_ms()) ON CONFLICT (id) DO NOTHING", channel);
 }
 
 /** Returns every channel that ever ran on this store, with the time of its first run (epoch
@@ -170,9 +167,7 @@ interface SettledRow {
 function reportSettled(q: Query, { id, channel, kind }: SettledRow, outcome: EventOutcome | undefined): void {
   if (outcome === undefined || kind !== "message" || outcome.turn !== undefined) return;
   const { state, code, conversation } = outcome;
-  const name = ({ ignored: "refused", held: "held", failed: "failed", routed: "handled" } as const)[
-    state as "ignored"
-  ];
+  const name = ({ ignored: "refused", held: "held", failed: "failed", routed: "handled" } as const)[state as "ignored"];
   q.hop({
     name,
     channel,
@@ -205,12 +200,7 @@ export const settleEvent = (q: Query, id: number, outcome: EventOutcome): Promis
 
 /** Schedules routing again in `delayMs`, if the event was received within the last `withinMs`; else
  *  returns false. */
-export async function awaitDraft(
-  q: Query,
-  event: number,
-  delayMs: number,
-  withinMs: number,
-): Promise<boolean> {
+export async function awaitDraft(q: Query, event: number, delayMs: number, withinMs: number): Promise<boolean> {
   const changed = await q.run(
     "UPDATE events SET due_at = now_ms() + $2, postponed = 1 WHERE id = $1 AND received_at > now_ms() - $3",
     event,
@@ -314,12 +304,7 @@ export async function isCapped(q: Query, channel: string): Promise<boolean> {
 /** Returns the waiting messages of a channel at its cap, in the order in which they get the available
  *  capacity. Preferred senders come first. Then come the senders with the fewest turns in the last
  *  `windowMs`, counting their earlier messages in this queue; ties are resolved by arrival. */
-export async function fairEvents(
-  q: Query,
-  channel: string,
-  windowMs: number,
-  limit: number,
-): Promise<EventRow[]> {
+export async function fairEvents(q: Query, channel: string, windowMs: number, limit: number): Promise<EventRow[]> {
   return q.all<EventRow>(
     `WITH served AS (
        SELECT queue, COUNT(*) AS turns FROM turns
@@ -338,12 +323,7 @@ export async function fairEvents(
 
 /** Returns the first messages that wait under the cap before `id`, from addresses that take part in that
  *  conversation. */
-export async function elderEvents(
-  q: Query,
-  channel: string,
-  id: number,
-  conversation: string,
-): Promise<EventRow[]> {
+export async function elderEvents(q: Query, channel: string, id: number, conversation: string): Promise<EventRow[]> {
   return q.all<EventRow>(`${elders} ORDER BY id LIMIT 32`, channel, id, conversation);
 }
 const elders = storedParts(
@@ -370,12 +350,7 @@ const dueStored = storedParts((where) => `SELECT id FROM events WHERE ${where} A
 /** Postpones the due messages of a channel at its cap by `delayMs`. Exempt messages and messages
  *  released by an operator are not postponed. With `preferred` false only those of other senders are
  *  postponed. */
-export async function postponeChannel(
-  q: Query,
-  channel: string,
-  delayMs: number,
-  preferred: boolean,
-): Promise<void> {
+export async function postponeChannel(q: Query, channel: string, delayMs: number, preferred: boolean): Promise<void> {
   await q.write(
     `UPDATE events SET due_at = now_ms() + $2, postponed = 1, code = '${cappedCode}', reason = 'the channel is at its cap'
      WHERE id IN (${dueStored}) AND preferred <= $3 AND ${underCap}`,

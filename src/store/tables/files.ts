@@ -70,11 +70,7 @@ export async function readFile(q: Query, reply: string, blob: string): Promise<U
 /** Erases the bytes of files that were sent, or finally not sent, longer ago than the age of their channel; a
  *  resend by an operator restarts that period. Names are erased with the text of the reply. At most `limit` rows
  *  of each. */
-export async function forgetFiles(
-  q: Query,
-  ageOf: (channel: string) => number,
-  limit: number,
-): Promise<number> {
+export async function forgetFiles(q: Query, ageOf: (channel: string) => number, limit: number): Promise<number> {
   const channels = await q.all<{ channel: string }>(
     `SELECT DISTINCT replies.channel FROM files JOIN replies ON replies.id = files.reply WHERE files.blob IS NOT NULL`,
   );

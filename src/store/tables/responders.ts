@@ -34,8 +34,7 @@ const targetRows = new ManyRows<NewTarget>(
 );
 
 /** Adds targets. One with the transport and address of another target of the escalation is ignored. */
-export const addTargets = (q: Query, targets: readonly NewTarget[]): Promise<number> =>
-  targetRows.run(q, targets);
+export const addTargets = (q: Query, targets: readonly NewTarget[]): Promise<number> => targetRows.run(q, targets);
 
 export async function targetsOf(q: Query, escalation: string): Promise<TargetRow[]> {
   return q.all<TargetRow>(
@@ -65,10 +64,7 @@ export async function giveLinks(
 }
 
 /** Finds a target by the hash of the token; `left`: milliseconds until the link expires. */
-export async function targetByLink(
-  q: Query,
-  link: string,
-): Promise<(TargetRow & { readonly left: number }) | null> {
+export async function targetByLink(q: Query, link: string): Promise<(TargetRow & { readonly left: number }) | null> {
   const row = await q.one<TargetRow & { left: number }>(
     `SELECT ${targetColumns}, link_until - now_ms() AS left FROM notification_targets WHERE link = $1`,
     link,
@@ -110,8 +106,7 @@ const recipients = {
   /** The target that acknowledged the escalation; all when there is none. */
   owner: "notification_targets.id = COALESCE($6, notification_targets.id)",
   /** The target that acknowledged it; all that were notified when there is none. */
-  notified:
-    "(notification_targets.id = $6 OR ($6 IS NULL AND notification_targets.conversation IS NOT NULL))",
+  notified: "(notification_targets.id = $6 OR ($6 IS NULL AND notification_targets.conversation IS NOT NULL))",
 };
 
 /** Enqueues one notification for targets of an escalation, due at once. Ignores duplicates (same target, kind and
@@ -193,10 +188,7 @@ export async function notificationStatesOf(q: Query, escalation: string): Promis
 /** Returns the notifications that a reply carries. There are several when one message covers several
  *  escalations, and none when the reply is not a notification. */
 export async function notificationsOf(q: Query, reply: string): Promise<NotificationRow[]> {
-  return q.all<NotificationRow>(
-    `SELECT ${notificationColumns} FROM notifications WHERE reply = $1 ORDER BY id`,
-    reply,
-  );
+  return q.all<NotificationRow>(`SELECT ${notificationColumns} FROM notifications WHERE reply = $1 ORDER BY id`, reply);
 }
 
 /** Returns whether any target exists in the store. */

@@ -17,8 +17,7 @@ export interface SessionRow {
   readonly opened_at: number;
 }
 
-export const sessionColumns =
-  "id, channel, conversation, state, node, openings, transferring, reason, opened_at";
+export const sessionColumns = "id, channel, conversation, state, node, openings, transferring, reason, opened_at";
 
 export async function readSession(q: Query, channel: string, id: string): Promise<SessionRow | null> {
   const row = await q.one<SessionRow>(

@@ -43,11 +43,7 @@ export async function suppress(q: Query, channel: string, address: string, reaso
 
 /** Removes the suppression of the address and resets its bounce count. */
 export async function lift(q: Query, channel: string, address: string): Promise<void> {
-  await q.write(
-    "DELETE FROM suppressions WHERE channel = $1 AND address = $2",
-    channel,
-    address.toLowerCase(),
-  );
+  await q.write("DELETE FROM suppressions WHERE channel = $1 AND address = $2", channel, address.toLowerCase());
 }
 
 /** Returns the reason of the suppression, or null. */
@@ -62,12 +58,7 @@ export async function suppression(q: Query, channel: string, address: string): P
 
 /** Suppresses the address immediately, without counting strikes, because the provider reports that the
  *  recipient has opted out. */
-export async function suppressOptedOut(
-  q: Query,
-  channel: string,
-  address: string,
-  reason: string,
-): Promise<void> {
+export async function suppressOptedOut(q: Query, channel: string, address: string, reason: string): Promise<void> {
   await suppress(q, channel, address, `the provider says that they opted out: ${reason}`);
 }
 

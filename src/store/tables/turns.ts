@@ -79,10 +79,7 @@ const turnRows = new ManyRows<NewTurn>(
 
 /** Inserts turns with given sequence numbers. Their lanes must have these numbers and a due time: see
  *  `NewConversation.firstDue`. The lanes announce that they are due. */
-export async function insertTurns(
-  q: Query,
-  turns: readonly (NewTurn & { readonly seq: number })[],
-): Promise<void> {
+export async function insertTurns(q: Query, turns: readonly (NewTurn & { readonly seq: number })[]): Promise<void> {
   const rows = turns.map((turn) => ({
     kind: "question" as const,
     preferred: 1 as const,
@@ -102,9 +99,7 @@ export async function enqueueTurn(q: Query, turn: NewTurn): Promise<void> {
 /** Enqueues a turn like `enqueueTurn`, in two statements. Call it only where this transaction has changed
  *  no other turn of the lane. */
 export async function appendTurn(q: Query, turn: NewTurn): Promise<void> {
-  await appendToLane(q, turn.conversation, "in", turn.dueAt ?? 0, (seq) =>
-    insertTurns(q, [{ ...turn, seq }]),
-  );
+  await appendToLane(q, turn.conversation, "in", turn.dueAt ?? 0, (seq) => insertTurns(q, [{ ...turn, seq }]));
 }
 
 const asked = {
@@ -193,12 +188,7 @@ export async function countUnsent(
 }
 
 /** Records the outcome of the newest attempt; a recorded final outcome and its end time stay unchanged. */
-export async function endAttempt(
-  q: Query,
-  subject: string,
-  outcome: string,
-  detail: string | null,
-): Promise<void> {
+export async function endAttempt(q: Query, subject: string, outcome: string, detail: string | null): Promise<void> {
   await q.write(
     `UPDATE attempts SET outcome = $2, detail = $3, ended_at = COALESCE(ended_at, now_ms())
      WHERE subject = $1 AND number = (SELECT MAX(number) FROM attempts WHERE subject = $1) AND (outcome IS NULL OR outcome = 'unknown')`,
@@ -251,11 +241,7 @@ export async function noteQuestion(q: Query, id: string, questionId: string): Pr
 
 /** Returns the ids of platform messages that belong to turns other than `except`; they are never matched
  *  as its answer. */
-export async function platformIds(
-  q: Query,
-  platformConversation: string,
-  except: string,
-): Promise<Set<string>> {
+export async function platformIds(q: Query, platformConversation: string, except: string): Promise<Set<string>> {
   const rows = await q.all<{ id: string | null }>(
     `SELECT question_id AS id FROM turns WHERE id <> $2 AND conversation IN (SELECT id FROM conversations WHERE platform_id = $1)
      UNION ALL

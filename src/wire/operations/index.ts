@@ -196,8 +196,7 @@ const conversations = {
     errors: [400, 404],
   },
   sendMessage: {
-    summary:
-      "Sends a person's message; the answer is the agent's reply, or in manual mode the message itself",
+    summary: "Sends a person's message; the answer is the agent's reply, or in manual mode the message itself",
     body: sendRequest,
     answer: created(message),
     errors: [400, 404],
@@ -226,8 +225,7 @@ const conversations = {
     errors: [400, 404],
   },
   createUploadUrl: {
-    summary:
-      "An address for a quarter of an hour to PUT a file to, which a message then names by its storagePath",
+    summary: "An address for a quarter of an hour to PUT a file to, which a message then names by its storagePath",
     body: uploadUrlRequest,
     answer: found(uploadUrl),
     errors: [400, 404],
@@ -331,11 +329,7 @@ const webhooks = {
   resendDelivery: { summary: "Delivers again what was delivered, or failed", answer: queued, errors: [404] },
 } as const satisfies Operations;
 
-export type DescribedOperations = typeof agents &
-  typeof conversations &
-  typeof users &
-  typeof files &
-  typeof webhooks;
+export type DescribedOperations = typeof agents & typeof conversations & typeof users & typeof files & typeof webhooks;
 
 /** The names of the groups are the tags of the description. */
 const groups: { readonly [tag in Operation["tag"]]: Operations } = {
@@ -354,6 +348,5 @@ export const operations = Object.fromEntries(
     }),
   ),
 ) as unknown as {
-  readonly [Id in keyof DescribedOperations]: DescribedOperations[Id] &
-    Omit<Operation, keyof OperationRecords>;
+  readonly [Id in keyof DescribedOperations]: DescribedOperations[Id] & Omit<Operation, keyof OperationRecords>;
 };

@@ -24,11 +24,7 @@ async function message(
   const config = settingsFor(1, 1, { sender_auth: { mode: auth === null ? "off" : "tag" }, ...settings });
   const arrival = { id: externalId("x"), listed: { uid: 1, size: 1, arrived: null, keywords: [] }, now: 0 };
   const parsed = { mail: await read(bytes), auth, raw: bytes, omitted: [], truncated: false };
-  const found = understand(
-    { config, self: identity("support@example.com", ["hilfe@example.com"]) },
-    arrival,
-    parsed,
-  );
+  const found = understand({ config, self: identity("support@example.com", ["hilfe@example.com"]) }, arrival, parsed);
   const [event] = found.kind === "events" ? found.events : [];
   if (event?.kind !== "message") throw new Error("no message");
   return event;
@@ -47,26 +43,14 @@ describe("Reply-To of a sender that is not authenticated", () => {
     ["the same domain", { "Reply-To": "orders@example.org" }, "orders@example.org"],
     ["a subdomain of it", { "Reply-To": "orders@mail.example.org" }, "orders@mail.example.org"],
     ["a public suffix in common", { From: "a@one.co.uk", "Reply-To": "b@two.co.uk" }, "a@one.co.uk"],
-    [
-      "a hosting suffix in common",
-      { From: "a@one.github.io", "Reply-To": "b@two.github.io" },
-      "a@one.github.io",
-    ],
-    [
-      "the same mailbox provider",
-      { From: "ann@gmail.com", "Reply-To": "mallory@gmail.com" },
-      "ann@gmail.com",
-    ],
+    ["a hosting suffix in common", { From: "a@one.github.io", "Reply-To": "b@two.github.io" }, "a@one.github.io"],
+    ["the same mailbox provider", { From: "ann@gmail.com", "Reply-To": "mallory@gmail.com" }, "ann@gmail.com"],
     [
       "the same mailbox provider's domain of a country",
       { From: "ann@yahoo.com.au", "Reply-To": "mallory@yahoo.com.au" },
       "ann@yahoo.com.au",
     ],
-    [
-      "another tenant",
-      { From: "a@one.onmicrosoft.com", "Reply-To": "b@two.onmicrosoft.com" },
-      "a@one.onmicrosoft.com",
-    ],
+    ["another tenant", { From: "a@one.onmicrosoft.com", "Reply-To": "b@two.onmicrosoft.com" }, "a@one.onmicrosoft.com"],
     ["a domain that ends alike", { "Reply-To": "x@notexample.org" }, anna],
     ["a domain that begins alike", { "Reply-To": "x@example.org.evil.example" }, anna],
     ["a path behind the domain", { "Reply-To": "x@evil.example/example.org" }, anna],
@@ -108,8 +92,7 @@ describe("Reply-To of a sender that is not authenticated", () => {
 
   it("lets a forged Cc neither receive the answer nor join the conversation", async () => {
     const fields = { Cc: `${mallory}, Ben <ben@example.org>, support@example.com` };
-    const cc = async (...how: Parameters<typeof message>) =>
-      (await message(...how)).cc?.map((one) => one.address);
+    const cc = async (...how: Parameters<typeof message>) => (await message(...how)).cc?.map((one) => one.address);
     expect(await cc(fields)).toEqual(["ben@example.org"]);
     expect(await cc(fields, { auth: failed })).toEqual(["ben@example.org"]);
     expect(await cc(fields, { auth: passed })).toEqual([mallory, "ben@example.org"]);
@@ -142,10 +125,7 @@ describe("contact forms", () => {
   });
   it("answers From when it is neither, and never takes our own mail for a form", async () => {
     expect(await answered(form)).toEqual(["wordpress@example.com", "wordpress@example.com"]);
-    expect(await answered(form, { auth: failed })).toEqual([
-      "wordpress@example.com",
-      "wordpress@example.com",
-    ]);
+    expect(await answered(form, { auth: failed })).toEqual(["wordpress@example.com", "wordpress@example.com"]);
     expect(await answered({ ...form, From: "support@example.com" })).toBe("own");
     const ours = { ...form, From: "support@example.com", "Reply-To": "support+abcdefghij@example.com" };
     expect(await answered(ours, { contact_forms: ["@example.com"] })).toBe("own");
@@ -184,10 +164,7 @@ describe("mail through a group or a forwarder", () => {
     expect(await answered(google)).toBe("list");
     expect(await answered(google, { accept_lists })).toEqual([anna, anna]);
     const own = { From: group, To: "support@example.com" };
-    expect(await answered(own, { accept_lists }), "the group's owner writes from its address").toEqual([
-      group,
-      group,
-    ]);
+    expect(await answered(own, { accept_lists }), "the group's owner writes from its address").toEqual([group, group]);
   });
   it("finds the author where the group has put itself into From", async () => {
     const found = await message(rewritten, { accept_lists });
@@ -220,10 +197,7 @@ describe("mail through a group or a forwarder", () => {
   });
   it("accepts a plain forwarder by its address in To", async () => {
     expect(await answered({ To: "help@example.com" })).toBe("not-addressed");
-    expect(await answered({ To: "help@example.com" }, { accept_lists: ["help@example.com"] })).toEqual([
-      anna,
-      anna,
-    ]);
+    expect(await answered({ To: "help@example.com" }, { accept_lists: ["help@example.com"] })).toEqual([anna, anna]);
   });
   it("still ignores other lists, newsletters and machines that write through it", async () => {
     const other = {
@@ -232,13 +206,11 @@ describe("mail through a group or a forwarder", () => {
       "List-Unsubscribe": "<https://shop.example/u>",
     };
     expect(await answered(other, { accept_lists })).toBe("list");
-    expect(
-      await answered({ To: group, "List-Unsubscribe": "<https://shop.example/u>" }, { accept_lists }),
-    ).toBe("list");
-    expect(await answered({ ...google, "List-Id": "<news.shop.example>" }, { accept_lists })).toBe("list");
-    expect(await answered({ ...google, "Auto-Submitted": "auto-replied" }, { accept_lists })).toBe(
-      "auto-reply",
+    expect(await answered({ To: group, "List-Unsubscribe": "<https://shop.example/u>" }, { accept_lists })).toBe(
+      "list",
     );
+    expect(await answered({ ...google, "List-Id": "<news.shop.example>" }, { accept_lists })).toBe("list");
+    expect(await answered({ ...google, "Auto-Submitted": "auto-replied" }, { accept_lists })).toBe("auto-reply");
     expect(await answered({ ...google, From: "no-reply@shop.example" }, { accept_lists })).toBe("no-reply");
     const similar = {
       ...google,

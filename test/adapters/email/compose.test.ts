@@ -99,11 +99,7 @@ describe("threading", () => {
     const all = Array.from({ length: 50 }, (_, i) => externalId(`<${i}@example.net>`));
     const kept = referencesOf(all, externalId("<49@example.net>"));
     expect(kept).toHaveLength(20);
-    expect([kept[0], kept[1], kept.at(-1)]).toEqual([
-      "<0@example.net>",
-      "<31@example.net>",
-      "<49@example.net>",
-    ]);
+    expect([kept[0], kept[1], kept.at(-1)]).toEqual(["<0@example.net>", "<31@example.net>", "<49@example.net>"]);
   });
 
   it("recognises its own ids, and only its own", () => {
@@ -145,9 +141,7 @@ describe("addresses", () => {
 describe("the body", () => {
   it("has introduction, answer, signature and marker, in text and in HTML", () => {
     const { text, html } = draftOf({ introduction: "Hello Ann," });
-    expect(text).toBe(
-      "Hello Ann,\n\nIt is here.\n\n-- \nKind regards\nThe team\n\n[ref:bh-tok3ntok3ntok3n]\n",
-    );
+    expect(text).toBe("Hello Ann,\n\nIt is here.\n\n-- \nKind regards\nThe team\n\n[ref:bh-tok3ntok3ntok3n]\n");
     expect(html).toContain("<p>It is <strong>here</strong>.</p>");
     expect(html.indexOf("Hello Ann")).toBeLessThan(html.indexOf("here"));
     expect(html).toMatch(/class="signature"[^>]*>-- <br><p>Kind regards<br>The team<\/p>/);
@@ -178,10 +172,7 @@ describe("the body", () => {
     ["# Title\n\nA *b* **c** `d`", "Title\n\nA b c d"],
     ["- one\n- two\n  - three", "- one\n- two\n  - three"],
     ["3. a\n4. b", "3. a\n4. b"],
-    [
-      "[here](https://example.com) and <https://example.org>",
-      "here (https://example.com) and https://example.org",
-    ],
+    ["[here](https://example.com) and <https://example.org>", "here (https://example.com) and https://example.org"],
     ["a@example.com", "a@example.com"],
     ["```\ncode *x*\n```", "code *x*"],
     ["> quoted\n> more", "| quoted\n| more"],
@@ -219,20 +210,16 @@ describe("the bytes", () => {
       "--01hzx7key",
     );
     await fc.assert(
-      fc.asyncProperty(
-        fc.array(word, { maxLength: 60 }),
-        fc.array(word, { maxLength: 60 }),
-        async (one, two) => {
-          const [text, html] = [`${one.join("")}\n`, `<p>${two.join("")}</p>`];
-          const raw = await messageBytes({ ...draftOf(), text, html });
-          expect(raw.toString("latin1")).not.toMatch(/[^\r]\n|\r[^\n]|[^\r\n]{999}/);
-          const read = await PostalMime.parse(raw);
-          // The parser ends each part with a line break.
-          const normalized = (value: string | undefined) => value?.replace(/\r\n/g, "\n").trimEnd();
-          expect(normalized(read.text)).toBe(normalized(text));
-          expect(normalized(read.html)).toBe(normalized(html));
-        },
-      ),
+      fc.asyncProperty(fc.array(word, { maxLength: 60 }), fc.array(word, { maxLength: 60 }), async (one, two) => {
+        const [text, html] = [`${one.join("")}\n`, `<p>${two.join("")}</p>`];
+        const raw = await messageBytes({ ...draftOf(), text, html });
+        expect(raw.toString("latin1")).not.toMatch(/[^\r]\n|\r[^\n]|[^\r\n]{999}/);
+        const read = await PostalMime.parse(raw);
+        // The parser ends each part with a line break.
+        const normalized = (value: string | undefined) => value?.replace(/\r\n/g, "\n").trimEnd();
+        expect(normalized(read.text)).toBe(normalized(text));
+        expect(normalized(read.html)).toBe(normalized(html));
+      }),
     );
   });
 
@@ -254,20 +241,7 @@ describe("the bytes", () => {
       .array(
         fc.oneof(
           fc.string({ unit: "binary" }),
-          fc.constantFrom(
-            "\r\n",
-            "\n",
-            "\r",
-            "\0",
-            "\u2028",
-            "\u0085",
-            "Bcc: x@y.z",
-            ": ",
-            "<",
-            ">",
-            '"',
-            ",",
-          ),
+          fc.constantFrom("\r\n", "\n", "\r", "\0", "\u2028", "\u0085", "Bcc: x@y.z", ": ", "<", ">", '"', ","),
         ),
       )
       .map((parts) => parts.join(""));

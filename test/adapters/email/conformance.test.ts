@@ -60,9 +60,7 @@ async function start(): Promise<Peer> {
     },
     say: (text) => dovecot.deliver(user, mail(`${next}-${text.length}-${Math.random()}`, {}, text)),
     acknowledged: async () =>
-      (await dovecot.list(user))
-        .filter((one) => one.flags.includes("$Bridgehead"))
-        .map((one) => bodyOf(one.raw)),
+      (await dovecot.list(user)).filter((one) => one.flags.includes("$Bridgehead")).map((one) => bodyOf(one.raw)),
     reply: { to: [{ address: "ann@example.net" }] },
     delivered: () => smtp.arrived.map(textOf),
     async files(text) {

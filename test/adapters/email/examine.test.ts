@@ -79,16 +79,13 @@ describeReal("the check of the address in From", missing, () => {
     expect((await refused()).causes).toEqual([]);
   });
 
-  it.each<[Stage]>([["mail"], ["rcpt"]])(
-    "ends with its signal when the server is silent at %s",
-    async (stage) => {
-      smtp.fail(stage, { kind: "silence" });
-      const stop = new AbortController();
-      const before = smtp.stages.length;
-      const result = refused(stop.signal);
-      await expect.poll(() => smtp.stages.slice(before)).toContain(stage);
-      stop.abort(new Error("enough"));
-      expect((await result).causes).toEqual([]);
-    },
-  );
+  it.each<[Stage]>([["mail"], ["rcpt"]])("ends with its signal when the server is silent at %s", async (stage) => {
+    smtp.fail(stage, { kind: "silence" });
+    const stop = new AbortController();
+    const before = smtp.stages.length;
+    const result = refused(stop.signal);
+    await expect.poll(() => smtp.stages.slice(before)).toContain(stage);
+    stop.abort(new Error("enough"));
+    expect((await result).causes).toEqual([]);
+  });
 });

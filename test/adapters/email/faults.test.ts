@@ -128,9 +128,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
     expect(status).toMatchObject({ state: "degraded", reason: expect.stringMatching(/^smtp: /) });
     expect(channel.calls).toEqual([]);
     expect((await dovecot.list(box))[0]?.flags).toContain("\\Recent");
-    const wrong = adapterFor(
-      settingsFor(dovecot.port, 1, { imap: { user: box, password: "no" } as Settings["imap"] }),
-    );
+    const wrong = adapterFor(settingsFor(dovecot.port, 1, { imap: { user: box, password: "no" } as Settings["imap"] }));
     const rejected = await wrong.adapter.probe?.(AbortSignal.timeout(60_000));
     expect(rejected).toMatchObject({ state: "unauthorized", reason: expect.stringMatching(/^imap: /) });
     // Both sides at once, the server's own words, and what to do about it.

@@ -48,14 +48,7 @@ async function arrives(files: readonly (Partial<ReplyAttachment> & { readonly by
 }
 
 it("carries any bytes as they are, whatever they are called", async () => {
-  const types = [
-    "text/plain",
-    "text/html",
-    "message/rfc822",
-    "image/png",
-    "application/pdf",
-    "multipart/mixed",
-  ];
+  const types = ["text/plain", "text/html", "message/rfc822", "image/png", "application/pdf", "multipart/mixed"];
   const one = fc.record({ bytes: fc.uint8Array({ maxLength: 300 }), mediaType: fc.constantFrom(...types) });
   await fc.assert(
     fc.asyncProperty(fc.array(one, { minLength: 1, maxLength: 4 }), async (files) => {
@@ -72,14 +65,7 @@ it("carries any bytes as they are, whatever they are called", async () => {
 
 it("keeps the type, but of what must not be encoded", async () => {
   const bytes = Buffer.from("x");
-  const given = [
-    "application/pdf",
-    "Text/CSV",
-    "message/rfc822",
-    "multipart/mixed",
-    'text/plain; name="x"',
-    "",
-  ];
+  const given = ["application/pdf", "Text/CSV", "message/rfc822", "multipart/mixed", 'text/plain; name="x"', ""];
   const { taken } = await arrives(given.map((mediaType) => ({ mediaType, bytes })));
   const unknown = "application/octet-stream";
   expect(taken.map(({ mediaType }) => mediaType)).toEqual([

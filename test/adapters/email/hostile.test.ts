@@ -171,11 +171,7 @@ describeReal("hostile mail", missing, () => {
     const before = channel.messages.length;
     await dovecot.deliver(box, raw);
     await dovecot.deliver(box, mail(`after`, { "Message-ID": `<${Math.random()}@example.net>` }));
-    await channel.until(
-      "both",
-      (c) => c.messages.length + (c.stored.length - c.messages.length) >= before + 2,
-      15_000,
-    );
+    await channel.until("both", (c) => c.messages.length + (c.stored.length - c.messages.length) >= before + 2, 15_000);
     expect(channel.messages.at(-1)?.text.trim()).toBe("Question after");
   });
 
@@ -245,11 +241,7 @@ describeReal("hostile mail", missing, () => {
       await dovecot.deliver(box, mail("none"));
     }
     await Promise.all([arrived(tag.channel, 3), arrived(require.channel, 3)]);
-    expect(tag.channel.messages.map((m) => m.notes?.["sender"])).toEqual([
-      "verified",
-      "unverified",
-      "unverified",
-    ]);
+    expect(tag.channel.messages.map((m) => m.notes?.["sender"])).toEqual(["verified", "unverified", "unverified"]);
     expect(tag.channel.messages.every((m) => m.refusal === undefined)).toBe(true);
     expect(require.channel.messages.map((m) => m.refusal?.code)).toEqual([
       undefined,

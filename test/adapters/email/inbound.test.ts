@@ -3,15 +3,7 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { recordingChannel } from "bridgehead/contract/testing";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import {
-  arrived,
-  before,
-  type Mailboxes,
-  mail,
-  ready,
-  startMailboxes,
-  subjects,
-} from "../../support/email/adapter.ts";
+import { arrived, before, type Mailboxes, mail, ready, startMailboxes, subjects } from "../../support/email/adapter.ts";
 import { type MailStore, sharedDovecot } from "../../support/email/dovecot.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 

@@ -53,9 +53,7 @@ describe("postal-mime", () => {
     ].join("\r\n");
     const tree = await readTree(Buffer.from(raw));
     expect(tree.multipart).toBe("mixed");
-    expect(
-      tree.children.map(({ mediaType, disposition, fileName }) => [mediaType, disposition, fileName]),
-    ).toEqual([
+    expect(tree.children.map(({ mediaType, disposition, fileName }) => [mediaType, disposition, fileName])).toEqual([
       ["text/plain", "", null],
       ["application/pdf", "attachment", "a.pdf"],
     ]);
@@ -139,20 +137,15 @@ describeReal("imapflow on a real server", missing, () => {
     await marker(mark, log)(client, [2], "testmark00");
     await marker(mark, log)(client, [2], "testmark00");
     const flags = (await dovecot.list("support"))[1]?.flags ?? [];
-    for (const flag of ["\\Flagged", "Urgent", "$Bridgehead", "$Bridgehead-testmark00"])
-      expect(flags).toContain(flag);
-    expect((await list(client, 2))[0]?.keywords).toEqual(
-      expect.arrayContaining(["$Bridgehead-testmark00", "Urgent"]),
-    );
+    for (const flag of ["\\Flagged", "Urgent", "$Bridgehead", "$Bridgehead-testmark00"]) expect(flags).toContain(flag);
+    expect((await list(client, 2))[0]?.keywords).toEqual(expect.arrayContaining(["$Bridgehead-testmark00", "Urgent"]));
     expect(complaints).toEqual([]);
   });
 
   it("tells of flags that another session sets, and of new mail, while it idles", async () => {
     const client = await connect();
     await client.mailboxOpen("INBOX");
-    const flags = new Promise<string[]>((resolve) =>
-      client.on("flags", (event) => resolve([...(event.flags ?? [])])),
-    );
+    const flags = new Promise<string[]>((resolve) => client.on("flags", (event) => resolve([...(event.flags ?? [])])));
     const exists = new Promise<number>((resolve) => client.on("exists", ({ count }) => resolve(count)));
     void client.idle();
     const other = await connect();

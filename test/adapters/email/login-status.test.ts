@@ -13,12 +13,7 @@ describe("an IMAP login that is refused with a response code", () => {
     ["AUTHORIZATIONFAILED", "unauthorized", "login", "the server rejects the credentials"],
     ["EXPIRED", "unauthorized", "login", "the password has expired"],
     ["NOPERM", "unauthorized", "login", "the account has no permission to log in"],
-    [
-      "CONTACTADMIN",
-      "unauthorized",
-      "login",
-      "the account is blocked until its administrator has been contacted",
-    ],
+    ["CONTACTADMIN", "unauthorized", "login", "the account is blocked until its administrator has been contacted"],
     ["PRIVACYREQUIRED", "degraded", "tls", "the server accepts the login only over an encrypted connection"],
     ["UNAVAILABLE", "degraded", "server", "the server cannot process the login now"],
     ["SERVERBUG", "degraded", "server", "the server cannot process the login now"],
@@ -26,8 +21,7 @@ describe("an IMAP login that is refused with a response code", () => {
     ["LIMIT", "degraded", "throttled", "the login was throttled"],
     ["OVERQUOTA", "degraded", "throttled", "the login was throttled"],
   ] as const)("%s means %s (%s), however often it is repeated", (code, state, kind, reason) => {
-    for (const count of [1, 10])
-      expect(statusOf(refusedBy(code), count)).toEqual({ state, code: kind, reason });
+    for (const count of [1, 10]) expect(statusOf(refusedBy(code), count)).toEqual({ state, code: kind, reason });
   });
 
   it("takes the code before the text", () => {

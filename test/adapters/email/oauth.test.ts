@@ -104,9 +104,7 @@ describe("rotated refresh tokens", () => {
     const stored = JSON.stringify([...secrets]);
     expect(secrets.size).toBe(1);
     expect(stored).not.toContain("refresh-");
-    expect(Buffer.from([...secrets.values()][0] ?? "", "base64").toString("latin1")).not.toContain(
-      "refresh-",
-    );
+    expect(Buffer.from([...secrets.values()][0] ?? "", "base64").toString("latin1")).not.toContain("refresh-");
   });
 
   it("are replaced by a newer one in the file, and not used for another one", async () => {

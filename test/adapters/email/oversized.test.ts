@@ -34,8 +34,7 @@ describeReal("messages larger than max_size", missing, () => {
 
   const film = file("film.mp4", "video/mp4", wrapped(600_000));
   const pdf = file("offer.pdf", "application/pdf", wrapped(3000));
-  const large = (body: string, headers = {}, id = "large") =>
-    mail(id, { ...boundary("out"), ...headers }, body);
+  const large = (body: string, headers = {}, id = "large") => mail(id, { ...boundary("out"), ...headers }, body);
 
   it("are asked by their text, with the attachments that are too large listed by name and size", async () => {
     const { channel, box } = boxes.open({ max_size: "200KB" });
@@ -44,11 +43,7 @@ describeReal("messages larger than max_size", missing, () => {
     await dovecot.deliver(box, large(`--out\n${alternative}\n--out\n${film}--out\n${pdf}--out--\n`));
     await dovecot.deliver(box, mail("after"));
     await arrived(channel, 3);
-    expect(channel.messages.map(({ subject }) => subject)).toEqual([
-      "Mail before",
-      "Mail large",
-      "Mail after",
-    ]);
+    expect(channel.messages.map(({ subject }) => subject)).toEqual(["Mail before", "Mail large", "Mail after"]);
     const [, message] = channel.messages;
     expect(message).toMatchObject({
       from: { address: "ann@example.net" },
@@ -73,10 +68,7 @@ describeReal("messages larger than max_size", missing, () => {
     const body = `--out\n${alternative}\n--out\n${film}--out--\n`;
     const date = { Date: "Fri, 3 May 2024 10:00:00 +0000" };
     await dovecot.deliver(box, large(body, date));
-    await dovecot.deliver(
-      box,
-      large(body, { ...date, Subject: "[Talk] Mail large", "Delivered-To": "x@example.com" }),
-    );
+    await dovecot.deliver(box, large(body, { ...date, Subject: "[Talk] Mail large", "Delivered-To": "x@example.com" }));
     const events = () => channel.calls.flatMap((call) => call.events);
     await channel.until("both", () => events().length >= 2);
     const [first, second] = events().map((event) => event.kind === "message" && event.fingerprint);
@@ -117,11 +109,7 @@ describeReal("messages larger than max_size", missing, () => {
     );
     await dovecot.deliver(box, mail("only a file", boundary("out"), `--out\n${film}--out--\n`));
     await arrived(channel, 3);
-    expect(channel.messages.map(({ refusal }) => refusal?.code)).toEqual([
-      "auto-reply",
-      "smime-encrypted",
-      undefined,
-    ]);
+    expect(channel.messages.map(({ refusal }) => refusal?.code)).toEqual(["auto-reply", "smime-encrypted", undefined]);
     expect(channel.messages[2]?.notes?.["attachments_too_large"]).toMatch(/^film\.mp4 /);
     const delivery = channel.calls.flatMap((call) => call.events).find((event) => event.kind === "delivery");
     expect(delivery).toMatchObject({
@@ -182,10 +170,7 @@ describeReal("messages larger than max_size", missing, () => {
       { length: 60 },
       (_, n) => `Content-Type: multipart/mixed; boundary="d${n}"\n\n--d${n}\n`,
     ).join("");
-    await dovecot.deliver(
-      box,
-      large(`--out\n${deep}Content-Type: text/plain\n\n${"z\n".repeat(200_000)}\n--out--\n`),
-    );
+    await dovecot.deliver(box, large(`--out\n${deep}Content-Type: text/plain\n\n${"z\n".repeat(200_000)}\n--out--\n`));
     await dovecot.deliver(box, large("x\n".repeat(200_000), {}, "bare"));
     await dovecot.deliver(box, mail("after"));
     await arrived(channel, 4);

@@ -13,8 +13,7 @@ import {
 } from "../../../adapters/email/imap/mailbox.ts";
 
 const start: Position = { v: 1, mailbox: "INBOX", uidValidity: "7", uid: 10, at: 0, since: 0 };
-const listed = (...uids: number[]) =>
-  uids.map((uid) => ({ uid, size: 100, arrived: uid * 1000, keywords: [] }));
+const listed = (...uids: number[]) => uids.map((uid) => ({ uid, size: 100, arrived: uid * 1000, keywords: [] }));
 
 describe("progress", () => {
   it("stops before a mail that is still open, and passes it later", () => {

@@ -49,8 +49,7 @@ const module = (code: string) => new URL(`data:text/javascript,${encodeURICompon
 
 describe("customer text is rendered as plain text", () => {
   it("keeps every character of a plain reply, and interprets none", () => {
-    const text =
-      "# 1\n* a _b_ **c** `d`\n<b>x</b> [l](https://e.example/x)\n---\n    code\n> said & done\nyes";
+    const text = "# 1\n* a _b_ **c** `d`\n<b>x</b> [l](https://e.example/x)\n---\n    code\n> said & done\nyes";
     const { text: plain, html } = bodyOf({ text, plain: true });
     expect(plain).toBe(`${text}\n`);
     expect(html).not.toMatch(/<(?:h1|em|strong|code|b|hr|ul|pre)\b/);

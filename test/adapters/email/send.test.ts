@@ -62,11 +62,7 @@ const table: readonly (readonly [Stage, Fault, object])[] = [
   ["mail", reset, deferred],
   ["rcpt", reply(450, "4.2.0 greylisted"), deferred],
   ["rcpt", reply(450, "4.2.1 rate"), paused],
-  [
-    "rcpt",
-    reply(550, "5.1.1 no such user <ann@example.net>"),
-    { kind: "refused", code: "5.1.1", scope: "recipient" },
-  ],
+  ["rcpt", reply(550, "5.1.1 no such user <ann@example.net>"), { kind: "refused", code: "5.1.1", scope: "recipient" }],
   ["rcpt", reply(553, "mailbox name not allowed"), { kind: "refused", code: "553", scope: "recipient" }],
   ["rcpt", reply(550, "5.7.1 blocked by policy"), { kind: "refused", code: "5.7.1", scope: "draft" }],
   ["rcpt", reset, deferred],
@@ -179,9 +175,7 @@ it("tells a refused recipient from refused copies", async () => {
 it("uses a line again, and a new one when the idle one has died in silence", async () => {
   const own = await startSmtpPeer({ users: { support: "secret" } });
   const proxy = await startTcpProxy(own.port);
-  const { adapter } = adapterFor(
-    settingsFor(1, proxy.port, { smtp: { connections: 2 } as Settings["smtp"] }),
-  );
+  const { adapter } = adapterFor(settingsFor(1, proxy.port, { smtp: { connections: 2 } as Settings["smtp"] }));
   const all: Promise<SendOutcome>[] = [];
   for (let n = 0; n < 20; n++) {
     const [draft] = adapter.outbound?.compose(replyTo({ key: sendKey(`key${n}`) })) ?? [];
@@ -308,12 +302,7 @@ describe("international addresses", () => {
     },
   );
   it("a local part outside ASCII is refused with a clear reason where the server lacks SMTPUTF8", async () => {
-    const { outcome, crossed, mail, channel } = await mailTo(
-      "jörg@müller.example",
-      "support@example.com",
-      true,
-      2,
-    );
+    const { outcome, crossed, mail, channel } = await mailTo("jörg@müller.example", "support@example.com", true, 2);
     expect(outcome).toMatchObject({ kind: "refused", code: "5.6.7", scope: "draft" });
     expect(outcome?.kind === "refused" && outcome.reason).toMatch(/local part outside ASCII.*SMTPUTF8/);
     expect([crossed, mail]).toEqual([false, undefined]);

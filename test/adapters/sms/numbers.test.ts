@@ -66,11 +66,6 @@ describe("numbers", () => {
   });
 
   it("knows countries", () => {
-    expect([isCountry("DE"), isCountry("US"), isCountry("XX"), isCountry("de")]).toEqual([
-      true,
-      true,
-      false,
-      false,
-    ]);
+    expect([isCountry("DE"), isCountry("US"), isCountry("XX"), isCountry("de")]).toEqual([true, true, false, false]);
   });
 });

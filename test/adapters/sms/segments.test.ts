@@ -52,8 +52,7 @@ describe("segments", () => {
 describe("the GSM alphabet", () => {
   it("knows its characters and no others", () => {
     expect(isGsm("Hello @£$¥èéùìòÇØøÅåΔ_ÆæßÉ ¡ÄÖÑÜ§¿äöñüà ^{}\\[~]|€\n")).toBe(true);
-    for (const sign of ["ç", "á", "ê", "`", "“", "–", "я", "🙂", "\u001b", "\t"])
-      expect(isGsm(sign)).toBe(false);
+    for (const sign of ["ç", "á", "ê", "`", "“", "–", "я", "🙂", "\u001b", "\t"]) expect(isGsm(sign)).toBe(false);
   });
 
   it("comes back as it went", () => {
@@ -68,9 +67,7 @@ describe("the GSM alphabet", () => {
 
   it("reads any octets", () => {
     fc.assert(
-      fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) =>
-        isGsm(decodeGsm(bytes).replaceAll("\u001b", "")),
-      ),
+      fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => isGsm(decodeGsm(bytes).replaceAll("\u001b", ""))),
     );
     expect(decodeGsm(Uint8Array.from([0x1b, 0x41]))).toBe("A");
     expect(decodeGsm(Uint8Array.from([0x61, 0x1b]))).toBe("a ");

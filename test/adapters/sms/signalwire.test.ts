@@ -80,8 +80,7 @@ describe("signalwire", () => {
       headers.delete("x-twilio-signature");
       return new Request(request, { headers });
     };
-    const text = (sid: string, key = signingKey) =>
-      signed(channel.url("/inbound"), textForm(sid, "hello"), { key });
+    const text = (sid: string, key = signingKey) => signed(channel.url("/inbound"), textForm(sid, "hello"), { key });
     expect((await post("/inbound", renamed(text("SM1"), "x-signalwire-signature"))).status).toBe(200);
     expect((await post("/inbound", text("SM2"))).status).toBe(200);
     expect((await post("/inbound", renamed(text("SM3"), "x-other-signature"))).status).toBe(403);

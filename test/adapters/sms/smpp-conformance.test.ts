@@ -37,8 +37,7 @@ async function start(): Promise<Peer> {
     },
     stop: () => centre.close(),
     say: (text) => Promise.resolve(centre.deliver(spoken(text))),
-    acknowledged: () =>
-      centre.answered.map((one) => String((one as { short_message: Buffer }).short_message)),
+    acknowledged: () => centre.answered.map((one) => String((one as { short_message: Buffer }).short_message)),
     reply: { to: [{ address: "+15550177" }] },
     delivered: () => centre.taken.map(({ text }) => text),
   };

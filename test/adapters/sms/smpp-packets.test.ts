@@ -90,9 +90,7 @@ describe("texts", () => {
         const body = signs.join("");
         const pieces = piecesOf(body, alphabet, reference);
         for (const { dataCoding, shortMessage } of pieces)
-          expect(shortMessage.length).toBeLessThanOrEqual(
-            dataCoding === 8 || alphabet === "gsm7-packed" ? 140 : 160,
-          );
+          expect(shortMessage.length).toBeLessThanOrEqual(dataCoding === 8 || alphabet === "gsm7-packed" ? 140 : 160);
         const pdus = pieces.map(delivered);
         expect(textIn(pdus, alphabet)).toBe(body);
         if (pieces.length > 1)
@@ -111,13 +109,9 @@ describe("texts", () => {
 
   it("of no alphabet are none", () => {
     for (const dataCoding of [2, 4, 9, 0xf4, 0x14])
-      expect(
-        textIn([delivered({ dataCoding, esmClass: 0, shortMessage: Buffer.from("x") })], "gsm7"),
-      ).toBeNull();
+      expect(textIn([delivered({ dataCoding, esmClass: 0, shortMessage: Buffer.from("x") })], "gsm7")).toBeNull();
     for (const dataCoding of [0, 1, 3, 0x10, 0xf0])
-      expect(textIn([delivered({ dataCoding, esmClass: 0, shortMessage: Buffer.from("x") })], "gsm7")).toBe(
-        "x",
-      );
+      expect(textIn([delivered({ dataCoding, esmClass: 0, shortMessage: Buffer.from("x") })], "gsm7")).toBe("x");
     const wide = { dataCoding: 0x18, esmClass: 0, shortMessage: Buffer.from([0x04, 0x4f]) };
     expect(textIn([delivered(wide)], "gsm7")).toBe("я");
   });

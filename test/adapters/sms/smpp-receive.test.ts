@@ -87,9 +87,7 @@ describe("a person's text", () => {
     for (let n = 0; n < 1000; n++) centre.deliver(spoken(`text ${n}`));
     await desk.channel.until("a thousand texts", ({ messages }) => messages.length === 1000);
     await answered(centre, 1000);
-    expect(desk.channel.messages.map(({ text }) => text)).toEqual(
-      Array.from({ length: 1000 }, (_, n) => `text ${n}`),
-    );
+    expect(desk.channel.messages.map(({ text }) => text)).toEqual(Array.from({ length: 1000 }, (_, n) => `text ${n}`));
     expect(desk.channel.calls.length).toBeLessThan(200);
     await centre.close();
   });
@@ -132,10 +130,7 @@ describe("an answer that the centre may not have read", () => {
     centre.deliver(spoken("ok"));
     await desk.channel.until("the second text", ({ messages }) => messages.length === 2);
     await answered(centre, 2);
-    expect(
-      desk.channel.calls.flatMap(({ events }) => events).length,
-      "handed over three times, stored twice",
-    ).toBe(3);
+    expect(desk.channel.calls.flatMap(({ events }) => events).length, "handed over three times, stored twice").toBe(3);
     await centre.close();
   });
 
@@ -154,10 +149,7 @@ describe("an answer that the centre may not have read", () => {
     const second = openDesk({ port: centre.port }, { channel });
     await answered(centre, 1);
     expect(channel.messages.length, "known by the cursor alone").toBe(1);
-    await channel.until(
-      "the cursor forgets it",
-      ({ cursor }) => cursor !== null && !cursor.includes('"print"'),
-    );
+    await channel.until("the cursor forgets it", ({ cursor }) => cursor !== null && !cursor.includes('"print"'));
     await second.stop();
 
     await using third = openDesk({ port: centre.port }, { channel });

@@ -40,10 +40,9 @@ describe("a text", () => {
     expect(centre.taken.map(({ text }) => text).join("")).toBe(long);
     expect(centre.taken.map(({ pdu }) => pdu.registered_delivery)).toEqual([2, 2, 2, 1]);
     await desk.send(long);
-    expect(
-      centre.taken.at(-1)?.pdu.short_message.udh?.[0]?.[2],
-      "the next long text has another number",
-    ).not.toBe(reference);
+    expect(centre.taken.at(-1)?.pdu.short_message.udh?.[0]?.[2], "the next long text has another number").not.toBe(
+      reference,
+    );
     await centre.close();
   });
 
@@ -108,9 +107,7 @@ describe("what the centre says", () => {
   it("a login that is refused pauses the channel and says so", async () => {
     const centre = await startSmsc();
     await using desk = openDesk({ port: centre.port, password: "wrong" }, { run: false });
-    expect(await desk.send("hello")).toEqual([
-      expect.objectContaining({ kind: "deferred", scope: "channel" }),
-    ]);
+    expect(await desk.send("hello")).toEqual([expect.objectContaining({ kind: "deferred", scope: "channel" })]);
     expect(desk.channel.statuses.at(-1)).toMatchObject({ state: "unauthorized", code: "0x0e" });
     await centre.close();
   });
@@ -165,9 +162,7 @@ describe("the window", () => {
   it("passes on as answers come", async () => {
     const centre = await startSmsc();
     await using desk = openDesk({ port: centre.port, window: 3 }, { run: false });
-    const outcomes = (
-      await Promise.all(Array.from({ length: 60 }, (_, at) => desk.send(`text ${at}`)))
-    ).flat();
+    const outcomes = (await Promise.all(Array.from({ length: 60 }, (_, at) => desk.send(`text ${at}`)))).flat();
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(["sent"]));
     expect(new Set(centre.taken.map(({ text }) => text)).size).toBe(60);
     await centre.close();

@@ -7,14 +7,11 @@ import { account, ours, type Settings, settings, token } from "../../support/sms
 /** The paths of what is wrong with a block, with what is said about it. */
 function wrong(block: Record<string, unknown>): string[] {
   const result = sms.config.safeParse(block);
-  return result.success
-    ? []
-    : result.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`);
+  return result.success ? [] : result.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`);
 }
 
 const good = settings("https://api.twilio.com") as Record<string, unknown>;
-const without = (...keys: string[]) =>
-  Object.fromEntries(Object.entries(good).filter(([key]) => !keys.includes(key)));
+const without = (...keys: string[]) => Object.fromEntries(Object.entries(good).filter(([key]) => !keys.includes(key)));
 
 describe("a block", () => {
   it("needs an account, its tokens and a number; everything else has a default", () => {
@@ -45,11 +42,7 @@ describe("a block", () => {
     ["a life of a text above ten hours", { ...good, validity: "11h" }, /^validity: must be between/],
     ["a country that is none", { ...good, country: "XX" }, /^country: expected a country/],
     ["numbering without numbers", { ...good, split: { numbering: "(a/b)" } }, /^split\.numbering: /],
-    [
-      "parts that aim too high",
-      { ...good, split: { target: 900, max: 800 } },
-      /^split\.target: must not be above/,
-    ],
+    ["parts that aim too high", { ...good, split: { target: 900, max: 800 } }, /^split\.target: must not be above/],
     ["telnyx without its block", { ...good, provider: "telnyx" }, /^telnyx: provider: telnyx needs telnyx$/],
     ["smpp without its block", { ...good, provider: "smpp" }, /^smpp: provider: smpp needs smpp$/],
     [
@@ -85,8 +78,7 @@ describe("the definition", () => {
   it("says what an address is that can be written to", () => {
     expect(sms.address?.("+1 (555) 010-0100")).toBe("+15550100100");
     expect(sms.address?.("whatsapp:+49 30 1234567")).toBe("whatsapp:+49301234567");
-    for (const nobody of ["", "Anna", "anna@example.net", "12", "call us!"])
-      expect(sms.address?.(nobody)).toBeNull();
+    for (const nobody of ["", "Anna", "anna@example.net", "12", "call us!"]) expect(sms.address?.(nobody)).toBeNull();
   });
 
   it("has the core's defaults of a conversation by text", () => {

@@ -2,13 +2,7 @@
 
 import { createHash } from "node:crypto";
 import type { Adapter, Channel, HttpRoute, RoutePath } from "bridgehead/contract";
-import {
-  describeAdapter,
-  type Fault,
-  type Harness,
-  type Peer,
-  type RequestSample,
-} from "bridgehead/contract/testing";
+import { describeAdapter, type Fault, type Harness, type Peer, type RequestSample } from "bridgehead/contract/testing";
 import sms from "../../../adapters/sms/index.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 import { apiKey, finalized, publicKey, received, startTelnyx, webhook } from "../../support/sms/providers.ts";
@@ -22,10 +16,8 @@ async function start(): Promise<Peer> {
   const faults: Record<Fault | "none", () => void> = {
     none: () => telnyx.fault("none"),
     "refuse-connection": () => telnyx.line.refuse(),
-    "refuse-message": () =>
-      telnyx.fault({ status: 422, body: { errors: [{ code: "40310", title: "Invalid" }] } }),
-    later: () =>
-      telnyx.fault({ status: 429, body: { errors: [{ code: "10011" }] }, headers: { "retry-after": "1" } }),
+    "refuse-message": () => telnyx.fault({ status: 422, body: { errors: [{ code: "40310", title: "Invalid" }] } }),
+    later: () => telnyx.fault({ status: 429, body: { errors: [{ code: "10011" }] }, headers: { "retry-after": "1" } }),
     "cut-before": () => telnyx.line.refuse(),
     "cut-after": () => telnyx.fault("cut-taken"),
     "hang-before": () => telnyx.line.swallow(),
@@ -55,9 +47,7 @@ async function start(): Promise<Peer> {
     },
     stop: () => telnyx.close(),
     attach(adapter: Adapter, channel: Channel) {
-      const route = adapter.routes?.find(
-        (one): one is HttpRoute => one.kind === "http" && one.path === "/inbound",
-      );
+      const route = adapter.routes?.find((one): one is HttpRoute => one.kind === "http" && one.path === "/inbound");
       if (route) door = { route, url: channel.url("/inbound") };
       return Promise.resolve();
     },
@@ -68,14 +58,12 @@ async function start(): Promise<Peer> {
     acknowledged: () => acknowledged,
     reply: { to: [{ address: "+15550177" }] },
     delivered: () => telnyx.posted.map(({ text }) => text),
-    requests: (url) =>
-      (["/inbound", "/inbound-fallback", "/status"] as const).map((path) => sample(url, path)),
+    requests: (url) => (["/inbound", "/inbound-fallback", "/status"] as const).map((path) => sample(url, path)),
   };
 }
 
 function sample(url: (path: RoutePath) => URL, path: RoutePath): RequestSample {
-  const body = (text: string) =>
-    path === "/status" ? finalized(idOf(text), "delivered") : received(idOf(text), text);
+  const body = (text: string) => (path === "/status" ? finalized(idOf(text), "delivered") : received(idOf(text), text));
   return {
     path,
     accepts: true,

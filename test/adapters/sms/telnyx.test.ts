@@ -85,9 +85,7 @@ describe("the proof", () => {
       [310, 403],
       [-100_000, 403],
     ] as const)
-      expect(await post(webhook(url, received(`t${at}`, "hello"), { at: seconds() + at })), `${at} s`).toBe(
-        status,
-      );
+      expect(await post(webhook(url, received(`t${at}`, "hello"), { at: seconds() + at })), `${at} s`).toBe(status);
     const later = desk({}, {}, 600_000);
     expect(await later.post(webhook(url, received("x", "replayed"))), "by our clock").toBe(403);
   });
@@ -161,9 +159,7 @@ describe("a webhook", () => {
 
   it("a hundred times at once is one text", async () => {
     const { post, channel, url } = desk();
-    const all = await Promise.all(
-      Array.from({ length: 100 }, () => post(webhook(url, received("m-1", "hello")))),
-    );
+    const all = await Promise.all(Array.from({ length: 100 }, () => post(webhook(url, received("m-1", "hello")))));
     expect(new Set(all)).toEqual(new Set([200]));
     expect(channel.messages.length).toBe(1);
   });
@@ -225,8 +221,7 @@ describe("a picture", () => {
   async function fetched(ref: object, block: object): Promise<Buffer> {
     const { adapter } = desk(block);
     const chunks: Uint8Array[] = [];
-    for await (const chunk of adapter.open?.(ref as never, AbortSignal.timeout(60_000)) ?? [])
-      chunks.push(chunk);
+    for await (const chunk of adapter.open?.(ref as never, AbortSignal.timeout(60_000)) ?? []) chunks.push(chunk);
     return Buffer.concat(chunks);
   }
   const picture = Buffer.concat([Buffer.from("89504e470d0a1a0a", "hex"), Buffer.alloc(3000, 7)]);

@@ -14,19 +14,10 @@ const words = (count: number) => Array.from({ length: count }, (_, at) => `word$
 describe("markup", () => {
   const cases: Record<string, readonly [string, string]> = {
     "headings lose their signs": ["# Hello\n\nWorld", "Hello\n\nWorld"],
-    "emphasis loses its signs": [
-      "This is **very** _nice_ and ~~not~~ `code`",
-      "This is very nice and not code",
-    ],
-    "lists keep dashes and numbers": [
-      "* one\n* two\n\n3. three\n4. four",
-      "- one\n- two\n\n3. three\n4. four",
-    ],
+    "emphasis loses its signs": ["This is **very** _nice_ and ~~not~~ `code`", "This is very nice and not code"],
+    "lists keep dashes and numbers": ["* one\n* two\n\n3. three\n4. four", "- one\n- two\n\n3. three\n4. four"],
     "nested lists stay readable": ["- a\n  - b\n- c", "- a\n- b\n- c"],
-    "links show their address": [
-      "See [our page](https://example.com/a).",
-      "See our page (https://example.com/a).",
-    ],
+    "links show their address": ["See [our page](https://example.com/a).", "See our page (https://example.com/a)."],
     "bare links show once": [
       "See <https://example.com> or https://example.org",
       "See https://example.com or https://example.org",

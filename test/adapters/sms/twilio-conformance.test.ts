@@ -5,13 +5,7 @@ import { createHash } from "node:crypto";
 import { connect, type Socket } from "node:net";
 import { createServer } from "node:tls";
 import type { RoutePath } from "bridgehead/contract";
-import {
-  describeAdapter,
-  type Fault,
-  type Harness,
-  type Peer,
-  type RequestSample,
-} from "bridgehead/contract/testing";
+import { describeAdapter, type Fault, type Harness, type Peer, type RequestSample } from "bridgehead/contract/testing";
 import sms from "../../../adapters/sms/index.ts";
 import { describeReal, need } from "../../support/machine/debian.ts";
 import { certificate, startTcpProxy } from "../../support/machine/network.ts";
@@ -75,8 +69,7 @@ async function start(): Promise<Peer> {
     say: async (text) => void (await api.receive({ from: person, body: text, webhook: false })),
     reply: { to: [{ address: person }] },
     delivered: () => api.sent.map(({ body }) => body),
-    requests: (url) =>
-      (["/inbound", "/inbound-fallback", "/status"] as const).map((path) => sample(url, path)),
+    requests: (url) => (["/inbound", "/inbound-fallback", "/status"] as const).map((path) => sample(url, path)),
   };
 }
 

@@ -58,9 +58,7 @@ describe("a picture", () => {
   });
 
   it("larger than allowed is refused, announced or not", async () => {
-    await expect(fetched(await picture(), { media: { max_size: "100KB" } })).rejects.toThrow(
-      /larger than 100000/,
-    );
+    await expect(fetched(await picture(), { media: { max_size: "100KB" } })).rejects.toThrow(/larger than 100000/);
     await served(
       (_request, response) => {
         response.writeHead(200);
@@ -86,9 +84,7 @@ describe("a picture", () => {
   it("of a kind we cannot recognize comes as it is, however short", async () => {
     for (const bytes of [Buffer.from("x"), Buffer.from("plain words, but who knows")])
       expect((await fetched(await picture(bytes))).equals(bytes)).toBe(true);
-    expect((await fetched(await picture(Buffer.from("BEGIN:VCARD"), "text/vcard"))).toString()).toBe(
-      "BEGIN:VCARD",
-    );
+    expect((await fetched(await picture(Buffer.from("BEGIN:VCARD"), "text/vcard"))).toString()).toBe("BEGIN:VCARD");
   });
 
   it("that does not come in time ends", async () => {
@@ -128,12 +124,7 @@ describe("a failure", () => {
   it("is final when the medium is gone, is no picture, or is no medium of ours", async () => {
     const page = await picture(Buffer.from("<!DOCTYPE html>"), "image/png");
     const foreign = { url: "https://evil.example/x", message: "MM1", mediaType: "image/png" };
-    for (const error of [
-      await answering(410),
-      await failure(page),
-      await failure(foreign),
-      await failure(null),
-    ])
+    for (const error of [await answering(410), await failure(page), await failure(foreign), await failure(null)])
       expect(error).toSatisfy(isFinal);
   });
 });

@@ -240,9 +240,7 @@ it("is unauthorized with a wrong token, degraded at a peer that is away, and rea
   expect(wrong.channel.statuses.map(({ state }) => state)).toEqual(["connecting", "unauthorized"]);
   const here = desk(api.url);
   api.fault({ status: 500 }, { on: "list" });
-  await running(here, ago(minute), (channel) =>
-    channel.until("the status", ({ statuses }) => statuses.length > 1),
-  );
+  await running(here, ago(minute), (channel) => channel.until("the status", ({ statuses }) => statuses.length > 1));
   api.heal();
   await running(here, ago(minute), (channel) => looks(channel, 1));
   await here.channel.until("ready", ({ statuses }) => statuses.at(-1)?.state === "ready");
@@ -253,9 +251,7 @@ it("says when the provider cannot reach us, however well we reach it", async () 
   const local = recordingChannel({ publicUrl: "http://127.0.0.1:8025/channels/x" });
   const far = { api_url: "https://api.twilio.example" };
   const here = desk(far.api_url, {}, local);
-  await running(here, ago(minute), (channel) =>
-    channel.until("a status", ({ statuses }) => statuses.length > 0),
-  );
+  await running(here, ago(minute), (channel) => channel.until("a status", ({ statuses }) => statuses.length > 0));
   expect(local.statuses[0]).toMatchObject({ state: "degraded", code: "public-url" });
   // A sandbox on this machine reaches it.
   const beside = desk(api.url, {}, recordingChannel({ publicUrl: "http://127.0.0.1:8025/channels/x" }));
@@ -303,9 +299,7 @@ describe("texts at further addresses of ours", () => {
     expect(new Set(texts(here.channel))).toEqual(new Set([ours, ...further].map((to) => `to ${to}`)));
     expect(here.channel.messages.length).toBe(1 + further.length);
     const vias = here.channel.messages.map(({ via, text }) => `${text}: ${via ?? "default"}`);
-    expect(new Set(vias)).toEqual(
-      new Set([`to ${ours}: default`, ...further.map((to) => `to ${to}: ${to}`)]),
-    );
+    expect(new Set(vias)).toEqual(new Set([`to ${ours}: default`, ...further.map((to) => `to ${to}: ${to}`)]));
   });
 
   it("are found where a webhook has brought one before", async () => {

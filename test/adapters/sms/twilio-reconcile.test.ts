@@ -138,9 +138,7 @@ describe("a text is not taken for", () => {
       await look(here, "Twice.", 40 * seconds, "01hzx7a"),
       await look(here, "Twice.", 40 * seconds, "01hzx7b"),
     ];
-    expect(found.map((verdict) => (verdict.kind === "sent" ? verdict.id : verdict.kind)).sort()).toEqual(
-      sids.sort(),
-    );
+    expect(found.map((verdict) => (verdict.kind === "sent" ? verdict.id : verdict.kind)).sort()).toEqual(sids.sort());
   });
 
   it("one whose callback named another draft, in this process or in one before it", async () => {

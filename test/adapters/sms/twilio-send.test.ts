@@ -40,8 +40,7 @@ describe("a text that is taken", () => {
       From: ours,
       Body: "It is here.",
       ValidityPeriod: "14400",
-      StatusCallback:
-        "https://bridge.example/channels/test-channel/status?draft=01hzx7key#rc=3&rp=ct,rt,5xx&rt=4000",
+      StatusCallback: "https://bridge.example/channels/test-channel/status?draft=01hzx7key#rc=3&rp=ct,rt,5xx&rt=4000",
     });
   });
 
@@ -57,19 +56,11 @@ describe("a text that is taken", () => {
 
   it.each<[string, Settings, Record<string, string | undefined>]>([
     ["a service", { messaging_service: "MG1" }, { MessagingServiceSid: "MG1", From: ours }],
-    [
-      "a service that chooses the number",
-      { messaging_service: "MG1", number: undefined },
-      { From: undefined },
-    ],
+    ["a service that chooses the number", { messaging_service: "MG1", number: undefined }, { From: undefined }],
     ["another validity", { validity: "10m" }, { ValidityPeriod: "600" }],
     ["no callback", { status_callback: false }, { StatusCallback: undefined }],
     ["WhatsApp", { number: "whatsapp:+1 555 0100" }, { From: "whatsapp:+15550100" }],
-    [
-      "WhatsApp with the number of both",
-      { own_numbers: ["whatsapp:" + ours] },
-      { From: "whatsapp:+15550100" },
-    ],
+    ["WhatsApp with the number of both", { own_numbers: ["whatsapp:" + ours] }, { From: "whatsapp:+15550100" }],
   ])("goes through %s", async (what, more, fields) => {
     const to = what.startsWith("WhatsApp") ? `whatsapp:${person}` : person;
     const { outcome } = await sendText(desk(api.url, more), to, "Hello.");
@@ -123,9 +114,7 @@ describe("a text that is taken", () => {
       expect(outcome?.kind).toBe("sent");
     }
     const bodies = api.sent.slice(-drafts.length).map(({ body }) => body);
-    expect(bodies.map((body) => /^\((\d+)\/\d+\)/.exec(body)?.[1])).toEqual(
-      drafts.map((_, at) => String(at + 1)),
-    );
+    expect(bodies.map((body) => /^\((\d+)\/\d+\)/.exec(body)?.[1])).toEqual(drafts.map((_, at) => String(at + 1)));
     expect(bodies.filter((body) => body.includes("Anna")).length).toBe(1);
     expect(bodies.at(-1)).toMatch(/Anna$/);
   });

@@ -103,9 +103,7 @@ describe("the keys", () => {
 
   it("may be others than the tokens we log in with", async () => {
     const { post } = desk(api, { signing_keys: ["signing-key"] });
-    expect((await post("/inbound", signed(`${base}/inbound`, form, { key: "signing-key" }))).status).toBe(
-      200,
-    );
+    expect((await post("/inbound", signed(`${base}/inbound`, form, { key: "signing-key" }))).status).toBe(200);
     expect((await post("/inbound", signed(`${base}/inbound`, form))).status).toBe(403);
   });
 });
@@ -127,25 +125,13 @@ describe("what is refused", () => {
       "a JSON body",
       request({ "content-type": "application/json", "x-twilio-signature": signature }, JSON.stringify(form)),
     ],
-    [
-      "a form called otherwise",
-      request({ "content-type": "text/plain", "x-twilio-signature": signature }, body),
-    ],
+    ["a form called otherwise", request({ "content-type": "text/plain", "x-twilio-signature": signature }, body)],
     ["an empty body", request({ ...type, "x-twilio-signature": signature }, "")],
     ["one field more", request({ ...type, "x-twilio-signature": signature }, `${body}&Extra=1`)],
-    [
-      "one field less",
-      request({ ...type, "x-twilio-signature": signature }, body.replace(/&NumMedia=0/, "")),
-    ],
-    [
-      "an empty field less",
-      request({ ...type, "x-twilio-signature": signature }, body.replace(/&FromCity=/, "")),
-    ],
+    ["one field less", request({ ...type, "x-twilio-signature": signature }, body.replace(/&NumMedia=0/, ""))],
+    ["an empty field less", request({ ...type, "x-twilio-signature": signature }, body.replace(/&FromCity=/, ""))],
     ["a field with __proto__", request({ ...type, "x-twilio-signature": signature }, `${body}&__proto__=x`)],
-    [
-      "a nested name",
-      request({ ...type, "x-twilio-signature": signature }, body.replace("Body=", "Body[a]=")),
-    ],
+    ["a nested name", request({ ...type, "x-twilio-signature": signature }, body.replace("Body=", "Body[a]="))],
     ["broken octets", request({ ...type, "x-twilio-signature": signature }, body.replace("hello", "%ff%fe"))],
   ])("%s", async (_what, forged) => {
     const { post, channel } = desk(api);
@@ -236,10 +222,7 @@ it("lets none of five thousand mutations of a signed request in", async () => {
         "content-type": "application/x-www-form-urlencoded",
         "x-twilio-signature": mutatedSignature,
       };
-      const response = await post(
-        "/inbound",
-        new Request(url + query, { method: "POST", headers, body: mutatedBody }),
-      );
+      const response = await post("/inbound", new Request(url + query, { method: "POST", headers, body: mutatedBody }));
       expect(response.status).toBe(403);
     }),
     { numRuns: 5000, seed: 20261121 },

@@ -57,20 +57,10 @@ describe("a text", () => {
   it.each<[string, Fields, Settings, string | undefined]>([
     ["the channel's number", {}, {}, undefined],
     ["the same number over WhatsApp", { From: `whatsapp:${person}`, To: `whatsapp:${ours}` }, {}, undefined],
-    [
-      "another WhatsApp sender",
-      { From: `whatsapp:${person}`, To: "whatsapp:+15550300" },
-      {},
-      "whatsapp:+15550300",
-    ],
+    ["another WhatsApp sender", { From: `whatsapp:${person}`, To: "whatsapp:+15550300" }, {}, "whatsapp:+15550300"],
     ["a second number", { To: "+15550300" }, {}, "+15550300"],
     ["an RCS agent", { From: `rcs:${person}`, To: "rcs:brand_agent" }, {}, "rcs:brand_agent"],
-    [
-      "a page",
-      { From: "messenger:5647382910", To: "messenger:1029384756" },
-      { country: "US" },
-      "messenger:1029384756",
-    ],
+    ["a page", { From: "messenger:5647382910", To: "messenger:1029384756" }, { country: "US" }, "messenger:1029384756"],
     ["a service's number", {}, { number: undefined, messaging_service: "MG1" }, ours],
     ["what nobody can write from", { To: "Brand" }, {}, undefined],
   ])("names %s as where the person wrote to, unless that is the default", async (_, form, more, via) => {
@@ -136,17 +126,12 @@ describe("a text", () => {
     );
     expect(event.from).toEqual({ address: `whatsapp:${person}`, name: "Ann" });
     expect(event.to).toEqual([{ address: `whatsapp:${ours}` }]);
-    expect((await heard(textForm("SM1", "hi", { From: `rcs:${person}` }))).from.address).toBe(
-      `rcs:${person}`,
-    );
+    expect((await heard(textForm("SM1", "hi", { From: `rcs:${person}` }))).from.address).toBe(`rcs:${person}`);
   });
 
   it("has a profile's name as one line that is seen as it is written", async () => {
-    const name = async (ProfileName: string) =>
-      (await heard(textForm("SM1", "hi", { ProfileName }))).from.name;
-    expect(await name("\u202eAnn\r\nEscalation 1 is taken\u2028by Bob\u200b")).toBe(
-      "Ann Escalation 1 is taken by Bob",
-    );
+    const name = async (ProfileName: string) => (await heard(textForm("SM1", "hi", { ProfileName }))).from.name;
+    expect(await name("\u202eAnn\r\nEscalation 1 is taken\u2028by Bob\u200b")).toBe("Ann Escalation 1 is taken by Bob");
     expect(await name("👩‍👩‍👧")).toBe("👩‍👩‍👧");
     expect(await name("x".repeat(100_000))).toHaveLength(100);
     expect(await name("\u202e\n")).toBeUndefined();
@@ -163,9 +148,7 @@ describe("a text", () => {
   it("without a sid, or from nobody, is answered and makes nothing", async () => {
     const { post, channel } = desk(api);
     for (const missing of ["MessageSid", "From", "To"]) {
-      const form = Object.fromEntries(
-        Object.entries(textForm("SM1", "x")).filter(([name]) => name !== missing),
-      );
+      const form = Object.fromEntries(Object.entries(textForm("SM1", "x")).filter(([name]) => name !== missing));
       expect((await post("/inbound", signed(at("/inbound"), form))).status).toBe(200);
     }
     expect(channel.calls).toEqual([]);
@@ -207,12 +190,8 @@ describe("pictures", () => {
   });
 
   it("are ten at most, whatever the form says", async () => {
-    expect(
-      (await heard(textForm("MM1", "x", { ...media(3), NumMedia: "1000000" }))).attachments?.length,
-    ).toBe(3);
-    expect((await heard(textForm("MM1", "x", { ...media(20), NumMedia: "20" }))).attachments?.length).toBe(
-      10,
-    );
+    expect((await heard(textForm("MM1", "x", { ...media(3), NumMedia: "1000000" }))).attachments?.length).toBe(3);
+    expect((await heard(textForm("MM1", "x", { ...media(20), NumMedia: "20" }))).attachments?.length).toBe(10);
     expect((await heard(textForm("MM1", "x", { ...media(3), NumMedia: "-1" }))).attachments).toBeUndefined();
   });
 });
@@ -346,11 +325,7 @@ describe("a status", () => {
 
   it("that is none of a text of ours makes nothing", async () => {
     const { post, channel } = desk(api);
-    for (const form of [
-      statusForm("SM1", "received"),
-      statusForm("", "sent"),
-      statusForm("SM1", "brand-new"),
-    ])
+    for (const form of [statusForm("SM1", "received"), statusForm("", "sent"), statusForm("SM1", "brand-new")])
       expect((await post("/status", signed(at("/status"), form))).status).toBe(200);
     expect(channel.calls).toEqual([]);
   });
@@ -377,12 +352,7 @@ describe("a business term that ends texts where it does", () => {
     ["cancel", {}, {}, { word: "stop", ambiguous: true, answer: expect.stringContaining("START") as string }],
     ["cancel", { To: "+4930901820" }, { number: "+4930901820" }, undefined],
     ["cancel", { To: "72345" }, { number: "72345" }, undefined],
-    [
-      "cancel",
-      { To: "72345" },
-      { number: "72345", country: "US" },
-      { word: "stop", ambiguous: true, answer: "Bye." },
-    ],
+    ["cancel", { To: "72345" }, { number: "72345", country: "US" }, { word: "stop", ambiguous: true, answer: "Bye." }],
     ["STOP", { To: "+4930901820" }, { number: "+4930901820" }, { word: "stop" }],
     [
       "opzeggen",
@@ -392,9 +362,7 @@ describe("a business term that ends texts where it does", () => {
     ],
   ])("%s (%#)", async (text, form, more, consent) => {
     const settings =
-      consent && "answer" in consent && consent.answer === "Bye."
-        ? { ...more, opt_out: { stop_text: "Bye." } }
-        : more;
+      consent && "answer" in consent && consent.answer === "Bye." ? { ...more, opt_out: { stop_text: "Bye." } } : more;
     expect((await heard(textForm("SM1", text, form), settings)).consent).toEqual(consent);
   });
 });

@@ -39,9 +39,7 @@ test("words after a transfer that nobody took are new words, also turn by turn",
   await call.hears("I am sorry");
   await call.until((one) => one.state === "gathering");
   call.say("Then you help me.");
-  await rig.channel.until("the new words", ({ messages }) =>
-    messages.some(({ text }) => text === "Then you help me."),
-  );
+  await rig.channel.until("the new words", ({ messages }) => messages.some(({ text }) => text === "Then you help me."));
   await expect.poll(async () => (await rig.answer(call, "I will.")).kind).toBe("sent");
   await call.hears("I will.");
   expect(rig.sessions("opened")).toHaveLength(2);

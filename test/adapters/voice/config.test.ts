@@ -36,27 +36,22 @@ describe("the block", () => {
     expect(problems({ ...tokens, ...block }).join()).toContain(`${path}: `);
   });
 
-  it.each(["telnyx", "retell", "jambonz", "gather"])(
-    "refuses what only ConversationRelay has, for %s",
-    (dialect) => {
-      const given = {
-        dialect,
-        ...tokens,
-        telnyx: { public_key: Buffer.alloc(32, 7).toString("base64"), token_key: "k" },
-        retell: { secret: "s" },
-        jambonz: { user: "u", password: "p" },
-      };
-      expect(problems(given)).toEqual([]);
-      for (const setting of [
-        { interrupt_sensitivity: "low" },
-        { ignore_backchannel: true },
-        { transcription_language: "multi" },
-      ])
-        expect(problems({ ...given, ...setting }).join()).toContain(
-          `${Object.keys(setting)[0]}: dialect ${dialect}`,
-        );
-    },
-  );
+  it.each(["telnyx", "retell", "jambonz", "gather"])("refuses what only ConversationRelay has, for %s", (dialect) => {
+    const given = {
+      dialect,
+      ...tokens,
+      telnyx: { public_key: Buffer.alloc(32, 7).toString("base64"), token_key: "k" },
+      retell: { secret: "s" },
+      jambonz: { user: "u", password: "p" },
+    };
+    expect(problems(given)).toEqual([]);
+    for (const setting of [
+      { interrupt_sensitivity: "low" },
+      { ignore_backchannel: true },
+      { transcription_language: "multi" },
+    ])
+      expect(problems({ ...given, ...setting }).join()).toContain(`${Object.keys(setting)[0]}: dialect ${dialect}`);
+  });
 
   it.each<[object, string]>([
     [{ interrupt_sensitivity: "extreme" }, "interrupt_sensitivity"],
@@ -71,9 +66,7 @@ describe("the block", () => {
   it("takes multi with Deepgram, and with languages for any voice", () => {
     const multi = { ...tokens, transcription_language: "multi" };
     expect(problems(multi)).toEqual([]);
-    expect(problems({ ...multi, transcription_provider: "deepgram", tts_provider: "ElevenLabs" })).toEqual(
-      [],
-    );
+    expect(problems({ ...multi, transcription_provider: "deepgram", tts_provider: "ElevenLabs" })).toEqual([]);
     expect(problems({ ...multi, tts_provider: "Google", languages: [{ code: "es-US" }] })).toEqual([]);
   });
 

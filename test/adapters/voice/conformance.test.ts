@@ -3,12 +3,7 @@
 
 import { randomUUID } from "node:crypto";
 import type { Adapter, RoutePath } from "bridgehead/contract";
-import {
-  describeAdapter,
-  type Harness,
-  type Peer,
-  type Fault as PeerFault,
-} from "bridgehead/contract/testing";
+import { describeAdapter, type Harness, type Peer, type Fault as PeerFault } from "bridgehead/contract/testing";
 import voice from "../../../adapters/voice/index.ts";
 import { SmsApi } from "../../../src/sandbox/sms-api.ts";
 import type { SmsFault } from "../../../src/sandbox/sms-faults.ts";

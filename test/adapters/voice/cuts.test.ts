@@ -179,8 +179,7 @@ describe.each([telnyx, retell, jambonz])("a line of $name", (provider) => {
   it.each(phases)("is cut %s", async (phase, reach) => {
     const { board, peer } = await ready(provider);
     peer.begin();
-    if (provider !== telnyx)
-      await peer.line.until("the greeting", (one) => JSON.stringify(one).includes("Ava"));
+    if (provider !== telnyx) await peer.line.until("the greeting", (one) => JSON.stringify(one).includes("Ava"));
     await reach(board, peer);
     peer.line.cut();
     expect(await done(board)).toBe("done");
@@ -205,8 +204,7 @@ describe.each([telnyx, retell, jambonz])("a line of $name", (provider) => {
   it.each(phases.slice(0, 3))("hears a caller who speaks %s", async (_, reach) => {
     const { board, peer } = await ready(provider);
     peer.begin();
-    if (provider !== telnyx)
-      await peer.line.until("the greeting", (one) => JSON.stringify(one).includes("Ava"));
+    if (provider !== telnyx) await peer.line.until("the greeting", (one) => JSON.stringify(one).includes("Ava"));
     await reach(board, peer);
     const already = board.channel.messages.length;
     peer.speak("Enough.");
@@ -223,8 +221,7 @@ describe.each([telnyx, retell, jambonz])("a line of $name", (provider) => {
   it("transfers although the caller speaks meanwhile", async () => {
     const { board, peer } = await ready(provider);
     peer.begin();
-    if (provider !== telnyx)
-      await peer.line.until("the greeting", (one) => JSON.stringify(one).includes("Ava"));
+    if (provider !== telnyx) await peer.line.until("the greeting", (one) => JSON.stringify(one).includes("Ava"));
     await opened(board, peer);
     peer.askForHuman();
     await peer.line.until("the sentence", (frame) => JSON.stringify(frame).includes("colleague"));

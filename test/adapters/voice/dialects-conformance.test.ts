@@ -29,9 +29,7 @@ interface Dialect {
   readonly block: Readonly<Record<string, unknown>>;
   readonly path: RoutePath;
   /** Further socket paths of the dialect: an upgrade that is let in, or one that is not. */
-  others?(
-    url: Address,
-  ): readonly { readonly path: RoutePath; readonly request: (forged: boolean) => Request }[];
+  others?(url: Address): readonly { readonly path: RoutePath; readonly request: (forged: boolean) => Request }[];
   requests(url: Address): readonly RequestSample[];
   /** A call with that id, up to its upgrade. */
   begin(adapter: Adapter, url: Address, call: string, now?: number): Promise<Caller>;
@@ -124,8 +122,7 @@ const retell: Dialect = {
     },
     {
       path: "/llm",
-      request: (forged) =>
-        upgrade(new URL(`${url("/llm").href}?secret=${forged ? "another" : secret}/call_1`)),
+      request: (forged) => upgrade(new URL(`${url("/llm").href}?secret=${forged ? "another" : secret}/call_1`)),
     },
   ],
   requests: (url) => {
@@ -171,11 +168,7 @@ const jambonz: Dialect = {
       request: upgrade(url("/relay"), basic("jambonz:a-password")),
       opening: [message("session:new", { direction: "inbound", from: person, to: ours })],
       say: (transcript) => [
-        message(
-          "verb:hook",
-          { speech: { is_final: true, alternatives: [{ transcript }] } },
-          { hook: "/turn" },
-        ),
+        message("verb:hook", { speech: { is_final: true, alternatives: [{ transcript }] } }, { hook: "/turn" }),
       ],
     };
   },
@@ -219,9 +212,7 @@ const forms: Readonly<Record<string, (text: string) => Record<string, string>>> 
 };
 
 const relay = (url: Address, token: string) =>
-  upgrade(
-    new URL(url("/relay/*").href.replace("*", `${Buffer.from("v3:1").toString("base64url")}~${token}`)),
-  );
+  upgrade(new URL(url("/relay/*").href.replace("*", `${Buffer.from("v3:1").toString("base64url")}~${token}`)));
 
 const telnyx: Dialect = {
   block: {

@@ -103,11 +103,7 @@ const dialects: readonly {
   },
 ];
 
-const junk = fc.oneof(
-  fc.jsonValue(),
-  fc.string(),
-  fc.constantFrom(null, [], {}, -1, 1e300, "", "\u0000", "__proto__"),
-);
+const junk = fc.oneof(fc.jsonValue(), fc.string(), fc.constantFrom(null, [], {}, -1, 1e300, "", "\u0000", "__proto__"));
 
 /** A frame with some of its values replaced, at any depth. */
 const spoilt = (frame: object) =>

@@ -2,14 +2,7 @@
 // caller heard, and the end.
 
 import { describe, expect, it } from "vitest";
-import {
-  type Frame,
-  type Line,
-  openRig,
-  type Switchboard,
-  story,
-  switchboard,
-} from "../../support/voice/adapter.ts";
+import { type Frame, type Line, openRig, type Switchboard, story, switchboard } from "../../support/voice/adapter.ts";
 import { jambonzCall } from "../../support/voice/jambonz.ts";
 
 const offer = "There is more to say about it. Shall I go on?";
@@ -50,9 +43,7 @@ async function jambonz(): Promise<Caller> {
   const phone = jambonzCall(line);
   phone.begin();
   const sentTexts = () =>
-    line.frames
-      .flatMap((frame) => (frame["data"] ?? []) as Frame[])
-      .flatMap(({ text }) => (text ? [text] : []));
+    line.frames.flatMap((frame) => (frame["data"] ?? []) as Frame[]).flatMap(({ text }) => (text ? [text] : []));
   const allPlayed = () =>
     expect.poll(() => phone.played.length === sentTexts().length && phone.played.length > 0).toBe(true);
   await allPlayed();
@@ -64,9 +55,7 @@ async function jambonz(): Promise<Caller> {
     },
     heard: (part, times = 1) => expect.poll(() => phone.played.join(" ").split(part).length - 1).toBe(times),
     ended: () =>
-      line.until("hangup", (frame) =>
-        ((frame["data"] ?? []) as Frame[]).some(({ verb }) => verb === "hangup"),
-      ),
+      line.until("hangup", (frame) => ((frame["data"] ?? []) as Frame[]).some(({ verb }) => verb === "hangup")),
   };
 }
 
@@ -87,10 +76,7 @@ async function retell(): Promise<Caller> {
     async speaks(text) {
       const ours = contents().slice(taken).join("");
       taken = contents().length;
-      transcript.push(
-        { role: "agent", content: ours, words: [] },
-        { role: "user", content: text, words: [] },
-      );
+      transcript.push({ role: "agent", content: ours, words: [] }, { role: "user", content: text, words: [] });
       line.say({ interaction_type: "response_required", response_id: ++id, transcript });
     },
     heard: (part, times = 1) => expect.poll(() => contents().join("").split(part).length - 1).toBe(times),

@@ -1,12 +1,7 @@
 // The course of a call beyond single questions: long answers in portions, back-channels, interruptions, and the end.
 
 import { describe, expect, it } from "vitest";
-import {
-  isAcknowledgement,
-  isBackchannel,
-  isClosing,
-  isGoodbye,
-} from "../../../adapters/voice/speech/utterances.ts";
+import { isAcknowledgement, isBackchannel, isClosing, isGoodbye } from "../../../adapters/voice/speech/utterances.ts";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";
 import { workedMs } from "../../support/clock.ts";
 import { openRig, type Rig } from "../../support/voice/adapter.ts";
@@ -133,16 +128,13 @@ describe("the end of a call", () => {
 });
 
 describe("back-channels", () => {
-  it.each(["Uh-huh.", "mhm", "Okay", "ja", "Mm-hmm, yeah"])(
-    "ask nothing while we speak: %s",
-    async (text) => {
-      const { rig, call } = await answered("This is a long sentence about lamps. And here is another one.");
-      await mutters(rig, call, text);
-      await rig.clock.passes(3000);
-      expect(asked(rig)).toEqual(["Tell me about it."]);
-      expect(texts(call).at(-1)).toContain("another one.");
-    },
-  );
+  it.each(["Uh-huh.", "mhm", "Okay", "ja", "Mm-hmm, yeah"])("ask nothing while we speak: %s", async (text) => {
+    const { rig, call } = await answered("This is a long sentence about lamps. And here is another one.");
+    await mutters(rig, call, text);
+    await rig.clock.passes(3000);
+    expect(asked(rig)).toEqual(["Tell me about it."]);
+    expect(texts(call).at(-1)).toContain("another one.");
+  });
 
   it("do not make the question obsolete that the agent thinks about", async () => {
     const rig = await openRig();
@@ -228,9 +220,7 @@ describe("an agent that is not asked now", () => {
       "I am sorry, I cannot answer that right now. Thank you for calling. Goodbye.",
     ]);
     expect(closed(rig)).toEqual(["no-answer"]);
-    expect(rig.channel.messages.map(({ forHumans }) => forHumans?.subject)).toEqual([
-      "Missed call from +15005550001",
-    ]);
+    expect(rig.channel.messages.map(({ forHumans }) => forHumans?.subject)).toEqual(["Missed call from +15005550001"]);
   });
 
   it("leads to a human at once, where there is one", async () => {
@@ -251,9 +241,7 @@ describe("a paused channel", () => {
     await call.over;
     expect(texts(call).at(-1)).toContain("I cannot answer that right now");
     expect(closed(rig)).toEqual(["no-answer"]);
-    expect(rig.channel.messages.map(({ forHumans }) => forHumans?.subject)).toEqual([
-      "Missed call from +15005550001",
-    ]);
+    expect(rig.channel.messages.map(({ forHumans }) => forHumans?.subject)).toEqual(["Missed call from +15005550001"]);
   });
 
   it("continues a call that began before", async () => {

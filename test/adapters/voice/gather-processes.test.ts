@@ -12,8 +12,7 @@ const post = (rig: Rig, path: string, more: Readonly<Record<string, string>> = {
   postSigned({ url: base + path, via: rig.listener.url, token: authToken, form: { ...parties, ...more } });
 
 /** The next URL of the call, from a TwiML response. */
-const redirectIn = (body: string): string =>
-  (/<Redirect[^>]*>([^<]*)</.exec(body)?.[1] ?? "").replaceAll("&amp;", "&");
+const redirectIn = (body: string): string => (/<Redirect[^>]*>([^<]*)</.exec(body)?.[1] ?? "").replaceAll("&amp;", "&");
 
 /** Passes a request to this adapter, which no listener serves any more. */
 async function direct(adapter: Rig["adapter"], url: string, more: Readonly<Record<string, string>> = {}) {

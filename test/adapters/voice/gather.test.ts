@@ -67,12 +67,7 @@ test("a slow agent is bridged by fillers, and then answers", async () => {
   await call.hears("I am looking into it.");
   await answer(rig, call, "In Hamburg.");
   await call.hears("In Hamburg.");
-  expect(spoken(call)).toEqual([
-    "Hello there.",
-    "One moment, please.",
-    "I am looking into it.",
-    "In Hamburg.",
-  ]);
+  expect(spoken(call)).toEqual(["Hello there.", "One moment, please.", "I am looking into it.", "In Hamburg."]);
 });
 
 test("an agent that never answers leads to the human", async () => {

@@ -80,8 +80,7 @@ test("two hundred interrupts and questions in any order leave one answer to the 
     const what = chance(5);
     if (what === 0) call.interrupt("x");
     else if (what === 1) call.say(`Question ${n}.`);
-    else if (what === 2)
-      await rig.answer(call, `Answer to ${rig.channel.messages.at(-1)?.text ?? "nothing"}`);
+    else if (what === 2) await rig.answer(call, `Answer to ${rig.channel.messages.at(-1)?.text ?? "nothing"}`);
     else if (what === 3) call.send({ type: "info", name: "agentSpeaking", value: chance(2) ? "on" : "off" });
     else await rig.clock.passes(chance(700));
   }
@@ -98,9 +97,7 @@ test("a hundred calls at once are each answered in their own line", async () => 
   for (const call of calls) call.say(`I am ${call.sid}.`);
   for (let n = 0; n < 200 && rig.channel.messages.length < calls.length; n++) await rig.clock.passes(100);
   expect(rig.channel.messages).toHaveLength(100);
-  const said = new Map(
-    rig.channel.messages.map((one) => [("session" in one.thread && one.thread.session) || "", one]),
-  );
+  const said = new Map(rig.channel.messages.map((one) => [("session" in one.thread && one.thread.session) || "", one]));
   const outcomes = await Promise.all(
     calls.map((call) => rig.answer(call, `You are ${call.sid}.`, said.get(call.sid)?.id ?? null)),
   );

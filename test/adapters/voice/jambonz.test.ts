@@ -71,9 +71,7 @@ describe("a call through jambonz", () => {
     await line.until(
       "a filler",
       (frame) =>
-        frame["queueCommand"] === true &&
-        !says("Hello, this is Ava.")(frame) &&
-        frame["data"][0].verb === "say",
+        frame["queueCommand"] === true && !says("Hello, this is Ava.")(frame) && frame["data"][0].verb === "say",
     );
     await board.answer("At nine.");
     await line.until("the answer", says("At nine."));
@@ -126,9 +124,7 @@ describe("a call through jambonz", () => {
     expect(await board.heard(1)).toBe("Enough.");
     const cuts = board.channel.stored.filter((one) => one.kind === "session" && one.state === "interrupted");
     // Whoever heard everything has not interrupted; of a first sentence that was cut nobody knows how much was heard.
-    expect(cuts.map((one) => ("heard" in one ? one.heard : null))).toEqual(
-      heard === undefined ? [] : [heard],
-    );
+    expect(cuts.map((one) => ("heard" in one ? one.heard : null))).toEqual(heard === undefined ? [] : [heard]);
     expect(phone.played).toHaveLength(1 + finished);
   });
 
@@ -331,9 +327,7 @@ describe("jambonz's own library", () => {
     }
     await expect.poll(() => made.length - start).toBe(commands.length);
     expect(made.slice(start)).toEqual(commands);
-    const kinds = new Set(
-      commands.flatMap(({ data }) => (data as Frame[]).map(({ verb }) => verb as string)),
-    );
+    const kinds = new Set(commands.flatMap(({ data }) => (data as Frame[]).map(({ verb }) => verb as string)));
     expect([...kinds].sort()).toEqual(["config", "dial", "hangup", "say"]);
   });
 

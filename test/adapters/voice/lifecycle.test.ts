@@ -9,11 +9,7 @@ import { authToken, caller, openRig, ours, publicUrl, type Rig } from "../../sup
 const relay = "wss://bridge.example/channels/line/relay";
 
 /** What a stranger's websocket gets: the status of the refusal, or the close code. */
-async function knock(
-  rig: Rig,
-  headers: Record<string, string>,
-  frames: readonly object[] = [],
-): Promise<number> {
+async function knock(rig: Rig, headers: Record<string, string>, frames: readonly object[] = []): Promise<number> {
   const socket = new WebSocket(`${rig.listener.url.replace("http", "ws")}/channels/line/relay`, { headers });
   return new Promise((resolve) => {
     socket.once("unexpected-response", (_, response) => resolve(response.statusCode ?? 0));
@@ -86,12 +82,7 @@ test("a socket that says nothing for five seconds is closed", async () => {
 test("what is no frame closes the socket with 1007; unknown frames and fields do nothing", async () => {
   const rig = await openRig();
   const call = await rig.dial();
-  for (const frame of [
-    { type: "new-thing" },
-    { type: 7 },
-    {},
-    { type: "prompt", voicePrompt: 7, last: true },
-  ])
+  for (const frame of [{ type: "new-thing" }, { type: 7 }, {}, { type: "prompt", voicePrompt: 7, last: true }])
     call.send(frame);
   await rig.says(call, "Hello?");
   call.send("{");
@@ -233,9 +224,7 @@ test("requests that are not signed are refused", async () => {
     const body = new URLSearchParams({ CallSid: "CA1", SessionStatus: "completed" });
     expect((await fetch(url, { method: "POST", body })).status).toBe(403);
     const other = signature("another", `${publicUrl}/channels/line/${path}`, Object.fromEntries(body));
-    expect(
-      (await fetch(url, { method: "POST", body, headers: { "x-twilio-signature": other } })).status,
-    ).toBe(403);
+    expect((await fetch(url, { method: "POST", body, headers: { "x-twilio-signature": other } })).status).toBe(403);
   }
   expect(rig.channel.calls).toEqual([]);
 });

@@ -20,8 +20,7 @@ async function openPlacing(over: Record<string, unknown> = {}): Promise<Placing>
   onTestFinished(() => api.close());
   const rig = await openRig({ config: { account_sid: account.accountSid, api_url: api.url, ...over } });
   const draft = (to: string, text: string) => {
-    const [made] =
-      rig.adapter.outbound?.compose(reply({ kind: "opening", to: [{ address: to }], text })) ?? [];
+    const [made] = rig.adapter.outbound?.compose(reply({ kind: "opening", to: [{ address: to }], text })) ?? [];
     return JSON.parse(JSON.stringify(made)) as Json;
   };
   return Object.assign(rig, {

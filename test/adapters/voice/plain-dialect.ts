@@ -30,9 +30,7 @@ const plain = defineDialect({
 function eventsOf({ type, call = "", from = "", text = "" }: Frame): readonly CallEvent[] {
   switch (type) {
     case "start":
-      return [
-        { kind: "start", call, person: from, ours: null, language: null, ticket: call, resumed: false },
-      ];
+      return [{ kind: "start", call, person: from, ours: null, language: null, ticket: call, resumed: false }];
     case "said":
       return [{ kind: "turn", text, language: null }];
     case "cut":

@@ -73,12 +73,7 @@ describe("the URL that Retell builds", () => {
 
   it("is refused without a call", async () => {
     const board = await switchboard(block);
-    for (const path of [
-      `/llm/${secret}/`,
-      `/llm/${secret}`,
-      `/llm?secret=${secret}`,
-      `/llm?secret=${secret}/`,
-    ])
+    for (const path of [`/llm/${secret}/`, `/llm/${secret}`, `/llm?secret=${secret}`, `/llm?secret=${secret}/`])
       expect(await board.refusal(path), path).toBeOneOf([400, 403, 404]);
   });
 });
@@ -101,10 +96,7 @@ describe("a call through Retell", () => {
     expect(await board.answer("At **nine**. On [Sundays](https://example.com) never.")).toMatchObject({
       kind: "sent",
     });
-    await line.until(
-      "the last part",
-      (frame) => frame["response_id"] === 1 && frame["content_complete"] === true,
-    );
+    await line.until("the last part", (frame) => frame["response_id"] === 1 && frame["content_complete"] === true);
     expect(spoken(line, 1)).toBe("At nine. On Sundays never.");
     expect(board.channel.messages[0]).toMatchObject({
       from: { address: "+15005550001" },
@@ -160,17 +152,9 @@ describe("a call through Retell", () => {
     line.say(required(1, [greeting, ["user", "Tell me all."]]));
     const all = await board.heard();
     await board.answer("We open at nine in the morning. We close at five in the evening.");
-    await line.until(
-      "the answer",
-      (frame) => frame["response_id"] === 1 && frame["content_complete"] === true,
-    );
+    await line.until("the answer", (frame) => frame["response_id"] === 1 && frame["content_complete"] === true);
     line.say(
-      required(2, [
-        greeting,
-        ["user", "Tell me all."],
-        ["agent", "We open at nine"],
-        ["user", "Thanks, enough."],
-      ]),
+      required(2, [greeting, ["user", "Tell me all."], ["agent", "We open at nine"], ["user", "Thanks, enough."]]),
     );
     expect(await board.heard(1)).toBe("Thanks, enough.");
     const cut = board.channel.stored.find((one) => one.kind === "session" && one.state === "interrupted");
@@ -189,9 +173,7 @@ describe("a call through Retell", () => {
     await board.heard();
     await line.until("a filler", (frame) => frame["response_id"] === 1);
     expect(line.frames.at(-1)).toMatchObject({ content_complete: false });
-    line.say(
-      required(2, [greeting, ["user", "Are you open?"], ["agent", "One moment please"], ["user", "Hello?"]]),
-    );
+    line.say(required(2, [greeting, ["user", "Are you open?"], ["agent", "One moment please"], ["user", "Hello?"]]));
     await board.heard(1);
     await line.until("a filler for the new question", (frame) => frame["response_id"] === 2);
     expect(line.frames.filter((frame) => frame["response_id"] === 2)[0]).toMatchObject({
@@ -315,9 +297,7 @@ describe("a call through Retell", () => {
     const web = await board.dial(address("call_2"));
     web.say({ interaction_type: "call_details", call: { call_id: "call_2", call_type: "web_call" } });
     const out = await board.dial(address("call_3"));
-    out.say(
-      details("call_3", { direction: "outbound", from_number: "+15005550006", to_number: "+15005550001" }),
-    );
+    out.say(details("call_3", { direction: "outbound", from_number: "+15005550006", to_number: "+15005550001" }));
     await board.channel.until("both", ({ stored }) => stored.length === 2);
     expect(board.channel.stored.map(({ ...one }) => ("from" in one ? one.from.address : ""))).toEqual(
       expect.arrayContaining(["anonymous:call_2", "+15005550001"]),

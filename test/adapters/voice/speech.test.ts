@@ -3,13 +3,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { phrases, primary } from "../../../adapters/voice/speech/phrases.ts";
-import {
-  beginningOf,
-  limit,
-  sentences,
-  sentencesOf,
-  speakable,
-} from "../../../adapters/voice/speech/speakable.ts";
+import { beginningOf, limit, sentences, sentencesOf, speakable } from "../../../adapters/voice/speech/speakable.ts";
 import { workedMs } from "../../support/clock.ts";
 
 const languages = ["en", "de", "fr", "es", "it", "pt", "nl", "pl"];
@@ -36,11 +30,7 @@ describe("speakable", () => {
     ["a bare URL by its host", "See https://www.example.com/a/b?c=d.", "See example dot com."],
     ["an address in angle brackets", "<https://example.com>", "example dot com."],
     ["a mail address", "Write to jo.doe@my-shop.com!", "Write to jo dot doe at my dash shop dot com!"],
-    [
-      "a name that objects have in an address",
-      "constructor@toString.com",
-      "constructor at toString dot com.",
-    ],
+    ["a name that objects have in an address", "constructor@toString.com", "constructor at toString dot com."],
     ["a mail link", "[write us](mailto:a@example.com)", "write us."],
     ["credentials in a URL", "https://user:secret@example.com:8080/x", "example dot com."],
     ["emoji", "Done 🎉👩‍👩‍👧 👍🏽 now 🇩🇪!", "Done now!"],
@@ -126,9 +116,7 @@ describe("speakable", () => {
     fc.assert(
       fc.property(markdown, fc.constantFrom(...languages, "ja", ""), (text, lang) => {
         const spoken = speakable(text, lang);
-        expect(spoken).not.toMatch(
-          /[*_`#|~<>\n\r\t{}\\[\]]|https?:|www\.\w|\p{Extended_Pictographic}|\p{Cf}/u,
-        );
+        expect(spoken).not.toMatch(/[*_`#|~<>\n\r\t{}\\[\]]|https?:|www\.\w|\p{Extended_Pictographic}|\p{Cf}/u);
         expect(spoken).not.toMatch(/ {2}|^\s|\s$/);
         expect(spoken === "" || /[.!?…:;。！？]["')”’»]?$/.test(spoken)).toBe(true);
       }),
@@ -193,16 +181,8 @@ describe("sentences", () => {
       "Dr. J. Smith is in. See e.g. No. 5. I said no. Bye.",
       ["Dr. J. Smith is in.", "See e.g. No. 5.", "I said no.", "Bye."],
     ],
-    [
-      "en",
-      "It costs 3.50 euros. It was 1990. Then more.",
-      ["It costs 3.50 euros.", "It was 1990.", "Then more."],
-    ],
-    [
-      "de",
-      "Am 3. Mai kommt Dr. Müller, z. B. um 9 Uhr. Gut?",
-      ["Am 3. Mai kommt Dr. Müller, z. B. um 9 Uhr.", "Gut?"],
-    ],
+    ["en", "It costs 3.50 euros. It was 1990. Then more.", ["It costs 3.50 euros.", "It was 1990.", "Then more."]],
+    ["de", "Am 3. Mai kommt Dr. Müller, z. B. um 9 Uhr. Gut?", ["Am 3. Mai kommt Dr. Müller, z. B. um 9 Uhr.", "Gut?"]],
     ["pl", "To jest np. Kraków. Tak.", ["To jest np. Kraków.", "Tak."]],
     ["fr", "M. Dupont est là. Oui ?", ["M. Dupont est là.", "Oui ?"]],
     ["en", "Wait... what? Yes.", ["Wait... what?", "Yes."]],
@@ -213,15 +193,11 @@ describe("sentences", () => {
 
   it("lose nothing, keep the order, and are never empty", () => {
     fc.assert(
-      fc.property(
-        fc.string({ unit: "grapheme", maxLength: 300 }),
-        fc.constantFrom(...languages),
-        (text, lang) => {
-          const found = sentences(text, lang);
-          expect(found.join("").replace(/\s+/g, "")).toBe(text.replace(/\s+/g, ""));
-          expect(found.every((one) => one.trim() === one && one !== "")).toBe(true);
-        },
-      ),
+      fc.property(fc.string({ unit: "grapheme", maxLength: 300 }), fc.constantFrom(...languages), (text, lang) => {
+        const found = sentences(text, lang);
+        expect(found.join("").replace(/\s+/g, "")).toBe(text.replace(/\s+/g, ""));
+        expect(found.every((one) => one.trim() === one && one !== "")).toBe(true);
+      }),
       { numRuns: 500 },
     );
   });

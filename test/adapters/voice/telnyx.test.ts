@@ -173,9 +173,7 @@ describe("a call through Telnyx", () => {
     const xml = await (await post(board, "/ended?n=0", form())).text();
     expect(xml).toContain(`<Dial action="${board.base}/dialed`);
     expect(xml).toContain("<Number>+15005550009</Number></Dial>");
-    expect(await (await post(board, "/dialed", form({ DialCallStatus: "completed" }))).text()).toContain(
-      "<Hangup/>",
-    );
+    expect(await (await post(board, "/dialed", form({ DialCallStatus: "completed" }))).text()).toContain("<Hangup/>");
     expect(story(board.channel).at(-1)).toBe("closed transferred");
   });
 
@@ -277,10 +275,7 @@ describe("a webhook that Telnyx did not sign", () => {
     ["at no time", () => ({ headers: { "telnyx-timestamp": "" } })],
     ["at a strange time", () => ({ headers: { "telnyx-timestamp": "1e9" } })],
     ["at all", () => ({ headers: { "telnyx-signature-ed25519": "" } })],
-    [
-      "with 64 zeros",
-      () => ({ headers: { "telnyx-signature-ed25519": Buffer.alloc(64).toString("base64") } }),
-    ],
+    ["with 64 zeros", () => ({ headers: { "telnyx-signature-ed25519": Buffer.alloc(64).toString("base64") } })],
     ["in base64", () => ({ headers: { "telnyx-signature-ed25519": "%%%" } })],
   ])("is refused: %s", async (_, posting) => {
     const board = await switchboard(block);

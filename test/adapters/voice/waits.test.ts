@@ -5,9 +5,7 @@ import type { PhoneCall } from "../../../src/sandbox/phone.ts";
 import { openRig } from "../../support/voice/adapter.ts";
 
 const said = (call: PhoneCall): string[] =>
-  call.frames
-    .filter(({ frame }) => frame["type"] === "text")
-    .map(({ frame }) => String(frame["token"]).trim());
+  call.frames.filter(({ frame }) => frame["type"] === "text").map(({ frame }) => String(frame["token"]).trim());
 const config = {
   collect: "0ms",
   phrases: [
@@ -90,25 +88,19 @@ test.each([500, 5000, 12_000, 24_000])("an answer after %i ms is spoken once", a
   expect(said(call).filter((text) => text === "The answer.")).toHaveLength(1);
 });
 
-test.each([30_000, 60_000])(
-  "an answer after %i ms comes too late: the caller was told and transferred",
-  async (ms) => {
-    const rig = await openRig({ config: { ...config, transfer: human } });
-    const call = await rig.dial();
-    const asked = await rig.says(call, "Hello?");
-    await rig.clock.passes(ms);
-    expect(await rig.answer(call, "The answer.", asked)).toMatchObject({ kind: "refused", code: "ended" });
-    await rig.clock.passes(6000);
-    expect(rig.sessions("transferring")).toMatchObject([{ reason: "no-answer" }]);
-    await call.until((one) => one.verbs.some((verb) => verb.name === "Dial"));
-    await call.over;
-    expect(said(call).slice(-2)).toEqual([
-      "So sorry.",
-      "I am putting you through to a colleague. Please hold the line.",
-    ]);
-    expect(said(call).join()).not.toContain("The answer");
-  },
-);
+test.each([30_000, 60_000])("an answer after %i ms comes too late: the caller was told and transferred", async (ms) => {
+  const rig = await openRig({ config: { ...config, transfer: human } });
+  const call = await rig.dial();
+  const asked = await rig.says(call, "Hello?");
+  await rig.clock.passes(ms);
+  expect(await rig.answer(call, "The answer.", asked)).toMatchObject({ kind: "refused", code: "ended" });
+  await rig.clock.passes(6000);
+  expect(rig.sessions("transferring")).toMatchObject([{ reason: "no-answer" }]);
+  await call.until((one) => one.verbs.some((verb) => verb.name === "Dial"));
+  await call.over;
+  expect(said(call).slice(-2)).toEqual(["So sorry.", "I am putting you through to a colleague. Please hold the line."]);
+  expect(said(call).join()).not.toContain("The answer");
+});
 
 test("without a human, giving up ends the call", async () => {
   const rig = await openRig({ config });

@@ -87,9 +87,7 @@ test("no change of a token is taken for one", () => {
     const at = n % token.length;
     const letter = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."[(n * 7) % 65] ?? "";
     const changed =
-      n % 3 === 0
-        ? token.slice(0, at) + token.slice(at + 1)
-        : token.slice(0, at) + letter + token.slice(at + 1);
+      n % 3 === 0 ? token.slice(0, at) + token.slice(at + 1) : token.slice(0, at) + letter + token.slice(at + 1);
     if (changed !== token && readToken(["key"], changed, "CA1", 1000) !== null) taken++;
   }
   expect(taken).toBe(0);
@@ -118,9 +116,7 @@ test("the caller's language is detected, and answered in one of the languages", 
   await rig.answer(call, "Buenas tardes.");
   await call.hears("Buenas tardes.");
   const frames = call.frames.map(({ frame }) => frame);
-  expect(frames.filter(({ type }) => type === "language")).toEqual([
-    { type: "language", ttsLanguage: "es-US" },
-  ]);
+  expect(frames.filter(({ type }) => type === "language")).toEqual([{ type: "language", ttsLanguage: "es-US" }]);
   expect(frames.filter(({ type }) => type === "text").at(-1)).toMatchObject({ lang: "es-US" });
 });
 

@@ -128,8 +128,7 @@ function printFunctions({ profiled: { report, messages } }: Cost): void {
 
 const percent = (part: number, all: number): string => `${((part / all) * 100).toFixed(1)} %`;
 const add = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
-const sampled = ({ profiled }: Cost): number =>
-  add(Object.values(profiled.report.components)) / profiled.messages;
+const sampled = ({ profiled }: Cost): number => add(Object.values(profiled.report.components)) / profiled.messages;
 const mainOf = ({ plain }: Cost): number => (plain.report.threads[mainThread] ?? 0) / plain.messages;
 const coverage = (cost: Cost): string => percent(sampled(cost), mainOf(cost));
 const totalOf = (sides: Sides<Cost>, of: (report: CostReport) => number): Sides<number> => ({

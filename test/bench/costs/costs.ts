@@ -120,11 +120,7 @@ async function emailBurst(environment: Environment, side: Side, { burst }: CostR
   return costOf(await pass(usage), await pass(profileAt(busyUs)));
 }
 
-async function steadyEmails(
-  environment: Environment,
-  side: Side,
-  { seconds, singles }: CostRounds,
-): Promise<Both> {
+async function steadyEmails(environment: Environment, side: Side, { seconds, singles }: CostRounds): Promise<Both> {
   const { around, user, starting } = startEmail(environment, side);
   const servers = environment.mail;
   const subject = await starting;

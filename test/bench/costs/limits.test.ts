@@ -45,13 +45,14 @@ const run = (figures: readonly Figure[], others: Partial<Run> = {}): Run => ({
   ...others,
 });
 
-const ratio = (
-  name: string,
-  baseline: number,
-  measured: number,
-  goal: Figure["goal"],
-  unit = "ms",
-): Figure => ({ name, baseline, measured, unit, compare: "ratio", goal });
+const ratio = (name: string, baseline: number, measured: number, goal: Figure["goal"], unit = "ms"): Figure => ({
+  name,
+  baseline,
+  measured,
+  unit,
+  compare: "ratio",
+  goal,
+});
 const count = (name: string, measured: number, limit: number): Figure => ({
   name,
   baseline: null,

@@ -60,9 +60,7 @@ if (isMainThread && process.send) {
       const most = interval * mostIntervals;
       interval = null;
       const components = timesOf(profile, most, componentOfNode);
-      const functions = process.env["BENCH_FILES"]
-        ? Object.entries(timesOf(profile, most, functionOfNode))
-        : [];
+      const functions = process.env["BENCH_FILES"] ? Object.entries(timesOf(profile, most, functionOfNode)) : [];
       return { ...report, components, functions: functions.sort((a, b) => b[1] - a[1]).slice(0, 50) };
     }
     if (order.kind === "waits") waits.watch(order.peers);
@@ -75,10 +73,7 @@ if (isMainThread && process.send) {
     before = usage();
     return null;
   };
-  process.on(
-    "message",
-    (order: ProfilerOrder) => void handle(order).then((report) => process.send?.(report)),
-  );
+  process.on("message", (order: ProfilerOrder) => void handle(order).then((report) => process.send?.(report)));
   // The channel to the parent does not keep the subject alive.
   process.channel?.unref();
 }

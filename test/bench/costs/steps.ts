@@ -112,9 +112,7 @@ function marksOf(
   );
   let begun = 0;
   // Neither is what is written after the answer has left.
-  const own = marks
-    .slice(arrived)
-    .filter(({ name }) => (name === "BEGIN" ? ++begun : begun) <= transactions.length);
+  const own = marks.slice(arrived).filter(({ name }) => (name === "BEGIN" ? ++begun : begun) <= transactions.length);
   return [{ name: "from", at: from }, ...own, { name: "to", at: to }];
 }
 

@@ -44,9 +44,7 @@ export function printTimeline(title: string, sides: Sides<Timed>): Sides<Waits> 
     ...[daemon, baseline, daemon - baseline].map((ms) => ms.toFixed(2)),
   ];
   const row = (name: string) => cells(labels[name] ?? name, of("baseline", name), of("daemon", name));
-  const names = [announced, ...order, rest].filter(
-    (name) => parts.daemon.has(name) || parts.baseline.has(name),
-  );
+  const names = [announced, ...order, rest].filter((name) => parts.daemon.has(name) || parts.baseline.has(name));
   const total = (side: keyof typeof sides) => names.reduce((sum, name) => sum + of(side, name), 0);
   printTable({
     title: `${title}: mean milliseconds from its arrival to its answer`,
@@ -59,8 +57,7 @@ export function printTimeline(title: string, sides: Sides<Timed>): Sides<Waits> 
 }
 
 function waitsOf({ messages, report }: Timed, parts: ReadonlyMap<string, number>): Waits {
-  const us = (...names: readonly string[]) =>
-    names.reduce((sum, name) => sum + (parts.get(name) ?? 0), 0) * 1000;
+  const us = (...names: readonly string[]) => names.reduce((sum, name) => sum + (parts.get(name) ?? 0), 0) * 1000;
   const syncs = messages.map(
     ([from, to]) => report.spans.filter(([what, , end]) => what === "disk" && end > from && end < to).length,
   );
@@ -79,9 +76,7 @@ function partsOf({ messages, report }: Timed): Map<string, number> {
   const add = (name: string, ms: number) => parts.set(name, (parts.get(name) ?? 0) + ms / messages.length);
   for (const [arrived, to] of messages) {
     // The IMAP server announces new mail unasked.
-    const news = report.spans.find(
-      ([what, , end]) => what === "IMAP server" && end > arrived && end < to,
-    )?.[2];
+    const news = report.spans.find(([what, , end]) => what === "IMAP server" && end > arrived && end < to)?.[2];
     if (news !== undefined) add(announced, news - arrived);
     const from = news ?? arrived;
     const spans = report.spans.filter(([, begin, end]) => end > from && begin < to);

@@ -17,12 +17,7 @@ interface Run extends Tally {
 const goalMb = 300;
 
 /** `rounds` of `count` emails for each subject, in turns. */
-export async function burst(
-  servers: MailServers,
-  main: string,
-  rounds: number,
-  count: number,
-): Promise<Tally> {
+export async function burst(servers: MailServers, main: string, rounds: number, count: number): Promise<Tally> {
   const subjects = {
     baseline: startBare,
     daemon: (around: Surroundings) => startDaemon(around, { main }),
@@ -64,13 +59,7 @@ async function once(
   const around = servers.surroundings();
   const subject = await start(around);
   try {
-    const { rate, lost, duplicated } = await deliverBurst(
-      servers,
-      subject,
-      around.users[0] ?? "",
-      run,
-      count,
-    );
+    const { rate, lost, duplicated } = await deliverBurst(servers, subject, around.users[0] ?? "", run, count);
     return { rate, peak: subject.peak(), lost, duplicated };
   } finally {
     await subject.stop();

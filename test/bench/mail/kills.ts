@@ -30,8 +30,7 @@ export async function kills(servers: MailServers, main: string, count: number): 
     await (await startDaemon(around, { main, directory })).stop();
     const watched = servers.watch(ids);
     for (let round = 0; round < count; round += 1) {
-      for (let n = round * perKill; n < (round + 1) * perKill; n += 1)
-        await servers.deliver(user, mail("kills", n));
+      for (let n = round * perKill; n < (round + 1) * perKill; n += 1) await servers.deliver(user, mail("kills", n));
       servers.forgetTransactions();
       const daemon = await startDaemon(around, { main, directory });
       while ((await servers.transactions()).recipients.length === 0) await sleep(5);

@@ -1,8 +1,7 @@
 // Generated emails with text and HTML parts, a quoted email and transport headers.
 
 const sentence = "The parcel has been on its way for nine days now and the tracking page says nothing new. ";
-const quote =
-  "Dear customer, thank you for your order, which we have received and will send within two working days. ";
+const quote = "Dear customer, thank you for your order, which we have received and will send within two working days. ";
 
 /** The Message-ID of email `n` of a run. */
 export const mailId = (run: string, n: number): string => `<${run}.${n}@people.example.net>`;

@@ -70,8 +70,7 @@ function serve(socket: Socket): void {
       named = true;
       recipients.push(/<([^>]*)>/.exec(line)?.[1] ?? "");
     }
-    if (verb === "EHLO")
-      write("250-sink\r\n250-SIZE 50000000\r\n250-8BITMIME\r\n250 ENHANCEDSTATUSCODES\r\n");
+    if (verb === "EHLO") write("250-sink\r\n250-SIZE 50000000\r\n250-8BITMIME\r\n250 ENHANCEDSTATUSCODES\r\n");
     else if (verb === "DATA") write("354 go on\r\n");
     else if (verb === "QUIT") socket.end("221 2.0.0 bye\r\n");
     else write("250 2.0.0 OK\r\n");

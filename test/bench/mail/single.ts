@@ -20,9 +20,7 @@ export async function single(servers: MailServers, main: string, count: number):
   const replies: { [name in keyof typeof around]: Replies[] } = { baseline: [], daemon: [] };
   try {
     for (let n = 0; n < warming + count; n += 1) {
-      for (const name of n % 2 === 0
-        ? (["baseline", "daemon"] as const)
-        : (["daemon", "baseline"] as const)) {
+      for (const name of n % 2 === 0 ? (["baseline", "daemon"] as const) : (["daemon", "baseline"] as const)) {
         const id = mailId(`single-${name}`, n);
         const watched = servers.watch([id]);
         const began = clock();

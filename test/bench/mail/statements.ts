@@ -23,12 +23,7 @@ interface Cost {
 }
 
 /** Counts `singles` emails one at a time and a burst of `count`, and answers to each of them. */
-export async function statements(
-  servers: MailServers,
-  main: string,
-  singles: number,
-  count: number,
-): Promise<Tally> {
+export async function statements(servers: MailServers, main: string, singles: number, count: number): Promise<Tally> {
   const around = servers.surroundings();
   const user = around.users[0] ?? "";
   const daemon = await startDaemon(around, { main, preload: "probe" });
@@ -99,14 +94,7 @@ function printGathering({ commits: transactions }: Cost, { commits, ms }: Cost):
   };
   printTable({
     title: "commits of the burst",
-    columns: [
-      "",
-      "per email",
-      "transactions each",
-      "ms between two",
-      "ms an email waits",
-      "limit in emails/s",
-    ],
+    columns: ["", "per email", "transactions each", "ms between two", "ms an email waits", "limit in emails/s"],
     rows: [row("measured", commits), row("goal", goals.burst.commits)],
     notes: [
       `An email has ${transactions.toFixed(1)} transactions, and each needs the one before it. The limit follows from the wait and ${parallel.conversations} conversations at a time. Waiting for a fuller commit would delay every hop, so transactions gather only while a sync runs.`,

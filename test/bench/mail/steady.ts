@@ -28,12 +28,7 @@ export async function steady(servers: MailServers, main: string, windows: number
     // The first window of each is not counted: code is read from disk and compiled.
     for (let n = 0; n <= windows; n += 1) {
       for (const name of ["baseline", "daemon"] as const) {
-        const measured = await window(
-          servers,
-          subjects[name],
-          around[name].users[0] ?? "",
-          `steady-${name}-${n}`,
-        );
+        const measured = await window(servers, subjects[name], around[name].users[0] ?? "", `steady-${name}-${n}`);
         all[name].push(measured);
         if (n > 0) counted[name].push(measured);
       }

@@ -59,9 +59,7 @@ function isSigned(request: IncomingMessage, url: string, form: Readonly<Record<s
   const signed = Object.keys(form)
     .sort()
     .reduce((text, name) => text + name + form[name], url);
-  return (
-    request.headers["x-twilio-signature"] === createHmac("sha1", authToken).update(signed).digest("base64")
-  );
+  return request.headers["x-twilio-signature"] === createHmac("sha1", authToken).update(signed).digest("base64");
 }
 
 const server = createServer((request, response) => {

@@ -51,9 +51,7 @@ export async function startPhoneFixture(main: string): Promise<PhoneFixture> {
 async function carryOut<Result>(peers: ChildProcess, order: PhoneOrder): Promise<Result> {
   const over = new AbortController();
   const reported = once(peers, "message", { signal: over.signal }) as Promise<[PhoneMessage]>;
-  const died = once(peers, "exit", { signal: over.signal }).then(() =>
-    Promise.reject(new Error("the peers ended")),
-  );
+  const died = once(peers, "exit", { signal: over.signal }).then(() => Promise.reject(new Error("the peers ended")));
   peers.send(order);
   try {
     const [message] = await Promise.race([reported, died]);

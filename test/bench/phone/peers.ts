@@ -12,9 +12,7 @@ export type PhoneMessage =
   | { readonly kind: "listening"; readonly platform: number; readonly twilio: number }
   | { readonly kind: "done"; readonly result: TextsResult | CallsResult };
 
-const platform = createPlatform(
-  `${firstWords} left our warehouse yesterday and should be with you by Friday.`,
-);
+const platform = createPlatform(`${firstWords} left our warehouse yesterday and should be with you by Friday.`);
 const texters = createTexters();
 
 const platformServer = createServer((request, response) => platform.serve(request, response));
@@ -23,16 +21,14 @@ const twilioServer = createServer((request, response) => {
   request.on("data", (chunk: Buffer) => (body += chunk.toString("latin1")));
   request.on("end", () => {
     // The daemon also lists messages that it may have missed; there are none.
-    if (request.method === "GET")
-      return answerJson(response, 200, { messages: [], next_page_uri: null, page: 0 });
+    if (request.method === "GET") return answerJson(response, 200, { messages: [], next_page_uri: null, page: 0 });
     answerJson(response, 201, texters.take(new URLSearchParams(body)));
   });
 });
 
 process.on("message", (order: PhoneOrder) => {
   const before = platform.asked();
-  const work =
-    order.kind === "texts" ? texters.send(order, () => platform.asked() - before) : placeCalls(order);
+  const work = order.kind === "texts" ? texters.send(order, () => platform.asked() - before) : placeCalls(order);
   void work.then((result) => process.send?.({ kind: "done", result } satisfies PhoneMessage));
 });
 process.on("disconnect", () => process.exit(0));

@@ -32,8 +32,7 @@ export async function voice(fixture: PhoneFixture, quick: boolean): Promise<Tall
     const load = quick ? { ...full, turns: Math.ceil(full.turns / 4), rounds: 1 } : full;
     const results: Results = { baseline: [], daemon: [] };
     for (let round = 0; round < load.rounds; round += 1)
-      for (const name of ["baseline", "daemon"] as const)
-        results[name].push(await measure(fixture, name, load));
+      for (const name of ["baseline", "daemon"] as const) results[name].push(await measure(fixture, name, load));
     print(load, results);
     tallies.baseline.push(...results.baseline);
     tallies.daemon.push(...results.daemon);
@@ -75,8 +74,7 @@ function print({ name, goal }: Load, results: Results): void {
       goal: goal !== null && word === "p99" ? atMost(measured / baseline, goal, `x ${goal}`) : null,
     });
   }
-  const cpu = (side: keyof Results) =>
-    results[side].reduce((all, one) => all + one.cpu, 0) / results[side].length;
+  const cpu = (side: keyof Results) => results[side].reduce((all, one) => all + one.cpu, 0) / results[side].length;
   printFigure({
     name: `voice, ${name}, CPU per turn`,
     baseline: cpu("baseline"),

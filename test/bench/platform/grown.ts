@@ -78,11 +78,7 @@ export function grow(file: string, messages: number): Grown {
   const people = messages / 20;
   const values = { agent, messages, people, begin, question };
   db.transaction(() => {
-    for (const statement of [
-      ...rows.split(";\n"),
-      usage("@agent", ""),
-      usage("person", "PARTITION BY person"),
-    ])
+    for (const statement of [...rows.split(";\n"), usage("@agent", ""), usage("person", "PARTITION BY person")])
       if (statement.trim() !== "") run(db, statement, values);
   })();
   const grown = { file, messages, people, conversations: messages / 10, ...samples(db) };
@@ -107,9 +103,7 @@ function run(db: Db, statement: string, values: { readonly [name: string]: strin
 
 function samples(db: Db): Pick<Grown, "some" | "tens"> {
   const some = db
-    .prepare<[], Grown["some"][number]>(
-      "SELECT id, fk_id AS fkId, fk_user_id AS fkUserId FROM person ORDER BY n",
-    )
+    .prepare<[], Grown["some"][number]>("SELECT id, fk_id AS fkId, fk_user_id AS fkUserId FROM person ORDER BY n")
     .all();
   const tens = db
     .prepare<[], string>("SELECT conversation_id FROM message GROUP BY conversation_id HAVING count(*) = 10")
@@ -121,8 +115,7 @@ function samples(db: Db): Pick<Grown, "some" | "tens"> {
 /** At most `samplesAtMost` of them, evenly. */
 function spread<T>(list: readonly T[]): T[] {
   const step = Math.max(1, list.length / samplesAtMost);
-  return Array.from(
-    { length: Math.min(samplesAtMost, list.length) },
-    (_, n) => list[Math.floor(n * step)],
-  ).filter((each) => each !== undefined);
+  return Array.from({ length: Math.min(samplesAtMost, list.length) }, (_, n) => list[Math.floor(n * step)]).filter(
+    (each) => each !== undefined,
+  );
 }

@@ -24,11 +24,8 @@ export interface Credential {
 
 export function requestOf(method: string, path: string, { name, key }: Credential, body?: object): Buffer {
   const text = body === undefined ? "" : JSON.stringify(body);
-  const about =
-    text === "" ? "" : `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(text)}\r\n`;
-  return Buffer.from(
-    `${method} ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n${name}: ${key}\r\n${about}\r\n${text}`,
-  );
+  const about = text === "" ? "" : `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(text)}\r\n`;
+  return Buffer.from(`${method} ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n${name}: ${key}\r\n${about}\r\n${text}`);
 }
 
 export async function openLine(port: number): Promise<Line> {

@@ -38,12 +38,7 @@ const one = <T>(list: readonly T[], n: number): T => {
 
 const places = ["first", "middle", "last"] as const;
 const conversations = `/external/conversations?pageSize=${pageSize}`;
-const users = (
-  path: string,
-  items: (grown: Grown) => number,
-  credential: Credential,
-  name: string,
-): Query[] =>
+const users = (path: string, items: (grown: Grown) => number, credential: Credential, name: string): Query[] =>
   places.map((place) => ({
     name: `${name}, ${place} page`,
     credential,
@@ -59,8 +54,7 @@ const queries: readonly Query[] = [
   ...(["createdAt", "updatedAt"] as const).flatMap((orderBy) =>
     places.map((place) => ({
       name: `conversations by ${orderBy}, ${place} page`,
-      path: (grown: Grown) =>
-        `${conversations}&orderBy=${orderBy}&page=${pageOf(place, grown.conversations)}`,
+      path: (grown: Grown) => `${conversations}&orderBy=${orderBy}&page=${pageOf(place, grown.conversations)}`,
     })),
   ),
   {
@@ -70,8 +64,7 @@ const queries: readonly Query[] = [
   { name: "conversations of a user", path: ({ some }, n) => `${conversations}&userId=${one(some, n).id}` },
   {
     name: "conversations of a period",
-    path: (grown) =>
-      `${conversations}&orderBy=updatedAt&startDate=${within(grown, 0.4)}&endDate=${within(grown, 0.6)}`,
+    path: (grown) => `${conversations}&orderBy=updatedAt&startDate=${within(grown, 0.4)}&endDate=${within(grown, 0.6)}`,
   },
   {
     name: "keyword that finds 1 in 100",
@@ -92,10 +85,7 @@ const queries: readonly Query[] = [
   statistic(" fkUserId", ({ some }, n) => `fkUserId=${one(some, n).fkUserId}`),
   statistic(" userId", ({ some }, n) => `userId=${one(some, n).id}`),
   statistic(" conversationUserId", ({ some }, n) => `conversationUserId=${one(some, n).id}`),
-  statistic(
-    " fkId in a period",
-    (grown, n) => `fkId=${one(grown.some, n).fkId}&startDate=${within(grown, 0.1)}`,
-  ),
+  statistic(" fkId in a period", (grown, n) => `fkId=${one(grown.some, n).fkId}&startDate=${within(grown, 0.1)}`),
 ];
 
 /** `rounds` of `count` requests for each query. */

@@ -30,8 +30,7 @@ const operations: readonly Operation[] = [
     name: "POST start",
     writes: true,
     status: 201,
-    request: (n) =>
-      requestOf("POST", `${conversations}/start`, agentKey, startRequest(`person${n}@people.test`)),
+    request: (n) => requestOf("POST", `${conversations}/start`, agentKey, startRequest(`person${n}@people.test`)),
   },
   {
     name: "POST messages",
@@ -69,10 +68,7 @@ export async function servedRates(rounds: number, count: number): Promise<Tally>
   const baselines: ServedSubject[] = [];
   try {
     const { open, before, answers } = await over(platform, prepare);
-    baselines.push(
-      await startBareServed(answers, null),
-      await startBareServed(answers, directory.file("bare.db")),
-    );
+    baselines.push(await startBareServed(answers, null), await startBareServed(answers, directory.file("bare.db")));
     const [bare, row] = baselines;
     let failed = 0;
     for (const operation of operations) {
@@ -213,5 +209,4 @@ function print({ name }: Operation, [platform, ...baselines]: readonly Measured[
   }
 }
 
-const mean = (values: readonly number[]): number =>
-  values.reduce((sum, value) => sum + value, 0) / values.length;
+const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -62,8 +62,7 @@ function report(
   runs: ReadonlyMap<number, readonly Run[]>,
 ): Tally {
   const of = (nodes: number, what: keyof Run) => median((runs.get(nodes) ?? []).map((run) => run[what]));
-  const name = (nodes: number) =>
-    `${nodes} node${nodes > 1 ? "s" : ""}, ${count} emails, agent ${latency} ms`;
+  const name = (nodes: number) => `${nodes} node${nodes > 1 ? "s" : ""}, ${count} emails, agent ${latency} ms`;
   const sqlite = of(0, "rate");
   const one = of(1, "rate");
   for (const nodes of nodeCounts) {
@@ -107,8 +106,7 @@ async function once(
 ): Promise<Run> {
   const around = servers.surroundings();
   const schema = nodes === 0 ? null : await server.schema();
-  const store =
-    schema === null ? undefined : `${server.url}?options=${encodeURIComponent(`-c search_path=${schema}`)}`;
+  const store = schema === null ? undefined : `${server.url}?options=${encodeURIComponent(`-c search_path=${schema}`)}`;
   const subjects: Subject[] = [];
   const ids = Array.from({ length: count }, (_, n) => mailId(run, n));
   try {
@@ -131,9 +129,7 @@ async function once(
       cpu: each("cpu"),
       serverCpu: each("serverCpu"),
       peersCpu: each("peersCpu"),
-      load:
-        ((each("cpu") + each("serverCpu") + each("peersCpu")) * count * 100) /
-        (duration * availableParallelism()),
+      load: ((each("cpu") + each("serverCpu") + each("peersCpu")) * count * 100) / (duration * availableParallelism()),
       statements: each("statements"),
       commits: each("commits"),
       lost,

@@ -3,13 +3,7 @@
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { externalId, type MessageEvent, type Outbound } from "bridgehead/contract";
-import type {
-  AgentClient,
-  Answer,
-  CallResult,
-  EffectOptions,
-  StartedConversation,
-} from "../../../src/agent/calls.ts";
+import type { AgentClient, Answer, CallResult, EffectOptions, StartedConversation } from "../../../src/agent/calls.ts";
 import { CallSessions } from "../../../src/calls/sessions.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
 import type { Stage, TransactionalStage } from "../../../src/engine/stage.ts";

@@ -61,11 +61,7 @@ it("collects what a maintainer needs, and nothing of people", async () => {
   await one.stored(async (q) => {
     await ensureChannel(q, "mail");
     await conversation(q, "c1", "mail", canaries.customer);
-    await q.run(
-      "UPDATE conversations SET person_name = $1, subject = $2",
-      canaries.customerName,
-      canaries.text,
-    );
+    await q.run("UPDATE conversations SET person_name = $1, subject = $2", canaries.customerName, canaries.text);
     await storeEvent(q, "e1", {
       channel: "mail",
       sender: canaries.customer,
@@ -74,11 +70,7 @@ it("collects what a maintainer needs, and nothing of people", async () => {
     await turn(q, "t1", "c1", { channel: "mail", person: canaries.customer });
     await draft(q, "d1", "c1", 0, "mail");
     const reason = `550 5.1.1 <${canaries.customer}> ${canaries.reason} of ${canaries.customerName} is full: ${canaries.text}`;
-    await q.run(
-      "UPDATE drafts SET state = 'failed', open = 0, reason = $1, body = $2",
-      reason,
-      canaries.text,
-    );
+    await q.run("UPDATE drafts SET state = 'failed', open = 0, reason = $1, body = $2", reason, canaries.text);
     await q.run("UPDATE turns SET reason = $1, question = $2", reason, canaries.text);
   });
   mkdirSync(join(one.folder, "out"));

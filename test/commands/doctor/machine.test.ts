@@ -61,10 +61,7 @@ describe("doctor", () => {
     write(none, "");
     expect((await none.doctor()).ids).toEqual(["escalation-missing"]);
     const single = prepared();
-    write(
-      single,
-      "escalation: { responders: { op: { email: op@example.net } }, fallback: { notify: [ op ] } }",
-    );
+    write(single, "escalation: { responders: { op: { email: op@example.net } }, fallback: { notify: [ op ] } }");
     expect((await single.doctor()).ids).toContain("escalation-single-path");
   });
 
@@ -109,15 +106,11 @@ describe("doctor", () => {
 
   it("reports a disk without space and without inodes", async () => {
     // The file system of /proc reports no free blocks.
-    expect((await diskProblems("/proc")).map(({ id, severity }) => [id, severity])).toEqual([
-      ["disk-space", "error"],
-    ]);
+    expect((await diskProblems("/proc")).map(({ id, severity }) => [id, severity])).toEqual([["disk-space", "error"]]);
     const full = { bavail: 2 ** 30, bsize: 4096, files: 1000, ffree: 3 };
     expect((await diskProblems("/", async () => full)).map(({ id }) => id)).toEqual(["disk-inodes"]);
     const low = { ...full, ffree: 1_000_000, bavail: 2 ** 15 };
-    expect(await diskProblems("/", async () => low)).toMatchObject([
-      { id: "disk-space", severity: "warning" },
-    ]);
+    expect(await diskProblems("/", async () => low)).toMatchObject([{ id: "disk-space", severity: "warning" }]);
   });
 
   it("reports a Node.js without support", () => {
@@ -141,11 +134,9 @@ describe("doctor", () => {
     await outdated.stored(schema(1));
     expect(await outdated.doctor()).toMatchObject({ code: exitCodes.ok, ids: ["store-outdated"] });
     const gone = prepared();
-    writeFileSync(
-      gone.config,
-      withMail + rest.replace("sqlite:data/store.db", "postgres://x@127.0.0.1:1/x"),
-      { mode: 0o600 },
-    );
+    writeFileSync(gone.config, withMail + rest.replace("sqlite:data/store.db", "postgres://x@127.0.0.1:1/x"), {
+      mode: 0o600,
+    });
     expect(await gone.doctor()).toMatchObject({ code: exitCodes.failed, ids: ["store-unusable"] });
   });
 

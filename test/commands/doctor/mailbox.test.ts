@@ -167,10 +167,7 @@ describeReal("doctor --online on mailboxes", missing, () => {
     await sound.deliver("moved", "Subject: x\r\n\r\nx\r\n");
     const cursor = { v: 1, mailbox: "INBOX", uidValidity: "7", uid: 1, at: 1, since: 1 };
     await one.stored((q) =>
-      q.run(
-        "INSERT INTO channels (id, since, cursor, cursor_at) VALUES ('mail', 1, $1, 1)",
-        JSON.stringify(cursor),
-      ),
+      q.run("INSERT INTO channels (id, since, cursor, cursor_at) VALUES ('mail', 1, $1, 1)", JSON.stringify(cursor)),
     );
     expect((await run()).ids).toContain("uidvalidity-changed");
   });

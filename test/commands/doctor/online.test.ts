@@ -111,12 +111,7 @@ it("reports ports of other programs, our public URL and a responder that are not
       '{ allow_private: [ 127.0.0.1 ], responders: { op: { webhook: { url: "http://127.0.0.1:1/secret-path" } } }, fallback: { notify: [ op ] } }',
     http: `{ listen: "127.0.0.1:${ours}", admin_listen: "127.0.0.1:${taken}", public_url: "http://127.0.0.1:1" }`,
   });
-  expect(ids.toSorted()).toEqual([
-    "daemon-stopped",
-    "port-taken",
-    "public-url-unreachable",
-    "responder-unreachable",
-  ]);
+  expect(ids.toSorted()).toEqual(["daemon-stopped", "port-taken", "public-url-unreachable", "responder-unreachable"]);
   expect(findings.find(({ id }) => id === "port-taken")?.place).toBe("http.admin_listen");
   expect(JSON.stringify(findings)).not.toContain("secret-path");
 });
@@ -201,9 +196,7 @@ it("compares the webhooks of a messaging service and of a voice number at Twilio
   Object.assign(owned, { voice_url: `${ours}/channels/calls/call` });
   expect(await found()).toEqual([]);
   Object.assign(owned, { trunk_sid: "TK1" });
-  expect(await found()).toEqual([
-    `channel calls: webhook-mismatch: Twilio posts calls of ${number} to a SIP trunk`,
-  ]);
+  expect(await found()).toEqual([`channel calls: webhook-mismatch: Twilio posts calls of ${number} to a SIP trunk`]);
   answers[`/2010-04-01/Accounts/${sid}/IncomingPhoneNumbers.json`] = { incoming_phone_numbers: [] };
   expect((await found()).map((line) => line.split(": ")[1])).toEqual(["number-missing", "number-missing"]);
 });

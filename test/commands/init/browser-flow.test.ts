@@ -30,8 +30,7 @@ async function startIssuer(refused?: string) {
       const digest = createHash("sha256")
         .update(form.get("code_verifier") ?? "")
         .digest("base64url");
-      const valid =
-        form.get("client_secret") === "secret-1" && challenges.get(form.get("code") ?? "") === digest;
+      const valid = form.get("client_secret") === "secret-1" && challenges.get(form.get("code") ?? "") === digest;
       response.writeHead(valid ? 200 : 400, { "content-type": "application/json" });
       const granted = { access_token: "a", token_type: "bearer", expires_in: 60, refresh_token: "refresh-1" };
       response.end(JSON.stringify(valid ? granted : { error: "invalid_grant" }));
@@ -74,9 +73,7 @@ it("takes the pasted address of a browser on another machine, and refuses addres
     expect(wrong(` ${address} `)).toBeUndefined();
     return ` ${address} `;
   };
-  expect(await signInByBrowser(await startIssuer(), { show: page.resolve, paste }, running())).toBe(
-    "refresh-1",
-  );
+  expect(await signInByBrowser(await startIssuer(), { show: page.resolve, paste }, running())).toBe("refresh-1");
 });
 
 it("answers requests without its state with 404 and keeps waiting", async () => {

@@ -31,9 +31,7 @@ async function startIssuer(answers: readonly Answer[], begun: object = {}) {
         ...begun,
       };
       const answer =
-        request.url === "/device"
-          ? { status: 200, body: device }
-          : answers[Math.min(count++, answers.length - 1)];
+        request.url === "/device" ? { status: 200, body: device } : answers[Math.min(count++, answers.length - 1)];
       response.writeHead(answer?.status ?? 500, { "content-type": "application/json" });
       response.end(JSON.stringify(answer?.body));
     });

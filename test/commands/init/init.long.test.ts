@@ -13,14 +13,7 @@ const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8);
 const scripted = ({ folder, env }: Servers, args: readonly string[]) =>
   start(
     process.execPath,
-    [
-      "--conditions=source",
-      `${root}src/main.ts`,
-      "init",
-      "--config",
-      join(folder, "bridgehead.yaml"),
-      ...args,
-    ],
+    ["--conditions=source", `${root}src/main.ts`, "init", "--config", join(folder, "bridgehead.yaml"), ...args],
     env,
   ).ended;
 
@@ -67,9 +60,7 @@ it("asks five questions, corrects each wrong answer, and writes a file with whic
   expect(terminal.screen()).not.toContain("not-the-password");
   expect(smtp.accepted.map(({ to }) => to[0])).toEqual([address, "ben@bridge.test"]);
   // The mailbox is as it was, apart from the test mail.
-  expect(
-    (await dovecot.list(address)).map(({ flags }) => flags.filter((flag) => flag !== "\\Recent")),
-  ).toEqual([[]]);
+  expect((await dovecot.list(address)).map(({ flags }) => flags.filter((flag) => flag !== "\\Recent"))).toEqual([[]]);
 
   const config = join(folder, "bridgehead.yaml");
   const secrets = join(folder, "secrets");
@@ -164,9 +155,7 @@ it("runs from a script, names every missing option, and exits with the remedy of
   const config = join(folder, "bridgehead.yaml");
   expect(await scripted(servers, ["--address", address])).toMatchObject({
     code: 1,
-    err: expect.stringMatching(
-      /required: --imap-password-file .*; --model-url .*; --responder .*--no-responder/,
-    ),
+    err: expect.stringMatching(/required: --imap-password-file .*; --model-url .*; --responder .*--no-responder/),
   });
   writeFileSync(join(folder, "bad-key"), "bad-key-1\n");
   const refused = await scripted(servers, complete(servers, "bad-key"));

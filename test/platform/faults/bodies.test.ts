@@ -67,8 +67,7 @@ const say = (
     body,
   });
 
-const detailsOf = (text: string) =>
-  (JSON.parse(text) as { details: { path: string; message: string }[] }).details;
+const detailsOf = (text: string) => (JSON.parse(text) as { details: { path: string; message: string }[] }).details;
 
 test.each(taking)("%s names the field that has another type", async (name) => {
   const ready = await prepared();
@@ -166,11 +165,7 @@ test("names that JavaScript gives a meaning are names like others", async () => 
 
 test("half a character comes back as it was kept", async () => {
   const ready = await prepared();
-  const made = await say(
-    ready,
-    "createUser",
-    '{"firstName":"a\\ud800b","lastName":"\\u0000","fkId":"halves"}',
-  );
+  const made = await say(ready, "createUser", '{"firstName":"a\\ud800b","lastName":"\\u0000","fkId":"halves"}');
   expect(made.status).toBe(201);
   const user = JSON.parse(made.text) as { id: string; firstName: string };
   expect(user).toMatchObject({ firstName: "a\ufffdb", lastName: "\u0000" });

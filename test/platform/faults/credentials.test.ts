@@ -25,8 +25,7 @@ const forbidden = { status: 403, name: "FORBIDDEN_ERROR", message: "INVALID_CRED
 type Headers = { readonly [name: string]: string | string[] };
 
 const names = { agent: "agent-secret-key", organization: "organization-secret-key" } as const;
-const rightFor = (name: OperationName) =>
-  operations[name].key === "agent" ? keys.own : organizationKeys.own;
+const rightFor = (name: OperationName) => (operations[name].key === "agent" ? keys.own : organizationKeys.own);
 
 /** A whole and right request, but for its key. */
 async function knocking(grounds: Grounds) {
@@ -68,20 +67,17 @@ const wrong: { readonly [what: string]: (right: string, own: string, other: stri
   "a name of JavaScript's": (_right, own) => ({ [own]: "__proto__" }),
 };
 
-test.each(Object.entries(wrong))(
-  "%s opens no operation, and the refusal says nothing else",
-  async (_what, headers) => {
-    const grounds = await startGrounds();
-    const knock = await knocking(grounds);
-    for (const name of operationNames) {
-      const own = names[operations[name].key];
-      const other = own === names.agent ? names.organization : names.agent;
-      const { status, text } = await knock(name, headers(rightFor(name), own, other));
-      expect([name, status, JSON.parse(text)]).toEqual([name, 403, forbidden]);
-    }
-    expect(grounds.errors).toEqual([]);
-  },
-);
+test.each(Object.entries(wrong))("%s opens no operation, and the refusal says nothing else", async (_what, headers) => {
+  const grounds = await startGrounds();
+  const knock = await knocking(grounds);
+  for (const name of operationNames) {
+    const own = names[operations[name].key];
+    const other = own === names.agent ? names.organization : names.agent;
+    const { status, text } = await knock(name, headers(rightFor(name), own, other));
+    expect([name, status, JSON.parse(text)]).toEqual([name, 403, forbidden]);
+  }
+  expect(grounds.errors).toEqual([]);
+});
 
 test("both keys at once open what each of them opens", async () => {
   const knock = await knocking(await startGrounds());
@@ -112,12 +108,7 @@ test("a key in the address is none", async () => {
 
 test("what is not there and what is not yours are told apart by nobody without a key", async () => {
   const { ask } = await startGrounds();
-  for (const path of [
-    "/external/nothing",
-    "/external/",
-    "/external/conversations/x",
-    "/%65xternal/agents/users",
-  ]) {
+  for (const path of ["/external/nothing", "/external/", "/external/conversations/x", "/%65xternal/agents/users"]) {
     const { status, text } = await ask({ method: "GET", path });
     expect([path, status, JSON.parse(text)]).toEqual([path, 403, forbidden]);
   }

@@ -49,14 +49,8 @@ function expectOnly(text: string, status: number): void {
 const post = (lines: string, body: string) => `POST /external/users HTTP/1.1\r\n${known}${lines}\r\n${body}`;
 
 test.each([
-  [
-    "a length beside chunks",
-    post("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", `0\r\n\r\n${hidden}`),
-  ],
-  [
-    "chunks beside a length",
-    post("Transfer-Encoding: chunked\r\nContent-Length: 4\r\n", `0\r\n\r\n${hidden}`),
-  ],
+  ["a length beside chunks", post("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", `0\r\n\r\n${hidden}`)],
+  ["chunks beside a length", post("Transfer-Encoding: chunked\r\nContent-Length: 4\r\n", `0\r\n\r\n${hidden}`)],
   ["two lengths", post("Content-Length: 0\r\nContent-Length: 9\r\n", hidden)],
   ["a length that is none", post("Content-Length: +2\r\n", `{}${hidden}`)],
   ["a length below zero", post("Content-Length: -1\r\n", hidden)],
@@ -150,11 +144,7 @@ describe("an answer before the end of the request", () => {
     const connection = await connected(grounds);
     await connection.send(`POST ${path} HTTP/1.1\r\n${known}Content-Length: ${most + 1}\r\n\r\n`);
     const answered = await connection.answer();
-    expect([answered.status, formProblem(answered), answered.headers["connection"]]).toEqual([
-      413,
-      null,
-      "close",
-    ]);
+    expect([answered.status, formProblem(answered), answered.headers["connection"]]).toEqual([413, null, "close"]);
     expectOnly(await connection.ended, 413);
   });
 

@@ -61,18 +61,14 @@ describe("a webhook's own header", () => {
   test.each(wrong)("%j: %j is not defined either", (name, value) => {
     const own = { [name]: value };
     const webhook = { title: "W", url: "https://example.test/", trigger: "manual", headers: own };
-    expect(() => readAgents(defined({}, [webhook]), "agents.yaml")).toThrow(
-      /headers.*(not a header|not yours)/s,
-    );
+    expect(() => readAgents(defined({}, [webhook]), "agents.yaml")).toThrow(/headers.*(not a header|not yours)/s);
     const recipients = [{ channel: "webhook", value: "https://example.test/", headers: own }];
     const escalation = {
       escalations: [
         { topic: "T", escalationPrompt: "P", autoChangeConversationMode: false, response: "R", recipients },
       ],
     };
-    expect(() => readAgents(defined({ escalation }, []), "agents.yaml")).toThrow(
-      /headers.*(not a header|not yours)/s,
-    );
+    expect(() => readAgents(defined({ escalation }, []), "agents.yaml")).toThrow(/headers.*(not a header|not yours)/s);
   });
 
   test("of a usual kind is defined", () => {
@@ -106,8 +102,7 @@ const names: [given: string, kept: string][] = [
 /** As a browser reads it: RFC 8187, in nothing but the characters that it allows. */
 function savedName(answered: Awaited<ReturnType<Grounds["ask"]>>): string {
   const disposition = String(answered.headers["content-disposition"]);
-  const [, encoded] =
-    /^attachment; filename\*=UTF-8''((?:[\w!#$&+.^`|~-]|%[0-9A-F]{2})+)$/.exec(disposition) ?? [];
+  const [, encoded] = /^attachment; filename\*=UTF-8''((?:[\w!#$&+.^`|~-]|%[0-9A-F]{2})+)$/.exec(disposition) ?? [];
   if (encoded === undefined) throw new Error(`no name in ${disposition}`);
   return decodeURIComponent(encoded);
 }
@@ -209,9 +204,7 @@ test.each(operationNames.filter((name) => namedBy(name).length > 0))(
 test("the address of the docs leads nowhere else, whatever Host says", async () => {
   const { port } = await startGrounds();
   const connection = await rawConnection(port);
-  await connection.send(
-    "GET /api/external/docs HTTP/1.1\r\nHost: evil.test\r\nX-Forwarded-Host: evil.test\r\n\r\n",
-  );
+  await connection.send("GET /api/external/docs HTTP/1.1\r\nHost: evil.test\r\nX-Forwarded-Host: evil.test\r\n\r\n");
   const { status, headers: told } = await connection.answer();
   expect([status, told["location"]]).toEqual([301, "docs/"]);
   connection.socket.destroy();

@@ -92,19 +92,7 @@ const values: fc.Arbitrary<unknown> = fc.oneof(
   { weight: 4, arbitrary: texts },
   {
     weight: 2,
-    arbitrary: fc.constantFrom<unknown>(
-      0,
-      -0,
-      -1,
-      1.5,
-      2 ** 53,
-      -(2 ** 63),
-      1e308,
-      5e-324,
-      true,
-      false,
-      null,
-    ),
+    arbitrary: fc.constantFrom<unknown>(0, -0, -1, 1.5, 2 ** 53, -(2 ** 63), 1e308, 5e-324, true, false, null),
   },
   { weight: 1, arbitrary: fc.constantFrom<unknown>([], {}, [null], [[]], ...prototypes) },
   { weight: 1, arbitrary: fc.constantFrom(5, 99, 101, 3_000).map(nested) },
@@ -145,15 +133,11 @@ function bodyOf(name: OperationName): fc.Arbitrary<Body> {
     { weight: 1, arbitrary: fc.constantFrom(...brokenTexts).map((text) => ({ kind: "text", text })) },
     {
       weight: 1,
-      arbitrary: fc
-        .uint8Array({ maxLength: 60 })
-        .map((bytes): Body => ({ kind: "bytes", bytes: [...bytes] })),
+      arbitrary: fc.uint8Array({ maxLength: 60 }).map((bytes): Body => ({ kind: "bytes", bytes: [...bytes] })),
     },
   );
   if (body === undefined && !operations[name].upload)
-    return method === "GET"
-      ? fc.constant({ kind: "none" })
-      : fc.oneof(fc.constant<Body>({ kind: "none" }), wrong);
+    return method === "GET" ? fc.constant({ kind: "none" }) : fc.oneof(fc.constant<Body>({ kind: "none" }), wrong);
   return fc.oneof({ weight: 1, arbitrary: whole }, { weight: 4, arbitrary: wrong });
 }
 
@@ -199,29 +183,8 @@ const queryNames = [
 ];
 const queryValues = fc.oneof(
   texts.map((text) => text.slice(0, 2_000)),
-  fc.constantFrom(
-    "-1",
-    "0",
-    "1",
-    "2",
-    "1e309",
-    "1e9",
-    "1e3",
-    "abc",
-    "NaN",
-    "0x10",
-    "1,2",
-    "ASC",
-    "desc",
-    "true",
-  ),
-  fc.constantFrom(
-    "createdAt",
-    "updatedAt",
-    "2026-01-01",
-    "+275760-09-13T00:00:00Z",
-    "-271821-04-20T00:00:00Z",
-  ),
+  fc.constantFrom("-1", "0", "1", "2", "1e309", "1e9", "1e3", "abc", "NaN", "0x10", "1,2", "ASC", "desc", "true"),
+  fc.constantFrom("createdAt", "updatedAt", "2026-01-01", "+275760-09-13T00:00:00Z", "-271821-04-20T00:00:00Z"),
 );
 const query = fc.array(fc.tuple(fc.constantFrom(...queryNames), queryValues), { maxLength: 4 });
 
@@ -317,21 +280,13 @@ const plans: fc.Arbitrary<Plan> = fc.constantFrom(...operationNames).chain((oper
 );
 
 /** The request of a plan that names `own` things by right. */
-function requestOf(
-  plan: Plan,
-  own: Things,
-  keys: { readonly agent: string; readonly organization: string },
-): Asked {
+function requestOf(plan: Plan, own: Things, keys: { readonly agent: string; readonly organization: string }): Asked {
   const { operation, ids, body } = plan;
   const { method, key, upload } = operations[operation];
   const path = pathOf(
     operation,
     ids.map((id) =>
-      typeof id === "string"
-        ? own[id]
-        : "encoded" in id
-          ? id.encoded
-          : encodeURIComponent(id.text.toWellFormed()),
+      typeof id === "string" ? own[id] : "encoded" in id ? id.encoded : encodeURIComponent(id.text.toWellFormed()),
     ),
   );
   const search = plan.query
@@ -393,14 +348,10 @@ async function run(seed: number, tally: Map<string, number>): Promise<void> {
   // What is deleted is gone for the rest of the run: it has things of its own.
   const spare = await furnish(grounds, "own", "spare");
   const property = fc.asyncProperty(plans, async (plan) => {
-    const answered = await grounds.ask(
-      requestOf(plan, plan.operation.startsWith("delete") ? spare : things, own),
-    );
+    const answered = await grounds.ask(requestOf(plan, plan.operation.startsWith("delete") ? spare : things, own));
     const { status, text } = answered;
-    if (status >= 400)
-      expect([status, refusals.includes(status), formProblem(answered)]).toEqual([status, true, null]);
-    else if (text !== "" && String(answered.headers["content-type"]).startsWith("application/json"))
-      JSON.parse(text);
+    if (status >= 400) expect([status, refusals.includes(status), formProblem(answered)]).toEqual([status, true, null]);
+    else if (text !== "" && String(answered.headers["content-type"]).startsWith("application/json")) JSON.parse(text);
     expect(answered.headers["x-injected"]).toBeUndefined();
     expect(grounds.errors).toEqual([]);
     note(tally, plan, status);

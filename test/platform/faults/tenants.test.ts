@@ -32,9 +32,7 @@ const reading = operationNames.filter((name) => operations[name].method === "GET
 /** Everything a tenant can read of its own, to see whether anybody changed it. */
 async function allOf({ ask }: Grounds, tenant: Tenant, things: Things): Promise<string[]> {
   const texts: string[] = [];
-  for (const name of reading.filter(
-    (each) => operations[each].key === "agent" && each !== "getMessageFileUrl",
-  )) {
+  for (const name of reading.filter((each) => operations[each].key === "agent" && each !== "getMessageFileUrl")) {
     const path = pathOf(
       name,
       namedBy(name).map((thing) => things[thing]),
@@ -55,9 +53,7 @@ async function allOf({ ask }: Grounds, tenant: Tenant, things: Things): Promise<
 /** Each way to put what is theirs beside or in place of what is ours. */
 function mixtures(name: OperationName, ours: Things, theirs: Things): string[][] {
   const named = namedBy(name);
-  const mixed = named.map((_thing, at) =>
-    named.map((thing, index) => (index === at ? theirs[thing] : ours[thing])),
-  );
+  const mixed = named.map((_thing, at) => named.map((thing, index) => (index === at ? theirs[thing] : ours[thing])));
   return [...mixed, named.map((thing) => theirs[thing])];
 }
 
@@ -158,10 +154,7 @@ describe.each(others)("of a %s agent", (tenant) => {
     for (const query of queries.slice(1, 5)) {
       const path = operations.getStatistic.path + query;
       const { text } = await grounds.ask({ method: "GET", path, headers: credential("agent", "own") });
-      expect([query, Object.values(JSON.parse(text) as object).every((value) => value === 0)]).toEqual([
-        query,
-        true,
-      ]);
+      expect([query, Object.values(JSON.parse(text) as object).every((value) => value === 0)]).toEqual([query, true]);
     }
   });
 

@@ -53,11 +53,7 @@ export async function load(text: string, env: Record<string, string> = {}, disk?
 }
 
 /** `line:column key: message (fix)` of every problem. */
-export async function problems(
-  text: string,
-  env: Record<string, string> = {},
-  disk?: Disk,
-): Promise<string[]> {
+export async function problems(text: string, env: Record<string, string> = {}, disk?: Disk): Promise<string[]> {
   const loaded = await load(text, env, disk);
   return loaded.ok ? [] : loaded.problems.map(line);
 }

@@ -99,19 +99,10 @@ export async function consoleRig(
 }
 
 /** A few of everything that the pages show. */
-export async function populate(
-  db: Database,
-  { replies = 3 }: { readonly replies?: number } = {},
-): Promise<void> {
+export async function populate(db: Database, { replies = 3 }: { readonly replies?: number } = {}): Promise<void> {
   await db.tx(async (q) => {
     for (const id of ["support-mail", "support-sms"]) await ensureChannel(q, id);
-    await refused(
-      q,
-      "out-of-office",
-      "anna@example.org",
-      "auto-reply",
-      "It is an automatic reply (Auto-Submitted)",
-    );
+    await refused(q, "out-of-office", "anna@example.org", "auto-reply", "It is an automatic reply (Auto-Submitted)");
     await refused(q, "newsletter", "news@shop.example", "list", "It is mail of a mailing list (List-Id)");
     await refused(q, "denied", "bob@blocked.example", "denied", "The sender is on the deny list");
     const held = await message(q, "capped", "carl@example.org", "Where is my order?");
@@ -133,13 +124,7 @@ async function message(q: Query, id: string, sender: string, subject: string): P
   return row?.id ?? 0;
 }
 
-export async function refused(
-  q: Query,
-  id: string,
-  sender: string,
-  code: string,
-  reason: string,
-): Promise<number> {
+export async function refused(q: Query, id: string, sender: string, code: string, reason: string): Promise<number> {
   const number = await message(q, id, sender, `Subject ${id}`);
   await put(q, "events", String(number), `state = 'ignored', code = '${code}', reason = '${reason}'`);
   return number;

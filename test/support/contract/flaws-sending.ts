@@ -67,9 +67,7 @@ export const composeFlaws: readonly Flaw[] = [
   ),
   flaw(
     "a draft carries a random number",
-    composing((compose, reply) =>
-      compose(reply).map((draft) => ({ ...object(draft), id: crypto.randomUUID() })),
-    ),
+    composing((compose, reply) => compose(reply).map((draft) => ({ ...object(draft), id: crypto.randomUUID() }))),
     { "compose: is deterministic": /two things of one reply/ },
   ),
   flaw(
@@ -156,9 +154,7 @@ export const sendFlaws: readonly Flaw[] = [
   ),
   flaw(
     "every failure is called unknown",
-    sending(line, (send, attempt, draft) =>
-      or(send(draft, attempt), { kind: "unknown", reason: "who knows" }),
-    ),
+    sending(line, (send, attempt, draft) => or(send(draft, attempt), { kind: "unknown", reason: "who knows" })),
     {
       [refusedLine]: /expected deferred/,
       [cutBefore]: /expected deferred/,
@@ -229,9 +225,7 @@ export const sendFlaws: readonly Flaw[] = [
   ),
   flaw(
     "send does not hear its signal",
-    sending(line, (send, attempt, draft) =>
-      send(draft, { ...attempt, signal: new AbortController().signal }),
-    ),
+    sending(line, (send, attempt, draft) => send(draft, { ...attempt, signal: new AbortController().signal })),
     { [hangBefore]: /had not ended 1000 ms after/, [hangAfter]: /had not ended 1000 ms after/ },
   ),
 ];
@@ -291,9 +285,8 @@ const looking = (change: (outbound: Outbound, ...given: Parameters<Reconcile>) =
       reconcile: (...given) => change(required(outbound), ...given),
     },
   }));
-const probing = (
-  probe: (adapter: Adapter, signal: AbortSignal) => ReturnType<NonNullable<Adapter["probe"]>>,
-) => altered(line, (adapter) => ({ probe: (signal) => probe(adapter, signal) }));
+const probing = (probe: (adapter: Adapter, signal: AbortSignal) => ReturnType<NonNullable<Adapter["probe"]>>) =>
+  altered(line, (adapter) => ({ probe: (signal) => probe(adapter, signal) }));
 const reconciled = (outbound: Outbound, ...given: Parameters<Reconcile>) =>
   required(outbound.reconcile?.bind(outbound))(...given);
 
@@ -308,8 +301,7 @@ export const fileFlaws: readonly Flaw[] = [
   flaw(
     "files are sent as text",
     sending(line, (send, attempt, draft) => {
-      const read: Attempt["read"] = async (ref) =>
-        Buffer.from(Buffer.from(await attempt.read(ref)).toString("utf8"));
+      const read: Attempt["read"] = async (ref) => Buffer.from(Buffer.from(await attempt.read(ref)).toString("utf8"));
       return send(draft, { ...attempt, crossing: () => attempt.crossing(), read });
     }),
     { [wholeFiles]: /did not arrive as they were/ },

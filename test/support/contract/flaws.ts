@@ -50,10 +50,7 @@ export const altered = (
   });
 
 /** `base` talking to a channel that is not quite the one it was given. */
-export const misled = (
-  base: AdapterDefinition,
-  change: (channel: Channel) => Partial<Channel>,
-): AdapterDefinition =>
+export const misled = (base: AdapterDefinition, change: (channel: Channel) => Partial<Channel>): AdapterDefinition =>
   making(base, (create) => (channel, config) => create({ ...methods(channel), ...change(channel) }, config));
 
 /** The channel's members as a plain object that can be spread. */
@@ -83,8 +80,7 @@ export const sending = (
   altered(base, ({ outbound }) => ({
     outbound: {
       ...required(outbound),
-      send: (draft, attempt) =>
-        change((one, other) => required(outbound).send(one, other), attempt, draft as never),
+      send: (draft, attempt) => change((one, other) => required(outbound).send(one, other), attempt, draft as never),
     },
   }));
 
@@ -234,17 +230,13 @@ export const readingFlaws: readonly Flaw[] = [
   },
   {
     what: "a rejected login is reported as degraded",
-    definition: reporting((status) => [
-      status.state === "unauthorized" ? { ...status, state: "degraded" } : status,
-    ]),
+    definition: reporting((status) => [status.state === "unauthorized" ? { ...status, state: "degraded" } : status]),
     harness: lineHarness,
     caught: { [login]: /in vain for: a report of unauthorized/ },
   },
   {
     what: "ready is reported before the login",
-    definition: reporting((status) =>
-      status.state === "connecting" ? [status, { state: "ready" }] : [status],
-    ),
+    definition: reporting((status) => (status.state === "connecting" ? [status, { state: "ready" }] : [status])),
     harness: lineHarness,
     caught: { [login]: /ready was reported without a login/, [endsSilent]: /ready at a silent peer/ },
   },
@@ -331,18 +323,14 @@ export const readingFlaws: readonly Flaw[] = [
   },
   {
     what: "a restarted run skips a message",
-    definition: running((run, from, signal) =>
-      run(from === null ? null : cursor(String(Number(from) + 1)), signal),
-    ),
+    definition: running((run, from, signal) => run(from === null ? null : cursor(String(Number(from) + 1)), signal)),
     harness: lineHarness,
     caught: { [resumes]: /in vain for: "meanwhile \w+", sent while run was down/ },
   },
   {
     what: "run goes to sleep when the line is cut",
     definition: running((run, from, signal) =>
-      run(from, signal).catch(
-        () => new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve())),
-      ),
+      run(from, signal).catch(() => new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()))),
     ),
     harness: lineHarness,
     caught: { [comesBack]: /in vain for: "back \w+"/, [stays]: /in vain/, [sameId]: /in vain/ },
@@ -369,9 +357,7 @@ type Handle = HttpRoute["handle"];
 const handling = (change: (handle: Handle, request: Request) => Promise<Response>) =>
   altered(hook, ({ routes }) => ({
     routes: required(routes).map((route) =>
-      route.kind === "http"
-        ? { ...route, handle: (request) => change((one) => route.handle(one), request) }
-        : route,
+      route.kind === "http" ? { ...route, handle: (request) => change((one) => route.handle(one), request) } : route,
     ),
   }));
 const authorizing = (authorize: SocketRoute["authorize"]) =>

@@ -170,9 +170,7 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
 
   const mailsTo = (person: string) => mails.filter(({ to }) => to.includes(person));
   const escalations = () =>
-    world.rows<Escalated>(
-      "SELECT id, number, state, cause, topic, acknowledged_by FROM escalations ORDER BY number",
-    );
+    world.rows<Escalated>("SELECT id, number, state, cause, topic, acknowledged_by FROM escalations ORDER BY number");
   const conversationOf = async (person: string): Promise<{ id: string; platform_id: string }> => {
     const sql = "SELECT id, platform_id FROM conversations WHERE person = $1 AND platform_id IS NOT NULL";
     await eventually(async () => expect(await world.rows(sql, person)).toHaveLength(1));
@@ -190,13 +188,7 @@ export async function openDesk(finished: Finished, options: DeskOptions = {}): P
     if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
     return (await answer.json()) as Block;
   }
-  async function post(
-    person: string,
-    kind: "escalation" | "message",
-    id: string,
-    more: Block,
-    app = world.app(),
-  ) {
+  async function post(person: string, kind: "escalation" | "message", id: string, more: Block, app = world.app()) {
     const triggerCondition = kind === "message" ? "each_message" : kind;
     const body = JSON.stringify({ triggerCondition, conversationId: await platformId(person), ...more });
     const headers = { "X-Bridgehead-Key": hookKey, "webhook-id": id, "content-type": "application/json" };

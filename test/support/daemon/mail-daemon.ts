@@ -15,21 +15,8 @@ import { type Platform, readAgents, startPlatform } from "../../../src/platform/
 import { eventually } from "../clock.ts";
 import type { MailStore } from "../email/dovecot.ts";
 import { type Letter, type LetterOptions, letter, type Reply, readReply } from "../email/mails.ts";
-import {
-  type ReceivedMail,
-  type SmtpPeer,
-  type SmtpPeerOptions,
-  startSmtpPeer,
-} from "../email/smtp-server.ts";
-import {
-  type Echo,
-  type Front,
-  lastLine,
-  platformReader,
-  type Question,
-  startEcho,
-  startFront,
-} from "./platform.ts";
+import { type ReceivedMail, type SmtpPeer, type SmtpPeerOptions, startSmtpPeer } from "../email/smtp-server.ts";
+import { type Echo, type Front, lastLine, platformReader, type Question, startEcho, startFront } from "./platform.ts";
 
 type Block = { readonly [key: string]: unknown };
 

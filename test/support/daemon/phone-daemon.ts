@@ -275,8 +275,7 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
       return found;
     },
     textsTo: (person = anna) => api.sent.filter((one) => one.to === person).map((one) => one.body),
-    dial: (more) =>
-      phone.dial({ url: `${publicUrl}/channels/voice/call`, from: anna, to: ourNumber, ...more }),
+    dial: (more) => phone.dial({ url: `${publicUrl}/channels/voice/call`, from: anna, to: ourNumber, ...more }),
     rows,
     questions: () => read.questions(),
     async idle(withinMs = 60_000) {

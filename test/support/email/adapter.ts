@@ -1,14 +1,7 @@
 // The core's side for tests of this adapter: a channel in memory, a supervisor that starts `run` again as the core
 // does, attempts that remember their crossing, configurations for the local servers.
 
-import {
-  type Attempt,
-  type Inbound,
-  type Reply,
-  type SendKey,
-  sendKey,
-  threadToken,
-} from "bridgehead/contract";
+import { type Attempt, type Inbound, type Reply, type SendKey, sendKey, threadToken } from "bridgehead/contract";
 import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import type * as z from "zod";
 import { type EmailConfig, config as schema } from "../../../adapters/email/config.ts";
@@ -81,11 +74,7 @@ export interface Try extends Attempt {
 }
 
 /** An attempt that ends after `ms`. */
-export function attempt(
-  key: SendKey = sendKey("01hzx7key"),
-  ms = 60_000,
-  signal = AbortSignal.timeout(ms),
-): Try {
+export function attempt(key: SendKey = sendKey("01hzx7key"), ms = 60_000, signal = AbortSignal.timeout(ms)): Try {
   let crossed = false;
   return {
     key,
@@ -124,11 +113,7 @@ export function replyTo(more: Partial<Reply> = {}): Reply {
 }
 
 /** A plain mail to the channel; `more` replaces headers by name. */
-export function mail(
-  n: number | string,
-  more: Readonly<Record<string, string>> = {},
-  body = `Question ${n}`,
-): string {
+export function mail(n: number | string, more: Readonly<Record<string, string>> = {}, body = `Question ${n}`): string {
   const headers = {
     From: "Ann <ann@example.net>",
     To: "support@example.com",
@@ -155,12 +140,7 @@ export interface Mailboxes<Server extends MailStore = MailStore> {
   /** The user of a mailbox that nobody has read yet. */
   fresh(): string;
   /** Reads a mailbox (default: a fresh one) on a channel (default: a fresh one). */
-  open(
-    more?: Partial<Settings>,
-    imap?: Partial<Settings["imap"]>,
-    channel?: RecordingChannel,
-    box?: string,
-  ): Opened;
+  open(more?: Partial<Settings>, imap?: Partial<Settings["imap"]>, channel?: RecordingChannel, box?: string): Opened;
   /** Stops everything that `open` started. */
   stopAll(): Promise<void>;
   dispose(): Promise<void>;
@@ -206,8 +186,7 @@ export const before = () => recordingChannel({ since: new Date(Date.now() - 30_0
  *  `before`. */
 const nextSecond = () => new Date(Math.floor(Date.now() / 1000) * 1000 + 1000);
 
-export const ready = (channel: RecordingChannel) =>
-  channel.until("ready", (c) => c.statuses.at(-1)?.state === "ready");
+export const ready = (channel: RecordingChannel) => channel.until("ready", (c) => c.statuses.at(-1)?.state === "ready");
 export const arrived = (channel: RecordingChannel, n: number, ms?: number) =>
   channel.until(`${n} messages`, (c) => c.messages.length >= n, ms);
 export const subjects = (channel: RecordingChannel) => channel.messages.map((message) => message.subject);

@@ -73,8 +73,7 @@ export async function sharedDovecot(users: readonly string[]): Promise<MailStore
   return {
     ...store,
     async dispose() {
-      for (const user of users)
-        rmSync(join(dir, "mail", store.login(user)), { recursive: true, force: true });
+      for (const user of users) rmSync(join(dir, "mail", store.login(user)), { recursive: true, force: true });
     },
   };
 }
@@ -85,10 +84,7 @@ export async function startDovecot(options: DovecotOptions): Promise<Dovecot> {
   chmodSync(dir, 0o755);
   const [port, tlsPort] = [await freePort(), await freePort()];
   const ssl = options.ssl === true ? certificate() : options.ssl || null;
-  writeFileSync(
-    join(dir, "dovecot.conf"),
-    dovecotConfig({ dir, port, tlsPort, owner: mailOwner(), ...options, ssl }),
-  );
+  writeFileSync(join(dir, "dovecot.conf"), dovecotConfig({ dir, port, tlsPort, owner: mailOwner(), ...options, ssl }));
   let child: ChildProcess | null = null;
   const killed = () => child !== null && signalGroup(child, "SIGKILL");
   process.once("exit", killed);
@@ -101,9 +97,7 @@ export async function startDovecot(options: DovecotOptions): Promise<Dovecot> {
     let complaint = "";
     started.stderr.on("data", (data) => (complaint += data));
     child = started;
-    await listening(port, 20_000, () =>
-      started.exitCode === null ? null : `dovecot ended: ${complaint}${log()}`,
-    );
+    await listening(port, 20_000, () => (started.exitCode === null ? null : `dovecot ended: ${complaint}${log()}`));
   }
   async function stop(): Promise<void> {
     const running = child;
@@ -250,8 +244,7 @@ function dovecotConfig(instance: Instance): string {
   const { dir, owner } = instance;
   mkdirSync(join(dir, "mail"), { recursive: true });
   const { users } = instance;
-  if (users !== undefined)
-    writeFileSync(join(dir, "users"), users.map((user) => `${user}:{PLAIN}secret\n`).join(""));
+  if (users !== undefined) writeFileSync(join(dir, "users"), users.map((user) => `${user}:{PLAIN}secret\n`).join(""));
   const asUser = process.getuid?.() !== 0;
   return `
 base_dir = ${dir}/run

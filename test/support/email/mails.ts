@@ -173,9 +173,7 @@ export function letter(to: string, options: LetterOptions = {}): Letter {
 
 /** A mail from its headers and body, CRLF. A header that is "" is left out. */
 export function mailOf(headers: { readonly [name: string]: string }, body: string): string {
-  const lines = Object.entries(headers).flatMap(([name, value]) =>
-    value === "" ? [] : [`${name}: ${value}`],
-  );
+  const lines = Object.entries(headers).flatMap(([name, value]) => (value === "" ? [] : [`${name}: ${value}`]));
   return `${lines.join("\r\n")}\r\n\r\n${body.replace(/\r?\n/g, "\r\n")}\r\n`;
 }
 

@@ -89,11 +89,7 @@ export interface Mailbox {
   /** Everything that was sent to other addresses, as subject and text. */
   sent(to: string): Promise<{ readonly subject: string; readonly text: string }[]>;
   /** Writes a configuration with the model, and returns its path. */
-  configure(changes?: {
-    readonly platform?: string;
-    readonly agent?: string;
-    readonly more?: string;
-  }): string;
+  configure(changes?: { readonly platform?: string; readonly agent?: string; readonly more?: string }): string;
 }
 
 export async function startMailbox(): Promise<Mailbox> {
@@ -205,8 +201,7 @@ export async function startTokenIssuer(user: string): Promise<TokenIssuer> {
       requests.push(form);
       if (failure !== null) return answer(failure.status, { error: failure.code });
       const isApp = form.get("grant_type") === "client_credentials";
-      if (isApp && form.get("client_secret") !== "app secret")
-        return answer(401, { error: "invalid_client" });
+      if (isApp && form.get("client_secret") !== "app secret") return answer(401, { error: "invalid_client" });
       if (!isApp && form.get("refresh_token") !== current) return answer(400, { error: "invalid_grant" });
       if (rotating) current = `refresh-${requests.length}`;
       const token = `token-${requests.length}-${Math.random().toString(36).slice(2)}`;

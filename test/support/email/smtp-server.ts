@@ -88,10 +88,7 @@ export async function startSmtpPeer(options: SmtpPeerOptions = {}): Promise<Smtp
     else if (fault.kind === "delay") setTimeout(next, fault.ms);
   }
 
-  async function confirm(
-    mail: ReceivedMail,
-    next: (error?: Error | null, text?: string) => void,
-  ): Promise<void> {
+  async function confirm(mail: ReceivedMail, next: (error?: Error | null, text?: string) => void): Promise<void> {
     try {
       accepted.push(mail);
       await options.deliver?.(mail);

@@ -23,10 +23,7 @@ import { causes, type Person, type Policy } from "../../../src/domain/policy.ts"
 import { Scheduler } from "../../../src/engine/scheduler.ts";
 import { hashOf } from "../../../src/escalation/link/page.ts";
 import { linkHandler } from "../../../src/escalation/link/stage.ts";
-import {
-  platformWebhookHandler,
-  platformWebhookStage,
-} from "../../../src/escalation/platform-webhook/stage.ts";
+import { platformWebhookHandler, platformWebhookStage } from "../../../src/escalation/platform-webhook/stage.ts";
 import { EscalationHandler } from "../../../src/escalation/trigger/stage.ts";
 import { type WebhookDeps, webhookAdapter } from "../../../src/escalation/webhook/adapter.ts";
 import { startListener } from "../../../src/http/listener.ts";
@@ -94,9 +91,9 @@ export const escalationsIn = (db: Database): Promise<Raised[]> =>
 
 /** Why, in the order in which it was noticed. */
 export const sourcesIn = async (db: Database): Promise<string[]> =>
-  (
-    await db.read((q) => q.all<{ detail: string }>("SELECT detail FROM triggers ORDER BY recorded_at, key"))
-  ).map(({ detail }) => detail);
+  (await db.read((q) => q.all<{ detail: string }>("SELECT detail FROM triggers ORDER BY recorded_at, key"))).map(
+    ({ detail }) => detail,
+  );
 
 /** Somebody was told of it: the contact's id. */
 export async function told(db: Database, escalation: string, id = `to-${escalation}`): Promise<string> {
@@ -388,8 +385,7 @@ export const policyWith = (people: readonly Person[], allowPrivate: readonly str
 export const lineWith = (recipients: EscalationSettings["recipients"] | null): ChannelRuntime =>
   ({
     settings: () =>
-      recipients &&
-      ({ escalations: [{ topic: "refund", response: "", recipients }] } as unknown as AgentSettings),
+      recipients && ({ escalations: [{ topic: "refund", response: "", recipients }] } as unknown as AgentSettings),
   }) as ChannelRuntime;
 
 export interface Bench {
@@ -428,8 +424,7 @@ export function openBench(url: string, options: BenchOptions = {}): Bench {
   const channel = recordingChannel({ id: "escalations", ...(clock && { clock }) });
   const adapter: Adapter = webhookAdapter(deps).create(channel, {});
   const outbound = adapter.outbound ?? failed();
-  const drafts = (text: string) =>
-    JSON.parse(JSON.stringify(outbound.compose(noticeTo(url, text)))) as readonly Json[];
+  const drafts = (text: string) => JSON.parse(JSON.stringify(outbound.compose(noticeTo(url, text)))) as readonly Json[];
   return {
     channel,
     adapter,

@@ -264,14 +264,10 @@ const methods: { readonly [name in OperationName]: Method } = {
   "conversations.setMode": ({ conversations }, ask) =>
     conversations.setMode(idOf(ask), (ask.body as { mode: "ai" }).mode),
   "conversations.states": ({ conversations }) => conversations.states(),
-  "conversations.sendAsync": ({ conversations }, ask) =>
-    conversations.sendAsync(idOf(ask), ask.body as never),
-  "conversations.response": ({ conversations }, ask) =>
-    conversations.response(idOf(ask), ask.messageId ?? ""),
-  "conversations.sendManual": ({ conversations }, ask) =>
-    conversations.sendManual(idOf(ask), ask.body as never),
-  "conversations.uploadUrl": ({ conversations }, ask) =>
-    conversations.uploadUrl(idOf(ask), ask.body as never),
+  "conversations.sendAsync": ({ conversations }, ask) => conversations.sendAsync(idOf(ask), ask.body as never),
+  "conversations.response": ({ conversations }, ask) => conversations.response(idOf(ask), ask.messageId ?? ""),
+  "conversations.sendManual": ({ conversations }, ask) => conversations.sendManual(idOf(ask), ask.body as never),
+  "conversations.uploadUrl": ({ conversations }, ask) => conversations.uploadUrl(idOf(ask), ask.body as never),
   "conversations.fileUrl": ({ conversations }, ask) => conversations.fileUrl(idOf(ask), ask.fileId ?? ""),
   "conversations.deleteAll": ({ conversations }, ask) => conversations.deleteAll(ask.body as never),
   "users.create": ({ users }, ask) => users.create(ask.body as never),
@@ -357,9 +353,7 @@ function valueProblems(type: string, allowed: string, value: unknown, at: string
   const bare = nullable ? type.slice(0, -" or null".length) : type;
   if (bare.startsWith("array of ")) {
     if (!Array.isArray(value)) return [`${at}: no array`];
-    return value.flatMap((each, n) =>
-      valueProblems(bare.slice("array of ".length), allowed, each, `${at}[${n}]`),
-    );
+    return value.flatMap((each, n) => valueProblems(bare.slice("array of ".length), allowed, each, `${at}[${n}]`));
   }
   const test = primitives[bare];
   if (!test) return problems(bare, value, at);

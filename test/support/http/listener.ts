@@ -59,8 +59,7 @@ export async function open(
     listen: { host: "127.0.0.1", port: 0 },
     clock: systemClock,
     log: { debug: write, info: write, warn: write, error: write },
-    routes: (channel) =>
-      channel === channelId("voice") ? (typeof routes === "function" ? routes() : routes) : null,
+    routes: (channel) => (channel === channelId("voice") ? (typeof routes === "function" ? routes() : routes) : null),
     ready: async () => ({ ready: true }),
     metrics: async () => ({ contentType: "text/plain", body: "" }),
     ...changes,
@@ -122,9 +121,7 @@ export function handshake(changes: { [header: string]: string | null } = {}, fir
     "Sec-WebSocket-Version": "13",
     ...changes,
   };
-  const lines = Object.entries(headers).flatMap(([name, value]) =>
-    value === null ? [] : [`${name}: ${value}`],
-  );
+  const lines = Object.entries(headers).flatMap(([name, value]) => (value === null ? [] : [`${name}: ${value}`]));
   return [first ?? "GET /channels/voice/relay HTTP/1.1", ...lines, "", ""].join("\r\n");
 }
 

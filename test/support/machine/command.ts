@@ -54,8 +54,7 @@ export const childEnv: Readonly<Record<string, string>> = {
 
 /** `bridgehead ...` under the Node.js that runs the tests. */
 export const bridgehead = (args: readonly string[], env?: Record<string, string>): Promise<Ended> =>
-  start(process.execPath, ["--conditions=source", `${root}src/main.ts`, ...args], { ...childEnv, ...env })
-    .ended;
+  start(process.execPath, ["--conditions=source", `${root}src/main.ts`, ...args], { ...childEnv, ...env }).ended;
 
 // A command in a pseudo-terminal, as an operator uses it: `script` of util-linux connects it to two pipes.
 
@@ -107,10 +106,7 @@ export function openTerminal(
 const run = promisify(execFile);
 
 /** Copies programs and the shared libraries that they need. `programs`: path in the machine -> path here. */
-export async function installPrograms(
-  machine: string,
-  programs: Readonly<Record<string, string>>,
-): Promise<void> {
+export async function installPrograms(machine: string, programs: Readonly<Record<string, string>>): Promise<void> {
   for (const [path, source] of Object.entries(programs)) {
     const { stdout } = await run("ldd", [source]);
     for (const [library] of stdout.matchAll(/\/\S+/g)) copy(library, join(machine, library));

@@ -36,8 +36,7 @@ async function install(debianPackage: string, probe: string): Promise<string | n
   try {
     if (existsSync(probe)) return null;
     const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", RUNLEVEL: "1" };
-    const install = () =>
-      run("apt-get", ["install", "-y", "-qq", "--no-install-recommends", debianPackage], { env });
+    const install = () => run("apt-get", ["install", "-y", "-qq", "--no-install-recommends", debianPackage], { env });
     await install().catch(async () => {
       await run("apt-get", ["update", "-qq"], { env });
       await install();
@@ -111,11 +110,7 @@ export interface Visit {
 }
 
 /** A visitor of his own, who has never been here; gone when the test is. */
-export async function visit(
-  browser: Browser,
-  url: string,
-  options: BrowserContextOptions = {},
-): Promise<Visit> {
+export async function visit(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<Visit> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   onTestFinished(() => context.close());
   context.setDefaultTimeout(150_000);

@@ -38,15 +38,7 @@ import { ensureChannel } from "../../../src/store/tables/events.ts";
 import { readSession, sessionParty } from "../../../src/store/tables/sessions.ts";
 import { sleepersOn } from "../clock.ts";
 import { sqlitePlace } from "../store/databases.ts";
-import {
-  activeSettings,
-  lineOf,
-  listen,
-  reserveOf,
-  type ScriptedPlatform,
-  startPlatform,
-  watched,
-} from "./stage.ts";
+import { activeSettings, lineOf, listen, reserveOf, type ScriptedPlatform, startPlatform, watched } from "./stage.ts";
 
 export interface TestClock extends Clock {
   /** Time passes. */
@@ -171,10 +163,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
       }),
     ]),
   );
-  const timing = timingWith(
-    options.timing,
-    timingWith({ send: { attempt: 60_000 }, fetch: { attempt: 60_000 } }),
-  );
+  const timing = timingWith(options.timing, timingWith({ send: { attempt: 60_000 }, fetch: { attempt: 60_000 } }));
   const deps = {
     lines: () => lines,
     sessions: new CallSessions(timing.calls),
@@ -239,8 +228,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
         await settles(() => Math.max(0, scheduler.running() - clock.sleeping()));
       }
     },
-    turns: () =>
-      db.read((q) => q.all("SELECT id, state, attempts, reason FROM turns ORDER BY conversation, seq")),
+    turns: () => db.read((q) => q.all("SELECT id, state, attempts, reason FROM turns ORDER BY conversation, seq")),
     drafts: async () =>
       (
         await db.read((q) =>
@@ -248,9 +236,9 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
         )
       ).map(({ state }) => state),
     listed: async (state) =>
-      (
-        await db.read((q) => listEvents(q, { state: state as "failed" | "ignored" | "held", limit: 9 }))
-      ).events.map(({ code }) => code),
+      (await db.read((q) => listEvents(q, { state: state as "failed" | "ignored" | "held", limit: 9 }))).events.map(
+        ({ code }) => code,
+      ),
     async releases(event = 1) {
       await scheduler.commit((q) => releaseEvent(q, event));
       await settles();
@@ -426,11 +414,7 @@ export async function callHouse(
 let events = 0;
 
 /** One call as its adapter tells of it. `tells` and `says` wait for nothing. */
-export function callOf(
-  house: Pick<House, "accepts" | "settles" | "db">,
-  name = "call",
-  from = "ada@example.org",
-) {
+export function callOf(house: Pick<House, "accepts" | "settles" | "db">, name = "call", from = "ada@example.org") {
   const session = sessionId(name);
   const event = (state: SessionEvent["state"], over: Partial<SessionEvent> = {}): SessionEvent => ({
     kind: "session",

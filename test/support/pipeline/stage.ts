@@ -42,8 +42,7 @@ async function forbidden(db: Database): Promise<string[]> {
   );
   return moves
     .filter(
-      ({ what, before, after }) =>
-        !(machines[what] as Record<string, readonly string[]>)[before]?.includes(after),
+      ({ what, before, after }) => !(machines[what] as Record<string, readonly string[]>)[before]?.includes(after),
     )
     .map(({ what, before, after }) => `${what}: ${before} -> ${after}`);
 }

@@ -7,12 +7,7 @@ import { crc32, deflateRawSync, deflateSync } from "node:zlib";
 import { onTestFinished } from "vitest";
 import { systemClock } from "../../../src/ops/clock.ts";
 import type { ModelDefinition } from "../../../src/platform/agents/definition.ts";
-import {
-  type Platform,
-  type PlatformOptions,
-  readAgents,
-  startPlatform,
-} from "../../../src/platform/index.ts";
+import { type Platform, type PlatformOptions, readAgents, startPlatform } from "../../../src/platform/index.ts";
 import { closeServer, type Fault, listen } from "../machine/network.ts";
 
 export const keys = { support: "support-key-1", sales: "sales-key-2", other: "other-key-3" };
@@ -71,9 +66,7 @@ interface Answered {
   readonly body: any;
 }
 
-export async function startWith(
-  options: Partial<PlatformOptions> & Pick<PlatformOptions, "agents">,
-): Promise<Rig> {
+export async function startWith(options: Partial<PlatformOptions> & Pick<PlatformOptions, "agents">): Promise<Rig> {
   const errors: unknown[] = [];
   const note = (fields: object) => void errors.push({ ...fields });
   const platform = await startPlatform({
@@ -202,8 +195,7 @@ export async function startModel(): Promise<{ url: string; asked: ModelRequest[]
 
 export const event = (data: unknown) => `data: ${typeof data === "string" ? data : JSON.stringify(data)}\n\n`;
 export const word = (content: string | null) => event({ choices: [{ index: 0, delta: { content } }] });
-export const finish = (reason = "stop") =>
-  event({ choices: [{ index: 0, delta: {}, finish_reason: reason }] });
+export const finish = (reason = "stop") => event({ choices: [{ index: 0, delta: {}, finish_reason: reason }] });
 const usage = event({ choices: [], usage: { total_tokens: 21 } });
 export const done = event("[DONE]");
 export const hello = word("Hel") + word("lo.") + finish() + usage + done;

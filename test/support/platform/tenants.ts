@@ -74,9 +74,7 @@ export async function startGrounds(over: Partial<PlatformOptions> = {}): Promise
       connection.ask({
         ...asked,
         body:
-          body === undefined || typeof body === "string" || body instanceof Uint8Array
-            ? body
-            : JSON.stringify(body),
+          body === undefined || typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body),
       }),
   };
 }
@@ -90,8 +88,7 @@ export async function furnish(
   const headers = { "agent-secret-key": keys[tenant] };
   const done = async (method: string, path: string, body?: unknown) => {
     const answered = await ask({ method, path: `/external/${path}`, headers, body });
-    if (answered.status >= 300)
-      throw new Error(`${method} ${path}: ${answered.text} ${JSON.stringify(errors)}`);
+    if (answered.status >= 300) throw new Error(`${method} ${path}: ${answered.text} ${JSON.stringify(errors)}`);
     return JSON.parse(answered.text || "null");
   };
   const person = { firstName: word, lastName: word, fkId: `fk-${word}`, fkUserId: `fku-${word}` };
@@ -143,10 +140,7 @@ const nothing: Things = {
 };
 
 /** The header that opens an operation to a tenant. */
-export function credential(
-  key: "agent" | "organization",
-  tenant: Tenant,
-): { readonly [name: string]: string } {
+export function credential(key: "agent" | "organization", tenant: Tenant): { readonly [name: string]: string } {
   return key === "agent"
     ? { "agent-secret-key": keys[tenant] }
     : { "organization-secret-key": tenant === "foreign" ? organizationKeys.foreign : organizationKeys.own };
@@ -374,10 +368,7 @@ function parse(bytes: Buffer): Answered | null {
   const status = Number(first.split(" ")[1]);
   if (status < 200) return parse(rest);
   const headers = Object.fromEntries(
-    lines.map((line) => [
-      line.slice(0, line.indexOf(":")).toLowerCase(),
-      line.slice(line.indexOf(":") + 1).trim(),
-    ]),
+    lines.map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 1).trim()]),
   );
   const length = Number(headers["content-length"] ?? 0);
   return rest.length < length ? null : { status, headers, text: rest.subarray(0, length).toString() };

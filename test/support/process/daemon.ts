@@ -53,13 +53,7 @@ export interface DaemonOptions {
 }
 
 /** Resolves nothing by itself: wait for `ready` or `ended`. */
-export function startDaemon({
-  config,
-  env = {},
-  killAt,
-  saysPort = false,
-  plant = [],
-}: DaemonOptions): Daemon {
+export function startDaemon({ config, env = {}, killAt, saysPort = false, plant = [] }: DaemonOptions): Daemon {
   const preloads = [
     ...(killAt === undefined && !saysPort ? [] : ["--import", preload]),
     ...(plant.length === 0 ? [] : ["--import", planting]),

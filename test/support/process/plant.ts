@@ -119,8 +119,8 @@ const circumstances: { readonly [name: string]: Plant } = {
   }),
 };
 
-export const plantable: readonly string[] = [defects, textDefects, escalationDefects, circumstances].flatMap(
-  (all) => Object.keys(all),
+export const plantable: readonly string[] = [defects, textDefects, escalationDefects, circumstances].flatMap((all) =>
+  Object.keys(all),
 );
 
 /** Throws when there is no such defect or circumstance. */
@@ -153,8 +153,7 @@ function collected(all: readonly Wraps[]): Map<string, Map<string, Wrapper[]>> {
     for (const [file, wrappers] of Object.entries(wraps)) {
       const names = files.get(file) ?? new Map<string, Wrapper[]>();
       files.set(file, names);
-      for (const [name, wrapper] of Object.entries(wrappers))
-        names.set(name, [...(names.get(name) ?? []), wrapper]);
+      for (const [name, wrapper] of Object.entries(wrappers)) names.set(name, [...(names.get(name) ?? []), wrapper]);
     }
   return files;
 }

@@ -40,10 +40,7 @@ export interface Modules {
 /** Wrappers by module and export. A wrapper gets the real function and its module. */
 export type Wraps = {
   readonly [File in keyof Modules]?: {
-    readonly [Name in keyof Modules[File]]?: (
-      real: Modules[File][Name],
-      module: Modules[File],
-    ) => Modules[File][Name];
+    readonly [Name in keyof Modules[File]]?: (real: Modules[File][Name], module: Modules[File]) => Modules[File][Name];
   };
 };
 

@@ -7,14 +7,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as pass } from "node:timers/promises";
-import {
-  type Attempt,
-  type HttpRoute,
-  type Json,
-  type Reply,
-  sendKey,
-  threadToken,
-} from "bridgehead/contract";
+import { type Attempt, type HttpRoute, type Json, type Reply, sendKey, threadToken } from "bridgehead/contract";
 import { noFiles, type RecordingChannel, recordingChannel } from "bridgehead/contract/testing";
 import { getExpectedTwilioSignature } from "twilio/lib/webhooks/webhooks.js";
 import type * as z from "zod";
@@ -148,12 +141,7 @@ export function replyTo(to: string, text: string, more: Partial<Reply> = {}): Re
 }
 
 /** Composes and sends one text; what came of it. */
-export async function sendText(
-  { adapter }: ReturnType<typeof desk>,
-  to: string,
-  text: string,
-  tried: Try = attempt(),
-) {
+export async function sendText({ adapter }: ReturnType<typeof desk>, to: string, text: string, tried: Try = attempt()) {
   const [draft] = adapter.outbound?.compose(replyTo(to, text)) ?? [];
   if (!adapter.outbound || draft === undefined) throw new Error("nothing to send");
   const stored = JSON.parse(JSON.stringify(draft)) as typeof draft;
@@ -183,21 +171,12 @@ export type TelnyxFault =
 
 const pair = generateKeyPairSync("ed25519");
 /** As the portal shows it. */
-export const publicKey = pair.publicKey
-  .export({ format: "der", type: "spki" })
-  .subarray(-32)
-  .toString("base64");
+export const publicKey = pair.publicKey.export({ format: "der", type: "spki" }).subarray(-32).toString("base64");
 
 /** One of Telnyx's requests to us. `at`: seconds of its time stamp. */
-export function webhook(
-  url: URL,
-  body: string,
-  options: { at?: number; key?: typeof pair.privateKey } = {},
-): Request {
+export function webhook(url: URL, body: string, options: { at?: number; key?: typeof pair.privateKey } = {}): Request {
   const at = String(options.at ?? Math.floor(Date.now() / 1000));
-  const signature = sign(null, Buffer.from(`${at}|${body}`), options.key ?? pair.privateKey).toString(
-    "base64",
-  );
+  const signature = sign(null, Buffer.from(`${at}|${body}`), options.key ?? pair.privateKey).toString("base64");
   const headers = {
     "content-type": "application/json",
     "telnyx-timestamp": at,
@@ -249,15 +228,8 @@ export async function startTelnyx() {
   const headers: IncomingMessage["headers"][] = [];
   let fault: TelnyxFault = "none";
 
-  const answer = (
-    response: ServerResponse,
-    status: number,
-    body: unknown,
-    more: Record<string, string> = {},
-  ) =>
-    void response
-      .writeHead(status, { "content-type": "application/json", ...more })
-      .end(JSON.stringify(body));
+  const answer = (response: ServerResponse, status: number, body: unknown, more: Record<string, string> = {}) =>
+    void response.writeHead(status, { "content-type": "application/json", ...more }).end(JSON.stringify(body));
 
   const server = createServer({ key, cert }, (request, response) => void serve(request, response));
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -279,9 +251,7 @@ export async function startTelnyx() {
   }
   // Those whose handshake never ended too; the server itself does not know them yet.
   const sockets = new Set<Socket>();
-  server.on("connection", (socket: Socket) =>
-    sockets.add(socket.once("close", () => sockets.delete(socket))),
-  );
+  server.on("connection", (socket: Socket) => sockets.add(socket.once("close", () => sockets.delete(socket))));
   server.on("tlsClientError", () => {});
   server.listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -121,8 +121,7 @@ export async function startSmsc(
       if (receiver === session) receiver = null;
     });
     if (fault === "cut-bind") return session.destroy();
-    for (const name of ["bind_transceiver", "bind_transmitter"])
-      session.on(name, (pdu) => bind(session, pdu));
+    for (const name of ["bind_transceiver", "bind_transmitter"]) session.on(name, (pdu) => bind(session, pdu));
     session.on("submit_sm", (pdu) => submit(session, pdu));
     session.on("enquire_link", (pdu) => fault !== "silent" && !deaf && session.send(pdu.response()));
     session.on("unbind", (pdu) => {
@@ -262,13 +261,9 @@ export function openDesk(
       read: noFiles,
     };
     try {
-      return (
-        (await adapter.outbound?.send(draft as never, attempt)) ?? { kind: "unknown", reason: "no outbound" }
-      );
+      return (await adapter.outbound?.send(draft as never, attempt)) ?? { kind: "unknown", reason: "no outbound" };
     } catch (error) {
-      return crossed
-        ? { kind: "unknown", reason: String(error) }
-        : { kind: "deferred", reason: String(error) };
+      return crossed ? { kind: "unknown", reason: String(error) } : { kind: "deferred", reason: String(error) };
     }
   }
 }

@@ -33,10 +33,7 @@ async function message(q: Query, n: number): Promise<void> {
   );
   if (n % 3 === 2) await changeTurn(q, `t${n - 2}`, { state: "asking", open: 1 });
   if (n % 5 !== 4) return;
-  await q.run(
-    "DELETE FROM raw_messages WHERE event = (SELECT id FROM events WHERE external_id = $1)",
-    `n${n - 4}`,
-  );
+  await q.run("DELETE FROM raw_messages WHERE event = (SELECT id FROM events WHERE external_id = $1)", `n${n - 4}`);
 }
 
 /** Fails after its writes: nothing of it may ever be found. */

@@ -13,12 +13,7 @@ import { type Direction, type Lease } from "../../../src/store/lanes.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
-import {
-  addParticipants,
-  bindPlatform,
-  cite,
-  insertConversation,
-} from "../../../src/store/tables/conversations.ts";
+import { addParticipants, bindPlatform, cite, insertConversation } from "../../../src/store/tables/conversations.ts";
 import {
   changeDraft,
   changeReply,
@@ -112,8 +107,7 @@ export async function sqlitePlace(now: () => number = Date.now): Promise<Place> 
 export async function postgresPlace(server: Postgres | SharedPostgres): Promise<Place> {
   const schema = await server.schema();
   let copy: string | undefined;
-  const open = () =>
-    openPostgres(copy ?? server.url, { ...(copy === undefined && { schema }), connections: 4 });
+  const open = () => openPostgres(copy ?? server.url, { ...(copy === undefined && { schema }), connections: 4 });
   const remove = async () => {
     await server.dropSchema(schema);
     if (copy !== undefined && "dropCopy" in server) await server.dropCopy(copy);
@@ -155,12 +149,7 @@ export const event = (externalId: string, over: Partial<NewEvent> = {}): NewEven
   ...over,
 });
 
-export async function conversation(
-  q: Query,
-  id: string,
-  channel = "c",
-  person = "a@example.org",
-): Promise<string> {
+export async function conversation(q: Query, id: string, channel = "c", person = "a@example.org"): Promise<string> {
   await insertConversation(q, {
     id,
     channel,
@@ -217,11 +206,7 @@ export async function draft(q: Query, id: string, of: string, dueInMs = 0, chann
 export const insertEvent = async (q: Query, one: NewEvent): Promise<boolean> =>
   (await insertEvents(q, [one]))[0] === true;
 
-export async function storeEvent(
-  q: Query,
-  externalId: string,
-  over: Partial<NewEvent> = {},
-): Promise<number> {
+export async function storeEvent(q: Query, externalId: string, over: Partial<NewEvent> = {}): Promise<number> {
   await insertEvent(q, event(externalId, over));
   const row = await q.one<{ id: number }>(
     "SELECT id FROM events WHERE channel = $1 AND external_id = $2",
@@ -301,10 +286,7 @@ export async function leaseLanes(
 }
 
 export async function participantsOf(q: Query, id: string): Promise<Set<string>> {
-  const rows = await q.all<{ address: string }>(
-    "SELECT address FROM participants WHERE conversation = $1",
-    id,
-  );
+  const rows = await q.all<{ address: string }>("SELECT address FROM participants WHERE conversation = $1", id);
   return new Set(rows.map(({ address }) => address));
 }
 
@@ -369,9 +351,7 @@ export const notice = (
 const body = (text: string) => JSON.stringify({ kind: "message", from: { name: "Anna" }, text });
 
 /** A mail that was asked twice, answered, sent at the second attempt and delivered; a refused mail; an escalation. */
-export async function withConversation(
-  place: NewPlace,
-): Promise<{ db: Database; asked: number; refused: number }> {
+export async function withConversation(place: NewPlace): Promise<{ db: Database; asked: number; refused: number }> {
   const db = await fresh(place);
   return db.tx(async (q) => {
     const asked = await storeEvent(q, "INBOX/1/7", {

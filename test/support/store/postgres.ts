@@ -61,18 +61,7 @@ export async function startPostgres({ durable = false } = {}): Promise<Postgres>
   if (process.getuid?.() === 0) await run("chown", ["postgres:postgres", home]);
   const data = join(home, "data");
   await run(
-    ...asServer(join(bin, "initdb"), [
-      "-D",
-      data,
-      "-U",
-      "test",
-      "-A",
-      "trust",
-      "-N",
-      "-E",
-      "UTF8",
-      "--locale=C",
-    ]),
+    ...asServer(join(bin, "initdb"), ["-D", data, "-U", "test", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"]),
     {
       cwd: home,
     },
@@ -85,11 +74,7 @@ export async function startPostgres({ durable = false } = {}): Promise<Postgres>
     ...(durable ? ["shared_preload_libraries=pg_stat_statements"] : ["fsync=off"]),
     "max_connections=400",
   ];
-  const [program, args] = asServer(join(bin, "postgres"), [
-    "-D",
-    data,
-    ...flags.flatMap((flag) => ["-c", flag]),
-  ]);
+  const [program, args] = asServer(join(bin, "postgres"), ["-D", data, ...flags.flatMap((flag) => ["-c", flag])]);
   const server = spawn(program, args, { cwd: home, stdio: ["ignore", "ignore", "pipe"] });
   const killed = () => void server.kill("SIGKILL");
   process.once("exit", killed);

@@ -49,12 +49,7 @@ export interface Rig {
   adapter: Adapter;
   dial(more?: Partial<Dialing>): Promise<PhoneCall>;
   /** The core hands over an answer to the newest message of the call, or to `answers`. */
-  answer(
-    call: PhoneCall,
-    text: string,
-    answers?: ExternalId | null,
-    more?: Partial<Reply>,
-  ): Promise<SendOutcome>;
+  answer(call: PhoneCall, text: string, answers?: ExternalId | null, more?: Partial<Reply>): Promise<SendOutcome>;
   /** The caller says it, and the core has it. */
   says(call: PhoneCall, text: string): Promise<ExternalId>;
   sessions(state: SessionEvent["state"]): readonly SessionEvent[];
@@ -122,8 +117,7 @@ export async function openRig(options: RigOptions = {}): Promise<Rig> {
     dial: (more) => phone.dial({ url: `${publicUrl}/channels/${id}/call`, from: caller, to: ours, ...more }),
     async answer(call, text, answers = newest(), more = {}) {
       const { outbound } = adapter;
-      const [draft] =
-        outbound?.compose(reply({ session: sessionId(call.sid), text, answers, ...more })) ?? [];
+      const [draft] = outbound?.compose(reply({ session: sessionId(call.sid), text, answers, ...more })) ?? [];
       if (!outbound || !draft) throw new Error("nothing to send");
       return outbound.send(JSON.parse(JSON.stringify(draft)), attempt());
     },
@@ -138,9 +132,7 @@ export async function openRig(options: RigOptions = {}): Promise<Rig> {
       return channel.messages.at(-1)?.id as ExternalId;
     },
     sessions: (state) =>
-      channel.stored.filter(
-        (event): event is SessionEvent => event.kind === "session" && event.state === state,
-      ),
+      channel.stored.filter((event): event is SessionEvent => event.kind === "session" && event.state === state),
     restart() {
       adapter = voice.create(channel, settings);
     },
@@ -182,10 +174,7 @@ export interface Switchboard {
   readonly wasted: readonly unknown[];
   dial(path: string, options?: ClientOptions & { readonly protocols?: readonly string[] }): Promise<Line>;
   /** The status with which an upgrade is refused. */
-  refusal(
-    path: string,
-    options?: ClientOptions & { readonly protocols?: readonly string[] },
-  ): Promise<number>;
+  refusal(path: string, options?: ClientOptions & { readonly protocols?: readonly string[] }): Promise<number>;
   /** The agent answers the newest message, or the one with that text. */
   answer(text: string, to?: string, more?: Partial<Reply>): Promise<SendOutcome>;
   /** The next message of the caller, after `already` others. */
@@ -384,8 +373,6 @@ function lineOf(ws: WebSocket): Line {
 /** The events of sessions, in order: `opened`, `lost` ... with their reasons. */
 export function story({ stored }: RecordingChannel): readonly string[] {
   return stored.flatMap((event) =>
-    event.kind === "session"
-      ? [event.reason === undefined ? event.state : `${event.state} ${event.reason}`]
-      : [],
+    event.kind === "session" ? [event.reason === undefined ? event.state : `${event.state} ${event.reason}`] : [],
   );
 }

@@ -48,14 +48,10 @@ export async function judgeSignatures(
 function judge(mail: Mail, { dmarc, dkim }: AuthenticateResult, domain: string): DkimJudgement {
   if (!dmarc) return { verdict: "none", detail: "no DMARC check is possible for the From field" };
   const about = asciiDomain(dmarc.status.header?.["from"] ?? "");
-  if (about !== domain)
-    return { verdict: "fail", detail: "the From field reads differently to different readers" };
+  if (about !== domain) return { verdict: "fail", detail: "the From field reads differently to different readers" };
   const { result } = dmarc.status;
   if (result === "pass") return judgePass(mail, dkim.results);
-  if (
-    result === "temperror" ||
-    (result === "fail" && dkim.results.some((one) => one.status.result === "temperror"))
-  ) {
+  if (result === "temperror" || (result === "fail" && dkim.results.some((one) => one.status.result === "temperror"))) {
     return { verdict: "temperror", detail: "DNS could not be asked" };
   }
   if (result === "fail") return { verdict: "fail", detail: "no signature of the From domain passes" };
@@ -85,8 +81,7 @@ const temporary = new Set(["ETIMEOUT", "ESERVFAIL", "EREFUSED", "ECONNREFUSED", 
 
 function resolverFor(dns: DnsSettings): { resolve: DNSResolver; cancel(): void } {
   const { records } = dns;
-  if (records !== undefined)
-    return { resolve: (name, type) => fixed(records, name, type), cancel: () => undefined };
+  if (records !== undefined) return { resolve: (name, type) => fixed(records, name, type), cancel: () => undefined };
   const resolver = new Resolver({ timeout: 2000, tries: 2 });
   if (dns.servers !== undefined && dns.servers.length > 0) resolver.setServers([...dns.servers]);
   return { resolve: (name, type) => ask(resolver, name, type), cancel: () => resolver.cancel() };

@@ -8,11 +8,7 @@ import type { HeaderField } from "../mime.ts";
 
 /** Never throws. Returns `none` for a message that cannot be judged, and `temperror` for a temporary
  *  failure. */
-export async function authenticate(
-  mail: Mail,
-  raw: Uint8Array,
-  settings: SenderAuthSettings,
-): Promise<SenderAuth> {
+export async function authenticate(mail: Mail, raw: Uint8Array, settings: SenderAuthSettings): Promise<SenderAuth> {
   const method = settings.mode === "header" ? "authentication-results" : "dmarc";
   const [author] = mail.from;
   if (author === undefined || mail.from.length !== 1 || mail.fromFields !== 1)
@@ -21,12 +17,7 @@ export async function authenticate(
   return { method, domain, ...(await judge(mail, raw, settings, domain)) };
 }
 
-async function judge(
-  mail: Mail,
-  raw: Uint8Array,
-  settings: SenderAuthSettings,
-  domain: string,
-): Promise<Judgement> {
+async function judge(mail: Mail, raw: Uint8Array, settings: SenderAuthSettings, domain: string): Promise<Judgement> {
   if (domain === "") return none("the domain of the From address is malformed");
   if (settings.mode === "off") return none("not asked for");
   if (settings.mode === "header") return judgeHeaders(mail.headers, settings.authservId, domain);
@@ -80,8 +71,7 @@ function judgeMicrosoft(headers: readonly HeaderField[], domain: string): Judgem
   const above = headers.slice(0, boundary);
   // Headers below a Received header of any other server are not Microsoft's.
   const foreign = above.findIndex(
-    ({ name, value }) =>
-      name === "received" && !isReceivedBy(value, /\.(?:outlook|office365|exchangelabs)\.com$/),
+    ({ name, value }) => name === "received" && !isReceivedBy(value, /\.(?:outlook|office365|exchangelabs)\.com$/),
   );
   const found = (foreign < 0 ? above : above.slice(0, foreign)).filter(({ name }) => name === field);
   const internal = headers.find(({ name }) => name === "x-ms-exchange-organization-authas")?.value ?? "";

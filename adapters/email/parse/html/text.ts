@@ -75,8 +75,7 @@ function writtenAs(html: string, options: TrimOptions, colours: boolean): string
   prune(document, hasSheet ? readStyleSheet(styleTexts(document)) : null, colours);
   if (options.relation !== "forward") markQuotes(document, options);
   layOut(document);
-  const text =
-    elements > maxElements ? plainly(document) : write("<tree>", [bodyIn(document)]).slice(0, maxWritten);
+  const text = elements > maxElements ? plainly(document) : write("<tree>", [bodyIn(document)]).slice(0, maxWritten);
   return cleanText(text).replace(cellMarks, "\t").trim();
 }
 
@@ -105,9 +104,7 @@ function hasColouredQuote(text: string, plain: string, options: TrimOptions): bo
   const tail = lines.findIndex((line) => line.kind === "tail");
   return text
     .split("\n")
-    .some(
-      (line, at) => line.includes(colourMark) && (lines[at]?.kind === "quote" || (tail >= 0 && at > tail)),
-    );
+    .some((line, at) => line.includes(colourMark) && (lines[at]?.kind === "quote" || (tail >= 0 && at > tail)));
 }
 
 /** Converts tables, and `<sup>` and `<sub>` digits. */
@@ -313,8 +310,7 @@ const quoteClasses =
 const quoteIds =
   /^(?:x_)?(?:yahoo_quoted_\d{1,20}|replyblockquote|ms-outlook-mobile-body-separator-line|oriMsgHtmlSeperator|isReplyContent|reply139content|origbody|quoted_header)$/i;
 /** Outlook's marks: the quote begins here and ends with the parent element. */
-const replyHeaderIds =
-  /^(?:x_)?(?:divRplyFwdMsg|appendonsend|stopSpelling|mail-editor-reference-message-container)$/i;
+const replyHeaderIds = /^(?:x_)?(?:divRplyFwdMsg|appendonsend|stopSpelling|mail-editor-reference-message-container)$/i;
 
 function isQuote(element: Element): boolean {
   const { class: classes, id, type, name, cite, style } = element.attribs;
@@ -331,10 +327,7 @@ function isQuote(element: Element): boolean {
 
 function isReplyHeader(element: Element): boolean {
   const { id, class: classes } = element.attribs;
-  if (
-    classes !== undefined &&
-    /(?:^|\s)ms-outlook-mobile-reference-message(?:\s|$)/.test(classes.slice(0, 500))
-  )
+  if (classes !== undefined && /(?:^|\s)ms-outlook-mobile-reference-message(?:\s|$)/.test(classes.slice(0, 500)))
     return true;
   return id !== undefined && id.length < 60 && replyHeaderIds.test(id);
 }

@@ -85,8 +85,7 @@ function sizeOf(rules: CssRules, parent: number): number {
     /(?:^|\s)(\d{0,4}\.?\d{1,4}(?:px|pt|em|rem|%|vw)?)(?:\/|\s)/.exec(rules.get("font") ?? "")?.[1];
   if (value === undefined) return parent;
   const [, number, unit] =
-    /^(?:calc\(\s{0,5})?(\d{0,6}\.?\d{0,6})\s{0,3}(px|pt|em|rem|ex|ch|%|vw|vh|pc|in|cm|mm|q)?/.exec(value) ??
-    [];
+    /^(?:calc\(\s{0,5})?(\d{0,6}\.?\d{0,6})\s{0,3}(px|pt|em|rem|ex|ch|%|vw|vh|pc|in|cm|mm|q)?/.exec(value) ?? [];
   if (number === undefined || number === "" || number === ".")
     return /^(?:xx|x-|sma|med|lar|init)/.test(value) ? 16 : parent;
   const amount = Number(number);
@@ -141,15 +140,12 @@ function isOffScreen(rules: CssRules): boolean {
   )
     return true;
   return (
-    /^(?:absolute|fixed|relative)/.test(rules.get("position") ?? "") &&
-    ["left", "top", "right", "bottom"].some(far)
+    /^(?:absolute|fixed|relative)/.test(rules.get("position") ?? "") && ["left", "top", "right", "bottom"].some(far)
   );
 }
 
 /** True when a dimension of the box is zero and its overflow is hidden. */
 function isSqueezed(rules: CssRules): boolean {
   if (!/^hidden|^clip/.test(rules.get("overflow") ?? "")) return false;
-  return ["height", "max-height", "width", "max-width", "line-height"].some((name) =>
-    zero.test(rules.get(name) ?? ""),
-  );
+  return ["height", "max-height", "width", "max-width", "line-height"].some((name) => zero.test(rules.get(name) ?? ""));
 }

@@ -29,13 +29,11 @@ export const write = compile({
     { selector: "tree", format: "tree" },
     { selector: "a", options: { hideLinkHrefIfSameAsText: true, ignoreHref: false, noAnchorUrl: true } },
     { selector: "img", format: "skip" },
-    ..."dl dt dd center address fieldset legend figure figcaption details summary"
-      .split(" ")
-      .map((selector) => ({
-        selector,
-        format: "block",
-        options: { leadingLineBreaks: 1, trailingLineBreaks: 1 },
-      })),
+    ..."dl dt dd center address fieldset legend figure figcaption details summary".split(" ").map((selector) => ({
+      selector,
+      format: "block",
+      options: { leadingLineBreaks: 1, trailingLineBreaks: 1 },
+    })),
     ...["h1", "h2", "h3", "h4", "h5", "h6"].map((selector) => ({ selector, options: { uppercase: false } })),
     { selector: "hr", options: { length: 20 } },
     {
@@ -120,8 +118,7 @@ function textOfCell(cell: Element): number | null {
   const seen = { text: 0, blocks: 0, nodes: 0 };
   const stack: ChildNode[] = [cell];
   for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
-    if (isText(node))
-      seen.text += node.data.length > 5 * most.text ? node.data.length : node.data.trim().length;
+    if (isText(node)) seen.text += node.data.length > 5 * most.text ? node.data.length : node.data.trim().length;
     if (isTag(node)) {
       if (structureNames.has(node.name) || node.children.length > most.nodes) return null;
       if (blockNames.has(node.name)) seen.blocks++;
@@ -186,8 +183,7 @@ function writeRaised(element: Element): void {
   const words = first.data.trim();
   if (words === "" || words.length > 30) return;
   const forms = up ? raised : lowered;
-  if (/^[0-9+\-=()−]+$/.test(words))
-    first.data = words.replace(/./g, (char) => forms.charAt(flat.indexOf(char)));
+  if (/^[0-9+\-=()−]+$/.test(words)) first.data = words.replace(/./g, (char) => forms.charAt(flat.indexOf(char)));
   else if (!/^\p{L}+\.?$/u.test(words) || !up) first.data = `${up ? "^" : "_"}${words}`;
 }
 

@@ -52,11 +52,7 @@ function isPermanent(status: string, diagnostic: string): boolean {
 /** Detects bounces without a machine-readable part: the text of a failure, and a trace of the message that bounced. The
  *  answered Message-ID counts as a trace only when we created it. `daemon`: the sender is a mail server; otherwise the
  *  message has the null sender or names the recipients that failed. */
-export function guessedBounce(
-  mail: Mail,
-  daemon: boolean,
-  isOurs: (messageId: string) => boolean,
-): Bounce | null {
+export function guessedBounce(mail: Mail, daemon: boolean, isOurs: (messageId: string) => boolean): Bounce | null {
   const names = mail.headers.some(({ name }) => name === "x-failed-recipients");
   if (!names && !soundsFailed(mail)) return null;
   const text = mail.fullText.slice(0, 20_000);
@@ -121,9 +117,10 @@ function failedRecipients(mail: Mail): string[] {
     .flatMap((line) => addressesIn(line.slice(0, 400)));
   const found = [...named, ...told].map((text) => cleanAddress(text.trim()));
   const own = new Set(mail.to.map((one) => one.address));
-  return [
-    ...new Set(found.filter((address) => address !== "" && !own.has(address) && !isDaemon(address))),
-  ].slice(0, 50);
+  return [...new Set(found.filter((address) => address !== "" && !own.has(address) && !isDaemon(address)))].slice(
+    0,
+    50,
+  );
 }
 
 const addressesIn = (line: string): string[] =>
@@ -154,15 +151,9 @@ export function deliveries(
   }));
 }
 
-function aboutOf(
-  self: Identity,
-  mail: Mail,
-  bounce: Bounce,
-  recipient: string | null,
-): DeliveryEvent["about"] {
+function aboutOf(self: Identity, mail: Mail, bounce: Bounce, recipient: string | null): DeliveryEvent["about"] {
   const sent = [...new Set([...bounce.about, ...mail.inReplyTo, ...mail.references])];
-  const key =
-    keyIn(self, bounce.envelopeId) ?? sent.map((id) => self.keyOf(id)).find((found) => found !== null);
+  const key = keyIn(self, bounce.envelopeId) ?? sent.map((id) => self.keyOf(id)).find((found) => found !== null);
   return {
     ...(key ? { key } : {}),
     ...(sent.length > 0 ? { sent: sent as ExternalId[] } : {}),
@@ -178,15 +169,10 @@ function keyIn(self: Identity, envelopeId: string | null): SendKey | null {
 }
 
 /** `delayed` and `delivered` reports have the form of a bounce but do not report a failure. */
-function fateOf(
-  mail: Mail,
-  bounce: Bounce,
-  recipient: string | null,
-): Pick<DeliveryEvent, "state" | "permanent"> {
+function fateOf(mail: Mail, bounce: Bounce, recipient: string | null): Pick<DeliveryEvent, "state" | "permanent"> {
   const rows = mail.report?.recipients ?? [];
   const row = rows.find((one) => one.address === recipient) ?? rows[0];
   if (row?.action === "delayed") return { state: "accepted" };
-  if (row !== undefined && ["delivered", "relayed", "expanded"].includes(row.action))
-    return { state: "delivered" };
+  if (row !== undefined && ["delivered", "relayed", "expanded"].includes(row.action)) return { state: "delivered" };
   return { state: "failed", permanent: bounce.permanent };
 }

@@ -55,8 +55,7 @@ export function classify(mail: Mail, own: OwnIdentity): MachineFinding {
 const refused = (code: string, reason: string): Refused => ({ kind: "refused", code, reason });
 
 function ownMail(mail: Mail, own: OwnIdentity): Refused | null {
-  if (mail.messageId !== null && own.isOurs(mail.messageId))
-    return refused("own", "the Message-ID is one of ours");
+  if (mail.messageId !== null && own.isOurs(mail.messageId)) return refused("own", "the Message-ID is one of ours");
   const isOwn = ownAddress(own);
   // Many contact forms set From to our own address; the customer is in Reply-To.
   if (own.rewritten?.via !== "form" && mail.from.some((from) => isOwn(from.address)))
@@ -167,14 +166,7 @@ function list(mail: Mail): Refused | null {
 }
 
 /** Headers that name the list itself. List-Unsubscribe also occurs on newsletters. */
-const listNames = new Set([
-  "list-id",
-  "list-post",
-  "mailing-list",
-  "x-mailing-list",
-  "x-beenthere",
-  "x-been-there",
-]);
+const listNames = new Set(["list-id", "list-post", "mailing-list", "x-mailing-list", "x-beenthere", "x-been-there"]);
 
 /** True when the headers name a list of `accept_lists` and no other list. A newsletter that arrives
  *  through an accepted list names another one. */
@@ -205,8 +197,7 @@ function machineSender(mail: Mail, own: OwnIdentity): Refused | null {
   );
   if (isNoReply(from) || mail.replyTo.some((one) => isNoReply(one.address)))
     return refused("no-reply", "nobody reads the sender's address");
-  if (isProgram(from) || others.some(isDaemon))
-    return refused("machine", "the sender's address is a program's");
+  if (isProgram(from) || others.some(isDaemon)) return refused("machine", "the sender's address is a program's");
   return null;
 }
 
@@ -265,8 +256,7 @@ export interface Automatic {
 function automaticByHeader(mail: Mail): Automatic | null {
   const submitted = firstValue(mail, "auto-submitted");
   if (submitted !== "" && submitted !== "no") {
-    const code =
-      submitted === "auto-generated" || submitted === "auto-notified" ? "auto-generated" : "auto-reply";
+    const code = submitted === "auto-generated" || submitted === "auto-notified" ? "auto-generated" : "auto-reply";
     return { code, reason: `Auto-Submitted: ${submitted}` };
   }
   for (const name of [
@@ -285,8 +275,7 @@ function automaticByHeader(mail: Mail): Automatic | null {
   for (const name of ["precedence", "x-precedence", "preference"]) {
     const value = firstValue(mail, name).replace("-", "_");
     if (value === "auto_reply") return { code: "auto-reply", reason: `${name}: ${value}` };
-    if (value === "bulk" || value === "junk" || value === "list")
-      return { code: "bulk", reason: `${name}: ${value}` };
+    if (value === "bulk" || value === "junk" || value === "list") return { code: "bulk", reason: `${name}: ${value}` };
   }
   const odd = mail.headers.find((header) =>
     otherSigns.get(header.name)?.test(header.value.slice(0, 500).toLowerCase()),
@@ -324,7 +313,5 @@ function calendarReply(mail: Mail): string | null {
     (mail.calendarMethod !== null && method === "") ||
     /calendarmessage/.test(firstValue(mail, "content-class")) ||
     mail.sealed?.code === "winmail";
-  return isCalendar && responses.test(mail.subject.slice(0, 200))
-    ? "a calendar response by its subject"
-    : null;
+  return isCalendar && responses.test(mail.subject.slice(0, 200)) ? "a calendar response by its subject" : null;
 }

@@ -96,12 +96,7 @@ function startOf(
 }
 
 /** Finds the attribution that ends at line `end`, possibly wrapped. Marks it and the text it quotes. */
-function markAttribution(
-  lines: Mutable[],
-  end: number,
-  labels: LabelAt,
-  { tails, isOwn }: ScanOptions,
-): void {
+function markAttribution(lines: Mutable[], end: number, labels: LabelAt, { tails, isOwn }: ScanOptions): void {
   let joined = "";
   let best: { start: number; found: Attribution } | null = null;
   for (let start = end; start >= 0 && end - start < maxWrap; start--) {
@@ -269,9 +264,7 @@ function labelOf(text: string): Label | null {
     .replace(/[*_\s]{1,10}$/, "")
     .toLowerCase();
   const label = headerLabels.get(word);
-  return label === undefined
-    ? null
-    : { label, value: line.slice(colon + 1), generic: genericDates.has(word) };
+  return label === undefined ? null : { label, value: line.slice(colon + 1), generic: genericDates.has(word) };
 }
 
 /** Maximum length of an attribution with name, address and date, as programs write it. */
@@ -358,8 +351,7 @@ function matchOf(line: string): "anchored" | "loose" | null {
   let best: "loose" | null = datedByYear.test(line) || isDatedAddress(line) ? "loose" : null;
   for (const { starts, says } of attributions) {
     const start = starts.find((one) => line.startsWith(one));
-    if (start === undefined || !says.some((verb) => line.includes(verb, Math.max(0, start.length - 1))))
-      continue;
+    if (start === undefined || !says.some((verb) => line.includes(verb, Math.max(0, start.length - 1)))) continue;
     if (start !== "") return "anchored";
     best = "loose";
   }
@@ -370,17 +362,14 @@ function matchOf(line: string): "anchored" | "loose" | null {
  *  (Russian, Hebrew), mail.ru and Yandex. */
 function isDatedAddress(line: string): boolean {
   return (
-    /[<(]\s{0,2}[^\s<>()]{1,64}@[^\s<>()]{1,255}[>)][\s\u200e\u200f\u202a-\u202e]{0,8}[:：]$/.test(
-      line.slice(-350),
-    ) &&
+    /[<(]\s{0,2}[^\s<>()]{1,64}@[^\s<>()]{1,255}[>)][\s\u200e\u200f\u202a-\u202e]{0,8}[:：]$/.test(line.slice(-350)) &&
     /\d/.test(line) &&
     hasTime(line) &&
     looksDated(line.replace(/\d{1,2}:\d\d/g, ""))
   );
 }
 
-const hasTime = (line: string) =>
-  /\d{1,2}[:.h]\d\d(?!\d)(?!\.\d)/.test(line.replace(/\d{1,2}\.\d{1,2}\.\d{2,4}/g, ""));
+const hasTime = (line: string) => /\d{1,2}[:.h]\d\d(?!\d)(?!\.\d)/.test(line.replace(/\d{1,2}\.\d{1,2}\.\d{2,4}/g, ""));
 
 /** True for a year, a time, or a day with dots or slashes. A single number ("the 3 of us wrote:") is not
  *  a date. */

@@ -183,8 +183,7 @@ export const devices: readonly string[] = [
  *  colour. */
 export const inlineHints: readonly { readonly answers: RegExp; readonly places: RegExp }[] = [
   {
-    answers:
-      /\b(?:answer|repl(?:y|ies|ied)|respon[sd]|comment|remark|notes?\b|see\b|feedback|inputs?\b|my text)/,
+    answers: /\b(?:answer|repl(?:y|ies|ied)|respon[sd]|comment|remark|notes?\b|see\b|feedback|inputs?\b|my text)/,
     places:
       /\b(?:below|inline|in-line|in line|in ?between|interleaved|underneath|embedded|under each|(?:with)?in (?:the |your )?(?:original |e-?)?(?:text|mail|message|body)|in (?:red|blue|green|bold|colou?r|caps|capitals?|italics?|purple|orange|pink))\b/,
   },
@@ -213,8 +212,7 @@ export const inlineHints: readonly { readonly answers: RegExp; readonly places: 
   },
   {
     answers: /antwoord|reactie|opmerking|\bzie\b|commentaar/,
-    places:
-      /hieronder|onderstaand|onderaan|in (?:het )?(?:rood|blauw|groen|vet|kleur)|in de (?:tekst|mail)|tussen de/,
+    places: /hieronder|onderstaand|onderaan|in (?:het )?(?:rood|blauw|groen|vet|kleur)|in de (?:tekst|mail)|tussen de/,
   },
   {
     answers: /odpowied|komentarz|uwag|patrz|zobacz/,

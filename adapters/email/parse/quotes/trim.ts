@@ -98,10 +98,7 @@ function beforeTail(lines: readonly TextLine[]): readonly TextLine[] {
 }
 
 /** Removes the trailing quote, and blank lines at the end. */
-function withoutTrailingQuote(
-  lines: readonly TextLine[],
-  relation: TrimOptions["relation"],
-): readonly TextLine[] {
+function withoutTrailingQuote(lines: readonly TextLine[], relation: TrimOptions["relation"]): readonly TextLine[] {
   let end = lines.length;
   while (end > 0 && (lines[end - 1]?.kind === "blank" || lines[end - 1]?.kind === "quote")) end--;
   const cut = lines.slice(end);
@@ -128,10 +125,7 @@ function withoutSignature(lines: readonly TextLine[], names: readonly string[] =
 
 /** Removes a single quote above the answer. With more quotes the message is a dialogue and is kept
  *  whole. */
-function withoutLeadingQuote(
-  lines: readonly TextLine[],
-  relation: TrimOptions["relation"],
-): readonly TextLine[] {
+function withoutLeadingQuote(lines: readonly TextLine[], relation: TrimOptions["relation"]): readonly TextLine[] {
   const firstOwn = lines.findIndex((line) => line.kind === "own");
   if (firstOwn <= 0 || lines.slice(0, firstOwn).some((line) => line.kind === "tail")) return lines;
   if (relation === "new" && !isIntroduced(lines.slice(0, firstOwn))) return lines;
@@ -158,8 +152,7 @@ function isGreeting(line: string): boolean {
   const lower = line.toLowerCase();
   return greetings.some(
     (greeting) =>
-      lower.startsWith(greeting) &&
-      (greeting.length > 3 || !/^[\p{L}\p{M}]/u.test(lower.slice(greeting.length))),
+      lower.startsWith(greeting) && (greeting.length > 3 || !/^[\p{L}\p{M}]/u.test(lower.slice(greeting.length))),
   );
 }
 
@@ -187,8 +180,7 @@ function leadsIn(kept: readonly TextLine[]): boolean {
   return last !== undefined && /[:：]\s*$/.test(last.text.slice(-20)) && !isGreeting(last.text.trim());
 }
 
-const hasOurMarker = (line: TextLine): boolean =>
-  line.text.length < 1000 && findMarkers(line.text).length > 0;
+const hasOurMarker = (line: TextLine): boolean => line.text.length < 1000 && findMarkers(line.text).length > 0;
 
 /** Our marker ends our message, so text after it inside the quote was written below our text. */
 function hasWordsBelowMarker(cut: readonly TextLine[]): boolean {
@@ -302,9 +294,7 @@ const isSentence = (text: string) =>
 function isName(text: string): boolean {
   if (text.length > 60 || /[\d?!:;]/.test(text)) return false;
   const words = text.split(/[\s,&/|-]+/).filter((word) => word !== "");
-  return (
-    words.length > 0 && words.length <= 6 && words.every((word) => word.length <= 3 || !/^\p{Ll}/u.test(word))
-  );
+  return words.length > 0 && words.length <= 6 && words.every((word) => word.length <= 3 || !/^\p{Ll}/u.test(word));
 }
 
 function hasName(text: string, names: readonly string[]): boolean {
@@ -327,20 +317,14 @@ function isMobile(text: string): boolean {
     .trim()
     .replace(/^[-–—_*\s]{1,10}/, "")
     .toLowerCase();
-  if (line.length === 0 || line.length > 160 || /[?]/.test(line) || line.split(/\s+/).length > 14)
-    return false;
+  if (line.length === 0 || line.length > 160 || /[?]/.test(line) || line.split(/\s+/).length > 14) return false;
   if (!devices.some((device) => line.includes(device))) return false;
-  return (
-    mobileSignatures.some((start) => line.startsWith(start)) ||
-    mobileEndings.some((end) => line.endsWith(end))
-  );
+  return mobileSignatures.some((start) => line.startsWith(start)) || mobileEndings.some((end) => line.endsWith(end));
 }
 
 /** A list of addresses is content, and never a signature. */
 function isAddressList(texts: readonly string[]): boolean {
-  const addresses = texts.filter(
-    (text) => text.length < 320 && /^\W{0,4}[^\s@]{1,64}@[^\s@]{1,255}$/.test(text),
-  );
+  const addresses = texts.filter((text) => text.length < 320 && /^\W{0,4}[^\s@]{1,64}@[^\s@]{1,255}$/.test(text));
   return addresses.length >= 3 || (addresses.length >= 2 && addresses.length === texts.length);
 }
 

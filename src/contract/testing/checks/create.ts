@@ -70,9 +70,7 @@ async function partsAreDeclared({ adapter, definition, harness, peer, channel }:
   const url = channel.url.bind(channel);
   const samples = { http: peer.requests?.(url) ?? [], socket: peer.upgrades?.(url) ?? [] };
   for (const kind of ["http", "socket"] as const) {
-    const bare = routes(adapter, kind).filter(
-      (path) => !samples[kind].some((sample) => sample.path === path),
-    );
+    const bare = routes(adapter, kind).filter((path) => !samples[kind].some((sample) => sample.path === path));
     assert.deepEqual(bare, [], `the harness has no sample for the ${kind} routes ${bare.join(", ")}`);
   }
 }

@@ -27,9 +27,7 @@ function flawOf(event: InboundEvent): string | null {
   if (event.consent?.answer?.trim() === "") return "a consent answered with nothing";
   if (event.consent && event.refusal) return "a message that is both consent and refused";
   if (event.forHumans && !named(event.forHumans.subject)) return "a message for humans without a subject";
-  const bad = event.attachments?.find(
-    ({ name, mediaType }) => !named(name) || !/^[^/\s]+\/[^/\s]+$/.test(mediaType),
-  );
+  const bad = event.attachments?.find(({ name, mediaType }) => !named(name) || !/^[^/\s]+\/[^/\s]+$/.test(mediaType));
   return bad ? `an attachment of type ${bad.mediaType}` : null;
 }
 
@@ -48,9 +46,7 @@ async function provoke(fixture: Fixture): Promise<void> {
     const call = serveTest(route, caller.request);
     const words = mark("provoked");
     for (const frame of [...caller.opening, ...caller.say(words)]) call.say(frame);
-    await channel
-      .until("what was said", () => heard(fixture, words), fixture.patienceMs)
-      .catch(() => undefined);
+    await channel.until("what was said", () => heard(fixture, words), fixture.patienceMs).catch(() => undefined);
     call.cut();
     await within(call.done, fixture.patienceMs);
   }
@@ -59,20 +55,15 @@ async function provoke(fixture: Fixture): Promise<void> {
     await whileRunning(fixture, async () => {
       await ready(fixture).catch(() => undefined);
       await peer.say?.(words);
-      await channel
-        .until("what was said", () => heard(fixture, words), fixture.patienceMs)
-        .catch(() => undefined);
+      await channel.until("what was said", () => heard(fixture, words), fixture.patienceMs).catch(() => undefined);
     });
   }
 }
-const heard = (fixture: Fixture, words: string) =>
-  fixture.channel.messages.some(({ text }) => text.includes(words));
+const heard = (fixture: Fixture, words: string) => fixture.channel.messages.some(({ text }) => text.includes(words));
 
 async function saysWhatItMust(fixture: Fixture): Promise<void> {
   await provoke(fixture);
-  const flaws = fixture.channel.calls
-    .flatMap(({ events }) => events.map(flawOf))
-    .filter((flaw) => flaw !== null);
+  const flaws = fixture.channel.calls.flatMap(({ events }) => events.map(flawOf)).filter((flaw) => flaw !== null);
   assert.deepEqual(flaws, [], `accept was given ${flaws.join("; ")}`);
   const elsewhere = fixture.channel.messages.flatMap(({ attachments = [] }) => attachments);
   if (!fixture.adapter.open)

@@ -21,11 +21,7 @@ const say = (fixture: Fixture, text: string) =>
   present(fixture.peer.say?.bind(fixture.peer), "the peer has no say()", "inbound")(text);
 
 const acknowledged = async (fixture: Fixture, text: string) => {
-  const list = present(
-    fixture.peer.acknowledged?.bind(fixture.peer),
-    "the peer has no acknowledged()",
-    "acknowledge",
-  );
+  const list = present(fixture.peer.acknowledged?.bind(fixture.peer), "the peer has no acknowledged()", "acknowledge");
   return (await list()).some((one) => one.includes(text));
 };
 
@@ -53,8 +49,7 @@ async function statesInOrder(fixture: Fixture, running: RunningInbound): Promise
 
 async function unauthorized(fixture: Fixture): Promise<void> {
   const states = () => fixture.channel.statuses.map((status) => status.state);
-  const rejected = (channel: RecordingChannel) =>
-    channel.statuses.some((one) => one.state === "unauthorized");
+  const rejected = (channel: RecordingChannel) => channel.statuses.some((one) => one.state === "unauthorized");
   await fixture.channel.until("a report of unauthorized", rejected, fixture.patienceMs);
   assert.ok(!states().includes("ready"), `ready was reported without a login: ${states().join(", ")}`);
 }
@@ -137,11 +132,7 @@ async function resumes(fixture: Fixture): Promise<void> {
 async function comesBack(fixture: Fixture): Promise<void> {
   await ready(fixture);
   await fixture.peer.fault("refuse-connection");
-  await throughout(
-    "a message from a peer that is away",
-    () => fixture.channel.stored.length === 0,
-    fixture.quietMs,
-  );
+  await throughout("a message from a peer that is away", () => fixture.channel.stored.length === 0, fixture.quietMs);
   await fixture.peer.fault("none");
   const text = mark("back");
   await say(fixture, text);
@@ -154,8 +145,7 @@ const running = (
   needs: Check["needs"],
   body: (fixture: Fixture, inbound: RunningInbound) => Promise<void>,
   options?: FixtureOptions,
-): Check =>
-  check(name, needs, (fixture) => whileRunning(fixture, (inbound) => body(fixture, inbound)), options);
+): Check => check(name, needs, (fixture) => whileRunning(fixture, (inbound) => body(fixture, inbound)), options);
 
 export const inboundChecks: readonly Check[] = [
   running("inbound: reports connecting, then ready, and stays", ["inbound"], statesInOrder),
@@ -176,11 +166,7 @@ export const inboundChecks: readonly Check[] = [
     ["inbound", "acknowledge"],
     acknowledgesAfterCommit,
   ),
-  running(
-    "inbound: what accept rejected stays with the peer and comes again",
-    ["inbound"],
-    comesAgainAfterRejection,
-  ),
+  running("inbound: what accept rejected stays with the peer and comes again", ["inbound"], comesAgainAfterRejection),
   running("inbound: the same input has the same id, another input another", ["inbound"], stableIds),
   check("inbound: goes on from the last committed cursor", ["inbound"], resumes),
   running("inbound: reads on after the peer was away", ["inbound", "refuse-connection"], comesBack),

@@ -33,8 +33,7 @@ async function findsWhatWasSent(fixture: Fixture): Promise<void> {
   const composed = compose(fixture, "found");
   await sendNow(fixture, composed);
   const verdicts: Verdict[] = [];
-  const sure = async () =>
-    verdicts.push(await lookUp(fixture, composed)) > 0 && verdicts.at(-1)?.kind !== "unsure";
+  const sure = async () => verdicts.push(await lookUp(fixture, composed)) > 0 && verdicts.at(-1)?.kind !== "unsure";
   await eventually("a verdict on a message that was sent", sure, fixture.patienceMs);
   const verdict = verdicts.at(-1);
   assert.equal(verdict?.kind, "sent", `the message was sent, and reconcile says ${verdict?.kind}`);
@@ -88,11 +87,7 @@ async function probesAway(fixture: Fixture): Promise<void> {
 export const reconcileChecks: readonly Check[] = [
   check("reconcile: finds what was sent", ["outbound", "reconcile"], findsWhatWasSent),
   check("reconcile: does not find what was not sent", ["outbound", "reconcile"], missesWhatWasNot),
-  check(
-    "reconcile: is unsure of a peer that is away",
-    ["outbound", "reconcile", "refuse-connection"],
-    staysUnsure,
-  ),
+  check("reconcile: is unsure of a peer that is away", ["outbound", "reconcile", "refuse-connection"], staysUnsure),
   check("probe: ready when all is well, and changes nothing", ["probe"], probesReady),
   check("probe: unauthorized when the login is rejected", ["probe", "credentials"], probesUnauthorized, {
     credentials: "wrong",

@@ -54,9 +54,7 @@ async function answersAfterCommit(fixture: Fixture): Promise<void> {
     fixture.channel.hold();
     const answered = knock(sample.good(mark("held")));
     const pending = () => fixture.channel.calls.some((call) => call.state === "pending");
-    const called = fixture.channel
-      .until("a call of accept", pending, fixture.patienceMs)
-      .catch(() => undefined);
+    const called = fixture.channel.until("a call of accept", pending, fixture.patienceMs).catch(() => undefined);
     await Promise.race([answered, called]);
     const early = await within(answered, fixture.quietMs);
     assert.equal(early, null, `${sample.path} answered ${early?.value} while accept was pending`);
@@ -90,19 +88,14 @@ async function refusesUpgrades(fixture: Fixture): Promise<void> {
   const calls = fixture.channel.calls.length;
   const upgrades = present(fixture.peer.upgrades?.bind(fixture.peer), "the peer has no upgrades()", "socket");
   for (const sample of upgrades((path) => fixture.channel.url(path))) {
-    const isIt = (route: Route): route is SocketRoute =>
-      route.kind === "socket" && route.path === sample.path;
+    const isIt = (route: Route): route is SocketRoute => route.kind === "socket" && route.path === sample.path;
     const route = fixture.adapter.routes?.find(isIt);
     assert.ok(route, `the adapter has no socket route ${sample.path}`);
     const refusal = await route.authorize(sample.forged());
     assert.ok(refusal, `${sample.path} let a forged upgrade in`);
     const { status } = refusal;
     assert.ok(status >= 400 && status < 500, `${sample.path} answered ${status} to a forged upgrade`);
-    assert.equal(
-      fixture.channel.calls.length,
-      calls,
-      `${sample.path} accepted something of a forged upgrade`,
-    );
+    assert.equal(fixture.channel.calls.length, calls, `${sample.path} accepted something of a forged upgrade`);
     const reply = await route.authorize(sample.good());
     assert.equal(reply, null, `${sample.path} answered ${reply?.status} to a good upgrade`);
   }

@@ -45,21 +45,13 @@ interface Conditions {
 }
 
 /** Sends the draft. The send ends with its check (`BegunSends`), also when the check fails before it. */
-export function send(
-  fixture: Fixture,
-  composed: ComposedDraft,
-  conditions: Conditions = {},
-): Promise<TestedOutcome> {
+export function send(fixture: Fixture, composed: ComposedDraft, conditions: Conditions = {}): Promise<TestedOutcome> {
   const sending = sendUnder(fixture, composed, conditions);
   fixture.sends.add(sending);
   return sending;
 }
 
-async function sendUnder(
-  fixture: Fixture,
-  composed: ComposedDraft,
-  conditions: Conditions,
-): Promise<TestedOutcome> {
+async function sendUnder(fixture: Fixture, composed: ComposedDraft, conditions: Conditions): Promise<TestedOutcome> {
   let crossed = false;
   const attempt: Attempt = {
     key: composed.key,
@@ -96,10 +88,7 @@ function inspect(outcome: SendOutcome): string {
   assert.ok(outcome.kind in wants, `not an outcome: ${text}`);
   for (const field of wants[outcome.kind]) {
     const value = (outcome as unknown as Record<string, unknown>)[field];
-    assert.ok(
-      typeof value === "string" && value !== "",
-      `an outcome "${outcome.kind}" without ${field}: ${text}`,
-    );
+    assert.ok(typeof value === "string" && value !== "", `an outcome "${outcome.kind}" without ${field}: ${text}`);
   }
   return text;
 }
@@ -167,11 +156,7 @@ async function waitsForTheCrossing(fixture: Fixture): Promise<void> {
   const ended = await within(aborted, graceMs);
   assert.ok(ended, `send had not ended ${graceMs} ms after crossing() rejected`);
   const { kind, detail } = ended.value;
-  assert.equal(
-    kind,
-    "deferred",
-    `the attempt ended while crossing() was pending, and send came to ${detail}`,
-  );
+  assert.equal(kind, "deferred", `the attempt ended while crossing() was pending, and send came to ${detail}`);
   await throughout("an attempt that had ended was sent", nothingOf(late), fixture.quietMs);
 }
 
@@ -257,21 +242,9 @@ const faultCheck = (fault: Fault, kind: SendOutcome["kind"], when: string): Chec
 
 export const sendChecks: readonly Check[] = [
   check("send: sent, once, when all is well", ["outbound"], sendsOnce),
-  check(
-    "send: calls crossing(), and before the first byte with an effect",
-    ["outbound"],
-    crossesBeforeTheEffect,
-  ),
-  check(
-    "send: waits for crossing(), and sends nothing when the attempt ends there",
-    ["outbound"],
-    waitsForTheCrossing,
-  ),
-  check(
-    "capacity: falls with running sends, and is the number that can begin",
-    ["outbound"],
-    reportsCapacity,
-  ),
+  check("send: calls crossing(), and before the first byte with an effect", ["outbound"], crossesBeforeTheEffect),
+  check("send: waits for crossing(), and sends nothing when the attempt ends there", ["outbound"], waitsForTheCrossing),
+  check("capacity: falls with running sends, and is the number that can begin", ["outbound"], reportsCapacity),
   faultCheck("refuse-connection", "deferred", "when the connection is refused"),
   faultCheck("refuse-message", "refused", "when the peer says never"),
   faultCheck("later", "deferred", "when the peer says later"),

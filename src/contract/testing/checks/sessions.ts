@@ -51,9 +51,7 @@ const sayAll = (call: TestedCall, frames: readonly (string | Uint8Array)[]) => {
   for (const frame of frames) call.say(frame);
 };
 const opened = (fixture: Fixture): readonly SessionEvent[] =>
-  fixture.channel.stored.filter(
-    (event): event is SessionEvent => event.kind === "session" && event.state === "opened",
-  );
+  fixture.channel.stored.filter((event): event is SessionEvent => event.kind === "session" && event.state === "opened");
 const text = (messages: readonly MessageEvent[]) => messages.map((message) => message.text).join("\n");
 const heard = (fixture: Fixture, words: string) => text(fixture.channel.messages).includes(words);
 const arrives = (fixture: Fixture, words: string) =>
@@ -73,10 +71,7 @@ async function begin(fixture: Fixture, sample: SessionSample): Promise<TestedCal
 }
 
 async function ends(call: TestedCall, when: string): Promise<void> {
-  assert.ok(
-    await within(call.done, graceMs),
-    `serve had not ended ${graceMs} ms after the socket was cut ${when}`,
-  );
+  assert.ok(await within(call.done, graceMs), `serve had not ended ${graceMs} ms after the socket was cut ${when}`);
 }
 
 async function inOrder(fixture: Fixture): Promise<void> {
@@ -147,8 +142,7 @@ async function finishesAccepting(fixture: Fixture): Promise<void> {
     const words = mark("held");
     fixture.channel.hold();
     sayAll(call, call.caller.say(words));
-    const pending = () =>
-      fixture.channel.calls.some((one) => one.state === "pending" && one.events.length > 0);
+    const pending = () => fixture.channel.calls.some((one) => one.state === "pending" && one.events.length > 0);
     await fixture.channel.until("a call of accept", pending, fixture.patienceMs);
     call.cut();
     const early = await within(call.done, fixture.quietMs);

@@ -77,10 +77,7 @@ describe("an absence subject", () => {
     expect(await finding(fields)).toMatchObject({ kind: "refused", code: "list" });
   });
   it.each([
-    [
-      "an answer to an automatic response",
-      { Subject: "Re: Automatic reply: My parcel", "In-Reply-To": "<1@x>" },
-    ],
+    ["an answer to an automatic response", { Subject: "Re: Automatic reply: My parcel", "In-Reply-To": "<1@x>" }],
     ["a question about an absence", { Subject: "Abwesend bei der Lieferung: was nun?" }],
     [
       "an answer that repeats a customer's longer subject",

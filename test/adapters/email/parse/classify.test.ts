@@ -21,22 +21,14 @@ const machines: readonly [string, string, Uint8Array][] = [
   ["own address", "own", mail({ From: "Support <support@example.com>" })],
   ["own alias, other case", "own", mail({ From: "HILFE@example.de" })],
   ["own address with a token", "own", mail({ From: "support+abcdefghij@example.com" })],
-  [
-    "another bridge's answer",
-    "auto-reply",
-    mail({ "Auto-Submitted": "auto-replied", "X-Bridgehead-Hops": "1" }),
-  ],
+  ["another bridge's answer", "auto-reply", mail({ "Auto-Submitted": "auto-replied", "X-Bridgehead-Hops": "1" })],
   ["vacation (RFC 3834)", "auto-reply", mail({ "Auto-Submitted": "auto-replied (vacation)" })],
   [
     "sieve vacation with a parameter",
     "auto-reply",
     mail({ "Auto-Submitted": "Auto-Replied; owner-email=x@example.org" }),
   ],
-  [
-    "cron job",
-    "auto-generated",
-    mail({ "Auto-Submitted": "auto-generated", Subject: "Cron <root@host> backup" }),
-  ],
+  ["cron job", "auto-generated", mail({ "Auto-Submitted": "auto-generated", Subject: "Cron <root@host> backup" })],
   ["notification (RFC 5436)", "auto-generated", mail({ "Auto-Submitted": "auto-notified" })],
   ["unknown Auto-Submitted value", "auto-reply", mail({ "Auto-Submitted": "yes" })],
   ["X-Autoreply", "auto-reply", mail({ "X-Autoreply": "yes" })],
@@ -50,11 +42,7 @@ const machines: readonly [string, string, Uint8Array][] = [
   ["Precedence: list", "bulk", mail({ Precedence: "list" })],
   ["FirstClass", "auto-reply", mail({ "X-FC-MachineGenerated": "true" })],
   ["autoresponder message class", "auto-reply", mail({ "X-POST-MessageClass": "9; Autoresponder" })],
-  [
-    "Exchange inbox rule",
-    "auto-reply",
-    mail({ "X-MS-Exchange-Generated-Message-Source": "Mailbox Rules Agent" }),
-  ],
+  ["Exchange inbox rule", "auto-reply", mail({ "X-MS-Exchange-Generated-Message-Source": "Mailbox Rules Agent" })],
   ...[
     ["en", "Automatic reply: My parcel"],
     ["de", "Automatische Antwort: Mein Paket"],
@@ -96,16 +84,8 @@ const machines: readonly [string, string, Uint8Array][] = [
   ["List-Id", "list", mail({ "List-Id": "<talk.lists.example.org>" })],
   ["List-Unsubscribe", "list", mail({ "List-Unsubscribe": "<mailto:leave@lists.example.org>" })],
   ["List-Post", "list", mail({ "List-Post": "<mailto:talk@lists.example.org>" })],
-  [
-    "Google group",
-    "list",
-    mail({ "Mailing-list": "list talk@googlegroups.example; contact x", Precedence: "list" }),
-  ],
-  [
-    "newsletter",
-    "list",
-    html("<p>Sale</p>", { "List-Unsubscribe": "<https://x.example/u>", "X-Mailer": "MC" }),
-  ],
+  ["Google group", "list", mail({ "Mailing-list": "list talk@googlegroups.example; contact x", Precedence: "list" })],
+  ["newsletter", "list", html("<p>Sale</p>", { "List-Unsubscribe": "<https://x.example/u>", "X-Mailer": "MC" })],
   ["no-reply", "no-reply", mail({ From: "no-reply@shop.example" })],
   ["noreply with a number", "no-reply", mail({ From: "Shop <noreply.12345@shop.example>" })],
   ["orders-no_reply", "no-reply", mail({ From: "orders-no_reply@shop.example" })],
@@ -115,11 +95,7 @@ const machines: readonly [string, string, Uint8Array][] = [
   ["no-responder", "no-reply", mail({ From: "no-responder@correos.example" })],
   ["non-rispondere", "no-reply", mail({ From: "non-rispondere@poste.example" })],
   ["Reply-To no-reply", "no-reply", mail({ "Reply-To": "noreply@shop.example" })],
-  [
-    "mailer-daemon without details",
-    "mailer-daemon",
-    mail({ From: "MAILER-DAEMON@mx.example.net", Subject: "hello" }),
-  ],
+  ["mailer-daemon without details", "mailer-daemon", mail({ From: "MAILER-DAEMON@mx.example.net", Subject: "hello" })],
   ["postmaster", "mailer-daemon", mail({ From: "postmaster@example.net", Subject: "Weekly digest" })],
   ["null sender", "null-sender", mail({ "Return-Path": "<>" })],
   ["bounces+ address", "machine", mail({ From: "bounces+123-abc@esp.example" })],
@@ -131,11 +107,7 @@ const machines: readonly [string, string, Uint8Array][] = [
   ["empty From", "forged-from", mail({ From: "" })],
   ["a group in From", "forged-from", mail({ From: "Team: a@example.org, b@example.org;" })],
   ["only in Bcc", "not-addressed", mail({ To: "undisclosed-recipients:;" })],
-  [
-    "to somebody else",
-    "not-addressed",
-    mail({ To: "other@example.com", "Delivered-To": "support@example.com" }),
-  ],
+  ["to somebody else", "not-addressed", mail({ To: "other@example.com", "Delivered-To": "support@example.com" })],
   ["delayed delivery", "delivery-report", bounce({ action: "delayed", status: "4.4.1" })],
   ["delivered", "delivery-report", bounce({ action: "delivered", status: "2.0.0" })],
   [
@@ -250,11 +222,7 @@ const machines: readonly [string, string, Uint8Array][] = [
       "MIIB",
     ),
   ],
-  [
-    "unknown report",
-    "auto-generated",
-    multipart("report; report-type=other", [{ type: "text/plain", body: "x" }]),
-  ],
+  ["unknown report", "auto-generated", multipart("report; report-type=other", [{ type: "text/plain", body: "x" }])],
 ];
 
 describe("machine mail", () => {
@@ -286,20 +254,14 @@ const people: readonly [string, Uint8Array | Fields][] = [
   ["no Return-Path", { "Return-Path": null }],
   ["a broken Return-Path", { "Return-Path": "garbage" }],
   ["no Message-ID", { "Message-ID": null }],
-  [
-    "an answer to ours",
-    { "In-Reply-To": ours, References: `<x@example.org> ${ours}`, Subject: "Re: Your parcel" },
-  ],
+  ["an answer to ours", { "In-Reply-To": ours, References: `<x@example.org> ${ours}`, Subject: "Re: Your parcel" }],
   ["Precedence: normal", { Precedence: "normal" }],
   ["Priority", { "X-Priority": "1", Importance: "high" }],
   ["Noreen", { From: "noreen.plymouth@example.org" }],
   ["Mr. Daemon", { From: "d.aemon@example.org" }],
   ["Bouncer", { From: "bouncer@club.example" }],
   ["Systema", { From: "systema@example.org" }],
-  [
-    "a robot on the list",
-    { From: "bot@github.example", "List-Id": "<x.github.example>", Precedence: "list" },
-  ],
+  ["a robot on the list", { From: "bot@github.example", "List-Id": "<x.github.example>", Precedence: "list" }],
   ["a robot's domain on the list", { From: "noreply@partner.example", "Auto-Submitted": "auto-generated" }],
   ["comma in the quoted name", { From: '"Doe, Anna" <anna@example.org>' }],
   ["address as the name", { From: '"boss@example.com" <anna@example.org>' }],
@@ -315,10 +277,7 @@ const people: readonly [string, Uint8Array | Fields][] = [
   ],
   [
     "a pasted Message-ID",
-    mail(
-      { Subject: "Your mail" },
-      "I got your mail, undeliverable?\nMessage-ID: <k9.bridgehead@example.com>\n",
-    ),
+    mail({ Subject: "Your mail" }, "I got your mail, undeliverable?\nMessage-ID: <k9.bridgehead@example.com>\n"),
   ],
   [
     "an attached mail",
@@ -394,9 +353,7 @@ const sealed: readonly [string, string, Uint8Array][] = [
   [
     "S/MIME as a nameless file",
     "smime-encrypted",
-    multipart("mixed", [
-      { type: "application/octet-stream; name=smime.p7m", body: der("06092a864886f70d010703") },
-    ]),
+    multipart("mixed", [{ type: "application/octet-stream; name=smime.p7m", body: der("06092a864886f70d010703") }]),
   ],
   [
     "an opaque S/MIME signature",
@@ -416,11 +373,7 @@ const sealed: readonly [string, string, Uint8Array][] = [
       { type: "application/octet-stream; name=encrypted.asc", body: "-----BEGIN PGP MESSAGE-----" },
     ]),
   ],
-  [
-    "inline PGP",
-    "pgp-encrypted",
-    mail({}, "-----BEGIN PGP MESSAGE-----\n\nhQEMA\n-----END PGP MESSAGE-----\n"),
-  ],
+  ["inline PGP", "pgp-encrypted", mail({}, "-----BEGIN PGP MESSAGE-----\n\nhQEMA\n-----END PGP MESSAGE-----\n")],
   [
     "PGP as a file",
     "pgp-encrypted",
@@ -461,8 +414,7 @@ describe("mail that only a human can read", () => {
   it("is not a signed mail, a quoted PGP message, or certificates", async () => {
     const quoted = "What is this?\n\n> -----BEGIN PGP MESSAGE-----\n> hQEMA\n";
     expect(await finding(mail({}, quoted))).toEqual({ kind: "person" });
-    const clear =
-      "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\nHello\n-----BEGIN PGP SIGNATURE-----\n";
+    const clear = "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\nHello\n-----BEGIN PGP SIGNATURE-----\n";
     expect(await finding(mail({}, clear))).toEqual({ kind: "person" });
     const certificates = multipart("mixed", [
       { type: "text/plain", body: "my certificate" },

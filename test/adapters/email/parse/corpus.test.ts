@@ -47,9 +47,7 @@ function readCase(block: string): Case {
     {
       From: "Anna Doe <anna@example.org>",
       Subject: answers ? "Re: Your order" : "Order",
-      ...(answers
-        ? { "In-Reply-To": answered[answers] as string, References: answered[answers] as string }
-        : {}),
+      ...(answers ? { "In-Reply-To": answered[answers] as string, References: answered[answers] as string } : {}),
       "Content-Type": type,
       ...headers,
     },
@@ -120,13 +118,9 @@ describe.each([
   beforeAll(async () => {
     results = await run(cases);
     const exact = results.filter((one) => one.exact).length;
-    console.info(
-      `${set}: ${exact} of ${results.length} exact (${((100 * exact) / results.length).toFixed(1)} %)`,
-    );
+    console.info(`${set}: ${exact} of ${results.length} exact (${((100 * exact) / results.length).toFixed(1)} %)`);
     for (const one of results.filter((result) => !result.exact))
-      console.info(
-        `${set}: ${one.name} differs${one.lost.length > 0 ? " AND LOSES TEXT" : ""}:\n${one.text}\n`,
-      );
+      console.info(`${set}: ${one.name} differs${one.lost.length > 0 ? " AND LOSES TEXT" : ""}:\n${one.text}\n`);
   });
   it("has many cases with names of their own", () => {
     expect(new Set(cases.map((one) => one.name)).size).toBe(cases.length);

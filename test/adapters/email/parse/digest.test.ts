@@ -35,10 +35,7 @@ describe("copies of one message have one fingerprint", () => {
     ["LF line ends", Buffer.from(Buffer.from(mail({}, body)).toString().replaceAll("\r\n", "\n"))],
     [
       "the alias",
-      mail(
-        { "Delivered-To": "help@example.com", "X-Original-To": "help@example.com", To: "help@example.com" },
-        body,
-      ),
+      mail({ "Delivered-To": "help@example.com", "X-Original-To": "help@example.com", To: "help@example.com" }, body),
     ],
     ["a list without changes of the body", mail(list, body)],
     ["a Mailman footer", mail(list, `${body}${mailman}`)],
@@ -60,10 +57,7 @@ describe("copies of one message have one fingerprint", () => {
     ["base64 with the footer inside", mail({ ...list, ...base64 }, encode(body + mailman))],
     [
       "quoted-printable",
-      mail(
-        { ...list, "Content-Transfer-Encoding": "quoted-printable" },
-        body.replace("parcel?", "par=\ncel=3F"),
-      ),
+      mail({ ...list, "Content-Transfer-Encoding": "quoted-printable" }, body.replace("parcel?", "par=\ncel=3F")),
     ],
     [
       "UTF-16",
@@ -91,9 +85,7 @@ describe("copies of one message have one fingerprint", () => {
   });
   it("where a mail has only HTML", async () => {
     const text = "<p>Dear team,</p><p>where is my parcel?</p>";
-    expect(await digest(html(`${text}<br>`, { ...list, "Content-Type": "text/html" }))).toBe(
-      await digest(html(text)),
-    );
+    expect(await digest(html(`${text}<br>`, { ...list, "Content-Type": "text/html" }))).toBe(await digest(html(text)));
   });
 });
 
@@ -140,9 +132,7 @@ describe("different messages have different fingerprints", () => {
   });
   it("whatever the author writes that looks like a footer", async () => {
     const text = (words: string) => `Hello\n---\n${words}\nand one line more\nand another\n`;
-    expect(await digest(mail({}, text("call me at noon")))).not.toBe(
-      await digest(mail({}, text("call me at one"))),
-    );
+    expect(await digest(mail({}, text("call me at noon")))).not.toBe(await digest(mail({}, text("call me at one"))));
   });
 });
 

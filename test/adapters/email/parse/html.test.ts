@@ -164,9 +164,7 @@ describe("hidden text", () => {
         "pa\u200brcel\u2060 \u202eevil\u202c t\u00ado\u{e0041}day \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u{1f468}\u200d\u{1f469} a\u200db\n",
       ),
     );
-    expect(text).toBe(
-      "parcel evil today \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u{1f468}\u200d\u{1f469} ab",
-    );
+    expect(text).toBe("parcel evil today \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u{1f468}\u200d\u{1f469} ab");
   });
 });
 
@@ -216,20 +214,14 @@ const quotes: readonly [string, string][] = [
     `<blockquote style="border-left:1px solid #0857A6;margin:10px;padding:0 0 0 10px;">Friday, 3 May 2024, S:<br>${old}</blockquote>`,
   ],
   ["Roundcube", `<p>On 2024-05-03 10:00, S wrote:</p><blockquote type="cite">${old}</blockquote>`],
-  [
-    "Spark",
-    `<div name="messageReplySection">On 3 May 2024, S wrote:<blockquote type="cite">${old}</blockquote></div>`,
-  ],
+  ["Spark", `<div name="messageReplySection">On 3 May 2024, S wrote:<blockquote type="cite">${old}</blockquote></div>`],
   ["Tutanota", `<blockquote class="tutanota_quote">${old}</blockquote>`],
 ];
 
 describe("quotes in HTML", () => {
   it.each(quotes)("%s", async (_, quote) => {
     const parsed = await read(
-      html(
-        `<html><body><div dir="ltr">It has not come.<br><br>Anna</div><br>${quote}</body></html>`,
-        answering,
-      ),
+      html(`<html><body><div dir="ltr">It has not come.<br><br>Anna</div><br>${quote}</body></html>`, answering),
     );
     expect(parsed.text).toBe("It has not come.\n\nAnna");
     expect(parsed.fullText).toContain("Your parcel left us.");
@@ -263,9 +255,7 @@ describe("quotes in HTML", () => {
   });
   it("writes lists, links, tables and breaks readably", async () => {
     const { text } = await read(
-      html(
-        '<ul><li>one</li><li>two</li></ul><p><a href="https://example.org/a">here</a></p><h1>Title</h1>a<br>b',
-      ),
+      html('<ul><li>one</li><li>two</li></ul><p><a href="https://example.org/a">here</a></p><h1>Title</h1>a<br>b'),
     );
     expect(text).toContain("* one");
     expect(text).toContain("here [https://example.org/a]");
@@ -311,11 +301,7 @@ describe("tables and other arrangements", () => {
       "<table><tr><td><p class=MsoNormal>47<o:p></o:p></p></td><td><p class=MsoNormal>11</p></td></tr></table>",
       "47\t11",
     ],
-    [
-      "cells with line breaks",
-      "<table><tr><td>12 High St<br>Leeds</td><td>3</td></tr></table>",
-      "12 High St Leeds\t3",
-    ],
+    ["cells with line breaks", "<table><tr><td>12 High St<br>Leeds</td><td>3</td></tr></table>", "12 High St Leeds\t3"],
     [
       "tables for layout",
       "<table><tr><td><table><tr><td><p>one</p></td></tr></table></td><td><p>two</p><ul><li>three</li></ul></td></tr></table>",
@@ -323,11 +309,7 @@ describe("tables and other arrangements", () => {
     ],
     ["cells without a row", "<table><td>47</td><td>11</td></table>", "47\n11"],
     ["definitions", "<dl><dt>Order</dt><dd>4711</dd><dt>Qty</dt><dd>2</dd></dl>", "Order\n4711\nQty\n2"],
-    [
-      "raised digits",
-      "<p>10<sup>2</sup> m<sup><b>2</b></sup> 10<sup>-3</sup> 1<sup>st</sup>",
-      "10² m² 10⁻³ 1st",
-    ],
+    ["raised digits", "<p>10<sup>2</sup> m<sup><b>2</b></sup> 10<sup>-3</sup> 1<sup>st</sup>", "10² m² 10⁻³ 1st"],
     ["raised terms", "<p>2<sup>n+1</sup> 5<sup>1.5</sup></p>", "2^n+1 5^1.5"],
     ["lowered digits", "<p>H<sub>2</sub>O x<sub>12</sub> x<sub>max</sub></p>", "H₂O x₁₂ x_max"],
     [
@@ -363,10 +345,7 @@ describe("tables and other arrangements", () => {
     expect((await read(raw)).fullText).toBe("Hello");
   });
   it("takes the HTML when only it marks the quote", async () => {
-    const raw = both(
-      "new words\n\nold words",
-      "<p>new words</p><blockquote type=cite>old words</blockquote>",
-    );
+    const raw = both("new words\n\nold words", "<p>new words</p><blockquote type=cite>old words</blockquote>");
     expect((await read(raw)).fullText).toBe("new words\n\n> old words");
   });
 });

@@ -57,9 +57,7 @@ describe("fields", () => {
       report: null,
       forwardedFrom: null,
     });
-    expect(read1.headers.find((header) => header.name === "references")?.value).toBe(
-      "<0@x> <1@x> junk <0@x>",
-    );
+    expect(read1.headers.find((header) => header.name === "references")?.value).toBe("<0@x> <1@x> junk <0@x>");
   });
   it("reads the newest of very many references", async () => {
     const ids = Array.from({ length: 20_000 }, (_, i) => `<${i}@example.org>`);
@@ -67,9 +65,7 @@ describe("fields", () => {
     expect(references).toEqual(ids.slice(-100));
   });
   it("says null for what is missing or broken", async () => {
-    const bare = await read(
-      mail({ "Message-ID": "no brackets", Date: "yesterday", "Return-Path": "<>", To: null }),
-    );
+    const bare = await read(mail({ "Message-ID": "no brackets", Date: "yesterday", "Return-Path": "<>", To: null }));
     expect(bare).toMatchObject({
       messageId: null,
       date: null,
@@ -81,15 +77,13 @@ describe("fields", () => {
   });
   it("reads header fields with the names of an object's own", async () => {
     const { headers } = await read(mail({ __proto__x: "1", constructor: "2", hasOwnProperty: "3" }));
-    expect(headers.filter((header) => ["constructor", "hasownproperty"].includes(header.name))).toHaveLength(
-      2,
-    );
+    expect(headers.filter((header) => ["constructor", "hasownproperty"].includes(header.name))).toHaveLength(2);
   });
   it("finds our marker in text and in HTML, hidden or not", async () => {
     expect((await read(mail({}, "x\n> [ref:bh-abcdefgh12]\n"))).markers).toEqual(["abcdefgh12"]);
-    expect((await read(html('<p>x</p><div style="display:none">[ref:bh-abcdefgh34]</div>'))).markers).toEqual(
-      ["abcdefgh34"],
-    );
+    expect((await read(html('<p>x</p><div style="display:none">[ref:bh-abcdefgh34]</div>'))).markers).toEqual([
+      "abcdefgh34",
+    ]);
   });
 });
 
@@ -213,9 +207,7 @@ describe("forwards in text", () => {
     ],
   ];
   it.each(forwards)("%s", async (subject, body) => {
-    const parsed = await read(
-      mail({ Subject: `=?utf-8?B?${Buffer.from(subject).toString("base64")}?=` }, body),
-    );
+    const parsed = await read(mail({ Subject: `=?utf-8?B?${Buffer.from(subject).toString("base64")}?=` }, body));
     expect(parsed.forwardedFrom?.address).toBe("bob@example.net");
     expect(parsed.text).toContain("my mug is broken");
   });
@@ -229,9 +221,7 @@ describe("the worker", () => {
     const clock = stillClock();
     const strict = new Parser({ clock, maxMilliseconds: 700 });
     try {
-      const [first, second, third] = [mail(), slow(), mail({ Subject: "third" })].map((raw) =>
-        strict.parse(raw, off),
-      );
+      const [first, second, third] = [mail(), slow(), mail({ Subject: "third" })].map((raw) => strict.parse(raw, off));
       expect((await first)?.ok).toBe(true);
       // Tried beside the third one, then alone: its time passes twice, and no time while the third one is read.
       const over = new AbortController();
@@ -249,11 +239,7 @@ describe("the worker", () => {
     try {
       const bomb = mail({ "Content-Type": "multipart/mixed; boundary=b" }, "--b\n\nx\n".repeat(100_000));
       const results = await Promise.all([mail(), bomb, mail()].map((raw) => small.parse(raw, off)));
-      expect(results.map((result) => (result.ok ? "ok" : result.code))).toEqual([
-        "ok",
-        "too-big-in-memory",
-        "ok",
-      ]);
+      expect(results.map((result) => (result.ok ? "ok" : result.code))).toEqual(["ok", "too-big-in-memory", "ok"]);
     } finally {
       await small.close();
     }

@@ -64,10 +64,7 @@ describe("trailing quotes", () => {
 
 /** Header blocks and delimiters, after which all is quoted though nothing is marked. */
 const blocks: readonly [string, string][] = [
-  [
-    "Outlook en",
-    "From: Support <support@example.com>\nSent: Friday, May 3, 2024 10:00\nTo: Anna\nSubject: RE: parcel",
-  ],
+  ["Outlook en", "From: Support <support@example.com>\nSent: Friday, May 3, 2024 10:00\nTo: Anna\nSubject: RE: parcel"],
   [
     "Outlook en, with a rule",
     "________________________________\nFrom: Support\nSent: Friday\nTo: Anna\nSubject: parcel",
@@ -142,8 +139,7 @@ describe("what is kept", () => {
   it("a timetable", () => same("I travel\nFrom: Berlin\nTo: Munich\nDate: 3 May 2024\nPlease book."));
   it("a sentence that begins like an attribution", () => same("On Monday he wrote:\nI am late."));
   it("a form of name and number", () => same("Name: Anna\nNumber: 42\nSubject: parcel"));
-  it("a sentence about a phone in the middle", () =>
-    same("Sent from my office?\nYes.\nNo.\nMaybe.\nThat is all."));
+  it("a sentence about a phone in the middle", () => same("Sent from my office?\nYes.\nNo.\nMaybe.\nThat is all."));
   it("a quote alone", () => same("> all\n> quoted"));
   it("a header block alone", () => same("From: a@example.org\nSent: Friday\nTo: b\nSubject: c\n\nOld text"));
   it("nothing", () => same(""));
@@ -161,27 +157,21 @@ describe("what is kept", () => {
     expect(trimReply(text).text).toBe("Hi,\n\n> first question\nyes\n\n> second question\nno");
   });
   it("the answer below a quote", () => {
-    expect(trimReply(`On 5/3/24 10:00, Support wrote:\n${quoted}\n\nIt has not come.\n`).text).toBe(
-      "It has not come.",
-    );
+    expect(trimReply(`On 5/3/24 10:00, Support wrote:\n${quoted}\n\nIt has not come.\n`).text).toBe("It has not come.");
   });
   it("the answer below a quote, without its signature", () => {
     expect(trimReply(`${quoted}\n\nIt has not come.\n\n-- \nAnna`).text).toBe("It has not come.");
   });
   it("the words in front of a quote on one line", () => {
-    expect(
-      trimReply("No! On Fri, May 3, 2024 at 10:00 Support <s@example.com> wrote: > hello > you").text,
-    ).toBe("No!");
+    expect(trimReply("No! On Fri, May 3, 2024 at 10:00 Support <s@example.com> wrote: > hello > you").text).toBe("No!");
   });
 });
 
 describe("what must not be cut", () => {
   const tail = "On Fri, May 3, 2024 at 10:00 AM Support <support@example.com> wrote:\nWhich lamp?";
-  const outlook =
-    "From: Support <support@example.com>\nSent: Friday\nTo: Anna\nSubject: lamps\n\nWhich lamp?";
+  const outlook = "From: Support <support@example.com>\nSent: Friday\nTo: Anna\nSubject: lamps\n\nWhich lamp?";
   const ours = { relation: "ours", isOwn: (address: string) => address.endsWith("@example.com") } as const;
-  const whole = (text: string, options: TrimOptions = ours) =>
-    expect(trimReply(text, options).text).toBe(text.trim());
+  const whole = (text: string, options: TrimOptions = ours) => expect(trimReply(text, options).text).toBe(text.trim());
   it.each(["new", "reply"] as const)("an unmarked quote in a mail that is %s", (relation) => {
     whole(`Please check.\n\n${tail}`, { ...ours, relation });
     whole(`Please check.\n\n${outlook}`, { ...ours, relation });
@@ -207,16 +197,9 @@ describe("what must not be cut", () => {
     whole(`${words}\n\n${outlook}`);
     whole(`${words}\n\n${tail.replace(/\n/, "\n> ")}`);
   });
-  it.each([
-    "Yes",
-    "Thank you!",
-    "Hello, yes please.",
-    "4711",
-    "Hi, it is 4711",
-    "Danke",
-    "No, best do it today",
-  ])("but short answers stand alone: %s", (words) =>
-    expect(trimReply(`${words}\n\n${tail}`, ours).text).toBe(words),
+  it.each(["Yes", "Thank you!", "Hello, yes please.", "4711", "Hi, it is 4711", "Danke", "No, best do it today"])(
+    "but short answers stand alone: %s",
+    (words) => expect(trimReply(`${words}\n\n${tail}`, ours).text).toBe(words),
   );
   it.each([
     "See my answers in red.",
@@ -268,26 +251,19 @@ describe("what must not be cut", () => {
     "My number is 4711.\n--\nAnna Doe\nOrder: 4711\nArticle: 12",
     "Please deliver to\n-- \nAnna Doe\n12 High Street",
     `Thanks\n\n${tail}\n\n> How many?\n\nThree pieces.`,
-  ])("other words that look like a quote or a signature: %j", (text) =>
-    whole(text, { ...ours, names: ["anna"] }),
-  );
+  ])("other words that look like a quote or a signature: %j", (text) => whole(text, { ...ours, names: ["anna"] }));
   it("what the customer quotes", () => whole("It prints this:\n\n> error 17"));
   it("a last line directly above an attribution that begins with the name", () => {
     const line = "Support <support@example.com> schrieb am Fr., 3. Mai 2024, 10:00:";
-    expect(trimReply(`Danke.\nAm Montag bin ich da\n${line}\n> Wann?`, ours).text).toBe(
-      "Danke.\nAm Montag bin ich da",
-    );
+    expect(trimReply(`Danke.\nAm Montag bin ich da\n${line}\n> Wann?`, ours).text).toBe("Danke.\nAm Montag bin ich da");
     expect(trimReply("Le colis est là\nSupport <support@example.com> a écrit :\n> Où ?", ours).text).toBe(
       "Le colis est là",
     );
   });
   it("a question about what is confidential", () =>
-    whole(
-      "Hello.\n\nIs my data confidential? The addressee on the parcel was wrong, delete her from my account.",
-    ));
+    whole("Hello.\n\nIs my data confidential? The addressee on the parcel was wrong, delete her from my account."));
   it("a postscript below the line of a phone", () => whole("Yes\n\nSent from my iPhone\n\nPS: the blue one"));
-  it("a sentence that begins like the line of a phone", () =>
-    whole("I paid.\nSent from my account was 40 EUR."));
+  it("a sentence that begins like the line of a phone", () => whole("I paid.\nSent from my account was 40 EUR."));
 });
 
 describe("a mail without words of its own", () => {

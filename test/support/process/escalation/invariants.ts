@@ -64,9 +64,7 @@ export async function stateOf(place: EscalationPlace): Promise<string> {
   const state = readStore(
     place,
     (db) =>
-      db.prepare("SELECT state FROM escalations ORDER BY number DESC LIMIT 1").pluck().get() as
-        | string
-        | undefined,
+      db.prepare("SELECT state FROM escalations ORDER BY number DESC LIMIT 1").pluck().get() as string | undefined,
   );
   return [state ?? "none", ...busyIn(place).map((one) => `${one.what} ${one.id} ${one.state}`)].join(", ");
 }
@@ -79,8 +77,7 @@ export const isNoticedBy = (place: EscalationPlace, source: string): boolean =>
 export const platformIdOf = (place: EscalationPlace, { customer }: Cast): string =>
   readStore(
     place,
-    (db) =>
-      db.prepare("SELECT platform_id FROM conversations WHERE person = ?").pluck().get(customer) as string,
+    (db) => db.prepare("SELECT platform_id FROM conversations WHERE person = ?").pluck().get(customer) as string,
   );
 
 /** Everything that is wrong when these acts were played; empty when all is well. */
@@ -126,8 +123,7 @@ function checkEscalation(db: Store, { human }: Cast, say: Say): void {
   if (rows.length !== 1) say("escalations", `there are ${rows.length}`);
   for (const { number, state, acknowledged_by, due_at } of rows) {
     if (state !== "closed" || due_at !== null) say("escalations", `${number} is ${state}, due ${due_at}`);
-    if (acknowledged_by !== human.name)
-      say("unacknowledged", `${number} is ${acknowledged_by}'s, not ${human.name}'s`);
+    if (acknowledged_by !== human.name) say("unacknowledged", `${number} is ${acknowledged_by}'s, not ${human.name}'s`);
   }
 }
 
@@ -148,12 +144,7 @@ function checkCustomer(place: EscalationPlace, cast: Cast, plot: readonly Act[],
 
 const isTold = (text: string): boolean => /^\[?Escalation \d+[\]:] ?(refund|the )/.test(text);
 
-async function checkPeople(
-  place: EscalationPlace,
-  cast: Cast,
-  plot: readonly Act[],
-  say: Say,
-): Promise<void> {
+async function checkPeople(place: EscalationPlace, cast: Cast, plot: readonly Act[], say: Say): Promise<void> {
   const texts = place.texts(dora.sms);
   const mails = await place.mails(emil.email);
   const got = {
@@ -174,12 +165,7 @@ async function checkPeople(
   if (taken !== 1) say("forwarded", `the other one was told ${taken} times who has it`);
 }
 
-async function checkPlatform(
-  place: EscalationPlace,
-  cast: Cast,
-  plot: readonly Act[],
-  say: Say,
-): Promise<void> {
+async function checkPlatform(place: EscalationPlace, cast: Cast, plot: readonly Act[], say: Say): Promise<void> {
   const id = platformIdOf(place, cast);
   const { messages } = (await place.platform("GET", `conversations/${id}/messages`)) as {
     messages: { senderRole: string; message: string }[];

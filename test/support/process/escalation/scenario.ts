@@ -27,15 +27,7 @@ import {
   webhookKey,
 } from "./servers.ts";
 
-export const acts = [
-  "hands over",
-  "tells us",
-  "takes",
-  "answers",
-  "writes on",
-  "gives back",
-  "asks again",
-] as const;
+export const acts = ["hands over", "tells us", "takes", "answers", "writes on", "gives back", "asks again"] as const;
 export type Act = (typeof acts)[number];
 
 export interface EscalationStory {
@@ -218,12 +210,7 @@ async function hasHappened(place: EscalationPlace, cast: Cast, act: Act): Promis
   switch (act) {
     case "hands over": {
       const mails = (await place.mails(emil.email)).map(({ subject }) => subject);
-      return (
-        heard.includes(handing) &&
-        told(place.texts(dora.sms)) &&
-        told(mails) &&
-        place.pager.pages().length > 0
-      );
+      return heard.includes(handing) && told(place.texts(dora.sms)) && told(mails) && place.pager.pages().length > 0;
     }
     case "tells us":
       return isNoticedBy(place, "webhook");
@@ -276,8 +263,8 @@ const after = ["after"] as const;
 
 export const escalationCases: readonly EscalationCase[] = [
   // The answer that hands over, and in its commit the escalation and whoever is told of it.
-  ...(["ask.cross", "answer.commit", "notify.commit", "send.record", "poll.commit"] as const).flatMap(
-    (point) => at("hands over", point),
+  ...(["ask.cross", "answer.commit", "notify.commit", "send.record", "poll.commit"] as const).flatMap((point) =>
+    at("hands over", point),
   ),
   // What the customer gets, a text, a mail and a page, in any order.
   ...at("hands over", "send.cross", [1, 4]),
@@ -288,9 +275,7 @@ export const escalationCases: readonly EscalationCase[] = [
   ...at("tells us", "platform-webhook.commit"),
   ...at("takes", "action.commit"),
   // The human's words, taken down once, to the platform and to the customer; and the others, who learn of it.
-  ...(["route.commit", "ask.cross", "answer.commit", "send.record"] as const).flatMap((point) =>
-    at("answers", point),
-  ),
+  ...(["route.commit", "ask.cross", "answer.commit", "send.record"] as const).flatMap((point) => at("answers", point)),
   ...at("answers", "send.cross", [1, 2]),
   ...at("answers", "outcome.commit"),
   ...at("answers", "outcome.commit", [2], after),

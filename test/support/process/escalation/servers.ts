@@ -94,8 +94,7 @@ agents:
 export const reads = ({ lines }: Daemon): boolean =>
   ["sms", "mail"].every((id) =>
     lines.some(
-      ({ message, channel, state }) =>
-        channel === id && state === "ready" && message.startsWith("channel connect"),
+      ({ message, channel, state }) => channel === id && state === "ready" && message.startsWith("channel connect"),
     ),
   );
 
@@ -262,13 +261,7 @@ interface Addresses {
 }
 
 function configFile(at: Addresses, options: PlaceOptions): string {
-  const {
-    repeat = "6h",
-    next = "12h",
-    relayTimeout = "2m",
-    unknownWindow = "300ms",
-    onUnknown = "resend",
-  } = options;
+  const { repeat = "6h", next = "12h", relayTimeout = "2m", unknownWindow = "300ms", onUnknown = "resend" } = options;
   const login = `host: 127.0.0.1, tls: none, user: ${office}, password: "\${env:MAIL_PASSWORD}"`;
   const phone = `account_sid: ${account}, auth_tokens: ["\${env:TWILIO_TOKEN}"], api_url: "${at.api}", number: "${ourNumber}"`;
   const caps = "caps: { sender: [], conversation: [], channel: [] }";

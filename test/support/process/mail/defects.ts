@@ -45,9 +45,7 @@ function withoutFingerprint(event: InboundEvent): InboundEvent {
 
 /** The client of an agent, with other operations in place of some. */
 const asking =
-  (
-    change: (altered: () => void) => Partial<ReturnType<Modules["src/agent/client.ts"]["createAgentClient"]>>,
-  ): Plant =>
+  (change: (altered: () => void) => Partial<ReturnType<Modules["src/agent/client.ts"]["createAgentClient"]>>): Plant =>
   (altered) => ({
     "src/agent/client.ts": {
       createAgentClient: (real) => (options) => ({ ...real(options), ...change(altered) }),
@@ -400,8 +398,7 @@ export const defects: Defects<Invariant> = {
             (real) =>
             (...args) =>
               real(...args).catch((error: unknown) => {
-                if (!(error instanceof Error && error.message.endsWith("may not follow its state")))
-                  throw error;
+                if (!(error instanceof Error && error.message.endsWith("may not follow its state"))) throw error;
                 altered();
               }),
         },

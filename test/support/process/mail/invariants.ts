@@ -92,9 +92,7 @@ async function readStore(place: Place, killed: readonly string[], say: Say): Pro
 }
 
 function checkAnswers(place: Place, drafts: readonly Draft[], allowed: Allowed, say: Say): void {
-  const held = new Set(
-    drafts.filter((draft) => draft.state === "held").map((draft) => tagIn(draft.body) ?? ""),
-  );
+  const held = new Set(drafts.filter((draft) => draft.state === "held").map((draft) => tagIn(draft.body) ?? ""));
   for (const letter of place.letters) {
     const answers = answersTo(place, letter);
     if (answers.length === 0 && !held.has(letter.tag)) say("lost", `no answer to ${letter.tag}`);
@@ -153,8 +151,7 @@ const answers = (mail: ReceivedMail, letter: Letter) => header(mail.raw, "in-rep
 
 function threads(place: Place): Map<string, Letter[]> {
   const byPerson = new Map<string, Letter[]>();
-  for (const letter of place.letters)
-    byPerson.set(letter.person, [...(byPerson.get(letter.person) ?? []), letter]);
+  for (const letter of place.letters) byPerson.set(letter.person, [...(byPerson.get(letter.person) ?? []), letter]);
   return byPerson;
 }
 
@@ -171,8 +168,7 @@ function checkDrafts(place: Place, drafts: readonly Draft[], { held }: Allowed, 
     if (state === "failed" && there === undefined) say("phantom", `draft ${id} bounced, and was never sent`);
   }
   for (const messageId of taken)
-    if (!drafts.some(({ id }) => messageId.includes(id)))
-      say("phantom", `${messageId} was sent without a draft`);
+    if (!drafts.some(({ id }) => messageId.includes(id))) say("phantom", `${messageId} was sent without a draft`);
 }
 
 interface Message {
@@ -185,8 +181,7 @@ async function checkPlatform(place: Place, say: Say): Promise<void> {
   for (const [person, letters] of threads(place)) {
     const user = await world.read(options.agent, `users/search?email=${encodeURIComponent(person)}`);
     const { conversationIds = [] } = user.body as { conversationIds?: string[] };
-    if (conversationIds.length > 1)
-      say("stray-conversation", `${conversationIds.length} conversations with ${person}`);
+    if (conversationIds.length > 1) say("stray-conversation", `${conversationIds.length} conversations with ${person}`);
     const asked: (string | null)[] = [];
     for (const id of conversationIds) {
       const { body } = await world.read(options.agent, `conversations/${id}/messages?orderDirection=ASC`);
@@ -208,8 +203,7 @@ async function checkPlatform(place: Place, say: Say): Promise<void> {
 async function checkSent({ world, options }: Place, say: Say): Promise<void> {
   const copies = await world.dovecot.list(options.user, "Sent");
   const ids = copies.map((copy) => header(copy.raw, "message-id"));
-  if (new Set(ids).size < ids.length)
-    say("copied-twice", `${ids.length} copies of ${new Set(ids).size} mails`);
+  if (new Set(ids).size < ids.length) say("copied-twice", `${ids.length} copies of ${new Set(ids).size} mails`);
 }
 
 // Reads the store of a daemon under test from outside, on both databases.
@@ -218,9 +212,7 @@ export type Row = Readonly<Record<string, unknown>>;
 
 /** Runs one query. Every number in the store, and every COUNT, is a bigint on PostgreSQL; it becomes a number. Rejects when there is no store yet. */
 export function readStored<T = Row>(store: string, sql: string): Promise<T[]> {
-  return store.startsWith("postgres:")
-    ? onPostgres(store, sql)
-    : Promise.resolve().then(() => onSqlite(store, sql));
+  return store.startsWith("postgres:") ? onPostgres(store, sql) : Promise.resolve().then(() => onSqlite(store, sql));
 }
 
 /** Violations of the schema and of the file format that the database itself finds. PostgreSQL checks each write. */

@@ -6,15 +6,7 @@ import { describeReal, need } from "../../machine/debian.ts";
 import { acted, type Daemon, type DaemonOptions, startDaemon } from "../daemon.ts";
 import type { Defect, Defects } from "../planting.ts";
 import { readStored, type Violation, violations } from "./invariants.ts";
-import {
-  type Letter,
-  letter,
-  openPlace,
-  type Place,
-  type PlaceOptions,
-  startWorld,
-  type World,
-} from "./servers.ts";
+import { type Letter, letter, openPlace, type Place, type PlaceOptions, startWorld, type World } from "./servers.ts";
 
 export interface Story {
   /** The points at which the first lives end, in order: `<point>:<before|after>:<n>`. */
@@ -234,9 +226,9 @@ export const cases: readonly Case[] = [
   // The first commit of events holds none: it only says where reading begins.
   ...both("event.commit", 2),
   // The second attempt may be another conversation's opening, the third is a question in any case.
-  ...(
-    ["ask.record", "ask.cross", "answer.commit", "send.record", "send.cross", "outcome.commit"] as const
-  ).flatMap((point) => both(point, 2)),
+  ...(["ask.record", "ask.cross", "answer.commit", "send.record", "send.cross", "outcome.commit"] as const).flatMap(
+    (point) => both(point, 2),
+  ),
   ...both("ask.record", 3),
   ...(["send.record", "send.cross", "outcome.commit"] as const).flatMap((point) => holding(point)),
   ...holding("reconcile.commit").map((one) => ({ ...one, place: { ...one.place, resets: 1 } })),

@@ -192,8 +192,7 @@ export async function openPlace(world: World, given: PlaceOptions): Promise<Plac
   const folder = mkdtempSync(join(tmpdir(), "bridgehead-place-"));
   const letters: (Letter & { at: number })[] = [];
   let bounced = 0;
-  const bouncing = (mail: ReceivedMail) =>
-    options.bounces && mail.to.some((address) => address.startsWith("bert"));
+  const bouncing = (mail: ReceivedMail) => options.bounces && mail.to.some((address) => address.startsWith("bert"));
   const peer = await startSmtpPeer({
     deliver: async (mail) => {
       if (!bouncing(mail)) return;
@@ -237,12 +236,7 @@ export async function openPlace(world: World, given: PlaceOptions): Promise<Plac
   };
 }
 
-function configFile(
-  platform: string,
-  dovecot: Dovecot,
-  peer: SmtpPeer,
-  options: Required<PlaceOptions>,
-): string {
+function configFile(platform: string, dovecot: Dovecot, peer: SmtpPeer, options: Required<PlaceOptions>): string {
   const usual = options.move ? "mark: { with: move, folder: Archive }" : "mark: { with: keyword }";
   const mark = options.mark === "none" ? "mark: { with: none }" : usual;
   return `
@@ -300,9 +294,7 @@ function rawLetter({ id, person, tag, subject, earlier }: Letter): string {
     `Subject: ${subject}`,
     `Message-ID: ${id}`,
     `Date: ${new Date().toUTCString()}`,
-    ...(earlier.length > 0
-      ? [`In-Reply-To: ${earlier.at(-1)}`, `References: ${earlier.slice(-10).join("\n ")}`]
-      : []),
+    ...(earlier.length > 0 ? [`In-Reply-To: ${earlier.at(-1)}`, `References: ${earlier.slice(-10).join("\n ")}`] : []),
     "MIME-Version: 1.0",
     "Content-Type: text/plain; charset=utf-8",
     "",

@@ -8,13 +8,7 @@ import type { SmsMessage } from "../../../../src/sandbox/sms-records.ts";
 import { type Daemon, startDaemon } from "../daemon.ts";
 import { lastWords, until, within } from "../mail/scenario.ts";
 import { tagIn } from "../mail/servers.ts";
-import {
-  type LinesPlace,
-  type LinesWorld,
-  openPlace,
-  type PlaceOptions,
-  startLinesWorld,
-} from "./servers.ts";
+import { type LinesPlace, type LinesWorld, openPlace, type PlaceOptions, startLinesWorld } from "./servers.ts";
 
 export interface TextStory {
   /** The points at which the first lives end, in order: `<point>:<before|after>:<n>`. */
@@ -45,11 +39,7 @@ function textsOf(story: TextStory, index: number): Text[] {
 }
 
 /** Tells the story and answers what is wrong at its end. Rejects when a death did not happen as told. */
-export async function tellTexts(
-  place: LinesPlace,
-  index: number,
-  story: TextStory,
-): Promise<TextViolation[]> {
+export async function tellTexts(place: LinesPlace, index: number, story: TextStory): Promise<TextViolation[]> {
   const { deaths, patience = 90_000 } = story;
   // A look at the provider's list would wait for half a minute.
   const plant = ["quick-looks", ...(story.plant ?? [])];
@@ -112,8 +102,7 @@ async function write(place: LinesPlace, texts: readonly Text[], daemon: Daemon):
 
 const looked = ({ lines }: Daemon): boolean =>
   lines.some(
-    ({ message, channel, state }) =>
-      channel === "sms" && state === "ready" && message.startsWith("channel connect"),
+    ({ message, channel, state }) => channel === "sms" && state === "ready" && message.startsWith("channel connect"),
   );
 
 const waits = (place: LinesPlace): boolean =>
@@ -288,9 +277,7 @@ function textViolations(place: LinesPlace, texts: readonly Text[]): TextViolatio
 
 /** Texts of which the provider was told that we have them, and that the store lacks: read while the daemon is dead. */
 function unkept(place: LinesPlace, acknowledged: readonly string[]): TextViolation[] {
-  const kept = new Set(
-    read(place, (db) => db.prepare("SELECT external_id FROM events").pluck().all() as string[]),
-  );
+  const kept = new Set(read(place, (db) => db.prepare("SELECT external_id FROM events").pluck().all() as string[]));
   return acknowledged
     .filter((sid) => !kept.has(sid))
     .map((sid) => ({ invariant: "acknowledged", detail: `${sid} was answered 200 and is not stored` }));
@@ -353,12 +340,10 @@ function checkAnswers(texts: readonly Text[], sent: readonly SmsMessage[], joine
     if (times > 1) say("sent-twice", `${times} times: ${body.slice(0, 60)}`);
   }
   const parts = bodies.map((body) => Number(/\((\d+)\/\d+\)/.exec(body)?.[1] ?? 0));
-  if (parts.some((part, index) => part > 1 && parts[index - 1] !== part - 1))
-    say("order", `parts: ${parts.join()}`);
+  if (parts.some((part, index) => part > 1 && parts[index - 1] !== part - 1)) say("order", `parts: ${parts.join()}`);
   const wanted = texts.flatMap(({ tag }) => (tag === null ? [] : [tag]));
   const order = [...new Set(bodies.map(tagIn))].filter((tag) => tag !== null);
-  if (wanted.filter((tag) => order.includes(tag)).join() !== order.join())
-    say("order", `answers: ${order.join()}`);
+  if (wanted.filter((tag) => order.includes(tag)).join() !== order.join()) say("order", `answers: ${order.join()}`);
 }
 
 function checkDrafts({ api }: LinesPlace, drafts: readonly Draft[], say: Say): void {
