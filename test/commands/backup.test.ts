@@ -118,6 +118,8 @@ it("names the programs that copy a PostgreSQL store", async () => {
   const { run } = setUp("postgres://nobody@127.0.0.1/none");
   expect(String(await run("backup", "copy"))).toContain("pg_dump --format=custom");
   expect(String(await run("restore", "copy"))).toContain("pg_restore --clean");
+  const embedded = setUp("postgres://nobody@127.0.0.1/none", "platform: embedded\n");
+  expect(String(await embedded.run("backup", "copy"))).toMatch(/copy \S*platform\.db, too/);
 });
 
 it("copies, verifies and restores the database of the embedded platform with the store", async () => {

@@ -83,6 +83,20 @@ describe("the command line", () => {
     }
   });
 
+  it("offers ids only where a command takes them", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "bridgehead-repair-"));
+    const config = join(folder, "bridgehead.yaml");
+    writeFileSync(config, "store: sqlite:store.db\n");
+    expect((await bridgehead(["migrate", "--config", config])).code).toBe(exitCodes.ok);
+    expect(await bridgehead(["retry", "--config", config])).toMatchObject({
+      code: exitCodes.usage,
+      err: expect.stringMatching(/give --all with --reason CODE/) as unknown,
+    });
+    expect(await bridgehead(["inbox", "retry", "--config", config])).toMatchObject({
+      err: expect.stringMatching(/give ids, or --all with --reason CODE/) as unknown,
+    });
+  });
+
   it("ends with its own code when the configuration is wrong", async () => {
     const ended = await bridgehead(["run", "--config", "/nonexistent/bridgehead.yaml"]);
     expect(ended.code).toBe(exitCodes.config);

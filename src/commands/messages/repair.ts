@@ -47,7 +47,7 @@ export async function runRepair(
   io: Io,
 ): Promise<number> {
   const [box = "inbox"] = boxes;
-  const selection = selectionOf(box, action, options);
+  const selection = selectionOf(boxes, action, options);
   if (typeof selection === "string")
     fail(`${boxes.length > 1 ? "" : `${box} `}${action}: ${selection}`, exitCodes.usage);
   if (options.dryRun) {
@@ -83,10 +83,11 @@ const done = {
 
 /** Returns the selection, or what is wrong with the options. */
 function selectionOf(
-  box: Box,
+  boxes: readonly Box[],
   action: Repair,
   { ids = [], all, state, code, reason, channel }: MessageOptions,
 ): Selection | string {
+  const [box] = boxes;
   if (ids.length > 0 && all) return "give either ids or --all";
   if (ids.length > 0) {
     const wrong = ids.find((id) => box === "inbox" && !/^[1-9]\d{0,14}$/.test(id));
@@ -95,7 +96,7 @@ function selectionOf(
   }
   const wanted = action === "drop" ? code : (code ?? reason ?? (action === "send-now" ? "queued" : undefined));
   if (!all || wanted === undefined)
-    return `give ids, or --all with ${action === "drop" ? "--code" : "--reason"} CODE (see the CODE column of list)`;
+    return `give ${boxes.length > 1 ? "" : "ids, or "}--all with ${action === "drop" ? "--code" : "--reason"} CODE (see the CODE column of list)`;
   return {
     code: wanted,
     ...(state === undefined ? {} : { states: [state] }),

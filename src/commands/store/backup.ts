@@ -112,7 +112,12 @@ async function sqliteFiles(
   otherwise: string,
 ): Promise<{ readonly store: string; readonly embedded: string | null }> {
   const { store, embedded } = await load(loadStore, options, io);
-  if (store.kind !== "sqlite") return fail(otherwise);
+  if (store.kind !== "sqlite")
+    return fail(
+      embedded === null
+        ? otherwise
+        : `${otherwise}; the embedded platform is not in it: stop the daemon and copy ${embedded}, too`,
+    );
   if (store.file === ":memory:") return fail("the store is kept in memory only");
   return { store: store.file, embedded };
 }

@@ -93,7 +93,8 @@ async function eraseEverywhere(
   if (store.kind === "postgres") await vacuumPostgres(store.url);
   const platformFile = embedded === null ? null : await eraseEmbedded(embedded, records, isLocked, progress);
   const found: string[] = [];
-  for (const path of file === null ? [] : backupsOf(file, backups, io.cwd))
+  const live = [file, embedded].flatMap((one) => (one !== null && existsSync(one) ? [one] : []));
+  for (const path of backupsOf(live, file === null ? [] : backups, io.cwd))
     if ((await inThread("countInFile", [path, addresses, kept], progress)) > 0) found.push(path);
   return { rows, late, searched, backups: found, embedded: platformFile };
 }
@@ -144,11 +145,13 @@ async function untilIdle(db: Database, records: PersonRecords, io: Io): Promise<
   }
 }
 
-/** Returns the files that may be backups of the store: beside it, and in the given folders. */
-function backupsOf(file: string, folders: readonly string[], cwd: string): string[] {
-  const beside = readdirSync(dirname(file))
-    .filter((name) => name.startsWith(`${basename(file)}.before-`) && !name.endsWith("-shm"))
-    .map((name) => join(dirname(file), name));
+/** Returns the files that may be backups of these databases: beside them, and in the given folders. */
+function backupsOf(files: readonly string[], folders: readonly string[], cwd: string): string[] {
+  const beside = files.flatMap((file) =>
+    readdirSync(dirname(file))
+      .filter((name) => name.startsWith(`${basename(file)}.before-`) && !name.endsWith("-shm"))
+      .map((name) => join(dirname(file), name)),
+  );
   const others = folders
     .map((folder) => resolve(cwd, folder))
     .filter((folder) => existsSync(folder))

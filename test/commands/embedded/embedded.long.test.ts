@@ -1,6 +1,6 @@
 // The daemon with `platform: embedded` and `model`: one file connects a mailbox to an OpenAI-compatible endpoint.
 
-import { existsSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { countInFile } from "../../../src/store/person/mentions.ts";
@@ -60,6 +60,8 @@ it.each(["running", "stopped"])("is erased with the person while the daemon is %
   ] as const)
     expect(await erase(person)).toMatchObject({ code: 1, err: expect.stringContaining(why) });
   const file = join(mailbox.folder, "platform.db");
+  const aside = `${file}.before-restore-1`;
+  if (state === "stopped") copyFileSync(file, aside);
   const { code, out, err } = await erase(customer);
   expect([code, err]).toEqual([0, expect.any(String)]);
   expect(out).toContain(`embedded platform: 1 users deleted in ${file}`);
@@ -69,7 +71,10 @@ it.each(["running", "stopped"])("is erased with the person while the daemon is %
   expect(texts).toHaveLength(1);
   expect(texts[0]).toContain(`[erased] told jo${customer}, me, to ask`);
   for (const path of [file, `${file}-wal`]) expect(countInFile(path, ["zebra question"])).toBe(0);
-  if (state === "stopped") return;
+  if (state === "stopped") {
+    expect(out).toContain(`a backup still contains the address: ${aside}`);
+    return;
+  }
   mailbox.receive(customer, "Again", "A new question");
   await answers(mailbox, customer, 2);
   expect((await daemon.stop()).code).toBe(0);
