@@ -38,6 +38,7 @@ export interface MimePart {
 /** postal-mime's internal node. Its published types omit these fields, so tests verify them for the
  *  installed version. */
 interface Node {
+  readonly postalMime: object;
   readonly childNodes: readonly Node[];
   readonly headers: readonly { readonly key: string; readonly value: string }[];
   readonly contentType: { readonly parsed: Structured; readonly multipart: string | false };
@@ -67,14 +68,24 @@ export async function readTree(raw: Uint8Array): Promise<MimePart> {
   // Only the tree is used; these two would build postal-mime's own output.
   builder.collectNode = () => Promise.resolve();
   builder.buildMessage = () => {};
-  // All nodes share the prototype of the first; each worker thread has its own copy of the library.
-  (Object.getPrototypeOf(root) as Node).setupContentDecoder = setUp;
+  // All nodes share the prototype of the first.
+  const shared = Object.getPrototypeOf(root) as Node;
+  if (shared.setupContentDecoder !== setUp) {
+    theirSetUp = shared.setupContentDecoder;
+    shared.setupContentDecoder = setUp;
+  }
+  builders.add(builder);
   await builder.parse(raw.byteLength === raw.buffer.byteLength ? raw.buffer : raw);
   return toPart(root);
 }
 
+/** The parsers of this module. Others in this thread keep the library's decoders. */
+const builders = new WeakSet<object>();
+let theirSetUp: Node["setupContentDecoder"];
+
 function setUp(this: Node, encoding: string): void {
-  this.contentDecoder = decoderFor(encoding);
+  if (builders.has(this.postalMime)) this.contentDecoder = decoderFor(encoding);
+  else theirSetUp.call(this, encoding);
 }
 
 function toPart(node: Node): MimePart {

@@ -10,8 +10,12 @@ import { createPrivateFile } from "../../ops/private-file.ts";
 /** Locks the store for this process and returns the function that releases it. Throws at once, with the
  *  file name, when another process has the lock. The empty companion file `<file>-lock` stays. */
 export function lockStore(file: string): () => void {
-  if (file === ":memory:") return () => undefined;
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  return lockFile(file);
+}
+
+function lockFile(file: string): () => void {
+  if (file === ":memory:") return () => undefined;
   // Resolves symbolic links, so that all names of one store share one lock.
   const real = existsSync(file) ? realpathSync(file) : file;
   let lock: Sqlite.Database | undefined;
@@ -35,12 +39,12 @@ export function lockStore(file: string): () => void {
   return () => void locked.close();
 }
 
-/** Starts a service that must be the only one on its SQLite file. Its `close` releases the lock. */
+/** Starts a service that must be the only one on its SQLite file, in an existing folder. Its `close` releases the lock. */
 export async function startLocked<T extends { close(): Promise<void> }>(
   file: string,
   start: () => Promise<T>,
 ): Promise<T> {
-  const release = lockStore(file);
+  const release = lockFile(file);
   try {
     const started = await start();
     return { ...started, close: () => started.close().finally(release) };

@@ -3,6 +3,7 @@
 
 import { readFileSync } from "node:fs";
 import type { ImapFlow } from "imapflow";
+import PostalMime from "postal-mime";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type ImapConnection, openConnection } from "../../../adapters/email/imap/connection.ts";
 import {
@@ -27,6 +28,14 @@ const file = (path: string) =>
   };
 
 describe("postal-mime", () => {
+  it("decodes as before for others in the same thread", async () => {
+    const raw = Buffer.from("Content-Type: text/plain\r\n\r\none\r\ntwo\r\n");
+    const before = await PostalMime.parse(raw);
+    expect(Buffer.from((await readTree(raw)).content).toString()).toBe("one\r\ntwo");
+    expect((await PostalMime.parse(raw)).text).toBe(before.text);
+    expect(before.text).toBe("one\ntwo\n");
+  });
+
   it("is pinned to the version whose parser is used from inside", () => {
     const wanted = file("package.json").dependencies["postal-mime"];
     expect(wanted).toMatch(/^\d+\.\d+\.\d+$/);
