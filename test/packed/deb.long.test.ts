@@ -73,7 +73,8 @@ describeReal("the Debian package", missing, () => {
     await installPrograms(machine, { "/bin/sh": "/bin/sh", "/unused": process.execPath });
   }, 600_000);
 
-  it("has no finding of lintian", async () => {
+  // It starts many programs, and takes minutes beside other tests.
+  it("has no finding of lintian", { timeout: 600_000 }, async () => {
     const { stdout } = await run("lintian", ["--allow-root", "--tag-display-limit", "0", packageFile]);
     expect(stdout).toBe("");
   });
