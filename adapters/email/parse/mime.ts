@@ -47,7 +47,7 @@ interface Node {
   /** The bytes that our decoder returned. */
   readonly content: Uint8Array | null;
   contentDecoder: Decoder | null;
-  setupContentDecoder(encoding: string): void;
+  setupContentDecoder: (this: Node, encoding: string) => void;
 }
 interface Structured {
   readonly value: string;
