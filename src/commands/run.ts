@@ -1,7 +1,7 @@
 // bridgehead run: starts the daemon from its configuration file, and stops it at SIGTERM. `Daemon` runs it in between.
 
-import { readFile } from "node:fs/promises";
-import { resolve } from "node:path";
+import { mkdir, readFile } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
 import type { Clock, Log } from "bridgehead/contract";
 import { type App, type OpenedStore, openStore, startApp } from "../app.ts";
 import { defineGauges } from "../channels/gauges.ts";
@@ -226,6 +226,7 @@ async function embeddedPlatform(config: Config, clock: Clock, log: Log): Promise
   if (!embedded) return null;
   // Loaded on demand: a daemon with an external platform does not need it.
   const { startPlatform } = await import("../platform/index.ts");
+  await mkdir(dirname(embedded.database), { recursive: true, mode: 0o700 });
   const agents = await embeddedAgents(config);
   // A second platform on the file would replace the keys of the agents, and answer open questions again.
   const platform = await startLocked(embedded.database, () =>

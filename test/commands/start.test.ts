@@ -60,7 +60,7 @@ agents:
     `platform:
   url: embedded
   absent_after: 1s
-  embedded: { agents: agents.yaml, database: platform.db }
+  embedded: { agents: agents.yaml, database: new/folder/platform.db }
 agents: { phone: { key: ${key}, refresh: 1s } }
 channels:
   texts: { adapter: ${texter}, agent: phone, url: "${url}", pin: "\${env:PIN}" }
@@ -183,7 +183,7 @@ it("opens once though the daemon is killed in the middle of the start call", {
   expect(place.texts).toEqual([]);
   await place.daemon();
   await expect.poll(() => place.texts.length).toBe(1);
-  const platform = openSqlite(join(place.file, "../platform.db"), Date.now);
+  const platform = openSqlite(join(place.file, "../new/folder/platform.db"), Date.now);
   const opened = await platform.read((q) => q.all("SELECT id FROM conversation"));
   await platform.close();
   expect(opened).toHaveLength(1);
