@@ -239,8 +239,7 @@ const colours: Readonly<Record<string, string>> = {
   error: "\u001B[31m",
 };
 
-/** `12:30:01 warn  the channel is degraded  channel=support-mail reason="no route"`, with stacks on
- *  separate lines. */
+/** `12:30:01 warn the channel is degraded channel=support-mail reason="no route"`, with stacks on separate lines. */
 function textLine(entry: Entry, colour: boolean): string {
   const { time, level, message, ...fields } = entry;
   const columns = Object.entries(fields).map(([key, value]) => `${key}=${column(value)}`);

@@ -25,11 +25,9 @@ export interface ChannelRules extends Rules {
   readonly absent_after?: number | undefined;
   readonly on_permanent_failure: "continue" | "block";
   readonly on_new_message: "send" | "drop";
-  /** Debounce time in milliseconds: the customer's next message within it joins the previous one; 0
-   *  disables it. */
+  /** Debounce time in milliseconds: the customer's next message within it joins the previous one; 0 disables it. */
   readonly debounce: number;
-  /** The notification targets for messages that are not for the agent, and the channel that carries
-   *  them. */
+  /** The notification targets for messages that are not for the agent, and the channel that carries them. */
   readonly notify?: { readonly channel: string; readonly to: readonly string[] } | undefined;
   readonly concurrency: number;
   /** Rate limit: at most `messages` from one sender address in any `per` milliseconds. */
@@ -48,8 +46,7 @@ export interface ChannelRuntime {
   readonly client: AgentClient;
   /** Returns the canonical form of an address; null when this channel cannot reach it. */
   address(text: string): string | null;
-  /** Never null in the daemon, with or without an escalation policy. Null for a `Line` that is built
-   *  without an app. */
+  /** Never null in the daemon, with or without an escalation policy. Null for a `Line` that is built without an app. */
   escalation(): EscalationHooks | null;
   /** True after the start until the channel has finished its backfill. A STOP that arrived during the
    *  outage is thus applied before replies that became due in it. */
@@ -63,8 +60,7 @@ export interface ChannelRuntime {
   report(problem: string | null): void;
 }
 
-/** Returns the settings of the channel's skill; null when the agent has no such skill, or no settings
- *  were read yet. */
+/** Returns the settings of the channel's skill; null when the agent has no such skill, or no settings were read yet. */
 export const skillOf = (line: ChannelRuntime): ChannelSettings | null =>
   skillNamed(line.settings(), line.traits.platform);
 

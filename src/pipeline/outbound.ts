@@ -49,8 +49,7 @@ export async function begunBefore(
   return null;
 }
 
-/** Enqueues one opening per call; it is not idempotent. `address` is in the canonical form of the
- *  channel's adapter. */
+/** Enqueues one opening per call; it is not idempotent. `address` is in the canonical form of the channel's adapter. */
 export async function begin(
   q: Query,
   clock: Clock,

@@ -1,6 +1,5 @@
-// The agents of the channels: one client each, and the settings from the last read. Settings are read at
-// start and every `refresh`, and cached in the store. The daemon starts with the cached settings while the
-// platform is down.
+// The agents of the channels: one client each, and the settings from the last read. Settings are read at start and
+// every `refresh`, and cached in the store. The daemon starts with the cached settings while the platform is down.
 
 import type { AgentClient, AgentSettings } from "../agent/calls.ts";
 import { rateWindow } from "../domain/retry.ts";

@@ -176,8 +176,7 @@ export function replaceStore(source: string, file: string, stamp: string): strin
 
 const keptCopies = 3;
 
-/** Copies the store before a schema migration and keeps the newest three copies. Returns the path of the
- *  copy. */
+/** Copies the store before a schema migration and keeps the newest three copies. Returns the path of the copy. */
 export function copyBeforeMigration(file: string, schema: number, stamp: string): string {
   const prefix = `${basename(file)}.before-migration-`;
   const folder = dirname(file);
@@ -280,8 +279,7 @@ function referenceProblems(db: Sqlite.Database): string[] {
     : [`${rows.length} rows refer to rows that are missing, such as ${rows[0]?.table} to ${rows[0]?.parent}`];
 }
 
-/** SQLite has no checksums of its own. The digest under which stored bytes are filed detects a flipped
- *  bit in them. */
+/** SQLite has no checksums of its own. The digest under which stored bytes are filed detects a flipped bit in them. */
 function digestProblems(db: Sqlite.Database, report: (share: number) => void): string[] {
   const wrong: string[] = [];
   const total = countOf(db, "blobs") + countOf(db, "raw_messages");

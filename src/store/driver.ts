@@ -47,8 +47,7 @@ export interface Query {
   /** Milliseconds until written rows become due. A hint for the scheduler's timer, which ignores those that the
    *  sweep finds soon enough. */
   readonly waits: Set<number>;
-  /** Runs `work` in a savepoint: when it throws, its writes are rolled back and the outer transaction
-   *  continues. */
+  /** Runs `work` in a savepoint: when it throws, its writes are rolled back and the outer transaction continues. */
   savepoint<T>(work: () => Promise<T>): Promise<T>;
   /** Registers a callback that reverts a change in memory which belongs to the writes of this transaction.
    *  It is called when the transaction, or the savepoint around this call, is rolled back, before any
@@ -142,12 +141,11 @@ export type StoreObserver = (report: CommitReport) => void;
 
 export interface Database {
   readonly kind: "sqlite" | "postgres";
-  /** Runs `work` in a transaction and resolves after the commit is on disk. An exception rolls it back
-   *  and is rethrown. `work` may run more than once, and may be abandoned at any statement of `q`; only
-   *  its last run counts. SQLite groups several transactions into one commit. When one throws, all of
-   *  them run again, each in its savepoint. PostgreSQL runs `work` again after a deadlock, even one
-   *  inside a savepoint. It aborts on lock and statement timeouts, unless the transaction is
-   *  `unhurried`: a migration has no timeouts. */
+  /** Runs `work` in a transaction and resolves after the commit is on disk. An exception rolls it back and is rethrown.
+   *  `work` may run more than once, and may be abandoned at any statement of `q`; only its last run counts. SQLite
+   *  groups several transactions into one commit. When one throws, all of them run again, each in its savepoint.
+   *  PostgreSQL runs `work` again after a deadlock, even one inside a savepoint. It aborts on lock and statement
+   *  timeouts, unless the transaction is `unhurried`: a migration has no timeouts. */
   tx<T>(work: (q: Query) => Promise<T>, options?: TxOptions): Promise<T>;
   /** Reads outside a transaction. Resolves when everything that it can have seen is on disk. */
   read<T>(work: (q: Query) => Promise<T>): Promise<T>;
@@ -206,8 +204,7 @@ export function dialect(sql: string, kind: Database["kind"]): string {
 // Statements with several rows of values. One statement for many rows saves round trips on PostgreSQL and
 // bindings on SQLite.
 
-/** Largest number of rows in one statement. Keeps the number of parameters below every limit of the
- *  databases. */
+/** Largest number of rows in one statement. Keeps the number of parameters below every limit of the databases. */
 const mostRows = 32;
 
 /** A statement for many rows of values. Distributes them over statements of 32, 16, 8 ... 1 rows, in their order. Only

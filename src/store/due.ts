@@ -205,9 +205,8 @@ interface LaneColumns {
   readonly lane_sender: string;
 }
 
-/** Returns SQL that lists the channels with rows that satisfy `open`, and `due` if given. It iterates
- *  over the channels through the index on (channel, ...) WHERE `open`; a plain DISTINCT would read the
- *  whole backlog at every commit. */
+/** Returns SQL that lists the channels with rows that satisfy `open`, and `due` if given. It iterates over the channels
+ *  through the index on (channel, ...) WHERE `open`; a plain DISTINCT would read the whole backlog at every commit. */
 export function channelsIn(
   table:
     | "events"

@@ -9,9 +9,8 @@ import { standardTiming } from "../ops/timing.ts";
 import type { Database, Query } from "./driver.ts";
 import { holdOpenWork } from "./restored.ts";
 
-/** `new`: the first start. `restored`: from a backup. `older`: the companion file records a later state.
- *  `copied`: the companion file is missing or belongs to another store. `lost`: a new store replaces an
- *  earlier one. */
+/** `new`: the first start. `restored`: from a backup. `older`: the companion file records a later state. `copied`: the
+ *  companion file is missing or belongs to another store. `lost`: a new store replaces an earlier one. */
 export type InstallationCause = "new" | "restored" | "older" | "copied" | "lost";
 
 export interface Installation {
@@ -42,9 +41,8 @@ interface InstallationRow {
   readonly since: number;
 }
 
-/** Determines at every start which state of the store this is, and holds open work when it may be
- *  outdated. `file`: the SQLite file; null for PostgreSQL and for an in-memory store. Call with the
- *  store locked and migrated. */
+/** Determines at every start which state of the store this is, and holds open work when it may be outdated. `file`: the
+ *  SQLite file; null for PostgreSQL and for an in-memory store. Call with the store locked and migrated. */
 export async function identifyInstallation(db: Database, file: string | null): Promise<Installation> {
   const beside = file === null ? null : readBeside(file);
   const { installation, generation } = await db.tx(async (q) => {
@@ -97,9 +95,8 @@ export async function adoptCopy(db: Database, file: string | null): Promise<void
   if (file !== null && id !== null) writeBeside(file, { id, generation });
 }
 
-/** Increments the counter in the store and in the companion file, so that an older copy of the store is
- *  detected. The daemon calls it every minute; a copy younger than one minute counts as the current
- *  state. */
+/** Increments the counter in the store and in the companion file, so that an older copy of the store is detected. The
+ *  daemon calls it every minute; a copy younger than one minute counts as the current state. */
 export async function advanceGeneration(db: Database, file: string, installation: string): Promise<void> {
   const generation = await db.tx(async (q) => {
     const next = (await readMeta(q, "generation")) + 1;
@@ -141,8 +138,7 @@ function causeOf(found: {
   if (!found.besideExpected) return null;
   if (beside === null) return "copied";
   if (beside.id === last.id) return beside.generation > found.stored ? "older" : null;
-  // The process crashed between the commit of the new id and the write of the file: the store is the newer
-  // one.
+  // The process crashed between the commit of the new id and the write of the file: the store is the newer one.
   return rows.some((row) => row.id === beside.id) ? null : "copied";
 }
 
@@ -177,8 +173,7 @@ async function current(q: Query, changed: boolean): Promise<Installation> {
   return { id: last.id, cause: last.cause, since: last.since, earlier, changed };
 }
 
-/** Returns the OID of the table. A restore by pg_restore or psql creates the table with another OID.
- *  Null on SQLite. */
+/** Returns the OID of the table. A restore by pg_restore or psql creates the table with another OID. Null on SQLite. */
 async function tableIdentity(db: Database, q: Query): Promise<number | null> {
   if (db.kind === "sqlite") return null;
   const row = await q.one<{ id: number }>("SELECT 'installations'::regclass::oid::bigint AS id");
@@ -198,8 +193,7 @@ async function writeMeta(q: Query, name: string, value: number): Promise<void> {
   );
 }
 
-/** Returns null when the file does not exist. A damaged file counts as missing; the store is then
- *  treated as a copy. */
+/** Returns null when the file does not exist. A damaged file counts as missing; the store is then treated as a copy. */
 function readBeside(file: string): Beside | null {
   try {
     const { id, generation } = JSON.parse(readFileSync(besidePath(file), "utf8")) as Partial<Beside>;

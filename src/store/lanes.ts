@@ -142,10 +142,9 @@ export function noteDueLane(q: Query, direction: Direction, row: DueLane): void 
   noteDue(q, work, channel, wait);
 }
 
-/** Locks the lane's row and waits for a concurrent writer. Call before changing an item without a lease
- *  (delivery receipts, operator commands). Otherwise a stale head could overwrite the due time of a
- *  concurrent commit, and the lane would never become due again. SQLite has one writer and needs no
- *  lock. */
+/** Locks the lane's row and waits for a concurrent writer. Call before changing an item without a lease (delivery
+ *  receipts, operator commands). Otherwise a stale head could overwrite the due time of a concurrent commit, and the
+ *  lane would never become due again. SQLite has one writer and needs no lock. */
 export async function lockLane(q: Query, conversation: string, direction: Direction): Promise<void> {
   if (q.leases) return;
   const lane = laneId(conversation, direction);

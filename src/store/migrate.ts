@@ -1,5 +1,4 @@
-// Numbered migrations, forward only, each in one transaction. A schema newer than this program stops the
-// start.
+// Numbered migrations, forward only, each in one transaction. A schema newer than this program stops the start.
 
 import { type Database, dialect, type Query } from "./driver.ts";
 import { core } from "./migrations/0001-core.ts";
@@ -23,8 +22,7 @@ export const migrations: readonly Migration[] = [
 const postgresClock = `CREATE OR REPLACE FUNCTION now_ms() RETURNS BIGINT LANGUAGE plpgsql STABLE COST 1
   AS $$ BEGIN RETURN floor(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT; END $$`;
 
-/** The store was written by a newer Bridgehead version. Nothing was changed; run that version or restore
- *  a backup. */
+/** The store was written by a newer Bridgehead version. Nothing was changed; run that version or restore a backup. */
 export class NewerSchema extends Error {
   /** The command line recognizes it by this name (`exitCodeOf`). */
   override readonly name = "NewerSchema";
@@ -49,8 +47,7 @@ export async function schemaVersion(db: Database): Promise<number> {
   }, unhurried);
 }
 
-/** Applies missing migrations and returns their names. Throws NewerSchema. Tests pass additional
- *  `steps`. */
+/** Applies missing migrations and returns their names. Throws NewerSchema. Tests pass additional `steps`. */
 export async function migrate(db: Database, steps: readonly Migration[] = migrations): Promise<string[]> {
   const start = await schemaVersion(db);
   if (start > steps.length) throw new NewerSchema(start);
@@ -79,8 +76,7 @@ async function lock(db: Database, q: Query): Promise<void> {
   if (db.kind === "postgres") await q.all("SELECT pg_advisory_xact_lock(7261)");
 }
 
-/** Splits the SQL into single statements without comments; our migrations contain no semicolon inside a
- *  statement. */
+/** Splits the SQL into single statements without comments; our migrations contain no semicolon inside a statement. */
 function statementsOf(sql: string, kind: Database["kind"]): string[] {
   return dialect(sql, kind)
     .replace(/ *--[^\n]*/g, "")

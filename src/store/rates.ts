@@ -67,8 +67,7 @@ async function lockBucket(q: Query, name: string, rate: Rate): Promise<Bucket> {
   if (!row) throw new Error(`taking from rate ${name}: there is no such row`);
   const now = row.now * 1000;
   const { longestPenalty, longestWait } = rate.bounds;
-  // After a backward clock step the stored times are in the future. The wait is limited to its longest
-  // valid value.
+  // After a backward clock step the stored times are in the future. The wait is limited to its longest valid value.
   const penalty = Math.min(row.penalty_until * 1000, now + longestPenalty * 1000);
   // Requests that wait for the end of a penalty are counted from that end; otherwise all of them would be
   // sent at that moment.
@@ -221,9 +220,8 @@ export class RateReserve {
     this.#timing = options.timing.rate;
   }
 
-  /** Returns an estimate of how many requests could be taken now with that wait. For claims, which must
-   *  neither wait nor read the row. It is too high when other nodes have used up the limit since the last
-   *  draw. */
+  /** Returns an estimate of how many requests could be taken now with that wait. For claims, which must neither wait
+   *  nor read the row. It is too high when other nodes have used up the limit since the last draw. */
   room(maxWaitMs: number): number {
     const now = this.#clock.monotonic();
     this.#expire(now);

@@ -1,6 +1,5 @@
-// Hold after a restore. When the store was restored, or is older than the messages found at the provider,
-// its open work may have been answered since. Such work is held, listed under one code and released by an
-// operator.
+// Hold after a restore. When the store was restored, or is older than the messages found at the provider, its open work
+// may have been answered since. Such work is held, listed under one code and released by an operator.
 
 import type { Query } from "./driver.ts";
 import { type Direction, refreshLane } from "./lanes.ts";

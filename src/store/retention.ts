@@ -223,10 +223,9 @@ async function forgetAttempts(q: Query, subjects: readonly { readonly id: string
   return subjects.length;
 }
 
-/** Erases the names and addresses of conversations without activity for that time; the rows stay. While
- *  an escalation is not closed, its customer and its notified responders can still be answered. An
- *  active conversation is checked again when it may be old enough. The channel's lock excludes routing
- *  during this work. */
+/** Erases the names and addresses of conversations without activity for that time; the rows stay. While an escalation
+ *  is not closed, its customer and its notified responders can still be answered. An active conversation is checked
+ *  again when it may be old enough. The channel's lock excludes routing during this work. */
 async function forgetPeople(
   q: Query,
   channel: string,

@@ -26,8 +26,7 @@ interface CachedStatement {
   /** What tells that an execution has written: the number of rows that it changed or returned (`rows`), or the
    *  execution itself (`always`: a change of the schema). */
   readonly writes: "never" | "rows" | "always";
-  /** Returns the values in the order of their placeholders, because the driver supports anonymous ones
-   *  only. */
+  /** Returns the values in the order of their placeholders, because the driver supports anonymous ones only. */
   inOrder(values: readonly Value[]): Value[];
 }
 type Prepare = (sql: string) => CachedStatement;

@@ -51,9 +51,8 @@ export function cleanAddress(text: string): string {
     : "";
 }
 
-/** Returns the address with its domain as A-labels (RFC 5890), the form in which every address is
- *  stored, compared and sent. A Unicode local part is unchanged, as it needs SMTPUTF8. A domain without
- *  such a form is unchanged. */
+/** Returns the address with its domain as A-labels (RFC 5890), the form in which every address is stored, compared and
+ *  sent. A Unicode local part is unchanged, as it needs SMTPUTF8. A domain without such a form is unchanged. */
 export function asciiAddress(address: string): string {
   if (/^[\x00-\x7f]*$/.test(address)) return address;
   const at = address.lastIndexOf("@") + 1;
@@ -99,8 +98,7 @@ export function isReplySubject(subject: string): boolean {
   return replyPrefixes.has(prefixOf(subject));
 }
 
-/** Returns the prefix of a subject in lower case, after the tag of a list ("[shop] Re: ..."); "" without
- *  a prefix. */
+/** Returns the prefix of a subject in lower case, after the tag of a list ("[shop] Re: ..."); "" without a prefix. */
 function prefixOf(subject: string): string {
   const text = subject.slice(0, 200);
   const word =
@@ -147,8 +145,7 @@ const invisible =
  *  hide content. */
 const idleJoiners = /[\u200c\u200d]{2,}|(?<=^|[\u0000-\u007f])[\u200c\u200d]|[\u200c\u200d](?=$|[\u0000-\u007f])/gu;
 
-/** Removes characters that a reader cannot see. Line ends become `\n`, and lone surrogates become
- *  U+FFFD. */
+/** Removes characters that a reader cannot see. Line ends become `\n`, and lone surrogates become U+FFFD. */
 export function cleanText(text: string): string {
   const bounded = text.length > maxTextLength ? text.slice(0, maxTextLength) : text;
   if (!/[^\t\n\x20-\x7e]/.test(bounded)) return bounded;

@@ -10,8 +10,7 @@ export interface Mailbox {
 }
 
 export interface Mail {
-  /** Hex SHA-256 over Message-ID, Date and the author's text: the same for every copy of one message
-   *  (`digestOf`). */
+  /** Hex SHA-256 over Message-ID, Date and the author's text: the same for every copy of one message (`digestOf`). */
   readonly digest: string;
   /** With angle brackets as received; null when missing or malformed. */
   readonly messageId: string | null;
@@ -25,8 +24,7 @@ export interface Mail {
   readonly replyTo: readonly Mailbox[];
   readonly to: readonly Mailbox[];
   readonly cc: readonly Mailbox[];
-  /** Addresses in the headers Delivered-To, X-Original-To, Envelope-To, X-Envelope-To and
-   *  X-Forwarded-To. */
+  /** Addresses in the headers Delivered-To, X-Original-To, Envelope-To, X-Envelope-To and X-Forwarded-To. */
   readonly deliveredTo: readonly string[];
   /** Return-Path without brackets; "" for the null sender; null when absent. */
   readonly returnPath: string | null;
@@ -35,8 +33,7 @@ export interface Mail {
   readonly date: number | null;
   /** Every header in order, name lower-cased, value unfolded. */
   readonly headers: readonly { readonly name: string; readonly value: string }[];
-  /** The author's new text, without quotes and signature; equals `fullText` when trimming would remove
-   *  everything. */
+  /** The author's new text, without quotes and signature; equals `fullText` when trimming would remove everything. */
   readonly text: string;
   /** True when there are attachments and no text by the author: all text is quoted, or a signature. */
   readonly wordless: boolean;
@@ -111,8 +108,7 @@ export interface ParseContext {
   readonly own?: readonly string[];
 }
 
-/** Whether the address in From is authenticated. Only `pass` means yes; `temperror` may be retried
- *  later. */
+/** Whether the address in From is authenticated. Only `pass` means yes; `temperror` may be retried later. */
 export interface SenderAuth {
   readonly verdict: "pass" | "fail" | "none" | "temperror";
   readonly method: "dmarc" | "authentication-results";

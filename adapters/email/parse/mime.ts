@@ -167,8 +167,7 @@ function quotedPrintable(bytes: Buffer): Uint8Array {
   return out.subarray(0, to);
 }
 
-/** Returns how many bytes after the equals sign belong to a soft line break; 0 when there is no soft
- *  line break. */
+/** Returns how many bytes after the equals sign belong to a soft line break; 0 when there is no soft line break. */
 function softBreak(bytes: Buffer, from: number): number {
   let at = from;
   while (at - from < 80 && (bytes[at] === 0x20 || bytes[at] === 0x09)) at++;
@@ -215,8 +214,7 @@ interface PartText {
   readonly inlineAnswers: boolean;
 }
 
-/** Walks the tree in order and reads one part of each set of alternatives. `options`: what the message
- *  answers. */
+/** Walks the tree in order and reads one part of each set of alternatives. `options`: what the message answers. */
 export function bodyOf(root: MimePart, options: TrimOptions): Body {
   const pieces: Pieces = { options, texts: [], markers: new Set(), attachments: [], carried: [] };
   collect(root, pieces, false);
@@ -252,9 +250,8 @@ function collect(part: MimePart, pieces: Pieces, related: boolean): void {
   addAttachment(part, pieces, related);
 }
 
-/** HTML is preferred, because it distinguishes quotes and hidden text. Plain text is used when the HTML
- *  has no text, and when both have the same text: the sender's own line breaks and columns are then
- *  better than a conversion. */
+/** HTML is preferred, because it distinguishes quotes and hidden text. Plain text is used when the HTML has no text,
+ *  and when both have the same text: the sender's own line breaks and columns are then better than a conversion. */
 function collectAlternative(part: MimePart, pieces: Pieces, related: boolean): void {
   const before = pieces.texts.length;
   const found = part.children.map((child): PartText => {

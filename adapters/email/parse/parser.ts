@@ -231,8 +231,7 @@ export class Parser {
     }
   }
 
-  /** Covers the messages whose timeout is running: those that wait for DNS and the first one still to be
-   *  read. */
+  /** Covers the messages whose timeout is running: those that wait for DNS and the first one still to be read. */
   #earliestDeadline(): number {
     let earliest = Number.POSITIVE_INFINITY;
     for (const task of this.#working.values()) {

@@ -33,8 +33,7 @@ import { isWordless, type TrimOptions, trimReply } from "./quotes/trim.ts";
 import { repaired } from "./raw-headers.ts";
 import { calendarMethodOf, reportOf, sealedIn } from "./special-parts.ts";
 
-/** Messages are parsed one after the other. Concurrent parsing would share the CPU time and add up the
- *  memory. */
+/** Messages are parsed one after the other. Concurrent parsing would share the CPU time and add up the memory. */
 let last: Promise<void> = Promise.resolve();
 
 // Other threads only import functions of this file.
@@ -270,9 +269,8 @@ export function digestOf({ messageId, date, from, subject, root }: Identified): 
   return hash("sha256", bytes, "hex");
 }
 
-/** Returns letters, digits and pictographs. These survive rewrapping, `>From`, other quotes and
- *  format=flowed. Of very long runs of combining marks only the first are used, because normalization
- *  sorts a run in quadratic time. */
+/** Returns letters, digits and pictographs. These survive rewrapping, `>From`, other quotes and format=flowed. Of very
+ *  long runs of combining marks only the first are used, because normalization sorts a run in quadratic time. */
 function letters(text: string): string {
   if (/^[\x00-\x7f]*$/.test(text)) return text.replace(/[^0-9A-Za-z]+/g, "");
   return (
@@ -283,8 +281,7 @@ function letters(text: string): string {
   ).join("");
 }
 
-/** Returns the author's text. Of alternatives it uses the plain one, which lists keep when they remove
- *  HTML. */
+/** Returns the author's text. Of alternatives it uses the plain one, which lists keep when they remove HTML. */
 function textIn(part: MimePart): string {
   const texts: string[] = [];
   const collect = (one: MimePart): void => {
@@ -324,8 +321,7 @@ const delimiter = /^\s{0,4}(?:--|[-_*=~]{3,})\s*$/;
 const footerWords =
   /unsubscri|subscribed|subscription|mailing[ -]?list|mailman|listinfo|listserv|sympa|googlegroups|groups\.google|google groups|groups\.io|yahoogroups|-leave@|-request@|leave the list|abmelde|abbestell|austragen|abonniert|mailingliste|désabonn|désinscri|liste de diffusion|darse de baja|cancelar (?:la|su|tu) suscripción|lista de (?:correo|distribución)|disiscri|annulla(?:re)? l'iscrizione|afmeld|uitschrijv|cancelar (?:a )?inscrição|wypis/i;
 
-/** Removes the blocks that lists append: a delimiter line, then up to the end a few lines with typical
- *  list text. */
+/** Removes the blocks that lists append: a delimiter line, then up to the end a few lines with typical list text. */
 function withoutFooter(text: string): string {
   let lines = text.trimEnd().split(/\r?\n/);
   for (let round = 0; round < maxFooters; round++) {

@@ -104,14 +104,12 @@ function withNode(event: InboundEvent, node: string): InboundEvent | StoredSessi
   return event;
 }
 
-/** Serializes the event as JSON, without the parts that have their own tables. `readBody` is the
- *  inverse. */
+/** Serializes the event as JSON, without the parts that have their own tables. `readBody` is the inverse. */
 function bodyOf(event: InboundEvent | StoredSession | StoredMessage): string {
   return JSON.stringify({ ...event, raw: undefined, attachments: undefined });
 }
 
-/** Parses a stored event body. Dates become `Date` objects again; raw bytes and attachments stay in
- *  their tables. */
+/** Parses a stored event body. Dates become `Date` objects again; raw bytes and attachments stay in their tables. */
 export function readBody(body: string): StoredMessage | DeliveryEvent | StoredSession {
   const event = JSON.parse(body) as InboundEvent & { sentAt?: string };
   const dated = event.sentAt === undefined ? event : { ...event, sentAt: new Date(event.sentAt) };
@@ -170,10 +168,9 @@ const insertAttachments = new ManyRows<readonly Value[]>(
   "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CASE WHEN ? = 1 THEN now_ms() END)",
 );
 
-/** Stores events of one channel in state `stored`, in their order. Returns for each of them whether it was
- *  new. An event is a duplicate when its id or its fingerprint is already stored. A sender counts as known
- *  `knownMs` after the first conversation, which keeps the addresses of a flood unknown, even if some of its
- *  messages were answered. */
+/** Stores events of one channel in state `stored`, in their order. Returns for each of them whether it was new. An
+ *  event is a duplicate when its id or its fingerprint is already stored. A sender counts as known `knownMs` after the
+ *  first conversation, which keeps the addresses of a flood unknown, even if some of its messages were answered. */
 export async function insertEvents(
   q: Query,
   events: readonly NewEvent[],

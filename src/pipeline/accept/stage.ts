@@ -1,9 +1,7 @@
-// Stage accept.
-// Input: events from a channel, and the cursor after them.
-// Effect: stores their bytes as blobs and does nothing else, so that the provider gets a fast response.
-// Output: events in state `stored` (or reported as duplicates) and the cursor, in one transaction.
-// Failure: the call rejects, nothing is stored, and the provider retries.
-// Crash: as for a failure.
+// Stage accept. Input: events from a channel, and the cursor after them. Effect: stores their bytes as blobs and does
+// nothing else, so that the provider gets a fast response. Output: events in state `stored` (or reported as duplicates)
+// and the cursor, in one transaction. Failure: the call rejects, nothing is stored, and the provider retries. Crash: as
+// for a failure.
 
 import type { Accepted, Cursor, InboundEvent } from "bridgehead/contract";
 import type { Scheduler } from "../../engine/scheduler.ts";
@@ -72,8 +70,7 @@ async function withoutExplained(
 export const tracedBy = (event: InboundEvent): string | null =>
   event.kind === "message" && event.handledBefore?.cited ? (event.cited ?? event.id) : null;
 
-/** Removes `handledBefore`. The store knows the cited id, so it explains the answer: the sender has reused
- *  the id. */
+/** Removes `handledBefore`. The store knows the cited id, so it explains the answer: the sender has reused the id. */
 export function withoutTrace(event: InboundEvent): InboundEvent {
   if (event.kind !== "message") return event;
   const { handledBefore: _, ...rest } = event;

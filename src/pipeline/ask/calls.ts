@@ -1,6 +1,5 @@
-// The API calls of stage ask: opens the platform's conversation, asks the question, posts what a human wrote,
-// and looks up a call of unknown outcome. Each attempt is recorded at the crossing, unless its
-// claim has recorded it.
+// The API calls of stage ask: opens the platform's conversation, asks the question, posts what a human wrote, and looks
+// up a call of unknown outcome. Each attempt is recorded at the crossing, unless its claim has recorded it.
 
 import {
   type Answer,
@@ -47,11 +46,10 @@ const readSignal = (signal: AbortSignal, deps: AskDeps): AbortSignal => limited(
 /** Returns the channel's `absent_after`, or the platform's default, in milliseconds. */
 const settleAfterOf = ({ line }: Asking, deps: AskDeps): number => line.rules.absent_after ?? deps.settleAfter;
 
-/** The parameters of an API call with an effect. The call ends with the lease and does not begin unless
- *  its full timeout fits into the lease. The attempt is recorded at the crossing, when the connection is
- *  available, unless its claim has recorded it. A process that dies earlier, while it waits for the rate limit, the queue or the
- *  connection, leaves a turn that was certainly not asked and is asked immediately. The client limits
- *  the call's duration. */
+/** The parameters of an API call with an effect. The call ends with the lease and does not begin unless its full timeout
+ *  fits into the lease. The attempt is recorded at the crossing, when the connection is available, unless its claim has
+ *  recorded it. A process that dies earlier, while it waits for the rate limit, the queue or the connection, leaves a
+ *  turn that was certainly not asked and is asked immediately. The client limits the call's duration. */
 function effect(name: "open.cross" | "ask.cross", asking: Asking, signal: AbortSignal, deps: AskDeps) {
   const fields = { channel: asking.line.channel, turn: asking.turn.id };
   const check = () => {
@@ -250,8 +248,7 @@ function unreadable({ line, turn }: Asking, result: FailedCall, deps: AskDeps): 
   return afterFailedLookup(turn, result);
 }
 
-/** What a lookup in the platform's conversation needs: the text, and the messages that belong to other
- *  turns. */
+/** What a lookup in the platform's conversation needs: the text, and the messages that belong to other turns. */
 async function lookup({ turn }: Asking, platformId: string, signal: AbortSignal, deps: AskDeps) {
   const call = readCall(readSignal(signal, deps), deps);
   const knownIds = await deps.db.read((q) => platformIds(q, platformId, turn.id));

@@ -102,8 +102,7 @@ export function opensByCreate(line: ChannelRuntime, { person, platform_id }: Con
   return platform !== "email" && phoneOf(person) === null;
 }
 
-/** The highest number of API calls that the work can make. Each call counts against the shared rate
- *  limit. */
+/** The highest number of API calls that the work can make. Each call counts against the shared rate limit. */
 export function callsOf({
   turn,
   conversation,
@@ -132,8 +131,7 @@ export type AskOutcome = "sent" | "refused" | "deferred" | "unknown";
 
 /** What becomes of the turn. Delays are milliseconds. */
 export type AskDecision =
-  /** Releases the lane without a change. The turn differs from the one that was claimed, and nothing was
-   *  sent. */
+  /** Releases the lane without a change. The turn differs from the one that was claimed, and nothing was sent. */
   | { readonly kind: "hand-back" }
   /** The platform's conversation is open. The turn is due again at once, now as a question. `adopted`: a
    *  lookup found it, and it may belong to another conversation already. */
@@ -147,8 +145,7 @@ export type AskDecision =
   | { readonly kind: "relayed"; readonly id: string }
   /** The platform has confirmed the mode. */
   | { readonly kind: "mode"; readonly mode: "ai" | "manual" }
-  /** The question was certainly not asked: it is asked again after `delay`. `penalty` delays the calls of
-   *  all nodes. */
+  /** The question was certainly not asked: it is asked again after `delay`. `penalty` delays the calls of all nodes. */
   | {
       readonly kind: "retry";
       readonly outcome: AskOutcome;
@@ -219,8 +216,7 @@ export function afterFailedCall({ turn, attempt }: Pick<Asking, "turn" | "attemp
 function again(turn: TurnRow, reason: string, least: number, limited: boolean): AskDecision {
   if ((turn.trying_for ?? 0) > askLifetime) return failed("deferred", `given up: ${reason}`);
   const backoff = askDelay(turn.attempts + (turn.state === "waiting" ? 1 : 0));
-  // The rate limit has room again when its window ends, so earlier failures of the turn do not extend the
-  // delay.
+  // The rate limit has room again when its window ends, so earlier failures of the turn do not extend the delay.
   const delay = Math.max(least, limited ? Math.min(backoff, rateWindow) : backoff);
   return { kind: "retry", outcome: "deferred", reason, delay, penalty: limited ? delay : 0 };
 }

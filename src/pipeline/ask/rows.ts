@@ -226,8 +226,7 @@ async function bound(q: Query, asking: Asking, platformId: string, adopted: bool
   if (opening !== null) return opened(q, asking, opening);
   // Keeps the turn's mark. The turn fails when the platform loses the conversation a second time.
   const reason = asking.turn.reason === lostMark ? lostMark : null;
-  // The turn keeps its former place in the queue: questions of earlier turns run before openings of later
-  // ones.
+  // The turn keeps its former place in the queue: questions of earlier turns run before openings of later ones.
   await leave(q, asking, "sent", { state: "waiting", open: 1, reason, dueInMs: -age });
 }
 

@@ -1,13 +1,9 @@
-// Stage ask.
-// Input: the head of a conversation's inbound lane: a turn `waiting`, or one whose attempt has no known
-// outcome.
-// Effect: opens the platform's conversation when there is none; sends the question; looks up an unanswered
-// question.
-// Output: turn `answered` with its reply, `silent`, `waiting` until its retry, `unknown` until the next
-// lookup, or `failed`.
-// Failure: depends on the outcome. A question that may have been sent is looked up and never repeated.
-// Crash: before the record of the attempt the turn is `waiting` and is asked again immediately. After it the turn is
-// `asking` with an expired lease, which the next holder treats as `unknown`.
+// Stage ask. Input: the head of a conversation's inbound lane: a turn `waiting`, or one whose attempt has no known
+// outcome. Effect: opens the platform's conversation when there is none; sends the question; looks up an unanswered
+// question. Output: turn `answered` with its reply, `silent`, `waiting` until its retry, `unknown` until the next
+// lookup, or `failed`. Failure: depends on the outcome. A question that may have been sent is looked up and never
+// repeated. Crash: before the record of the attempt the turn is `waiting` and is asked again immediately. After it the
+// turn is `asking` with an expired lease, which the next holder treats as `unknown`.
 
 import { type Claimed, type Stage, withFailpoint } from "../../engine/stage.ts";
 import type { Core, Query } from "../../store/driver.ts";
@@ -147,8 +143,7 @@ function piece(asking: Asking, requests: number, deps: AskDeps, reports: Reports
   };
 }
 
-/** Makes the API call that is due. A turn without the platform's conversation was never sent as a
- *  question. */
+/** Makes the API call that is due. A turn without the platform's conversation was never sent as a question. */
 async function decide(asking: Asking, signal: AbortSignal, deps: AskDeps): Promise<calls.Decided> {
   const { turn, conversation } = asking;
   const isRepeated = turn.state !== "waiting";

@@ -1,12 +1,7 @@
-// Stage compose.
-// Input: replies in state `ready`.
-// Effect: formats them for the channel: signature, sender name, threading, splitting. Calls the adapter's
-// `compose`, which is pure.
-// Output: immutable drafts, `queued` in order in the conversation's outbound lane, due at max(received +
-// delay, now).
-// Failure: a shortened plain text is composed. If that fails too, the reply is `failed` and the error is
-// logged.
-// Crash: the reply is still `ready`.
+// Stage compose. Input: replies in state `ready`. Effect: formats them for the channel: signature, sender name,
+// threading, splitting. Calls the adapter's `compose`, which is pure. Output: immutable drafts, `queued` in order in
+// the conversation's outbound lane, due at max(received + delay, now). Failure: a shortened plain text is composed. If
+// that fails too, the reply is `failed` and the error is logged. Crash: the reply is still `ready`.
 
 import {
   type Clock,
@@ -189,8 +184,7 @@ function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFacts, log
   if (written === undefined) throw new Error(`composing reply ${row.id}: it has no recipient`);
   const address = JSON.parse(written) as Address & Partial<NoticeAddress>;
   const bodies = composed(line.outbound, dress(row, loaded, address), { log, channel: line.channel });
-  // Only an answer is delayed, as if it had been typed. A delay in a call would sound like a lost
-  // connection.
+  // Only an answer is delayed, as if it had been typed. A delay in a call would sound like a lost connection.
   const delay = row.kind === "answer" && !address.session ? (skill?.responseDelaySeconds ?? 0) * 1000 : 0;
   return bodies.map((body, part) => ({
     id: partKey(sendKey(row.id), part),
@@ -208,8 +202,7 @@ function draftsOf(line: ChannelRuntime, row: ReplyRow, loaded: ComposeFacts, log
   }));
 }
 
-/** A text of this length, in characters, is within the limits of every channel that splits or carries
- *  long texts. */
+/** A text of this length, in characters, is within the limits of every channel that splits or carries long texts. */
 const fallbackLength = 10_000;
 const notComposed = "This notification could not be composed. See: bridgehead escalation list --state open";
 

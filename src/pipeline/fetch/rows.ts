@@ -1,6 +1,5 @@
-// Stage fetch: downloads of attachments that the provider stores. A row is due or claimed; when the claim
-// expires it is due again. Its number of attempts is the fencing token of the claim: a holder with an
-// expired claim cannot write.
+// Stage fetch: downloads of attachments that the provider stores. A row is due or claimed; when the claim expires it is
+// due again. Its number of attempts is the fencing token of the claim: a holder with an expired claim cannot write.
 
 import { type Query, touch } from "../../store/driver.ts";
 import { LeaseLost } from "../../store/lanes.ts";
@@ -75,8 +74,7 @@ async function change(q: Query, fetch: Fetch, set: string, ...values: (string | 
   if (changed !== 1) throw new LeaseLost(`attachment ${event}/${position}`);
 }
 
-/** Abandons the claim without an outcome. When it expires, any process may claim the attachment,
- *  including this one. */
+/** Abandons the claim without an outcome. When it expires, any process may claim the attachment, including this one. */
 export async function abandonFetch(q: Query, { event, position, attempts }: Fetch): Promise<void> {
   await q.write(`UPDATE attachments SET holder = NULL WHERE ${mine}`, event, position, attempts);
 }

@@ -1,11 +1,8 @@
-// Stage fetch.
-// Input: attachments that were announced with a `ref` and are due.
-// Effect: calls the adapter to fetch their bytes, limited in size, time and number. It runs in parallel to
-// the other stages: the agent is asked with the attachment's name before the fetch ends.
-// Output: the bytes as a blob, or the attachment due for a retry, or the reason why it is permanently
-// missing.
-// Failure: depends on the error: a retry later, or never.
-// Crash: the fetch starts again when the claim's lease expires.
+// Stage fetch. Input: attachments that were announced with a `ref` and are due. Effect: calls the adapter to fetch
+// their bytes, limited in size, time and number. It runs in parallel to the other stages: the agent is asked with the
+// attachment's name before the fetch ends. Output: the bytes as a blob, or the attachment due for a retry, or the
+// reason why it is permanently missing. Failure: depends on the error: a retry later, or never. Crash: the fetch starts
+// again when the claim's lease expires.
 
 import { createHash } from "node:crypto";
 import { finalError, isFinal, type Json } from "bridgehead/contract";
@@ -95,8 +92,7 @@ function afterFailure(fetching: Fetching, error: unknown, ending: boolean, deps:
   return (q) => postponeFetch(q, row, delayMs, reason);
 }
 
-/** Reads all bytes within the time and size limits. An adapter that ignores its signal does not block
- *  the caller. */
+/** Reads all bytes within the time and size limits. An adapter that ignores its signal does not block the caller. */
 async function collect(source: AsyncIterable<Uint8Array>, most: number, signal: AbortSignal): Promise<Uint8Array> {
   const iterator = source[Symbol.asyncIterator]();
   const { promise: ended, reject } = Promise.withResolvers<never>();

@@ -9,8 +9,7 @@ import type { ChannelRules } from "../channel-runtime.ts";
 
 type ReconcileRules = Pick<ChannelRules, "on_unknown" | "unknown_window" | "on_permanent_failure">;
 
-/** Returns the rules for a notification of unknown outcome: it is sent again after
- *  `window` milliseconds. A missed
+/** Returns the rules for a notification of unknown outcome: it is sent again after `window` milliseconds. A missed
  *  notification is worse than a duplicate. */
 export const notificationRules = (rules: ChannelRules, window: number): ChannelRules => ({
   ...rules,
@@ -154,9 +153,8 @@ interface Recipient {
   readonly ours: boolean;
 }
 
-/** Returns the recipient that the event is about. A text report names it among other addresses, the failed
- *  one first. If it names none of the draft's recipients and the draft has one recipient, that one is
- *  meant. Null: unknown. */
+/** Returns the recipient that the event is about. A text report names it among other addresses, the failed one first.
+ *  If it names none of the draft's recipients and the draft has one recipient, that one is meant. Null: unknown. */
 function recipientOf(main: string, all: readonly string[], about: DeliveryEvent["about"]): Recipient | null {
   if (about.recipient !== undefined) {
     const address = about.recipient.toLowerCase();

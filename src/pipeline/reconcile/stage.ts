@@ -1,11 +1,7 @@
-// Stage reconcile.
-// Input: a draft of unknown outcome at the head of its lane (`unknown`, or `sending` under an expired
-// lease).
-// Effect: calls the adapter's `reconcile` repeatedly within the window. A delivery receipt may end the
-// draft earlier (receipts.ts). After the window the policy `on_unknown` applies.
-// Output: draft `sent`, `queued`, `unknown` until the next lookup, `held`, `dropped`, or `failed` after the
-// lifetime of several days.
-// Failure: retried later.
+// Stage reconcile. Input: a draft of unknown outcome at the head of its lane (`unknown`, or `sending` under an expired
+// lease). Effect: calls the adapter's `reconcile` repeatedly within the window. A delivery receipt may end the draft
+// earlier (receipts.ts). After the window the policy `on_unknown` applies. Output: draft `sent`, `queued`, `unknown`
+// until the next lookup, `held`, `dropped`, or `failed` after the lifetime of several days. Failure: retried later.
 // Crash: retried later.
 
 import { type Json, sendKey, type Verdict } from "bridgehead/contract";

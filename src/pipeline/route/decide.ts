@@ -133,8 +133,7 @@ export type EffectDecision =
 export const isRows = (decision: RouteDecision): decision is RowDecision =>
   ["settle", "join", "ask"].includes(decision.kind);
 
-/** Room under a cap of the channel: in `ms` milliseconds, or when fewer than `below` turns are in its
- *  window. */
+/** Room under a cap of the channel: in `ms` milliseconds, or when fewer than `below` turns are in its window. */
 export type Wait = { readonly cap: Cap } & ({ readonly below: number } | { readonly ms: number });
 
 /** Decides about keywords of consent, and about messages that may have been answered before a restore. The
@@ -293,8 +292,7 @@ function addExtension(writes: Writes, line: ChannelRuntime, message: Incoming, e
   writes.settled.push({ id: message.row.id, state: "routed", conversation, turn });
 }
 
-/** Adds a conversation with the sender of the message and returns its id. `firstDue`: see
- *  `NewConversation`. */
+/** Adds a conversation with the sender of the message and returns its id. `firstDue`: see `NewConversation`. */
 export function addConversation(
   { conversations }: Writes,
   { channel, agent }: ChannelRuntime,

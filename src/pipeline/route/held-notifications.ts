@@ -143,8 +143,7 @@ export async function holdForHuman(
   });
 }
 
-/** Inserts a conversation for a message that we send without an inbound message. The agent takes no part
- *  in it. */
+/** Inserts a conversation for a message that we send without an inbound message. The agent takes no part in it. */
 export async function openFor(
   q: Query,
   whom: {
@@ -161,8 +160,7 @@ export async function openFor(
   return id;
 }
 
-/** Joins `words`, the names of the attachments and the sender. The recipients of the notification see
- *  nothing else. */
+/** Joins `words`, the names of the attachments and the sender. The recipients of the notification see nothing else. */
 function textFor(
   line: ChannelRuntime,
   event: MessageEvent,

@@ -1,11 +1,7 @@
-// Stage route.
-// Input: events in state `stored`, per channel in the order of arrival; in fair order of the senders when
-// the channel is at its cap.
-// Effect: finds or opens the conversation; applies the guards (machine mail, age, allow and deny, loops,
-// caps); passes delivery receipts to the drafts.
-// Output: a turn `waiting` in the conversation's inbound lane, or the event `ignored` or `held` with its
-// reason.
-// Failure: retried with backoff; `failed` after five attempts.
+// Stage route. Input: events in state `stored`, per channel in the order of arrival; in fair order of the senders when
+// the channel is at its cap. Effect: finds or opens the conversation; applies the guards (machine mail, age, allow and
+// deny, loops, caps); passes delivery receipts to the drafts. Output: a turn `waiting` in the conversation's inbound
+// lane, or the event `ignored` or `held` with its reason. Failure: retried with backoff; `failed` after five attempts.
 // Crash: the event is still `stored`.
 
 import { loopCode } from "../../domain/guards.ts";
@@ -75,8 +71,7 @@ export interface Pass extends RouteDeps {
 }
 
 const batch = 200;
-/** Batch size for a channel at its cap: few messages have room, and the next sweep follows within a
- *  second. */
+/** Batch size for a channel at its cap: few messages have room, and the next sweep follows within a second. */
 const fairBatch = 64;
 const attemptLimit = 5;
 

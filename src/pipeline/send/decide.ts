@@ -8,8 +8,7 @@ import { type Pause, wholeChannel } from "../../store/tables/pauses.ts";
 import type { ChannelRules } from "../channel-runtime.ts";
 import type { HeadRow } from "./rows.ts";
 
-/** Minimum delay in milliseconds of a retry or a pause, also when the provider asks for an immediate
- *  retry. */
+/** Minimum delay in milliseconds of a retry or a pause, also when the provider asks for an immediate retry. */
 const shortestWait = 1000;
 
 type Jitter = (ms: number) => number;
@@ -137,8 +136,7 @@ export function pauseSteps(
   const answered = outcome.kind === "sent" || outcome.kind === "refused";
   for (const one of known.filter((other) => other.sender !== failing)) {
     const isProbe = one.probe === draft;
-    // The outcome gives no information about the provider or this sender: the next probe runs after the
-    // same backoff.
+    // The outcome gives no information about the provider or this sender: the next probe runs after the same backoff.
     if (isProbe && (outcome.kind === "unknown" || failing === wholeChannel)) {
       const { cause, failures, reason } = one;
       const forMs = jitter(pauseDelay(pace, cause, failures));

@@ -50,9 +50,8 @@ export async function headDraft(q: Query, lease: Pick<Lease, "conversation">): P
   return row ?? null;
 }
 
-/** Returns whether the customer has written again since the question that the draft answers. Always false
- *  for replies that answer no question, for later parts of a reply that is partly sent, and for drafts
- *  that an operator resends. */
+/** Returns whether the customer has written again since the question that the draft answers. Always false for replies
+ *  that answer no question, for later parts of a reply that is partly sent, and for drafts that an operator resends. */
 export async function isSuperseded(q: Query, draft: Pick<DraftRow, "id" | "reply">): Promise<boolean> {
   const row = await q.one(
     `SELECT 1 FROM turns later JOIN turns own ON own.conversation = later.conversation AND later.seq > own.seq
@@ -82,10 +81,9 @@ const sendingMove = `
   ${newAttempt} SELECT id, attempts, 'send', $3, $4, now_ms() FROM moved -- only: postgres
 `;
 
-/** Records the attempt before it is made; this ends the reconcile period of an earlier attempt. Call with
- *  the lane's row locked. Returns false, and writes nothing, when the draft may not be sent any more: an
- *  operator dropped it, a delivery receipt ended it, or after the claim its recipient was suppressed or its
- *  channel paused. */
+/** Records the attempt before it is made; this ends the reconcile period of an earlier attempt. Call with the lane's
+ *  row locked. Returns false, and writes nothing, when the draft may not be sent any more: an operator dropped it, a
+ *  delivery receipt ended it, or after the claim its recipient was suppressed or its channel paused. */
 export async function recordSending(
   q: Query,
   draft: Pick<DraftRow, "id" | "attempts">,
@@ -110,8 +108,7 @@ export class Pauses {
   readonly #clock: Clock;
   readonly #probeMs: number;
   readonly #timing: Timing;
-  /** Monotonic milliseconds until which the send rate limit of a sender has no room. Key: channel and
-   *  sender. */
+  /** Monotonic milliseconds until which the send rate limit of a sender has no room. Key: channel and sender. */
   readonly #rested = new Map<string, number>();
   /** Channels without a pause when this process last read them. An outcome on them ends no pause, so it
    *  reads none. Where one process owns the store, a claim reads none either; a pause of another node is

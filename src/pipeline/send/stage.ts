@@ -1,11 +1,9 @@
-// Stage send.
-// Input: the head of a conversation's outbound lane, due: a draft `queued`; a draft of unknown outcome goes
-// to stage reconcile. At most as many as the adapter has capacity for.
-// Effect: checks suppression and supersession, and sends. The attempt is recorded at the crossing.
-// Output: draft `sent`, `failed`, `queued` until its retry, or `unknown` until the first lookup.
-// Failure: depends on the outcome.
-// Crash: before the crossing the draft is `queued` and is sent immediately. After it the draft is `sending`
-// with an expired lease: its outcome is unknown, so stage reconcile determines it.
+// Stage send. Input: the head of a conversation's outbound lane, due: a draft `queued`; a draft of unknown outcome goes
+// to stage reconcile. At most as many as the adapter has capacity for. Effect: checks suppression and supersession, and
+// sends. The attempt is recorded at the crossing. Output: draft `sent`, `failed`, `queued` until its retry, or
+// `unknown` until the first lookup. Failure: depends on the outcome. Crash: before the crossing the draft is `queued`
+// and is sent immediately. After it the draft is `sending` with an expired lease: its outcome is unknown, so stage
+// reconcile determines it.
 
 import { type Json, type SendOutcome, sendKey } from "bridgehead/contract";
 import { paceOf, strikeLimit } from "../../domain/retry.ts";

@@ -1,6 +1,5 @@
-// Records an escalation once per question, in the transaction that stores the answer, and enqueues its
-// notifications. Webhooks use the delivery queue. SMS and email recipients are only recorded, because the
-// platform sends neither.
+// Records an escalation once per question, in the transaction that stores the answer, and enqueues its notifications.
+// Webhooks use the delivery queue. SMS and email recipients are only recorded, because the platform sends neither.
 
 import type { AgentDefinition, EscalationDefinition, ModelDefinition } from "../agents/definition.ts";
 import { compileRules, matches, meaningfulWords, ruleProblem } from "../brain/knowledge.ts";
@@ -47,8 +46,7 @@ interface Escalating {
   readonly escalation: EscalationDefinition;
 }
 
-/** Returns webhook rows for the recipients that are webhooks. Ids and secrets are stable across
- *  restarts. */
+/** Returns webhook rows for the recipients that are webhooks. Ids and secrets are stable across restarts. */
 export function escalationWebhooks(agent: AgentDefinition, now: number): WebhookRow[] {
   return agent.escalations.flatMap((escalation) =>
     escalation.recipients.flatMap(({ channel, value, headers }, at) => {

@@ -72,13 +72,11 @@ async function look(store: PlatformStore, roster: Roster, options: Watching): Pr
   });
 }
 
-// Anonymizes expired messages and users (DATA_RETENTION skill). The rows stay, so ids and statistics remain
-// valid.
+// Anonymizes expired messages and users (DATA_RETENTION skill). The rows stay, so ids and statistics remain valid.
 
 const dayMs = 86_400_000;
 
-/** Anonymizes at most `limit` conversations and users. Returns true when more may be due. Call inside a
- *  transaction. */
+/** Anonymizes at most `limit` conversations and users. Returns true when more may be due. Call inside a transaction. */
 function forget(store: PlatformStore, { id, retention }: AgentDefinition, now: number, limit: number): boolean {
   if (!retention) return false;
   const before = now - retention.days * dayMs;

@@ -1,6 +1,5 @@
-// Counts an agent's usage when it occurs. A text or a mail is a reply of the agent or of a human in a
-// conversation of that channel. A call lasts from its opening to its last message. Tokens are the numbers
-// of the model's own response.
+// Counts an agent's usage when it occurs. A text or a mail is a reply of the agent or of a human in a conversation of
+// that channel. A call lasts from its opening to its last message. Tokens are the numbers of the model's own response.
 
 import type * as z from "zod";
 import type { statistic, statisticQuery } from "../../wire/agent.ts";
@@ -22,8 +21,7 @@ export function countOpening(
   });
 }
 
-/** Counts a message sent at `at`; `previousAt` is the time of the message before it. Called inside a
- *  transaction. */
+/** Counts a message sent at `at`; `previousAt` is the time of the message before it. Called inside a transaction. */
 export function countMessage(
   store: PlatformStore,
   conversation: PlatformConversationRow,

@@ -1,7 +1,6 @@
-// Processes one question and its answer. The question is committed before the agent is asked, and the
-// answer before it is returned. When the agent fails, the question is removed: a 500 leaves no state, so a
-// retry is safe. When the process dies in between, the question stays marked open and is answered at the
-// next start.
+// Processes one question and its answer. The question is committed before the agent is asked, and the answer before it
+// is returned. When the agent fails, the question is removed: a 500 leaves no state, so a retry is safe. When the
+// process dies in between, the question stays marked open and is answered at the next start.
 
 import type { Clock, Log } from "bridgehead/contract";
 import type { AgentDefinition, EscalationDefinition } from "../agents/definition.ts";
@@ -49,9 +48,8 @@ export class Turns {
     this.#store = context.store;
   }
 
-  /** Returns the agent's answer, or the question itself in manual mode. Undefined: the conversation does
-   *  not exist. Throws when the agent fails, or when `gone` (the client's disconnect) aborts before its
-   *  model has answered. */
+  /** Returns the agent's answer, or the question itself in manual mode. Undefined: the conversation does not exist.
+   *  Throws when the agent fails, or when `gone` (the client's disconnect) aborts before its model has answered. */
   async ask(
     agent: AgentDefinition,
     conversationId: string,
@@ -101,14 +99,12 @@ export class Turns {
     });
   }
 
-  /** Answers the questions that an earlier process left open. Failed ones are removed. Ends early at a
-   *  shutdown. */
+  /** Answers the questions that an earlier process left open. Failed ones are removed. Ends early at a shutdown. */
   async resume(): Promise<void> {
     const { roster, log, signal } = this.#context;
     for (const question of this.#store.messages.open()) {
       if (signal.aborted) return;
-      // The quota was checked when the question was stored, so an interrupted question is always
-      // answered.
+      // The quota was checked when the question was stored, so an interrupted question is always answered.
       const found = roster.all().flatMap((agent) => {
         const conversation = this.#store.conversations.byId(agent.id, question.conversation_id);
         return conversation ? { agent, conversation } : [];

@@ -55,8 +55,7 @@ export function prepareAgents(db: Db) {
   const byKeyHash = db.prepare<[string], string>("SELECT id FROM agent WHERE key_hash = ?").pluck();
   const nameOf = db.prepare<[string], string>("SELECT name FROM agent WHERE id = ?").pluck();
   return {
-    /** Replaces the agents of the files. Keys that changed or disappeared become invalid; conversations
-     *  stay. */
+    /** Replaces the agents of the files. Keys that changed or disappeared become invalid; conversations stay. */
     define: (agents: readonly FromFile[]): void =>
       db.transaction(() => {
         const before = new Map(all.all().map((row) => [row.id, row]));
@@ -108,8 +107,7 @@ export function prepareMembers(db: Db) {
   };
 }
 
-// Conversation labels and the dates that definitions cannot contain: when each label was created and
-// changed.
+// Conversation labels and the dates that definitions cannot contain: when each label was created and changed.
 
 interface StateRow {
   readonly created_at: number;

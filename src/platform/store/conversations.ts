@@ -56,8 +56,7 @@ function prepareLookups(db: Db) {
       db,
       `${conversation} person_id = ? AND channel = ? AND status = 'active' ORDER BY rowid DESC LIMIT 1`,
     ),
-    /** Returns conversations whose dialog can end: they have messages, none since `before`, and no open
-     *  question. */
+    /** Returns conversations whose dialog can end: they have messages, none since `before`, and no open question. */
     idle: all<[before: number, limit: number], PlatformConversationRow>(
       db,
       `SELECT * FROM conversation c WHERE last_message_at < ? AND ended_at IS NULL
@@ -65,8 +64,7 @@ function prepareLookups(db: Db) {
          AND NOT EXISTS (SELECT 1 FROM message WHERE conversation_id = c.id AND open = 1)
        ORDER BY last_message_at LIMIT ?`,
     ),
-    /** Returns other conversations of the same agent (and user, if given) with messages since then, newest
-     *  first. */
+    /** Returns other conversations of the same agent (and user, if given) with messages since then, newest first. */
     recent: (
       { id, agent_id }: PlatformConversationRow,
       personId: string | null,

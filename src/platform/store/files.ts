@@ -88,8 +88,7 @@ export function preparePassages(db: Db) {
       removeFile.run(fileId);
       forget.run(fileId);
     },
-    /** Returns the agent's passages that contain any of the words, best first. Words consist of letters
-     *  and digits. */
+    /** Returns the agent's passages that contain any of the words, best first. Words consist of letters and digits. */
     search: (agentId: string, words: readonly string[], limit: number): Hit[] =>
       words.length === 0 ? [] : search.all(words.map(quoted).join(" OR "), agentId, limit),
     /** Returns whether the passage contains the word in any grammatical form (Porter stemming). */

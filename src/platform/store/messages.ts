@@ -32,10 +32,10 @@ export interface MessageSlice {
 }
 
 const message = "SELECT * FROM message WHERE conversation_id = ?";
-const stored =
-  "id, conversation_id, sender_role, question_id, text, context, citations, open, patient, error, created_at".split(
-    ", ",
-  );
+const stored = [
+  ...["id", "conversation_id", "sender_role", "question_id", "text"],
+  ...["context", "citations", "open", "patient", "error", "created_at"],
+];
 const ofPerson = "conversation_id IN (SELECT id FROM conversation WHERE person_id = ?)";
 
 export function prepareMessages(db: Db) {
@@ -139,8 +139,7 @@ export function prepareMessageFiles(db: Db) {
     insert: run<[Omit<MessageFileRow, "size">]>(db, insertInto("message_file", columns)),
     byId: one<[id: string], MessageFileRow>(db, `SELECT ${shown} FROM message_file WHERE id = ?`),
     bytes: (id: string): Uint8Array | undefined => bytes(id)[0] ?? undefined,
-    /** Stores the uploaded bytes. Returns false when a message already references the file, or when it was
-     *  deleted. */
+    /** Stores the uploaded bytes. Returns false when a message already references the file, or when it was deleted. */
     fill: (id: string, uploaded: Uint8Array, now: number): boolean => fill(uploaded, now, id) === 1,
     attach: (id: string, messageId: string) => attach(messageId, id),
     /** Returns the files of one message in the order of their announcement. */

@@ -90,8 +90,7 @@ function prepareSearches(db: Db) {
   };
   return {
     byId: (agentId: string, id: string): PersonRow | undefined => byId(agentId, id)[0],
-    /** Looks up by fkId, then by email address, then by phone number. A user with a different fkId never
-     *  matches. */
+    /** Looks up by fkId, then by email address, then by phone number. A user with a different fkId never matches. */
     find: (agentId: string, { fk_id, email, phone_number }: Identifiers): PersonRow | undefined =>
       (fk_id === null ? undefined : byFkId(agentId, fk_id)[0]) ??
       (email === null ? undefined : byEmail({ agentId, value: email, fkId: fk_id })) ??

@@ -69,8 +69,7 @@ export function prepareWebhooks(db: Db) {
   return {
     ...prepareDeliveries(db),
     insert,
-    /** Stores the webhooks of the definitions and deletes defined ones that are absent. Registered
-     *  webhooks stay. */
+    /** Stores the webhooks of the definitions and deletes defined ones that are absent. Registered webhooks stay. */
     define: (rows: readonly WebhookRow[]): void =>
       db.transaction(() => {
         const kept = new Set(rows.map(({ id }) => id));
@@ -121,8 +120,7 @@ function prepareDeliveries(db: Db) {
     /** Returns the delivery log, newest first. */
     log: (webhookId: string, limit: number, offset: number): DeliveryRow[] => log(webhookId, "DESC", limit, offset),
     logged: count<[webhookId: string]>(db, "SELECT count(*) FROM delivery WHERE webhook_id = ?"),
-    /** Returns the oldest due delivery of each webhook, so a webhook with a long queue does not starve the
-     *  others. */
+    /** Returns the oldest due delivery of each webhook, so a webhook with a long queue does not starve the others. */
     due: (now: number, limit: number): (DeliveryRow & { readonly webhook: WebhookRow })[] =>
       due(now, limit).flatMap((row) => {
         const own = webhook(row.webhook_id);
@@ -156,8 +154,7 @@ export interface PlatformEscalationRow {
 export interface Notified {
   readonly channel: "sms" | "email" | "webhook";
   readonly value: string;
-  /** Id of the webhook delivery; null for recipients by SMS or email, which an external channel must
-   *  notify. */
+  /** Id of the webhook delivery; null for recipients by SMS or email, which an external channel must notify. */
   readonly delivery: string | null;
 }
 

@@ -210,8 +210,7 @@ async function reviveAsked(q: Query, id: number): Promise<boolean> {
   return true;
 }
 
-/** Returns the raw message from the provider; null when the channel stored none, or retention has erased
- *  it. */
+/** Returns the raw message from the provider; null when the channel stored none, or retention has erased it. */
 export async function readRaw(q: Query, event: number): Promise<Uint8Array | null> {
   const row = await q.one<{ bytes: Uint8Array }>(
     "SELECT bytes FROM events JOIN raw_messages USING (channel) WHERE events.id = $1 AND event = $1",
@@ -220,8 +219,7 @@ export async function readRaw(q: Query, event: number): Promise<Uint8Array | nul
   return row?.bytes ?? null;
 }
 
-/** Result of a message so far. `reason` says why there is no answer; null when there is one, or may
- *  still be. */
+/** Result of a message so far. `reason` says why there is no answer; null when there is one, or may still be. */
 export interface Fate {
   readonly state: "pending" | "answered" | "unanswered";
   readonly reason: string | null;

@@ -126,10 +126,9 @@ export async function attemptsOn(q: Query, subject: string): Promise<AttemptRow[
   );
 }
 
-/** Sends a held, failed or dropped draft (again) with the same idempotency key, before the later drafts
- *  of its conversation. The parts of its reply that were held with it follow.
- *  Throws when the id is unknown, when the draft is in another state, and when retention has erased its
- *  text. */
+/** Sends a held, failed or dropped draft (again) with the same idempotency key, before the later drafts of its
+ *  conversation. The parts of its reply that were held with it follow. Throws when the id is unknown, when the draft is
+ *  in another state, and when retention has erased its text. */
 export async function resendDraft(q: Query, id: string, actor: string = someOperator): Promise<void> {
   const draft = await lockDraft(q, id, "resending", { action: "resend", actor });
   const update = moves("drafts", "queued", {

@@ -15,8 +15,7 @@ interface Queued extends Sent {
   readonly use?: ((rows: readonly Row[]) => void) | undefined;
 }
 
-/** Thrown into a transaction without savepoints when a savepoint's work failed: it runs again with
- *  them. */
+/** Thrown into a transaction without savepoints when a savepoint's work failed: it runs again with them. */
 export class NeedsSavepoints extends Error {}
 
 /** At most this many statements are sent together. */
@@ -220,7 +219,6 @@ export class PostgresConnection implements Query {
   }
 }
 
-/** Serialization failures, deadlocks and lock timeouts: the transaction was rolled back and may be
- *  retried. */
+/** Serialization failures, deadlocks and lock timeouts: the transaction was rolled back and may be retried. */
 export const transient = (error: unknown): boolean =>
   ["40001", "40P01", "55P03"].includes((error as { code?: string }).code ?? "") || isOutdated(error);

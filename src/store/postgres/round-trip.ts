@@ -200,8 +200,7 @@ export const isDefinite = (error: unknown): boolean =>
   (error.severity === "ERROR" ||
     /^(?:2[123]|4[024]|55|0A|57014)/.test(error.code === "40003" ? "" : (error.code ?? "")));
 
-/** PostgreSQL text cannot contain NUL. NULs are removed, so that an external message cannot block
- *  intake. */
+/** PostgreSQL text cannot contain NUL. NULs are removed, so that an external message cannot block intake. */
 function toParameter(value: Value): Buffer | string | null {
   if (typeof value === "string") return value.includes("\0") ? value.replaceAll("\0", "") : value;
   if (value === null) return null;

@@ -2,8 +2,7 @@
 
 import { statSync } from "node:fs";
 
-/** The file is unusable and a restart does not help. `main` ends the process with the exit code for this
- *  error. */
+/** The file is unusable and a restart does not help. `main` ends the process with the exit code for this error. */
 export interface DamagedStore extends Error {
   readonly code: "STORE_DAMAGED";
   readonly file: string;
@@ -31,8 +30,7 @@ const accessRemedies: readonly (readonly [code: string, remedy: string])[] = [
   ["SQLITE_IOERR", "check that it is a file, that the disk is not full, and the kernel's log for disk errors"],
 ];
 
-/** Adds the file and a remedy to an access error of SQLite and keeps its code. Other errors are returned
- *  unchanged. */
+/** Adds the file and a remedy to an access error of SQLite and keeps its code. Other errors are returned unchanged. */
 function inaccessible(file: string, error: Error): Error {
   const code = (error as NodeJS.ErrnoException).code ?? "";
   const remedy = accessRemedies.find(([beginning]) => code.startsWith(beginning))?.[1];

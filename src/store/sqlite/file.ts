@@ -3,9 +3,8 @@
 import Sqlite from "better-sqlite3";
 import { damaged } from "./damaged.ts";
 
-/** Switches the file to WAL. The switch needs exclusive access, and SQLite does not wait for that as it
- *  waits for a lock. The loop retries when two processes open a new file together. The file stays in WAL
- *  mode afterwards. */
+/** Switches the file to WAL. The switch needs exclusive access, and SQLite does not wait for that as it waits for a
+ *  lock. The loop retries when two processes open a new file together. The file stays in WAL mode afterwards. */
 function becomeWal(db: Sqlite.Database): void {
   const pause = new Int32Array(new SharedArrayBuffer(4));
   for (let attempt = 1; db.pragma("journal_mode", { simple: true }) !== "wal"; attempt++) {

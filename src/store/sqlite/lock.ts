@@ -1,6 +1,5 @@
-// Ensures one daemon per SQLite store. The lock is an SQLite lock on a companion file. The operating system
-// releases it when the process ends for any reason, so there are no stale locks to clean up and no process
-// numbers to misread.
+// Ensures one daemon per SQLite store. The lock is an SQLite lock on a companion file. The operating system releases it
+// when the process ends for any reason, so there are no stale locks to clean up and no process numbers to misread.
 
 import { existsSync, mkdirSync, realpathSync } from "node:fs";
 import { dirname } from "node:path";

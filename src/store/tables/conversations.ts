@@ -124,9 +124,8 @@ export async function isCited(q: Query, channel: string, externalId: string): Pr
   return row !== undefined;
 }
 
-/** Returns conversations that contain that id and in which `sender` takes part, newest first. Unrelated
- *  senders that reference the id have separate conversations with it; these must not hide the intended
- *  one. */
+/** Returns conversations that contain that id and in which `sender` takes part, newest first. Unrelated senders that
+ *  reference the id have separate conversations with it; these must not hide the intended one. */
 export async function conversationsCiting(
   q: Query,
   channel: string,
@@ -153,9 +152,8 @@ export async function conversationByToken(q: Query, channel: string, token: stri
   return row?.id ?? null;
 }
 
-/** Returns the newest conversation with that person on the channel, for channels with one conversation
- *  per person. `via`: only with that address of the channel, null for the default; any address when
- *  absent. */
+/** Returns the newest conversation with that person on the channel, for channels with one conversation per person.
+ *  `via`: only with that address of the channel, null for the default; any address when absent. */
 export async function conversationWith(
   q: Query,
   channel: string,
@@ -270,9 +268,8 @@ export interface RecentOpening {
   readonly opening: string;
 }
 
-/** Returns outbound conversations with that person on that channel within the last `withinMs`, newest
- *  first. Locks the channel's row and so waits for concurrent starts; call it in the transaction that
- *  starts the next one. */
+/** Returns outbound conversations with that person on that channel within the last `withinMs`, newest first. Locks the
+ *  channel's row and so waits for concurrent starts; call it in the transaction that starts the next one. */
 export async function recentOpenings(
   q: Query,
   channel: string,

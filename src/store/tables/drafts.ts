@@ -23,8 +23,7 @@ export interface ReplyRow {
   /** Address (JSON) of a reply without a turn. Null: the address of the turn. */
   readonly address: string | null;
   readonly text: string;
-  /** Result of the adapter's `prepare` (JSON), kept until the reply is composed; null when there is
-   *  none. */
+  /** Result of the adapter's `prepare` (JSON), kept until the reply is composed; null when there is none. */
   readonly rendered: string | null;
   readonly created_at: number;
 }
@@ -185,8 +184,7 @@ export interface DraftRow {
   readonly lookups: number;
   /** Milliseconds left to reconcile an unknown outcome; null when the outcome is not unknown. */
   readonly reconcile_left: number | null;
-  /** Milliseconds since the first attempt of this round; null before that attempt. A resend starts a new
-   *  round. */
+  /** Milliseconds since the first attempt of this round; null before that attempt. A resend starts a new round. */
   readonly trying_for: number | null;
   /** Milliseconds until the draft may be sent; zero or less when it is due. */
   readonly due_in: number;

@@ -173,8 +173,7 @@ export async function reconsiderEscalations(q: Query): Promise<void> {
   if (changed > 0) touch(q, "escalations");
 }
 
-/** Reopens the escalation when the responder who acknowledged it is unreachable; the policy starts
- *  again. */
+/** Reopens the escalation when the responder who acknowledged it is unreachable; the policy starts again. */
 export async function reopenEscalation(q: Query, id: string): Promise<boolean> {
   const changed = await q.run(
     moves("escalations", "open", {

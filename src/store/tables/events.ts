@@ -24,8 +24,7 @@ export interface EventRow {
   readonly received_at: number;
   /** 1: the sender is authenticated or known, so it has priority under the channel's cap. */
   readonly preferred: 0 | 1;
-  /** Queue key for fair scheduling under the channel's cap: the sender, or the domain of unauthenticated
-   *  senders. */
+  /** Queue key for fair scheduling under the channel's cap: the sender, or the domain of unauthenticated senders. */
   readonly queue: string | null;
 }
 
@@ -62,14 +61,12 @@ export async function readCursor(q: Query, channel: string): Promise<string | nu
   return row?.cursor ?? null;
 }
 
-/** Ensures that a configured channel has a row with the time of its first run on this store. Called at
- *  start. */
+/** Ensures that a configured channel has a row with the time of its first run on this store. Called at start. */
 export async function ensureChannel(q: Query, channel: string): Promise<void> {
   await q.write("INSERT INTO channels (id, since) VALUES ($1, now_ms()) ON CONFLICT (id) DO NOTHING", channel);
 }
 
-/** Returns every channel that ever ran on this store, with the time of its first run (epoch
- *  milliseconds). */
+/** Returns every channel that ever ran on this store, with the time of its first run (epoch milliseconds). */
 export async function channelsSince(q: Query): Promise<Map<string, number>> {
   const rows = await q.all<{ id: string; since: number }>("SELECT id, since FROM channels");
   return new Map(rows.map((row) => [row.id, row.since]));
@@ -198,8 +195,7 @@ export function reportUnanswered(
 export const settleEvent = (q: Query, id: number, outcome: EventOutcome): Promise<void> =>
   settleEvents(q, [{ ...outcome, id }]);
 
-/** Schedules routing again in `delayMs`, if the event was received within the last `withinMs`; else
- *  returns false. */
+/** Schedules routing again in `delayMs`, if the event was received within the last `withinMs`; else returns false. */
 export async function awaitDraft(q: Query, event: number, delayMs: number, withinMs: number): Promise<boolean> {
   const changed = await q.run(
     "UPDATE events SET due_at = now_ms() + $2, postponed = 1 WHERE id = $1 AND received_at > now_ms() - $3",
@@ -347,9 +343,8 @@ export async function cappedEvents(
 
 const dueStored = storedParts((where) => `SELECT id FROM events WHERE ${where} AND due_at <= now_ms()`);
 
-/** Postpones the due messages of a channel at its cap by `delayMs`. Exempt messages and messages
- *  released by an operator are not postponed. With `preferred` false only those of other senders are
- *  postponed. */
+/** Postpones the due messages of a channel at its cap by `delayMs`. Exempt messages and messages released by an
+ *  operator are not postponed. With `preferred` false only those of other senders are postponed. */
 export async function postponeChannel(q: Query, channel: string, delayMs: number, preferred: boolean): Promise<void> {
   await q.write(
     `UPDATE events SET due_at = now_ms() + $2, postponed = 1, code = '${cappedCode}', reason = 'the channel is at its cap'

@@ -56,8 +56,7 @@ export async function filesOf(q: Query, reply: string): Promise<ReadyFile[]> {
   });
 }
 
-/** Returns the bytes of one of the reply's files; null when the reply has no such file, or no longer has
- *  it. */
+/** Returns the bytes of one of the reply's files; null when the reply has no such file, or no longer has it. */
 export async function readFile(q: Query, reply: string, blob: string): Promise<Uint8Array | null> {
   const row = await q.one<{ bytes: Uint8Array }>(
     `SELECT bytes FROM blobs WHERE id = $2 AND EXISTS (SELECT 1 FROM files WHERE reply = $1 AND blob = $2)`,
@@ -67,9 +66,8 @@ export async function readFile(q: Query, reply: string, blob: string): Promise<U
   return row?.bytes ?? null;
 }
 
-/** Erases the bytes of files that were sent, or finally not sent, longer ago than the age of their channel; a
- *  resend by an operator restarts that period. Names are erased with the text of the reply. At most `limit` rows
- *  of each. */
+/** Erases the bytes of files that were sent, or finally not sent, longer ago than the age of their channel; a resend by
+ *  an operator restarts that period. Names are erased with the text of the reply. At most `limit` rows of each. */
 export async function forgetFiles(q: Query, ageOf: (channel: string) => number, limit: number): Promise<number> {
   const channels = await q.all<{ channel: string }>(
     `SELECT DISTINCT replies.channel FROM files JOIN replies ON replies.id = files.reply WHERE files.blob IS NOT NULL`,

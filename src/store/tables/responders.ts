@@ -9,8 +9,7 @@ export type NotificationKind = "opened" | "reminder" | "acknowledged" | "custome
 export interface TargetRow {
   readonly id: string;
   readonly escalation: string;
-  /** The responder's name in the escalation policy; `agent:<address>` for a recipient from the agent's
-   *  skill. */
+  /** The responder's name in the escalation policy; `agent:<address>` for a recipient from the agent's skill. */
   readonly person: string;
   readonly name: string;
   readonly way: Way;

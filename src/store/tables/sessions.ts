@@ -28,8 +28,7 @@ export async function readSession(q: Query, channel: string, id: string): Promis
   return row ?? null;
 }
 
-/** Returns the caller, and the external id of the session's newest message that waits for its answer, or
- *  null. */
+/** Returns the caller, and the external id of the session's newest message that waits for its answer, or null. */
 export async function sessionParty(
   q: Query,
   session: SessionRow,

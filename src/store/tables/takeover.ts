@@ -71,9 +71,8 @@ export async function clearLanes(q: Query, conversation: string): Promise<boolea
   return failed === 0;
 }
 
-/** Finds the same text from a human in that conversation within the last `withinMs`. Returns its age
- *  (ms) and the state of its newest draft (null: no draft yet). Returns null if none exists, or none
- *  that was sent or will be. */
+/** Finds the same text from a human in that conversation within the last `withinMs`. Returns its age (ms) and the state
+ *  of its newest draft (null: no draft yet). Returns null if none exists, or none that was sent or will be. */
 export async function earlierRelay(
   q: Query,
   conversation: string,

@@ -12,9 +12,8 @@ export interface TranscriptMessage {
   readonly other?: string | null;
 }
 
-/** Returns the newest messages of each conversation, oldest first: at most `limit`, each truncated to
- *  `mostChars` characters, and no more than the first one that exceeds `mostTotal` characters together.
- *  Notices are excluded. */
+/** Returns the newest messages of each conversation, oldest first: at most `limit`, each truncated to `mostChars`
+ *  characters, and no more than the first one that exceeds `mostTotal` characters together. Notices are excluded. */
 export async function transcriptsOf(
   q: Query,
   conversations: Iterable<string>,

@@ -32,8 +32,7 @@ export interface TurnRow {
   /** Milliseconds since the end of the newest attempt (answered, aborted, or found dead); null while its
    *  end is unknown. */
   readonly over_ago: number | null;
-  /** Milliseconds since the first attempt of this round; null before that attempt. A release starts a
-   *  new round. */
+  /** Milliseconds since the first attempt of this round; null before that attempt. A release starts a new round. */
   readonly trying_for: number | null;
   /** Milliseconds since the customer's message was accepted. */
   readonly age: number;
@@ -158,9 +157,8 @@ export async function bindAsking(q: Query, turn: TurnRow, platformId: string): P
   return changed === 1;
 }
 
-/** Counts an attempt that failed before the request was sent, such as a refused connection; backoff and
- *  lifetime depend on the count. The turn is `asking` afterwards, and the next transition in the same
- *  transaction sets its state. */
+/** Counts an attempt that failed before the request was sent, such as a refused connection; backoff and lifetime depend
+ *  on the count. The turn is `asking` afterwards, and the next transition in the same transaction sets its state. */
 export async function countUnsent(
   q: Query,
   turn: TurnRow,
@@ -278,8 +276,7 @@ export async function readTurn(q: Query, id: string): Promise<TurnRow> {
   return row;
 }
 
-/** Returns the milliseconds until the channel has capacity for one more turn under a cap, by the
- *  database's clock. */
+/** Returns the milliseconds until the channel has capacity for one more turn under a cap, by the database's clock. */
 export async function roomIn(q: Query, channel: string, max: number, windowMs: number): Promise<number> {
   const row = await q.one<{ wait: number }>(
     "SELECT made_at + $3 - now_ms() AS wait FROM turns WHERE channel = $1 AND kind = 'question' ORDER BY made_at DESC LIMIT 1 OFFSET $2",

@@ -6,8 +6,7 @@ import { asciiDomain, domainOf } from "../headers.ts";
 import type { Mail, SenderAuth, SenderAuthSettings } from "../mail.ts";
 import type { HeaderField } from "../mime.ts";
 
-/** Never throws. Returns `none` for a message that cannot be judged, and `temperror` for a temporary
- *  failure. */
+/** Never throws. Returns `none` for a message that cannot be judged, and `temperror` for a temporary failure. */
 export async function authenticate(mail: Mail, raw: Uint8Array, settings: SenderAuthSettings): Promise<SenderAuth> {
   const method = settings.mode === "header" ? "authentication-results" : "dmarc";
   const [author] = mail.from;
@@ -110,8 +109,7 @@ function judgeICloud(headers: readonly HeaderField[], domain: string): Judgement
   return judgeResults(only, domain);
 }
 
-/** True when the `by` host of a Received header matches. Comments, which may contain a sender's name,
- *  are ignored. */
+/** True when the `by` host of a Received header matches. Comments, which may contain a sender's name, are ignored. */
 function isReceivedBy(value: string, host: RegExp): boolean {
   const words = (sectionsOf(value.slice(0, 4000))?.[0] ?? "").split(" ").filter((word) => word !== "");
   const by = words.findIndex((word) => word.toLowerCase() === "by");

@@ -175,8 +175,7 @@ function* blocks(css: string): Generator<{ selectors: string; body: string }> {
   }
 }
 
-/** True for a media query that matches a wide screen in light colours. An unsupported query does not
- *  apply. */
+/** True for a media query that matches a wide screen in light colours. An unsupported query does not apply. */
 function appliesToDesktop(rule: string): boolean {
   if (rule.startsWith("@supports")) return !/\bnot\b/.test(rule);
   if (!rule.startsWith("@media")) return false;

@@ -70,8 +70,7 @@ export function isColoured({ ink, link }: TextStyle): boolean {
   return ink !== null && !link && isVivid(ink);
 }
 
-/** Returns the background colour. A transparent background returns the parent's; images and gradients
- *  are unknown. */
+/** Returns the background colour. A transparent background returns the parent's; images and gradients are unknown. */
 function paperOf(value: string, parent: Colour | null): Colour | null {
   if (/url\(|gradient/.test(value)) return null;
   if (/^(?:none|inherit|initial|unset|transparent|0)\b/.test(value)) return parent;

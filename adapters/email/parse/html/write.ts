@@ -150,8 +150,7 @@ function layOutRow(row: Element): void {
   setChildren(row, children);
 }
 
-/** Puts the blocks of a cell on one line, separated by a space. The cell is small, so the line is short
- *  as well. */
+/** Puts the blocks of a cell on one line, separated by a space. The cell is small, so the line is short as well. */
 function makeInline(cell: Element): void {
   const stack: Element[] = [cell];
   for (let element = stack.pop(); element !== undefined; element = stack.pop()) {

@@ -40,9 +40,8 @@ export function reportedBounce(mail: Mail): Bounce | null {
   };
 }
 
-/** True when the address itself is invalid. A full mailbox (5.2.2) and 4.x.x are temporary. 5.3, 5.6 and
- *  5.7 are about the message, the system or a policy (a spam filter, a size limit), and the next message
- *  may be accepted. */
+/** True when the address itself is invalid. A full mailbox (5.2.2) and 4.x.x are temporary. 5.3, 5.6 and 5.7 are about
+ *  the message, the system or a policy (a spam filter, a size limit), and the next message may be accepted. */
 function isPermanent(status: string, diagnostic: string): boolean {
   if (/^5\.(?:2\.[23]|[367]\.)/.test(status)) return false;
   if (status !== "") return status.startsWith("5");
@@ -91,8 +90,7 @@ function soundsFailed(mail: Mail): boolean {
   return failures.test(mail.subject.slice(0, 500)) || failures.test(mail.fullText.slice(0, 3000));
 }
 
-/** Returns the ids of the returned message: in an attached message, or pasted into the text as header
- *  lines. */
+/** Returns the ids of the returned message: in an attached message, or pasted into the text as header lines. */
 function embeddedIds(mail: Mail): string[] {
   const attached = mail.attachments
     .filter((file) => /^(?:message\/|text\/rfc822)/.test(file.mediaType))
@@ -129,9 +127,8 @@ const addressesIn = (line: string): string[] =>
     .map((word) => word.replace(/^(?:mailto|rfc822|smtp):/i, "").replace(/[.:!?]+$/, ""))
     .filter((word) => /^[^@:]{1,64}@[^@:]{1,250}$/.test(word));
 
-/** Returns one event for each recipient of a machine-readable report, at least one; the first has the
- *  message's own id. A report parsed from text returns one event with every address in the text; the
- *  core determines the recipient. */
+/** Returns one event for each recipient of a machine-readable report, at least one; the first has the message's own id.
+ *  A report parsed from text returns one event with every address in the text; the core determines the recipient. */
 export function deliveries(
   self: Identity,
   arrival: Arrival,

@@ -26,9 +26,8 @@ export interface OwnIdentity {
 
 export type MachineFinding =
   | { readonly kind: "person" }
-  /** Never answered. `code` is one of own, delivery-report, read-receipt, abuse-report, auto-reply,
-   *  auto-generated, bulk, list, null-sender, mailer-daemon, no-reply, machine, calendar-reply,
-   *  forged-from, not-addressed. */
+  /** Never answered. `code` is one of own, delivery-report, read-receipt, abuse-report, auto-reply, auto-generated,
+   *  bulk, list, null-sender, mailer-daemon, no-reply, machine, calendar-reply, forged-from, not-addressed. */
   | { readonly kind: "refused"; readonly code: string; readonly reason: string }
   /** A human decides: the message cannot be read (`code` as in `Sealed`), or may be automatic (`maybe-automatic`). */
   | { readonly kind: "held"; readonly code: string; readonly reason: string }
@@ -87,8 +86,7 @@ function report(mail: Mail): Refused | null {
   }
 }
 
-/** Outlook.com's complaint reports contain the spam as an attached message, and no machine-readable part
- *  (RFC 5965). */
+/** Outlook.com's complaint reports contain the spam as an attached message, and no machine-readable part (RFC 5965). */
 function isComplaint(mail: Mail): boolean {
   if (has(mail, "x-hmxmroriginalrecipient")) return true;
   const from = mail.from[0]?.address ?? "";
@@ -120,8 +118,7 @@ function forged(mail: Mail): Refused | null {
 
 function machine(mail: Mail, own: OwnIdentity): Refused | null {
   const automatic = automaticByHeader(mail);
-  // Contact forms mark their messages as generated or bulk because a program sends them, but a person wrote
-  // the text.
+  // Contact forms mark their messages as generated or bulk because a program sends them, but a person wrote the text.
   const isForm = own.rewritten?.via === "form";
   const generated =
     automatic !== null && (automatic.code === "bulk" || (isForm && automatic.code === "auto-generated"));
@@ -143,8 +140,7 @@ function machine(mail: Mail, own: OwnIdentity): Refused | null {
 }
 
 function list(mail: Mail): Refused | null {
-  // Feedback-ID and X-MC-User do not count: relays such as Amazon SES and Mandrill add them to messages by
-  // people.
+  // Feedback-ID and X-MC-User do not count: relays such as Amazon SES and Mandrill add them to messages by people.
   const name = [
     "list-id",
     "list-unsubscribe",
@@ -214,8 +210,7 @@ const programs = new Set(
   ].flatMap((line) => line.split(" ")),
 );
 
-/** True for "no-reply" in any of its spellings and languages, also as a part: `orders-noreply`,
- *  `noreply.12345`. */
+/** True for "no-reply" in any of its spellings and languages, also as a part: `orders-noreply`, `noreply.12345`. */
 const isNoReply = (address: string): boolean => noReply.test(lettersOf(localOf(address)));
 
 /** True for a mailbox that belongs to a program by its name: `bounces+123`, `listserv`, `notifications`. */
@@ -297,8 +292,7 @@ const otherSigns: ReadonlyMap<string, RegExp> = new Map([
   ["x-apple-action", /^\s*vacation\b/],
 ]);
 
-/** Calendar methods that a program sends on a click. An invitation (REQUEST, PUBLISH) is a person's
- *  message. */
+/** Calendar methods that a program sends on a click. An invitation (REQUEST, PUBLISH) is a person's message. */
 const calendarAnswers = new Set(["reply", "counter", "declinecounter", "refresh", "cancel"]);
 
 /** How calendar programs begin the subject of a response to an invitation, by language; lower case. */

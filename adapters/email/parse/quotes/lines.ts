@@ -143,9 +143,8 @@ function aboveAttribution(lines: readonly Mutable[], start: number, labels: Labe
   return top < start && isRule((lines[top - 1]?.text ?? "").trim()) ? top - 1 : start;
 }
 
-/** True when the text below an attribution is marked as a quote. The marks `|` and `C>` (initials) count
- *  only here, because elsewhere they begin the lines of tables and of other content. Their lines become
- *  quotes. */
+/** True when the text below an attribution is marked as a quote. The marks `|` and `C>` (initials) count only here,
+ *  because elsewhere they begin the lines of tables and of other content. Their lines become quotes. */
 function markQuoteBelow(lines: Mutable[], end: number): boolean {
   let at = end + 1;
   while (at < end + 4 && lines[at]?.kind === "blank") at++;
@@ -232,10 +231,9 @@ function labelReader(texts: readonly string[]): LabelAt {
   };
 }
 
-/** Returns the value of "From" when a header block starts at this line, as Outlook and others write it
- *  above a quoted message; else null. A form or a timetable ("From: Berlin, To: Munich, Date: May,
- *  Subject: trip") does not count: "From" must have an address, or the block must have a subject and
- *  "Sent". */
+/** Returns the value of "From" when a header block starts at this line, as Outlook and others write it above a quoted
+ *  message; else null. A form or a timetable ("From: Berlin, To: Munich, Date: May, Subject: trip") does not count:
+ *  "From" must have an address, or the block must have a subject and "Sent". */
 function senderOfBlock(at: number, labels: LabelAt): string | null {
   if (at < 0) return null;
   const first = labels(at);
@@ -278,8 +276,7 @@ export interface Attribution {
   /** True when it begins with a keyword such as "On". Others begin with a name or a date and may be the
    *  end of a longer attribution. */
   readonly anchored: boolean;
-  /** True when a mail client wrote it: it has an address or a time, and neither "you wrote" nor "I
-   *  wrote". */
+  /** True when a mail client wrote it: it has an address or a time, and neither "you wrote" nor "I wrote". */
   readonly byProgram: boolean;
   readonly addresses: readonly string[];
 }
@@ -371,8 +368,7 @@ function isDatedAddress(line: string): boolean {
 
 const hasTime = (line: string) => /\d{1,2}[:.h]\d\d(?!\d)(?!\.\d)/.test(line.replace(/\d{1,2}\.\d{1,2}\.\d{2,4}/g, ""));
 
-/** True for a year, a time, or a day with dots or slashes. A single number ("the 3 of us wrote:") is not
- *  a date. */
+/** True for a year, a time, or a day with dots or slashes. A single number ("the 3 of us wrote:") is not a date. */
 function looksDated(line: string): boolean {
   return /\b(?:19|20)\d\d\b|\d{1,2}[:.h]\d\d|\d{1,2}[./-]\s?\d{1,2}[./-]|\d{4}[年년]/u.test(line);
 }

@@ -1,9 +1,8 @@
 // Phrases that mail clients write around quoted text, by language. Data only, read by the other files of
 // this folder. All in lower case.
 
-/** "On <date>, <name> wrote:". `starts` is how the line begins ("" when it begins with the date or the
- *  name). `says` lists phrases, one of which must follow. A line must also contain a digit or an
- *  address, and end in a colon. */
+/** "On <date>, <name> wrote:". `starts` is how the line begins ("" when it begins with the date or the name). `says`
+ *  lists phrases, one of which must follow. A line must also contain a digit or an address, and end in a colon. */
 export interface AttributionPhrases {
   readonly starts: readonly string[];
   readonly says: readonly string[];
@@ -145,8 +144,7 @@ export const genericDates: ReadonlySet<string> = new Set(
   ),
 );
 
-/** How lines begin that a phone or a program adds below a message; most of them also name the device or
- *  the program. */
+/** How lines begin that a phone or a program adds below a message; most of them also name the device or the program. */
 export const mobileSignatures: readonly string[] = [
   "sent from my |sent from mail for |sent from outlook|sent from yahoo mail|sent from aol|sent from proton",
   "sent via |sent with |get outlook for |sent on the go",
@@ -178,9 +176,8 @@ export const devices: readonly string[] = [
   "tablet|wireless|handheld|телефон|мобильн|смартфон|планшет|яндекс|почты|手机|行動|スマートフォン|아이폰|안드로이드|هاتف",
 ].flatMap((words) => words.split("|"));
 
-/** How customers announce that their answers are inside the quoted message, by language. A sentence is
- *  such a hint when it matches both lists of a language: one for the answer, one for its place or
- *  colour. */
+/** How customers announce that their answers are inside the quoted message, by language. A sentence is such a hint when
+ *  it matches both lists of a language: one for the answer, one for its place or colour. */
 export const inlineHints: readonly { readonly answers: RegExp; readonly places: RegExp }[] = [
   {
     answers: /\b(?:answer|repl(?:y|ies|ied)|respon[sd]|comment|remark|notes?\b|see\b|feedback|inputs?\b|my text)/,
@@ -246,8 +243,7 @@ export const greetings: readonly string[] = [
   "hej|hei|hejsan|god morgon|god dag|bästa|kjære|kære|tere|ahoj|dobrý den|vážen|szia|tisztelt|bună|stimat|γεια|καλημέρα|안녕하세요",
 ].flatMap((words) => words.split("|"));
 
-/** How a line begins that is only a closing phrase; a name may follow. Thanks are an answer and are not
- *  listed. */
+/** How a line begins that is only a closing phrase; a name may follow. Thanks are an answer and are not listed. */
 export const closings: readonly string[] = [
   "best regards|kind regards|kindest regards|warm regards|regards|best wishes|best,|cheers|sincerely|yours|many greetings",
   "mit freundlichen|freundliche grüße|viele grüße|liebe grüße|beste grüße|schöne grüße|gruß|grüße|mfg|lg|vg|hochachtungsvoll",
@@ -272,7 +268,6 @@ export const disclaimers: { readonly secret: RegExp; readonly reader: RegExp; re
 export const businessWords: RegExp =
   /order|bestell|auftrag|artikel|article|item|invoice|rechnung|ticket|serial|serien|pedido|factura|commande|facture|ordine|fattura|zamów|faktur|заказ|сч[её]т|артикул|sipariş|fatura|注文|商品|订单|訂單|发票|طلب|فاتورة/;
 
-/** Final terms of a line that needs the following text, so that "-- " below it does not start a
- *  signature. */
+/** Final terms of a line that needs the following text, so that "-- " below it does not start a signature. */
 export const leadingWords: RegExp =
   /(?:^|\s)(?:to|at|for|of|with|is|are|from|following|follows|by|and|an|für|bei|von|nach|mit|ist|lautet|sind|und|folgende|folgt|à|pour|de|chez|est|et|para|por|es|son|y|al|per|è|di|da|aan|voor|naar|met|och|till|för|och|для|на|по|это|и|до)$/i;

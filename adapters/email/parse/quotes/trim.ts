@@ -25,10 +25,9 @@ export interface Trimmed {
 }
 
 export interface TrimOptions {
-  /** What the message answers. `ours`: a response to one of our messages; only here are unmarked quotes
-   *  removed. `reply`: a response to another message; marked quotes (`>`) at its end are removed. `new`:
-   *  answers nothing; marked quotes are removed only below the attribution of a mail client. `forward`:
-   *  is never trimmed. */
+  /** What the message answers. `ours`: a response to one of our messages; only here are unmarked quotes removed.
+   *  `reply`: a response to another message; marked quotes (`>`) at its end are removed. `new`: answers nothing; marked
+   *  quotes are removed only below the attribution of a mail client. `forward`: is never trimmed. */
   readonly relation: "ours" | "reply" | "new" | "forward";
   /** For `ours`: true for our addresses and the sender's own. Quoted messages of others are content.
    *  Default: every address. */
@@ -44,9 +43,8 @@ const maxLines = 100_000;
 /** Characters before a quote that are searched for a hint that the answers are inside it. */
 const maxHint = 4000;
 
-/** Removes trailing quotes and signatures, and a quote above the answer. Quotes between answers are
- *  kept. Returns the whole text when only a greeting would be left, or when the answers seem to be
- *  inside the part to cut. */
+/** Removes trailing quotes and signatures, and a quote above the answer. Quotes between answers are kept. Returns the
+ *  whole text when only a greeting would be left, or when the answers seem to be inside the part to cut. */
 export function trimReply(text: string, options: TrimOptions = { relation: "ours" }): Trimmed {
   const full = text.trim();
   const whole = { text: full, forwards: false };
@@ -123,8 +121,7 @@ function withoutSignature(lines: readonly TextLine[], names: readonly string[] =
   return kept.some((line) => line.kind === "own") ? kept : lines;
 }
 
-/** Removes a single quote above the answer. With more quotes the message is a dialogue and is kept
- *  whole. */
+/** Removes a single quote above the answer. With more quotes the message is a dialogue and is kept whole. */
 function withoutLeadingQuote(lines: readonly TextLine[], relation: TrimOptions["relation"]): readonly TextLine[] {
   const firstOwn = lines.findIndex((line) => line.kind === "own");
   if (firstOwn <= 0 || lines.slice(0, firstOwn).some((line) => line.kind === "tail")) return lines;
@@ -156,8 +153,7 @@ function isGreeting(line: string): boolean {
   );
 }
 
-/** True when the customer seems to have written into the quoted message, so that cutting it would lose
- *  the answers. */
+/** True when the customer seems to have written into the quoted message, so that cutting it would lose the answers. */
 function answersInside(lines: readonly TextLine[], kept: readonly TextLine[]): boolean {
   const last = kept.at(-1);
   const cut = lines.slice(last === undefined ? 0 : lines.lastIndexOf(last) + 1);
@@ -257,9 +253,8 @@ function signatureStart(lines: readonly TextLine[], names: readonly string[] = [
 
 const isDelimiter = (text: string) => /^(?:--|— |—|__)\s{0,3}$/.test(text.slice(0, 8)) && text.length < 6;
 
-/** True when the block below the delimiter at `at` is a signature. People also write lists below dashes,
- *  so one sign is required: the delimiter of RFC 3676 ("-- "), the sender's name, a contact number or
- *  address, or a single name. */
+/** True when the block below the delimiter at `at` is a signature. People also write lists below dashes, so one sign is
+ *  required: the delimiter of RFC 3676 ("-- "), the sender's name, a contact number or address, or a single name. */
 function isSignature(lines: readonly TextLine[], at: number, names: readonly string[]): boolean {
   const before = filledBefore(lines, at).slice(-40).trim();
   if (/[:：]$/.test(before) || leadingWords.test(before)) return false;
