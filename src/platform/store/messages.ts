@@ -32,10 +32,7 @@ export interface MessageSlice {
 }
 
 const message = "SELECT * FROM message WHERE conversation_id = ?";
-const stored = [
-  ...["id", "conversation_id", "sender_role", "question_id", "text"],
-  ...["context", "citations", "open", "patient", "error", "created_at"],
-];
+const columns = "id conversation_id sender_role question_id text context citations open patient error created_at";
 const ofPerson = "conversation_id IN (SELECT id FROM conversation WHERE person_id = ?)";
 
 export function prepareMessages(db: Db) {
@@ -43,7 +40,7 @@ export function prepareMessages(db: Db) {
   const before = all<[string, number, number], MessageRow>(db, `${message} AND seq < ? ORDER BY seq DESC LIMIT ?`);
   const inserted = one<[NewMessage], Pick<MessageRow, "seq" | "anonymized">>(
     db,
-    `${insertInto("message", stored)} RETURNING seq, anonymized`,
+    `${insertInto("message", columns.split(" "))} RETURNING seq, anonymized`,
   );
   const fail = run<[string, string]>(db, "UPDATE message SET open = 0, error = ? WHERE id = ?");
   const remove = run<[string]>(db, "DELETE FROM message WHERE id = ? AND open = 1");
