@@ -222,6 +222,13 @@ function defineBoxes(define: Define): void {
     .option(...config)
     .option("--channel <id>", "only of this channel")
     .option(...json);
+  listed(define("opt-out", "opt persons out of a channel, undo it, or list the addresses that get nothing"), 50, {
+    ofChannel: "add, remove: channel of the addresses; list: only of this channel",
+  })
+    .argument("<action>", "add, remove or list", oneOf("add", "remove", "list"))
+    .argument("[persons...]", "add, remove: numbers of messages (inbox list), or with --channel addresses")
+    .option(...config)
+    .option("--reason <text>", "add, remove: your reason, which is stored");
 }
 
 function defineSearch(define: Define): void {

@@ -26,6 +26,7 @@ const code: Readonly<Record<string, () => Promise<Command<never>>>> = {
   outbox: async () => (await import("./messages/outbox.ts")).outbox,
   inbox: async () => (await import("./messages/inbox.ts")).inbox,
   retry: async () => (await import("./messages/repair.ts")).retryMessages,
+  "opt-out": async () => (await import("./messages/opt-out.ts")).optOut,
   find: async () => (await import("./messages/conversation.ts")).findMessages,
   conversation: async () => (await import("./messages/conversation.ts")).conversation,
   pause: async () => (await import("./channel.ts")).pauseChannel,

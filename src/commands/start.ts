@@ -56,11 +56,13 @@ export async function startConversation(options: StartOptions, io: Io): Promise<
 type Wanted = StartOptions & { readonly address: string; readonly agent: string };
 type PlatformTraits = NonNullable<AdapterDefinition["traits"]["platform"]>;
 
-function addressFor(adapter: AdapterDefinition, text: string): string | null {
+/** Returns the address as the channel knows it; null for another kind of address. */
+export function addressFor(adapter: AdapterDefinition, text: string): string | null {
   return adapter.address ? adapter.address(text) : text.trim() || null;
 }
 
-const wantedForm = ({ traits }: AdapterDefinition): string =>
+/** The form of a channel's addresses, for errors. */
+export const wantedForm = ({ traits }: AdapterDefinition): string =>
   traits.platform === "email"
     ? "a mailbox, such as anna@example.com"
     : startable(traits.platform)

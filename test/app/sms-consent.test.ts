@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import { eventually, movableClock } from "../support/clock.ts";
 import { anna, type LinesWorld, openLines } from "../support/daemon/phone-daemon.ts";
 import { echoed } from "../support/daemon/platform.ts";
+import { inProcess } from "../support/machine/command.ts";
 
 const bert = "+12025550124";
 /** Longer than any machine takes for what happens meanwhile: it passes when the test says so. */
@@ -136,4 +137,32 @@ it.concurrent("a request for no more texts counts as STOP, and a doubtful one wa
   expect(world.questions()).toEqual([]);
   const held = await world.rows("SELECT state FROM events WHERE code = 'possible-opt-out'");
   expect(held).toEqual([{ state: "held" }]);
+});
+
+it.concurrent("an operator opts out the sender of a doubtful text, and the reply that waits is not sent", async ({
+  onTestFinished,
+}) => {
+  const clock = movableClock();
+  const sms = { on_new_message: "send" };
+  const world = await openLines(onTestFinished, { clock, sms, smsSkill: delayed });
+  const opted = (...words: readonly string[]) =>
+    inProcess(["opt-out", ...words, "--config", world.file], { ...world.env, USER: "dora" });
+  await world.text("Hello?", { from: bert });
+  await eventually(async () => expect(await drafts(world)).toEqual([{ state: "queued" }]));
+  await world.text("I told you people to stop texting me about lamps", { from: bert });
+  await eventually(async () => expect(await codes(world)).toEqual([{ code: "possible-opt-out" }]));
+  const [held] = await world.rows<{ id: number }>("SELECT id FROM events WHERE state = 'held'");
+  const added = await opted("add", String(held?.id), "--reason", "clear enough");
+  expect(added).toMatchObject({ code: 0, out: expect.stringContaining("replies that wait and are dropped: 1") });
+  await world.text("Hello?");
+  await eventually(async () => expect(await drafts(world)).toHaveLength(2));
+  clock.forward(delay * 1000);
+  await world.api.until(({ sent }) => sent.length > 0);
+  await world.text("Are you there?", { from: bert });
+  await world.idle();
+  expect([world.textsTo(), world.textsTo(bert)]).toEqual([[echoed("Hello?")], []]);
+  expect((await codes(world)).map(({ code }) => code)).toEqual(["possible-opt-out", "suppressed"]);
+  expect((await opted("remove", "+1 202 555 0124", "--channel", "sms")).code).toBe(0);
+  await world.text("Thanks for calling", { from: bert });
+  await eventually(async () => expect(await drafts(world)).toHaveLength(3));
 });

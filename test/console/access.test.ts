@@ -205,3 +205,20 @@ it("escapes what customers wrote", async () => {
   const text = await (await rig.get("/messages/1")).text();
   expect(text).toContain("&lt;b&gt;from&lt;/b&gt;");
 });
+
+it("opts the sender of a message out, once, and shows why nothing is sent", async () => {
+  const db = await newStore();
+  await populate(db);
+  const rig = await consoleRig(db);
+  expect(await (await rig.get("/messages/4")).text()).toContain("Opt out…");
+  const cookie = await rig.login();
+  await fetch(`${rig.url}/messages/4/act`, {
+    method: "POST",
+    headers: { cookie, origin: rig.url },
+    body: new URLSearchParams({ csrf: csrfToken(sessionOf(cookie)), action: "opt-out", why: "asked by phone" }),
+  });
+  const shown = await (await rig.get("/messages/4")).text();
+  expect(shown).toContain("opted out by the web console: asked by phone");
+  expect(shown).not.toContain("Opt out…");
+  expect(shown).toContain("ignored");
+});

@@ -4,6 +4,8 @@ import { Hono } from "hono";
 import { html } from "hono/html";
 import { type EventHistory, eventHistory } from "../../store/operators/history.ts";
 import { type Fate, messageFate } from "../../store/operators/inbox.ts";
+import { optOut, senderOf } from "../../store/operators/opt-outs.ts";
+import { suppression } from "../../store/tables/suppressions.ts";
 import {
   type ConsoleContext,
   type ConsoleEnv,
@@ -20,7 +22,7 @@ import {
 } from "../page.ts";
 import { rawLinks } from "../timeline.ts";
 import { whyField } from "../worklist.ts";
-import { repairItems } from "./worklists.ts";
+import { actor, repairItems } from "./worklists.ts";
 
 /** Most characters of the text that are shown. */
 const mostText = 20_000;
@@ -29,18 +31,22 @@ export function messagePage(context: ConsoleContext): Hono<ConsoleEnv> {
   const app = new Hono<ConsoleEnv>();
   app.get("/:id{[0-9]+}", async (c) => {
     const id = Number(c.req.param("id"));
-    const { history, fate } = await context.db.read(async (q) => ({
-      history: await eventHistory(q, id),
-      fate: await messageFate(q, id),
-    }));
-    const event = history?.events[0];
+    const { event, fate, suppressed } = await context.db.read(async (q) => {
+      const found = (await eventHistory(q, id))?.events[0];
+      const sender = found?.sender ?? null;
+      return {
+        event: found,
+        fate: await messageFate(q, id),
+        suppressed: found && sender !== null ? await suppression(q, found.channel, sender) : null,
+      };
+    });
     if (event === undefined) return notFound(c, `There is no message ${id}.`);
     const title = event.subject ?? `Message ${id}`;
     const text = textOf(event.body);
     return page(c, {
       title,
       main: html`<h1>${title}</h1>
-        <section class="panel">${facts(event, fate)} ${actions(c, id, event.state)}</section>
+        <section class="panel">${facts(event, fate, suppressed)} ${actions(c, event, suppressed)}</section>
         <section class="panel" aria-labelledby="text">
           <h2 id="text">Text</h2>
           ${text === null ? html`<p class="muted">The text is no longer stored (retention).</p>` : html`<pre>${text}</pre>`}
@@ -50,8 +56,13 @@ export function messagePage(context: ConsoleContext): Hono<ConsoleEnv> {
   });
   app.post("/:id{[0-9]+}/act", async (c) => {
     const id = Number(c.req.param("id"));
-    const isDropped = (await textField(c, "action", mostPath)) === "drop";
+    const named = await textField(c, "action", mostPath);
     const why = await textField(c, "why", mostReason);
+    if (named === "opt-out") {
+      const problem = await optOutSender(context, id, why);
+      return done(c, `/messages/${id}`, problem ?? "The sender gets nothing any more.", problem ? "failed" : "done");
+    }
+    const isDropped = named === "drop";
     const action = isDropped ? "drop" : "retry";
     const { problem } = await repairItems(context, "inbox", action, { ids: [id] }, why, action);
     const says = isDropped ? "It is dropped." : "It will be answered.";
@@ -60,7 +71,18 @@ export function messagePage(context: ConsoleContext): Hono<ConsoleEnv> {
   return app;
 }
 
-const facts = (event: EventHistory, fate: Fate): Markup =>
+/** Opts the sender of a message out. Returns why it was not possible, or null. */
+async function optOutSender(context: ConsoleContext, id: number, reason: string): Promise<string | null> {
+  try {
+    await context.commit(async (q) => optOut(q, await senderOf(q, id), { actor, reason }));
+  } catch (error) {
+    return (error as Error).message;
+  }
+  context.log.info({ action: "opt-out", event: id }, "an operator acted in the console");
+  return null;
+}
+
+const facts = (event: EventHistory, fate: Fate, suppressed: string | null): Markup =>
   factList([
     ["From", event.sender ?? "unknown"],
     ["Channel", event.channel],
@@ -70,6 +92,7 @@ const facts = (event: EventHistory, fate: Fate): Markup =>
       "State",
       html`<span class="badge ${event.state === "failed" ? "bad" : "off"}">${event.state}</span> ${event.code ?? ""}`,
     ],
+    ["Sender gets nothing", suppressed],
     ["Result", fate.state === "unanswered" ? html`not answered: ${fate.reason ?? ""}` : fate.state],
     [
       "Conversation",
@@ -78,21 +101,27 @@ const facts = (event: EventHistory, fate: Fate): Markup =>
     ...event.attachments.map((one) => ["Attachment", html`${one.name} (${one.media_type})`] as const),
   ]);
 
-function actions(c: Parameters<typeof form>[0], id: number, state: string): Markup {
-  if (!["ignored", "held", "failed"].includes(state)) return "";
+function actions(
+  c: Parameters<typeof form>[0],
+  { id, kind, sender, state }: EventHistory,
+  suppressed: string | null,
+): Markup {
   const to = `/messages/${id}/act`;
-  return html`<div class="actions">
-    ${form(c, to, html`<input type="hidden" name="action" value="release" /><button class="main">Answer</button>`)}
-    ${
-      ["held", "failed"].includes(state)
-        ? html`<details class="act" id="drop"><summary>Drop…</summary>${form(
-            c,
-            to,
-            html`<input type="hidden" name="action" value="drop" />${whyField(true)}<button class="risk">Drop</button>`,
-          )}</details>`
-        : ""
-    }
-  </div>`;
+  const field = (name: string) => html`<input type="hidden" name="action" value="${name}" />`;
+  const reasoned = (name: string, label: string) =>
+    html`<details class="act" id="${name}"><summary>${label}…</summary>${form(
+      c,
+      to,
+      html`${field(name)}${whyField(true)}<button class="risk">${label}</button>`,
+    )}</details>`;
+  const parts = [
+    ...(["ignored", "held", "failed"].includes(state)
+      ? [form(c, to, html`${field("release")}<button class="main">Answer</button>`)]
+      : []),
+    ...(["held", "failed"].includes(state) ? [reasoned("drop", "Drop")] : []),
+    ...(kind === "message" && sender !== null && suppressed === null ? [reasoned("opt-out", "Opt out")] : []),
+  ];
+  return parts.length === 0 ? "" : html`<div class="actions">${parts}</div>`;
 }
 
 /** The author's text of a stored message; null when retention has erased it. */

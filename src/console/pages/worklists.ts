@@ -201,7 +201,7 @@ async function act(c: PageRequest, context: ConsoleContext, work: WorkPage): Pro
 }
 
 /** The operator that the history of a message names. */
-const actor = "the web console";
+export const actor = "the web console";
 
 /** Changes the items, and returns what the operator reads. `problem`: why the first of the skipped items was skipped. */
 export async function repairItems(

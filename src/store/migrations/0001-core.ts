@@ -370,6 +370,7 @@ CREATE TABLE suppressions (
   address TEXT NOT NULL,
   strikes BIGINT NOT NULL,
   active BIGINT NOT NULL,
+  source TEXT NOT NULL CHECK (source IN ('stop', 'provider', 'bounces', 'operator')),
   reason TEXT NOT NULL,
   updated_at BIGINT NOT NULL,
   PRIMARY KEY (channel, address)

@@ -5,6 +5,15 @@ import { createHmac, randomBytes } from "node:crypto";
 import type { Query } from "../driver.ts";
 import { readSecret, writeSecret } from "../secrets.ts";
 
+/** What caused a suppression. `stop`: the person's keyword · `provider`: its report that the person opted out ·
+ *  `bounces`: hard bounces · `operator`: a command or the console. */
+export type SuppressionSource = "stop" | "provider" | "bounces" | "operator";
+
+export interface Suppression {
+  readonly source: SuppressionSource;
+  readonly reason: string;
+}
+
 /** Counts a hard bounce; the address is suppressed from the `limit`-th bounce on. Returns whether it is
  *  suppressed now. */
 export async function strike(
@@ -15,9 +24,10 @@ export async function strike(
   reason: string,
 ): Promise<boolean> {
   const row = await q.one<{ active: number }>(
-    `INSERT INTO suppressions (channel, address, strikes, active, reason, updated_at)
-     VALUES ($1, $2, 1, CASE WHEN $3 <= 1 THEN 1 ELSE 0 END, $4, now_ms())
+    `INSERT INTO suppressions (channel, address, strikes, active, source, reason, updated_at)
+     VALUES ($1, $2, 1, CASE WHEN $3 <= 1 THEN 1 ELSE 0 END, 'bounces', $4, now_ms())
      ON CONFLICT (channel, address) DO UPDATE SET strikes = suppressions.strikes + 1,
+       source = CASE WHEN suppressions.active = 1 THEN suppressions.source ELSE excluded.source END,
        reason = CASE WHEN suppressions.active = 1 THEN suppressions.reason ELSE excluded.reason END,
        active = CASE WHEN suppressions.active = 1 OR suppressions.strikes + 1 >= $3 THEN 1 ELSE 0 END, updated_at = now_ms()
      RETURNING active`,
@@ -29,14 +39,22 @@ export async function strike(
   return row?.active === 1;
 }
 
-/** Suppresses the address from now on. */
-export async function suppress(q: Query, channel: string, address: string, reason: string): Promise<void> {
+/** Suppresses the address from now on. Replaces the source and the reason of an existing suppression. */
+export async function suppress(
+  q: Query,
+  channel: string,
+  address: string,
+  reason: string,
+  source: SuppressionSource = "stop",
+): Promise<void> {
   await q.write(
-    `INSERT INTO suppressions (channel, address, strikes, active, reason, updated_at)
-     VALUES ($1, $2, 0, 1, $3, now_ms())
-     ON CONFLICT (channel, address) DO UPDATE SET active = 1, reason = excluded.reason, updated_at = now_ms()`,
+    `INSERT INTO suppressions (channel, address, strikes, active, source, reason, updated_at)
+     VALUES ($1, $2, 0, 1, $3, $4, now_ms())
+     ON CONFLICT (channel, address) DO UPDATE SET active = 1, source = excluded.source, reason = excluded.reason,
+       updated_at = now_ms()`,
     channel,
     address.toLowerCase(),
+    source,
     reason,
   );
 }
@@ -48,18 +66,22 @@ export async function lift(q: Query, channel: string, address: string): Promise<
 
 /** Returns the reason of the suppression, or null. */
 export async function suppression(q: Query, channel: string, address: string): Promise<string | null> {
-  const row = await q.one<{ reason: string }>(
-    "SELECT reason FROM suppressions WHERE channel = $1 AND address = $2 AND active = 1",
+  return (await activeSuppression(q, channel, address))?.reason ?? null;
+}
+
+async function activeSuppression(q: Query, channel: string, address: string): Promise<Suppression | null> {
+  const row = await q.one<Suppression>(
+    "SELECT source, reason FROM suppressions WHERE channel = $1 AND address = $2 AND active = 1",
     channel,
     address.toLowerCase(),
   );
-  return row?.reason ?? null;
+  return row ?? null;
 }
 
 /** Suppresses the address immediately, without counting strikes, because the provider reports that the
  *  recipient has opted out. */
 export async function suppressOptedOut(q: Query, channel: string, address: string, reason: string): Promise<void> {
-  await suppress(q, channel, address, `the provider says that they opted out: ${reason}`);
+  await suppress(q, channel, address, `the provider says that they opted out: ${reason}`, "provider");
 }
 
 /** Name of the key in the table `secrets`. */
@@ -76,15 +98,15 @@ export async function hideSuppressions(q: Query, addresses: readonly string[]): 
   let key = await readSecret(q, erasureKey);
   let hidden = 0;
   for (const address of addresses) {
-    const rows = await q.all<{ channel: string; active: number }>(
-      "SELECT channel, active FROM suppressions WHERE address = $1",
+    const rows = await q.all<{ channel: string; active: number; source: SuppressionSource }>(
+      "SELECT channel, active, source FROM suppressions WHERE address = $1",
       address,
     );
-    for (const { channel, active } of rows) {
+    for (const { channel, active, source } of rows) {
       await q.run("DELETE FROM suppressions WHERE channel = $1 AND address = $2", channel, address);
       if (active === 0) continue;
       if (key === null) await writeSecret(q, erasureKey, (key = randomBytes(32).toString("hex")));
-      await suppress(q, channel, hashOf(key, channel, address), "they opted out, and were erased");
+      await suppress(q, channel, hashOf(key, channel, address), "they opted out, and were erased", source);
       hidden += 1;
     }
   }
@@ -100,18 +122,30 @@ export async function restoreSuppression(
 ): Promise<string | null> {
   const hash = hashOf(hashed.key, channel, address);
   if (!hashed.addresses.has(hash)) return null;
-  const reason = await suppression(q, channel, hash);
-  if (reason === null) return null;
-  await suppress(q, channel, address, reason);
+  const found = await activeSuppression(q, channel, hash);
+  if (found === null) return null;
+  await suppress(q, channel, address, found.reason, found.source);
   await lift(q, channel, hash);
-  return reason;
+  return found.reason;
 }
 
 /** Like `suppression`, also for an address of an erased person. */
 export async function suppressionOrHash(q: Query, channel: string, address: string): Promise<string | null> {
+  return (await suppressionsOf(q, channel, address))[0]?.reason ?? null;
+}
+
+/** Returns the suppression of the address, and the one that its erasure has left; each with the address that it has in
+ *  the table. */
+export async function suppressionsOf(
+  q: Query,
+  channel: string,
+  address: string,
+): Promise<readonly (Suppression & { readonly stored: string })[]> {
   const key = await readSecret(q, erasureKey);
-  return (
-    (await suppression(q, channel, address)) ??
-    (key === null ? null : await suppression(q, channel, hashOf(key, channel, address)))
-  );
+  const found = [];
+  for (const stored of [address, ...(key === null ? [] : [hashOf(key, channel, address)])]) {
+    const one = await activeSuppression(q, channel, stored);
+    if (one !== null) found.push({ ...one, stored });
+  }
+  return found;
 }
