@@ -1,6 +1,7 @@
 // The result of every operation of the client: a value that states what is certain, so that no exception has to be
 // interpreted. Contains the single mapping of status codes, connection errors and unreadable bodies to failures.
 
+import { retryAfterOf } from "bridgehead/contract";
 import { type Failure, failureDetails, failureReason, modelUnavailable, notFound } from "../wire/record.ts";
 
 /** The outcome of one call. It can be serialized as JSON if its value can. */
@@ -127,13 +128,10 @@ function isNamed(failure: unknown, known: Failure): boolean {
   return (failure as { name?: unknown } | null | undefined)?.name === known.name;
 }
 
-/** Parses Retry-After (RFC 9110 section 10.2.3): seconds or a date. Other values and past dates are
- *  ignored; too large values are capped. */
+/** A time that is missing, invalid or over gives no property. */
 function retryAfter(header: string | undefined, now: number): { retryAfterMs?: number } {
-  const text = header?.trim();
-  if (!text) return {};
-  const ms = Math.round(/^[-+]?\d+(\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now);
-  return ms > 0 ? { retryAfterMs: Math.min(ms, maxRetryAfterMs) } : {};
+  const ms = retryAfterOf({ headers: { "retry-after": header } }, { now, longest: maxRetryAfterMs });
+  return ms ? { retryAfterMs: ms } : {};
 }
 
 const longest = 200;

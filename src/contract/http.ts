@@ -1,9 +1,9 @@
 // HTTP requests of adapters whose effect must be known: an error before the first byte proves that nothing was sent, after
 // it the outcome is unknown. It uses Node's own client, which exposes that instant.
 
-import { Agent, type IncomingHttpHeaders, type IncomingMessage, request as plain } from "node:http";
+import { Agent, type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request as plain } from "node:http";
 import { request as encrypted, Agent as TlsAgent } from "node:https";
-import type { Socket } from "node:net";
+import type { LookupFunction, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 
 export interface ExchangeRequest {
@@ -16,6 +16,11 @@ export interface ExchangeRequest {
   /** Awaited when a connection is available, immediately before the first byte is sent. If it rejects, the
    *  request fails unsent. */
   readonly crossing?: (() => Promise<void>) | undefined;
+  /** Connects to one of these addresses, tried in this order. Default: those that the name in the URL resolves to. */
+  readonly addresses?: readonly { readonly address: string; readonly family: 4 | 6 }[];
+  /** For requests whose status counts without the body: a body that is longer (in bytes) or incomplete is returned as
+   *  an empty text. Default: the request fails when the body is incomplete or has more than 8 MB. */
+  readonly bodyAtMost?: number;
 }
 
 export interface ExchangeAnswer {
@@ -56,7 +61,8 @@ export class HttpConnections {
 
   /** Resolves with any status; rejects when the response is incomplete. Redirects are returned like any other
    *  response. */
-  exchange({ url, method, headers, body, signal, crossing }: ExchangeRequest): Promise<ExchangeAnswer> {
+  exchange(request: ExchangeRequest): Promise<ExchangeAnswer> {
+    const { url, method, headers, body, signal, crossing, addresses, bodyAtMost } = request;
     return new Promise((resolve, reject) => {
       const safe = url.protocol === "https:";
       const length = body === undefined ? {} : { "content-length": String(Buffer.byteLength(body)) };
@@ -65,12 +71,16 @@ export class HttpConnections {
         headers: { ...headers, ...length },
         signal,
         agent: this.#agents[safe ? "https:" : "http:"],
+        ...(addresses === undefined ? {} : { lookup: lookupIn(addresses) }),
       });
       // Without keepAlive Node's agent still hands the connection of a finished request to one that waits, when their
       // number is limited and the peer does not object. This request says `connection: close` and closes it.
       if (this.#once) out.shouldKeepAlive = false;
       out.once("error", reject);
-      out.once("response", (response) => void readAnswer(response).then(resolve, reject));
+      out.once("response", (response) => {
+        out.off("error", reject);
+        void readAnswer(out, response, bodyAtMost).then(resolve, reject);
+      });
       // A request that failed meanwhile is destroyed: `end` then sends nothing.
       const send = () =>
         void (crossing?.() ?? Promise.resolve()).then(
@@ -87,6 +97,12 @@ export class HttpConnections {
   }
 }
 
+/** Returns the addresses for every name. */
+const lookupIn =
+  (addresses: NonNullable<ExchangeRequest["addresses"]>): LookupFunction =>
+  (_host, { all }, found) =>
+    all ? found(null, [...addresses]) : found(null, addresses[0]?.address ?? "", addresses[0]?.family);
+
 function whenOpen(socket: Socket, safe: boolean, then: () => void): void {
   const opening =
     socket.connecting || (safe && (socket as TLSSocket & { secureConnecting?: boolean }).secureConnecting);
@@ -95,22 +111,25 @@ function whenOpen(socket: Socket, safe: boolean, then: () => void): void {
 }
 
 /** Listens to events: iterating over a response costs several times as much. */
-function readAnswer(response: IncomingMessage): Promise<ExchangeAnswer> {
+function readAnswer(out: ClientRequest, response: IncomingMessage, bodyAtMost?: number): Promise<ExchangeAnswer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
-    response.on("data", (chunk: Buffer) => {
-      size += chunk.length;
-      if (size > maxAnswerBytes) response.destroy(new Error("reading an answer: it is too large"));
-      else chunks.push(chunk);
-    });
-    response.once("error", reject);
-    response.once("close", () => reject(new Error("reading an answer: it ended early")));
-    response.once("end", () => {
-      const body = Buffer.concat(chunks).toString();
+    const answer = (body: string) => {
       const { statusCode: status = 0, headers } = response;
       resolve({ status, headers, body, json: parsedJson(body) });
+    };
+    const fail = (error: Error) => (bodyAtMost === undefined ? reject(error) : answer(""));
+    response.on("data", (chunk: Buffer) => {
+      size += chunk.length;
+      if (size <= (bodyAtMost ?? maxAnswerBytes)) return chunks.push(chunk);
+      fail(new Error("reading an answer: it is too large"));
+      return response.destroy();
     });
+    out.on("error", fail);
+    response.once("error", fail);
+    response.once("close", () => fail(new Error("reading an answer: it ended early")));
+    response.once("end", () => answer(Buffer.concat(chunks).toString()));
   });
 }
 
@@ -123,9 +142,13 @@ export function parsedJson(text: string): unknown {
   }
 }
 
-/** Returns Retry-After of a response in milliseconds, at most one hour; null without one. Dates are ignored. */
-export function retryAfterOf({ headers }: Pick<ExchangeAnswer, "headers">): number | null {
-  const value = headers["retry-after"]?.trim() ?? "";
-  const seconds = value === "" ? Number.NaN : Number(value);
-  return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds, 3600) * 1000 : null;
+/** Returns Retry-After of a response (RFC 9110, section 10.2.3) in milliseconds, at most `longest`; null without a valid
+ *  one. A date counts only when `now` is given, and one in the past is 0. */
+export function retryAfterOf(
+  { headers }: { readonly headers: { readonly "retry-after"?: string | readonly string[] | undefined } },
+  { now = Number.NaN, longest = 3_600_000 }: { readonly now?: number; readonly longest?: number } = {},
+): number | null {
+  const value = [headers["retry-after"]].flat()[0]?.trim() ?? "";
+  const ms = Math.round(/^\d+(\.\d+)?$/.test(value) ? Number(value) * 1000 : Date.parse(value) - now);
+  return Number.isNaN(ms) ? null : Math.min(Math.max(ms, 0), longest);
 }

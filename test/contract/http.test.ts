@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
-import { HttpConnections } from "bridgehead/contract";
+import { HttpConnections, retryAfterOf } from "bridgehead/contract";
 import { expect, it, onTestFinished } from "vitest";
 
 /** Called with the first bytes of a request without a body, and the connection that they came on. */
@@ -64,4 +64,43 @@ it("is not disturbed by a peer that closes after its answer, with `once`", async
   const answers = await Promise.all(Array.from({ length: 5 }, () => exchange(crossing)));
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
   expect(sockets).toHaveLength(5);
+});
+
+it("connects to the given addresses instead of resolving the name", async () => {
+  const { sockets, url } = await peer((_, socket) => void socket.write(kept));
+  const http = new HttpConnections({ connections: 1, once: true });
+  const { signal } = new AbortController();
+  const answer = await http.exchange({
+    method: "GET",
+    url: new URL(`http://hooks.example:${url.port}/`),
+    headers: {},
+    signal,
+    addresses: [{ address: "127.0.0.1", family: 4 }],
+  });
+  expect(answer).toMatchObject({ status: 200, body: "{}" });
+  expect(sockets).toHaveLength(1);
+});
+
+it.each([
+  ["is too long", "HTTP/1.1 202 Accepted\r\nContent-Length: 9\r\n\r\n123456789"],
+  ["breaks off", "HTTP/1.1 202 Accepted\r\nContent-Length: 9\r\n\r\n123"],
+])("returns the status without a body that %s, with `bodyAtMost`", async (_what, response) => {
+  const { url } = await peer((_, socket) => void socket.end(response));
+  const http = new HttpConnections({ connections: 1, once: true });
+  const request = { method: "GET", url, headers: {}, signal: new AbortController().signal } as const;
+  expect(await http.exchange({ ...request, bodyAtMost: 8 })).toMatchObject({ status: 202, body: "", json: null });
+});
+
+const now = Date.parse("2026-07-08T10:00:00Z");
+it.each([
+  ["12", 12_000],
+  [" 0.5 ", 500],
+  ["7200", 3_600_000],
+  ["Wed, 08 Jul 2026 10:10:00 GMT", 600_000],
+  ["Wed, 08 Jul 2026 09:00:00 GMT", 0],
+  ["soon", null],
+  ["", null],
+  [undefined, null],
+])("reads Retry-After: %s", (value, ms) => {
+  expect(retryAfterOf({ headers: { "retry-after": value } }, { now })).toBe(ms);
 });

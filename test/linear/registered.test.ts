@@ -84,7 +84,7 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
     "src/domain/turn.ts#readOpening",
     "src/escalation/reply/files.ts#selectFiles",
     "src/escalation/link/page.ts#linkTo",
-    "src/escalation/webhook/exchange.ts#deferred",
+    "src/escalation/webhook/answer.ts#deferred",
     "src/escalation/webhook/recipients.ts#recipientAt",
     "src/ops/systemd.ts#isJournal",
     "src/ops/failpoints.ts",
@@ -113,7 +113,6 @@ const exempt: Readonly<Record<string, readonly string[]>> = {
   "makes a request, or waits for a worker, with limits of its own": [
     "src/agent/messages.ts#readBack",
     "src/agent/messages.ts#readFrom",
-    "src/escalation/webhook/exchange.ts#post",
     "src/ops/address.ts#judge",
     "src/platform/conversations/escalations.ts#watch",
     "src/platform/files/reading.ts",

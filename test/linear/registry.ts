@@ -361,14 +361,14 @@ export const cases: Cases = {
   "src/escalation/trigger/decide.ts": {
     escalatingTopic: (f, text) => f([{ topic: text, response: text }], text),
   },
-  "src/escalation/webhook/exchange.ts": {
-    failureIn: (f, text) => f({ status: 503, headers: { "retry-after": text.slice(0, 1000) }, text }, 1, 0),
+  "src/escalation/webhook/answer.ts": {
+    failureIn: (f, text) => f({ status: 503, headers: { "retry-after": text.slice(0, 1000) } }, 1, 0),
     saidIn: (f, text) =>
       f(
         {
           status: 200,
           headers: { "content-type": "application/json" },
-          text: JSON.stringify({ reply: text, by: text }),
+          json: { reply: text, by: text },
         },
         '{"type":"escalation.opened"}',
       ),

@@ -6,7 +6,9 @@ import {
   type Channel,
   channelId,
   defineAdapter,
+  type ExchangeAnswer,
   externalId,
+  HttpConnections,
   type MessageEvent,
   type Outbound,
   type SendOutcome,
@@ -15,10 +17,11 @@ import {
 import * as z from "zod";
 import type { ChannelConfig, Config } from "../../config/index.ts";
 import { webhookChannel } from "../../domain/policy.ts";
-import { judge, type Resolve } from "../../ops/address.ts";
+import { type Destination, judge, type Resolve } from "../../ops/address.ts";
+import { after, scopeUnder } from "../../ops/clock.ts";
 import { standardTiming } from "../../ops/timing.ts";
 import type { EscalationParts } from "../actions.ts";
-import { connectMs, deferred, failureIn, openConnection, post, saidIn, type WebhookReply } from "./exchange.ts";
+import { deferred, failureIn, saidIn, type WebhookReply } from "./answer.ts";
 import { recipientAt, type WebhookRecipient, webhookHeaders } from "./recipients.ts";
 
 export type WebhookDeps = Pick<EscalationParts, "policy" | "lines"> & {
@@ -40,6 +43,10 @@ type WebhookDraft = {
 /** Maximum number of notifications that are delivered at once. Each has its own connection, so the adapter
  *  reports no capacity. */
 const atOnce = 32;
+/** Time limits in milliseconds for the resolution of the name, and for the connection. */
+const connectMs = 5000;
+const mostAddresses = 4;
+const longestAnswer = 64 * 1024;
 
 /** Returns the adapter of one running daemon. */
 export const webhookAdapter = (deps: WebhookDeps) =>
@@ -56,11 +63,13 @@ export const webhookAdapter = (deps: WebhookDeps) =>
     },
     create(channel) {
       channel.report({ state: "ready" });
-      return { outbound: outboundOf(channel, deps) };
+      const connections = new HttpConnections({ connections: atOnce, once: true });
+      return { outbound: outboundOf({ channel, deps, connections }) };
     },
   });
 
-function outboundOf(channel: Channel, deps: WebhookDeps): Outbound<WebhookDraft> {
+function outboundOf(desk: Desk): Outbound<WebhookDraft> {
+  const { deps } = desk;
   return {
     compose({ to, text, token }) {
       const [party] = to;
@@ -71,7 +80,7 @@ function outboundOf(channel: Channel, deps: WebhookDeps): Outbound<WebhookDraft>
       const recipient = recipientAt(draft.url, deps.policy(), deps.lines());
       if (recipient === "stranger") return refused("not-a-recipient", "nobody who is told has this webhook any more");
       if (recipient === "unread") return deferred("the agent's recipients were not read yet", attempt.number);
-      return deliver(draft, recipient, attempt, { channel, deps });
+      return deliver(draft, recipient, attempt, desk);
     },
   };
 }
@@ -82,6 +91,7 @@ const reasonOf = (error: unknown): string => (error instanceof Error ? error.mes
 interface Desk {
   readonly channel: Channel;
   readonly deps: WebhookDeps;
+  readonly connections: HttpConnections;
 }
 
 async function deliver(
@@ -99,35 +109,60 @@ async function deliver(
   if (!judged.ok && judged.unresolved) return deferred(`its URL: ${judged.reason}`, number);
   if (!judged.ok) return refused("address", `its URL ${judged.reason}`);
   const { destination } = judged;
-  const opened = await openConnection(destination, signal).catch((error: unknown) => reasonOf(error));
-  if (typeof opened === "string") return deferred(`no connection: ${opened}`, number);
   const headers = {
     "user-agent": "Bridgehead",
     ...recipient.headers,
     ...webhookHeaders(key, channel.clock.now(), draft.body, recipient.secret),
     "content-type": "application/json",
   };
-  try {
-    await attempt.crossing();
-  } catch (error) {
-    opened.destroy();
-    throw error;
-  }
-  if (opened.destroyed) return deferred("no connection: it was closed before the request", number);
-  const until = AbortSignal.any([
-    signal,
-    AbortSignal.timeout(deps.answerMs ?? standardTiming.escalation.webhookAnswer),
-  ]);
-  const answer = await post(opened, destination.url, headers, draft.body, until).catch((error: unknown) =>
-    reasonOf(error),
-  );
-  if (typeof answer === "string") return { kind: "unknown", reason: answer };
+  const answer = await post(destination, headers, draft.body, attempt, desk);
+  if ("kind" in answer) return answer;
   const failure = failureIn(answer, number, channel.clock.now());
   if (failure) return failure;
   const said = saidIn(answer, draft.body);
   // Stored before the delivery counts as done. If storing fails, the delivery is retried under the same id.
   if (said) await channel.accept([eventOf(draft, attempt, said, channel)]);
   return { kind: "sent", id: externalId(key), detail: String(answer.status) };
+}
+
+/** Sends the request to one of the checked addresses. Redirects are not followed. Without a response the outcome is
+ *  deferred before the crossing, and unknown after it. */
+async function post(
+  { url, addresses }: Destination,
+  headers: Readonly<Record<string, string>>,
+  body: string,
+  attempt: Attempt,
+  { connections, deps }: Desk,
+): Promise<ExchangeAnswer | SendOutcome> {
+  const time = scopeUnder(attempt.signal);
+  const abortAfter = (ms: number, reason: string) => after(ms, () => time.abort(new Error(reason)));
+  let cancel = abortAfter(connectMs, "connecting took too long");
+  let crossed: Promise<void> | undefined;
+  try {
+    return await connections.exchange({
+      method: "POST",
+      url,
+      headers,
+      body,
+      signal: time.signal,
+      addresses: addresses.slice(0, mostAddresses),
+      bodyAtMost: longestAnswer,
+      async crossing() {
+        cancel();
+        crossed = attempt.crossing();
+        await crossed;
+        cancel = abortAfter(deps.answerMs ?? standardTiming.escalation.webhookAnswer, "no answer came in time");
+      },
+    });
+  } catch (error) {
+    const reason = reasonOf(time.signal.aborted ? time.signal.reason : error);
+    if (crossed === undefined) return deferred(`no connection: ${reason}`, attempt.number);
+    await crossed; // Rejects when the attempt must not be sent.
+    return { kind: "unknown", reason };
+  } finally {
+    cancel();
+    time.end();
+  }
 }
 
 /** Returns the event of a receiver's response. Its id is the delivery's, so repeated responses are deduplicated. */

@@ -1,6 +1,6 @@
 // Client for a model behind an OpenAI-compatible endpoint, with retries and a total timeout.
 
-import type { Clock } from "bridgehead/contract";
+import { type Clock, retryAfterOf } from "bridgehead/contract";
 import { Agent, type Dispatcher, request } from "undici";
 import { jitter } from "../../ops/clock.ts";
 import type { ModelDefinition } from "../agents/definition.ts";
@@ -285,7 +285,7 @@ async function readRefusal(
     status,
     reason: `HTTP ${status}${code ? ` (${code})` : ""}`,
     again: later,
-    afterMs: retryAfter(headers["retry-after"], now),
+    afterMs: retryAfterOf({ headers }, { now, longest: Number.POSITIVE_INFINITY }),
     less: later ? null : lessThan(manner, status, text),
   };
 }
@@ -296,15 +296,6 @@ function lessThan(manner: Manner, status: number, text: string): Manner | null {
   if (manner === "whole" || ![400, 415, 422, 501].includes(status)) return null;
   if (manner === "stream with usage" && /stream_options|include_usage/.test(text)) return "stream";
   return /stream/i.test(text) || text.trim() === "" || status === 501 ? "whole" : null;
-}
-
-/** Parses Retry-After as seconds or as a date (RFC 9110, section 10.2.3). */
-function retryAfter(header: string | string[] | undefined, now: number): number | null {
-  const value = Array.isArray(header) ? header[0] : header;
-  if (value === undefined) return null;
-  if (/^\s*\d+(\.\d+)?\s*$/.test(value)) return Number(value) * 1000;
-  const at = Date.parse(value);
-  return Number.isNaN(at) ? null : Math.max(0, at - now);
 }
 
 /** Extracts an error code such as `context_length_exceeded`. Rejects digits and capitals, because a
