@@ -44,7 +44,10 @@ it("refuses a second process, naming the file, until the first is gone, however 
   const first = child("lock", file);
   expect(await first.line()).toBe("locked");
   expect(() => lockStore(file)).toThrow(file);
-  expect(() => lockStore(file)).toThrow("another Bridgehead process");
+  const { pid } = first.process;
+  expect(() => lockStore(file)).toThrow(
+    `another Bridgehead process is running on it (pid ${pid}); stop that one first`,
+  );
   await expect(child("lock", file).line()).rejects.toThrow("another Bridgehead process");
   const died = once(first.process, "exit");
   first.process.kill("SIGKILL");
@@ -93,6 +96,10 @@ it("is held by a service from before its start until after its close, and releas
   const file = join(folder(), "platform.db");
   await expect(startLocked(file, () => Promise.reject(new Error("no port")))).rejects.toThrow("no port");
   const service = await startLocked(file, () => Promise.resolve({ close: () => Promise.resolve() }));
+  const second = startLocked(file, () => Promise.resolve({ close: () => Promise.resolve() }));
+  await expect(second).rejects.toThrow(
+    `locking the database ${file} of the embedded platform: another Bridgehead process is running on it (pid ${process.pid}): a daemon with this configuration, or bridgehead platform; stop that one first`,
+  );
   expect(() => lockStore(file)).toThrow("another Bridgehead process");
   await service.close();
   lockStore(file)();

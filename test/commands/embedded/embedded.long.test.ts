@@ -166,3 +166,13 @@ it("reports every problem of the agents and of keys that do not go together", as
   expect(said).toContain("agents.support.key: is missing");
   expect(existsSync(join(mailbox.folder, "platform.db"))).toBe(false);
 });
+
+it("refuses a second daemon with the same configuration, naming the process and the remedy", async () => {
+  const mailbox = await startMailbox();
+  const config = mailbox.configure();
+  const first = await running(config);
+  const second = await bridgehead(["run", "--config", config]);
+  expect(second.code).toBe(1);
+  expect(second.err).toContain(`another Bridgehead process is running on it (pid ${first.pid}): a daemon with this`);
+  expect(await first.stop()).toMatchObject({ code: 0 });
+});
