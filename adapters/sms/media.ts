@@ -144,6 +144,7 @@ function inspected(head: Buffer, mediaType: string): Buffer {
   const strict = announced === "image" || announced === "audio" || announced === "video";
   // Audio and video share container formats.
   const same = found === announced || (found === "audio" && announced === "video");
-  if (strict && found !== undefined && !same) throw finalError("fetching media: it is not what it was announced as");
+  if (strict && found !== undefined && !same)
+    throw finalError("fetching media: the content does not match its announced type");
   return head;
 }

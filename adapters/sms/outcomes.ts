@@ -92,12 +92,12 @@ export function statusOf(kind: TextClass | null, { code, reason }: ProviderRefus
 
 /** Returns the outcome when no connection was made: this text was not sent, and the whole channel cannot send. */
 export function unreachable(error: unknown): SendOutcome {
-  const reason = `the provider was not reached: ${wordsOf(error)}`;
+  const reason = `the provider was not reached: ${errorText(error)}`;
   return { kind: "deferred", reason, scope: "channel", cause: "unreachable" };
 }
 
 /** Formats a network error as one line of at most 200 characters. */
-function wordsOf(error: unknown): string {
+function errorText(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;
   const words = error instanceof Error ? error.message : String(error);
   return `${typeof code === "string" ? `${code} ` : ""}${words}`.slice(0, 200);
@@ -184,7 +184,7 @@ export class SenderPauses {
         crossed = true;
       });
     } catch (error) {
-      if (crossed) return { kind: "unknown", reason: `no answer: ${wordsOf(error)}` };
+      if (crossed) return { kind: "unknown", reason: `no answer: ${errorText(error)}` };
       return unreachable(error);
     }
   }

@@ -52,7 +52,7 @@ export function outbound(
         return {
           kind: "refused",
           code: "no-call",
-          reason: "this answers no call, and nobody is called for it",
+          reason: "the reply belongs to no call, and a notification places none",
         };
       if (calls === null)
         return { kind: "refused", code: "no-account", reason: "the channel has no account to call with" };

@@ -70,7 +70,7 @@ export function planMessage({
 const missed: Readonly<Record<string, string>> = {
   "transferring no-answer": "the agent did not answer in a call, which is being transferred",
   "transferring lost": "the agent cannot be reached in a call, which is being transferred",
-  "closed no-answer": "a call has ended, and nobody has answered the caller",
+  "closed no-answer": "a call has ended without an answer to the caller",
   "closed failed": "a call has ended because the agent could not be reached",
 };
 
@@ -116,7 +116,7 @@ export function admission(
 ): DraftChange | null {
   const dropped = (reason: string) => ({ state: "dropped", open: 0, reason }) as const;
   // The draft was found with an expired lease.
-  if (state !== "queued" || doubtful) return dropped("it may have been said");
+  if (state !== "queued" || doubtful) return dropped("it may have been spoken");
   if (lostFor === "ended") return dropped("the call has ended");
   if (lostFor !== null && lostFor > replyWait) return dropped("the call did not come back");
   if (outdated) return dropped("the caller said something newer");
@@ -137,7 +137,7 @@ export function afterAttempt(
     case "refused":
       return { state: "dropped", open: 0, reason: `${outcome.code}: ${outcome.reason}` };
     case "unknown":
-      return { state: "dropped", open: 0, reason: `it may have been said: ${outcome.reason}` };
+      return { state: "dropped", open: 0, reason: `it may have been spoken: ${outcome.reason}` };
     case "deferred":
       return tryingFor > replyWait
         ? { state: "dropped", open: 0, reason: `given up: ${outcome.reason}` }

@@ -121,8 +121,8 @@ function pauseBefore(result: CallResult<unknown>, { reads, crossed }: Try, tried
   const again =
     result.kind === "deferred" ? reads || result.limited === true || !crossed() : result.kind === "unknown" && reads;
   if (!again) return null;
-  const told = result.kind === "deferred" ? result.retryAfterMs : undefined;
-  if (told !== undefined) return told <= longestWaitMs ? told : null;
+  const retryAfterMs = result.kind === "deferred" ? result.retryAfterMs : undefined;
+  if (retryAfterMs !== undefined) return retryAfterMs <= longestWaitMs ? retryAfterMs : null;
   return jitter(Math.min(longestPauseMs, firstPauseMs * 2 ** (tried - 1)));
 }
 

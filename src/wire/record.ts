@@ -211,16 +211,16 @@ export interface Failure {
 }
 export type FailureDetail = { readonly path: string; readonly message: string };
 
-const refusal = (status: number, name: string, message: string): Failure => ({
+const failureOf = (status: number, name: string, message: string): Failure => ({
   status,
   name,
   message,
   details: [],
 });
 
-export const forbidden = refusal(403, "FORBIDDEN_ERROR", "INVALID_CREDENTIALS");
-export const notFound = refusal(404, "ENTITY_NOT_FOUND_ERROR", "ENTITY_NOT_FOUND");
-export const tooManyRequests = refusal(429, "TOO_MANY_REQUESTS_ERROR", "RATE_LIMIT_EXCEEDED");
+export const forbidden = failureOf(403, "FORBIDDEN_ERROR", "INVALID_CREDENTIALS");
+export const notFound = failureOf(404, "ENTITY_NOT_FOUND_ERROR", "ENTITY_NOT_FOUND");
+export const tooManyRequests = failureOf(429, "TOO_MANY_REQUESTS_ERROR", "RATE_LIMIT_EXCEEDED");
 /** Not documented either; bounds the size of the body. */
 export const tooLarge: Failure = { ...badRequest([{ path: "", message: "too large" }]), status: 413 };
 /** The embedded platform's response when the model is unreachable or refuses the account: the request had no effect.

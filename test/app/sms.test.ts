@@ -184,7 +184,7 @@ it.concurrent("fetches pictures beside the answer, with the login at the provide
     bytes: null,
     size: null,
     attempts: 1,
-    reason: "fetching media: it is not what it was announced as",
+    reason: "fetching media: the content does not match its announced type",
   });
   expect(world.api.fetched.map(({ authorization }) => authorization)).toEqual([false, false]);
 });

@@ -127,9 +127,9 @@ describe("a draft of a call", () => {
     ["the call has ended", "queued", at("ended")],
     ["the caller said something newer", "queued", at(null, true)],
     ["the caller said something newer", "queued", at(100, true)],
-    ["it may have been said", "sending", at(null)],
-    ["it may have been said", "unknown", at("ended")],
-    ["it may have been said", "queued", at(null, false, true)],
+    ["it may have been spoken", "sending", at(null)],
+    ["it may have been spoken", "unknown", at("ended")],
+    ["it may have been spoken", "queued", at(null, false, true)],
   ])("is dropped: %s", (reason, state, speaking) => {
     expect(admission(state, speaking, timing)).toEqual({ state: "dropped", open: 0, reason });
   });

@@ -63,7 +63,7 @@ const conversationOf = async (house: House): Promise<string> => {
 it.each([
   ["transferring", "no-answer", "the agent did not answer in a call, which is being transferred"],
   ["transferring", "lost", "the agent cannot be reached in a call, which is being transferred"],
-  ["closed", "no-answer", "a call has ended, and nobody has answered the caller"],
+  ["closed", "no-answer", "a call has ended without an answer to the caller"],
   ["closed", "failed", "a call has ended because the agent could not be reached"],
 ] as const)("tells of a call that was given up: %s, %s", async (state, why, reason) => {
   const house = await exchange();
@@ -111,7 +111,7 @@ it("counts all that is told of one call as one escalation, about the call's own 
   expect(await sourcesIn(house.db)).toEqual([
     "the agent did not answer in a call, which is being transferred",
     "Missed call from +15005550001: +15005550001 called +15005550006 and was not served: the transfer was not answered. No message was left. Call: call-1",
-    "a call has ended, and nobody has answered the caller",
+    "a call has ended without an answer to the caller",
   ]);
 });
 

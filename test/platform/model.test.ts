@@ -137,7 +137,7 @@ describe("a stream", () => {
         caller.abort();
       });
     });
-    await expect(ask({ signal: caller.signal })).rejects.toThrow("asking the model: nobody waits for it");
+    await expect(ask({ signal: caller.signal })).rejects.toThrow("asking the model: the request was aborted");
     await closed;
   });
 });

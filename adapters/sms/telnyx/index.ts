@@ -1,5 +1,5 @@
 // Texts through Telnyx: JSON over HTTPS, webhooks signed with Ed25519. The API has no list of sent texts. A
-// send of unknown outcome is settled by its webhook, or by the operator's configuration for such drafts.
+// send of unknown outcome is reconciled by its webhook, or by the operator's configuration for such drafts.
 
 import type { KeyObject } from "node:crypto";
 import {
@@ -118,13 +118,13 @@ class Telnyx implements Provider {
   send(text: TextDraft, attempt: Attempt): Promise<SendOutcome> {
     return this.#pauses.send(text, attempt, async (crossing) => {
       const answer = await this.#ask("/messages", attempt.signal, this.#bodyOf(text, attempt), crossing);
-      if (isYes(answer)) {
+      if (isSuccess(answer)) {
         this.#state.set("account", { state: "ready" });
         return sentAs(answer);
       }
       const [kind, refusal] = [classOf(answer), refusalOf(answer)];
-      const told = statusOf(kind, refusal);
-      if (told !== null) this.#state.set("account", told);
+      const accountStatus = statusOf(kind, refusal);
+      if (accountStatus !== null) this.#state.set("account", accountStatus);
       return outcomeOf(kind, refusal);
     });
   }
@@ -146,7 +146,7 @@ class Telnyx implements Provider {
     const { messaging_profile: profile } = this.#config;
     const path = profile === undefined ? "s?page[size]=1" : `s/${encodeURIComponent(profile)}`;
     const answer = await this.#ask(`/messaging_profile${path}`, signal);
-    if (isYes(answer)) return { state: "ready" };
+    if (isSuccess(answer)) return { state: "ready" };
     const rejected = classOf(answer) === "login";
     const { code, reason } = refusalOf(answer);
     return { state: rejected ? "unauthorized" : "degraded", code, reason };
@@ -200,7 +200,7 @@ class Telnyx implements Provider {
 
 const medium = z.object({ url: z.url(), mediaType: z.string() });
 
-function isYes({ status }: ExchangeAnswer): boolean {
+function isSuccess({ status }: ExchangeAnswer): boolean {
   return status >= 200 && status < 300;
 }
 
@@ -210,5 +210,5 @@ function sentAs({ status, json }: ExchangeAnswer): SendOutcome {
   const { id } = Object((Object(json) as { data?: unknown }).data) as { id?: unknown };
   return typeof id === "string" && id !== ""
     ? { kind: "sent", id: externalId(id), detail: `${status}` }
-    : { kind: "unknown", reason: "the interface said yes and gave no id" };
+    : { kind: "unknown", reason: "the API accepted the message and returned no id" };
 }

@@ -155,7 +155,7 @@ export function voicemail(
 ): MessageEvent {
   const caller = nameOf(call.from);
   const text = [
-    `${caller} called ${call.ours ?? "us"}, nobody took the call, and this message was left.`,
+    `${caller} called ${call.ours ?? "us"}, the call was not answered, and this message was left.`,
     `Recording: ${recording.url}`,
     `Length: ${recording.seconds} seconds`,
   ].join("\n");

@@ -17,7 +17,7 @@ export interface SpeechWords {
   readonly ordinalStops: boolean;
 }
 
-const list = (words: string): readonly string[] => words.split(", ");
+const separated = (words: string): readonly string[] => words.split(", ");
 
 const table = {
   en: {
@@ -25,10 +25,10 @@ const table = {
     dot: "dot",
     dash: "dash",
     underscore: "underscore",
-    closings: list(
+    closings: separated(
       "best regards, kind regards, warm regards, regards, sincerely, yours sincerely, best wishes, cheers",
     ),
-    abbreviations: list("mr, mrs, ms, dr, prof, st, jr, sr, vs, e.g, i.e, no, inc, ltd, approx, dept, ext, fig"),
+    abbreviations: separated("mr, mrs, ms, dr, prof, st, jr, sr, vs, e.g, i.e, no, inc, ltd, approx, dept, ext, fig"),
     ordinalStops: false,
   },
   de: {
@@ -36,10 +36,10 @@ const table = {
     dot: "Punkt",
     dash: "Minus",
     underscore: "Unterstrich",
-    closings: list(
+    closings: separated(
       "mit freundlichen grüßen, freundliche grüße, viele grüße, beste grüße, herzliche grüße, liebe grüße, mfg",
     ),
-    abbreviations: list(
+    abbreviations: separated(
       "dr, prof, hr, fr, nr, str, z.b, d.h, u.a, ca, bzw, evtl, ggf, inkl, zzgl, tel, abs, st, mio, mrd",
     ),
     ordinalStops: true,
@@ -49,8 +49,8 @@ const table = {
     dot: "point",
     dash: "tiret",
     underscore: "tiret bas",
-    closings: list("cordialement, bien cordialement, bien à vous, sincères salutations, salutations distinguées"),
-    abbreviations: list("m, mm, mme, mlle, dr, pr, st, p.ex, env, tél, art, av, bd"),
+    closings: separated("cordialement, bien cordialement, bien à vous, sincères salutations, salutations distinguées"),
+    abbreviations: separated("m, mm, mme, mlle, dr, pr, st, p.ex, env, tél, art, av, bd"),
     ordinalStops: false,
   },
   es: {
@@ -58,8 +58,8 @@ const table = {
     dot: "punto",
     dash: "guion",
     underscore: "guion bajo",
-    closings: list("saludos, saludos cordiales, un saludo, atentamente, un cordial saludo"),
-    abbreviations: list("sr, sra, srta, dr, dra, ud, uds, p.ej, tel, núm, pág, av, aprox"),
+    closings: separated("saludos, saludos cordiales, un saludo, atentamente, un cordial saludo"),
+    abbreviations: separated("sr, sra, srta, dr, dra, ud, uds, p.ej, tel, núm, pág, av, aprox"),
     ordinalStops: false,
   },
   it: {
@@ -67,8 +67,8 @@ const table = {
     dot: "punto",
     dash: "trattino",
     underscore: "trattino basso",
-    closings: list("cordiali saluti, distinti saluti, saluti, un saluto"),
-    abbreviations: list("sig, sig.ra, sigg, dott, dott.ssa, ing, avv, prof, es, p.es, tel, art, ca"),
+    closings: separated("cordiali saluti, distinti saluti, saluti, un saluto"),
+    abbreviations: separated("sig, sig.ra, sigg, dott, dott.ssa, ing, avv, prof, es, p.es, tel, art, ca"),
     ordinalStops: false,
   },
   pt: {
@@ -76,8 +76,8 @@ const table = {
     dot: "ponto",
     dash: "hífen",
     underscore: "sublinhado",
-    closings: list("atenciosamente, cumprimentos, com os melhores cumprimentos, melhores cumprimentos, saudações"),
-    abbreviations: list("sr, sra, dr, dra, exmo, exma, p.ex, tel, av, núm, aprox"),
+    closings: separated("atenciosamente, cumprimentos, com os melhores cumprimentos, melhores cumprimentos, saudações"),
+    abbreviations: separated("sr, sra, dr, dra, exmo, exma, p.ex, tel, av, núm, aprox"),
     ordinalStops: false,
   },
   nl: {
@@ -85,8 +85,10 @@ const table = {
     dot: "punt",
     dash: "streepje",
     underscore: "laag streepje",
-    closings: list("met vriendelijke groet, met vriendelijke groeten, vriendelijke groeten, groeten, hartelijke groet"),
-    abbreviations: list("dhr, mevr, mw, dr, ir, prof, bijv, d.w.z, o.a, ca, nr, tel, incl, excl"),
+    closings: separated(
+      "met vriendelijke groet, met vriendelijke groeten, vriendelijke groeten, groeten, hartelijke groet",
+    ),
+    abbreviations: separated("dhr, mevr, mw, dr, ir, prof, bijv, d.w.z, o.a, ca, nr, tel, incl, excl"),
     ordinalStops: false,
   },
   pl: {
@@ -94,8 +96,8 @@ const table = {
     dot: "kropka",
     dash: "myślnik",
     underscore: "podkreślenie",
-    closings: list("z poważaniem, pozdrawiam, z wyrazami szacunku, serdecznie pozdrawiam"),
-    abbreviations: list("np, tzn, tj, ul, al, nr, godz, tel, ok, prof, inż, św, m.in"),
+    closings: separated("z poważaniem, pozdrawiam, z wyrazami szacunku, serdecznie pozdrawiam"),
+    abbreviations: separated("np, tzn, tj, ul, al, nr, godz, tel, ok, prof, inż, św, m.in"),
     ordinalStops: true,
   },
 } as const satisfies Readonly<Record<string, SpeechWords>>;
@@ -117,5 +119,5 @@ export const allAbbreviations: ReadonlySet<string> = new Set(
 
 /** Abbreviations that also exist as an ordinary word. They count as abbreviations only before a number: `No. 5`. */
 export const numbered: ReadonlySet<string> = new Set(
-  list("no, nr, fig, art, abs, núm, ext, pág, al, es, str, m, av, co, st, tel, ok"),
+  separated("no, nr, fig, art, abs, núm, ext, pág, al, es, str, m, av, co, st, tel, ok"),
 );

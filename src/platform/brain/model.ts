@@ -92,7 +92,7 @@ export async function complete(
     const both = AbortSignal.any([signal, late.signal]);
     const result = await ask({ model, messages, schema }, clock, both);
     if ("text" in result) return result;
-    if (signal.aborted) throw new Error("asking the model: nobody waits for it", { cause: signal.reason });
+    if (signal.aborted) throw new Error("asking the model: the request was aborted", { cause: signal.reason });
     if (!late.signal.aborted) throw failure(model, result);
     const reason = `no answer within ${limitMs / 1000} s`;
     throw failure(model, { reason, status: null, isPassing: true, afterMs: null });

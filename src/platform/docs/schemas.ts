@@ -101,14 +101,14 @@ function become(schema: { [name: string]: unknown }): void {
 
 function finished(id: string, schema: JsonObject, all: { readonly [id: string]: unknown }): JsonObject {
   const { $schema: _schema, $id: _id, id: _name, "~standard": _standard, ...rest } = schema;
-  const told = withWords(id, tidy(rest) as JsonObject);
+  const record = withWords(id, tidy(rest) as JsonObject);
   const by = discriminators[id];
   const example = recordExamples[id];
   return {
-    ...told,
+    ...record,
     ...(by === undefined
       ? {}
-      : { discriminator: { propertyName: by, mapping: mapping(told["oneOf"] as JsonObject[], by, all) } }),
+      : { discriminator: { propertyName: by, mapping: mapping(record["oneOf"] as JsonObject[], by, all) } }),
     ...(example === undefined ? {} : { examples: [example] }),
   };
 }

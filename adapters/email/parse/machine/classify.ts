@@ -130,7 +130,7 @@ function machine(mail: Mail, own: OwnIdentity): Refused | null {
   if (isForm) return machineSender(mail, own);
   const accepted = isThroughList(mail, own.lists ?? []);
   return (
-    (accepted ? null : list(mail)) ??
+    (accepted ? null : listMessage(mail)) ??
     (automatic === null || accepted ? null : refused(automatic.code, automatic.reason)) ??
     (own.rewritten?.via === "list" && own.rewritten.author === null
       ? refused("list", "the list has replaced the author's address and does not name it")
@@ -139,7 +139,7 @@ function machine(mail: Mail, own: OwnIdentity): Refused | null {
   );
 }
 
-function list(mail: Mail): Refused | null {
+function listMessage(mail: Mail): Refused | null {
   // Feedback-ID and X-MC-User do not count: relays such as Amazon SES and Mandrill add them to messages by people.
   const name = [
     "list-id",
@@ -192,7 +192,7 @@ function machineSender(mail: Mail, own: OwnIdentity): Refused | null {
     (address) => address !== undefined,
   );
   if (isNoReply(from) || mail.replyTo.some((one) => isNoReply(one.address)))
-    return refused("no-reply", "nobody reads the sender's address");
+    return refused("no-reply", "the sender's address accepts no replies");
   if (isProgram(from) || others.some(isDaemon)) return refused("machine", "the sender's address is a program's");
   return null;
 }
