@@ -1,10 +1,17 @@
-// The table of who may import whom, the homes of packages, sizes and names. Every rule is shown a planted violation
-// first: a gate that cannot close is no gate.
+// The table of imports, the folders of packages, sizes and names. Every rule first gets a planted violation, which
+// proves that it can fail.
 
 import { globSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { fullFolders, importsOf, repeatedTypes, rules, type SourceFile } from "./architecture/rules.ts";
+import {
+  fullFolders,
+  importsOf,
+  repeatedFunctions,
+  repeatedTypes,
+  rules,
+  type SourceFile,
+} from "./architecture/rules.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const files: readonly SourceFile[] = globSync("{src,adapters,test}/**/*.ts", { cwd: root }).map((path) => ({
@@ -187,7 +194,7 @@ const plants: readonly (readonly [keyof typeof rules, string, string, string | n
   ],
 ];
 
-describe("the gate can close:", () => {
+describe("each rule reports", () => {
   it.each(plants)("%s, planted in %s", (rule, path, text, expected) => {
     expect(rules[rule]([{ path, text }])).toEqual(expected === null ? [] : [expected]);
   });
@@ -221,6 +228,14 @@ describe("this repository keeps", () => {
     expect(repeatedTypes(["src/a.ts", "adapters/b.ts", "test/c.ts"].map((path) => ({ path, text })))).toEqual([
       "Entry is declared in src/a.ts and adapters/b.ts: give each type its own name",
     ]);
+  });
+
+  it("function names in at most eight files", () => {
+    expect(repeatedFunctions(files)).toEqual([]);
+    const plant = (text: string) => Array.from({ length: 9 }, (_, n) => ({ path: `src/${n}.ts`, text }));
+    expect(repeatedFunctions(plant("function ask() {\n"))).toEqual(["ask (9)"]);
+    expect(repeatedFunctions(plant("const ask = (id: string): string => id;\n"))).toEqual(["ask (9)"]);
+    expect(repeatedFunctions(plant("const ask = (await asked()).length;\n"))).toEqual([]);
   });
 
   // 150 is the goal of the code rules. It rises with every merged file: with at most 380 files it needs 50,000 lines of source.

@@ -4,7 +4,7 @@
  * function is the first line with the function's indentation that begins with a closing brace.
  */
 import { globSync, readFileSync } from "node:fs";
-import { importsOf, type SourceFile } from "./rules.ts";
+import { importsOf, repeatedFunctions, type SourceFile } from "./rules.ts";
 
 /** One row: what is counted, and the counted names. */
 interface Count {
@@ -101,7 +101,7 @@ const counts: Count[] = [
   },
   {
     what: "function names in more than eight files",
-    names: repeated(declared(/^(?:export )?(?:async )?function\*? (\w+)/gm), 8),
+    names: repeatedFunctions(source),
   },
   {
     what: "support files of the tests",

@@ -1,4 +1,4 @@
-// The rules of the house as data and small functions: each takes files and answers what breaks it.
+// The rules of the architecture as data and small functions: each takes files and returns their violations.
 
 import { posix } from "node:path";
 
@@ -35,7 +35,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   "main.ts": ["commands"],
 };
 
-/** Every package has its home: the folders that may import it. */
+/** The folders that may import a package. */
 const homes: Readonly<Record<string, readonly string[]>> = {
   [contract]: ["src/", "adapters/"],
   zod: ["src/", "adapters/"],
@@ -106,7 +106,7 @@ const packageHomes: Rule = (files) =>
 
 const contractNeeds: ReadonlySet<string> = new Set(["node:http", "node:https", "node:net", "node:tls", "node:crypto"]);
 
-/** Whoever writes an adapter gets our contract without our zod. */
+/** Authors of adapters install the contract without our zod, so the contract imports only its types. */
 const contractIsTypes: Rule = (files) =>
   importsIn(files)
     .filter(({ from, relative }) => from.startsWith("src/contract/") && !from.includes("/testing/") && !relative)
@@ -276,7 +276,22 @@ export function repeatedTypes(files: readonly SourceFile[]): string[] {
     .map(([name, paths]) => `${name} is declared in ${paths.join(" and ")}: give each type its own name`);
 }
 
-// Which module imports which, read from the text: no compiler, so it cannot fall silent with one.
+/** Functions with one name in more than eight files. Methods are not counted: the contract defines most of them. */
+export function repeatedFunctions(files: readonly SourceFile[]): string[] {
+  const declaration =
+    /^(?:export )?(?:default )?(?:(?:async )?function\*? (\w+)|const (\w+) = (?:async )?(?:<.*>)?(?:\w+ =>|\(.*(?:\)|\): .*) =>|\($))/gm;
+  const declaredIn = new Map<string, Set<string>>();
+  for (const { path, text } of files) {
+    if (!/^(?:src|adapters)[/]/.test(path)) continue;
+    for (const [, declared, assigned] of text.matchAll(declaration)) {
+      const name = declared ?? assigned ?? "";
+      declaredIn.set(name, (declaredIn.get(name) ?? new Set()).add(path));
+    }
+  }
+  return [...declaredIn].filter(([, paths]) => paths.size > 8).map(([name, paths]) => `${name} (${paths.size})`);
+}
+
+// Reads from the text which module imports which. No compiler API is needed.
 
 export interface SourceFile {
   /** From the repository's root, with `/`. */
