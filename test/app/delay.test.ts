@@ -1,4 +1,5 @@
-// responseDelaySeconds: never early, in order, over a restart, and what happens when the person writes again meanwhile.
+// responseDelaySeconds: replies are never early, keep their order, survive a restart, and are reconsidered when the
+// customer writes again before they are due.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually, movableClock } from "../support/clock.ts";

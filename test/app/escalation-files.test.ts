@@ -1,5 +1,5 @@
-// What a person attaches to their answer reaches the customer, byte for byte, where the customer's channel carries files;
-// where it does not, the person is told, by name. And nothing goes that was not meant to.
+// Files that a responder attaches to an answer reach the customer unchanged where the customer's channel carries files;
+// otherwise the responder is notified with their names. Files that programs add are not sent.
 
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, it } from "vitest";

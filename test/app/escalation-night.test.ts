@@ -1,5 +1,5 @@
-// A night in which somebody has to be found: people in two time zones, the night on which the clocks go back, quiet
-// hours, and nobody who answers.
+// Escalation at night: responders in two time zones, the end of daylight saving time, quiet hours, and no
+// acknowledgement.
 
 import { expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";

@@ -1,5 +1,5 @@
-// Escalations with two nodes on one PostgreSQL: whichever of them hears, asks, tells or sends, people are told once, the
-// customer gets a person's words once, and one has it in the end.
+// Escalations with two nodes on one PostgreSQL: each responder is notified once, the customer receives a responder's
+// answer once, and one responder owns the escalation in the end.
 
 import { beforeAll, expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";

@@ -1,5 +1,5 @@
-// A person answers what they were told, by mail or by text, and the customer reads it where they asked; and on the
-// platform the conversation is whole.
+// A responder answers a notification by mail or text: the customer receives the answer on the original channel, and the
+// platform has the complete conversation.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually, movableClock } from "../support/clock.ts";

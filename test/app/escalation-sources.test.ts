@@ -1,5 +1,5 @@
-// The platform says in three ways that a human is needed. Each alone is enough, and together they are one: in whatever
-// order they come, and also when one comes after it is all over.
+// The platform reports in three ways that a human is needed. Each alone opens an escalation, and all together open one,
+// in any order, also when a report arrives after the escalation was closed.
 
 import { expect, it } from "vitest";
 import { eventually, movableClock } from "../support/clock.ts";

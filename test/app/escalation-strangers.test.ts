@@ -1,4 +1,4 @@
-// Whoever was not told gets nothing through, however it looks; nor does a machine that answers for somebody who was.
+// Replies from addresses that were not notified have no effect, nor do automatic replies of responders.
 
 import { expect, it } from "vitest";
 import { releaseEvent } from "../../src/store/operators/inbox.ts";

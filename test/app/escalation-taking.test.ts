@@ -1,5 +1,5 @@
-// Every way to take an escalation that needs no words: the link in a notice, a command, and a machine's answer; and what
-// becomes of a call that a person answers by mail.
+// Acknowledgement without a text: the link of a notification, a command, and the response of a webhook receiver; and
+// the outcome of a call that a responder answers by mail.
 
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,5 +1,5 @@
-// Without an escalation policy nobody is notified, and everything else works: escalations of the platform are detected, calls
-// are transferred, and messages that appear on the platform reach the customer.
+// Without an escalation policy no responder is notified, and everything else works: escalations of the platform are
+// detected, calls are transferred, and messages that appear on the platform reach the customer.
 
 import { describe, expect, it } from "vitest";
 import { touch } from "../../src/store/driver.ts";

@@ -1,4 +1,4 @@
-// An agent that must not answer alone: the customer hears so once, people are told, and one of them takes it.
+// An agent that escalates: the customer is informed once, responders are notified, and one of them acknowledges.
 
 import { expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";

@@ -1,5 +1,5 @@
-// Hostile customer text through the whole daemon: it escalates, responders are notified, one of them answers with it, and the
-// customer gets the answer, while the event loop goes on.
+// Hostile customer text through the whole daemon: it escalates, responders are notified, one of them answers with it,
+// and the customer receives the answer, while the event loop is not blocked.
 
 import { expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";

@@ -1,5 +1,5 @@
-// Several nodes on one mailbox and one PostgreSQL, killed at work: the rest goes on, in each conversation in order, and
-// nothing is asked or sent twice.
+// Several nodes on one mailbox and one PostgreSQL, killed at work: the remaining messages are handled, in order within
+// each conversation, and nothing is asked or sent twice.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";

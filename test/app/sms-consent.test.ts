@@ -1,4 +1,4 @@
-// STOP, START and HELP through the whole daemon, and replies that wait for their delay meanwhile.
+// STOP, START and HELP through the whole daemon, also while replies wait for their delay.
 
 import { expect, it } from "vitest";
 import { eventually, movableClock } from "../support/clock.ts";

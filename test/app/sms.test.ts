@@ -1,4 +1,4 @@
-// Texts through the whole daemon: webhook in, agent, text out, and what is heard of it.
+// Texts through the whole daemon: inbound webhook, agent, outbound text, and delivery receipts.
 
 import { expect, it } from "vitest";
 import { eventually, movableClock } from "../support/clock.ts";

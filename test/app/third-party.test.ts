@@ -1,5 +1,5 @@
-// An adapter of somebody else, as an installed package beside the configuration: a chat that only serves a route, on a
-// channel that the platform's start call does not know. It says nothing of its health.
+// A third-party adapter, installed as a package next to the configuration: a chat that only serves a route, on a
+// channel type that the platform's start call does not know. It does not report its health.
 
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";

@@ -1,4 +1,5 @@
-// Mail that only a human can read: held with its reason, told to responders or humans, answered by nobody else.
+// Mail that only a human can read: it is held with its reason, responders or `notify` are notified, and the agent does
+// not answer it.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { listEvents, releaseEvent } from "../../src/store/operators/inbox.ts";

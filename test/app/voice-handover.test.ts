@@ -1,4 +1,4 @@
-// Calls that a human takes over, or nobody does; and people whom we write to or call first.
+// Calls that are transferred to a human, with and without an answer there; and customers whom we text or call first.
 
 import { expect, it } from "vitest";
 import { startConversation as startCommand } from "../../src/commands/start.ts";

@@ -1,4 +1,4 @@
-// Writes the figures of a run as Markdown, with an SVG chart beside it.
+// Writes the figures of a run as Markdown, and an SVG chart.
 
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";

@@ -249,7 +249,7 @@ async function open(page: Page, id: string): Promise<Locator> {
 }
 
 /** Executes the operation; the status and JSON of its answer. */
-// The tests look into whatever comes.
+// Tests read properties of any response.
 // oxlint-disable-next-line typescript/no-explicit-any
 async function send(page: Page, id: string): Promise<{ status: string; body: any }> {
   const operation = await open(page, id);

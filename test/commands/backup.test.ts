@@ -1,4 +1,5 @@
-// What backup, verify, restore and migrate print. backup.long.test.ts runs them beside daemons, kills them and damages files.
+// The output of backup, verify, restore and migrate. backup.long.test.ts runs them with a running daemon, kills them
+// and damages files.
 
 import {
   closeSync,

@@ -1,4 +1,5 @@
-// Configurations whose every key is right, and that would do harm all the same: `check` names the place and the remedy.
+// Configurations in which every key is valid and the combination would cause harm: `check` names the place and the
+// remedy.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-// bridgehead console beside the daemon, and the keys of the console in the configuration.
+// bridgehead console with a running daemon, and the keys of the console in the configuration.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

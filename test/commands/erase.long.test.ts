@@ -1,4 +1,4 @@
-// erase and export of one person beside a running daemon: nothing of the person remains in the store's files, other
+// erase and export of one person while the daemon runs: nothing of the person remains in the store's files, other
 // people's data does, and an opt-out still holds.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";

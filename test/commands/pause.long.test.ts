@@ -1,4 +1,4 @@
-// bridgehead pause, resume, channel list and the bulk repairs beside the running daemon, and killed.
+// bridgehead pause, resume, channel list and the bulk repairs while the daemon runs, and when they are killed.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";

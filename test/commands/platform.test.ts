@@ -1,4 +1,4 @@
-// The platform as a process of its own, and its administrator beside it.
+// The platform as a process of its own, and the administration of its agents while it runs.
 
 import { execFile } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// SIGHUP at the running daemon: what cannot be taken over is said, and the daemon goes on.
+// SIGHUP: the running daemon logs changes that need a restart, and keeps running.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";

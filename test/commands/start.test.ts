@@ -1,4 +1,4 @@
-// bridgehead start beside the running daemon.
+// bridgehead start while the daemon runs.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";

@@ -1,4 +1,4 @@
-// The commands beside the daemon: they need the store, and nothing else of the configuration.
+// Commands that run next to the daemon: of the configuration they need the key `store` only.
 
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

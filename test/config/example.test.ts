@@ -1,5 +1,5 @@
-// config.example.yaml and the JSON Schema describe the same file: compared in both directions, and validated by
-// somebody else's validator.
+// config.example.yaml and the JSON Schema describe the same file: they are compared in both directions, and validated
+// by an independent validator.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// A check that fails beside a running send: its peer never shows the message, and the send goes on.
+// A check that fails while a send runs: its peer never shows the message, and the send continues.
 
 import { externalId } from "bridgehead/contract";
 import { checks } from "bridgehead/contract/testing";

@@ -1,4 +1,4 @@
-// A number in front of what people write back: an escalation's name, or a part of their words.
+// A leading number in a responder's reply: the number of an escalation, or a part of the text.
 
 import { describe, expect, it } from "vitest";
 import { readInstructions } from "../../src/domain/instructions.ts";

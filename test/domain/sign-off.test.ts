@@ -1,4 +1,4 @@
-// What people's programs put below their words, and what they sign with.
+// Footers of mail programs and signatures in replies of responders.
 
 import { describe, expect, it } from "vitest";
 import { withoutSignOff } from "../../src/domain/instructions.ts";

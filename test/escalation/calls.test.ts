@@ -1,5 +1,5 @@
-// Calls that nobody served are told of, each once; calls that were served are not. And what is said last before a call
-// goes to a human.
+// Missed calls notify responders once each, and answered calls do not. Also covers the last reply before a call is
+// transferred.
 
 import { externalId, type InboundEvent, type Reply, type SessionEvent, sessionId } from "bridgehead/contract";
 import { expect, it } from "vitest";

@@ -1,4 +1,4 @@
-// The clock is put back by an hour while people are called: nothing is lost, and nothing is raised or told twice.
+// The clock is set back by an hour during an escalation: nothing is lost, and nothing is opened or notified twice.
 
 import { expect, it } from "vitest";
 import { notifyStage } from "../../src/escalation/notify/stage.ts";

@@ -1,4 +1,4 @@
-// A channel that stays down is told of once a fall; when it works again, that is told, too.
+// A channel that stays down is reported once per outage, and its recovery is reported.
 
 import { expect, it } from "vitest";
 import type { ChannelHealth } from "../../src/escalation/trigger/decide.ts";

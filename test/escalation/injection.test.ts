@@ -1,5 +1,5 @@
-// Names, subjects, topics and words of customers stand in what people are told: none of them becomes a header, a line of
-// ours, or a field of the payload.
+// Notifications quote names, subjects, topics and text of customers: none of it becomes a header, a line of our own
+// text, or a field of the payload.
 
 import type { Reply } from "bridgehead/contract";
 import * as fc from "fast-check";

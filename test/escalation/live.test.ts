@@ -1,4 +1,4 @@
-// In the whole daemon: calls that go to a human, calls that nobody served, and a channel that stays down.
+// In the whole daemon: calls that are transferred to a human, missed calls, and a channel that stays down.
 
 import { expect, it } from "vitest";
 import { startMailServer } from "../../src/sandbox/mail-server.ts";

@@ -1,5 +1,5 @@
-// What we notice ourselves: each trouble raises once, nothing is raised where nobody wants to know, and a notice that
-// reaches nobody raises nothing, but makes the next step due.
+// Triggers of the daemon itself: each opens one escalation, none without a configured policy, and a notification that
+// is not delivered opens none but makes the next step due.
 
 import { externalId, type Outbound } from "bridgehead/contract";
 import { expect, it } from "vitest";

@@ -1,5 +1,5 @@
-// The real daemon beside a real platform: its webhook registered by itself, the platform's deliveries taken, people told,
-// and the link in their mail taking it. Health says first what waits.
+// The daemon with a real platform: it registers its webhook, accepts the platform's deliveries and notifies responders,
+// and the link in a notification acknowledges. The health endpoint reports open escalations first.
 
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

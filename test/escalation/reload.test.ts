@@ -1,4 +1,4 @@
-// The configuration changes while escalations are open: they go on by the new one, and nobody who was told is forgotten.
+// A reload while escalations are open: they continue with the new policy, and responders who were notified stay known.
 
 import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";

@@ -1,4 +1,5 @@
-// A person's answer reaches the customer, or the person learns that it did not; and nothing else of ours reaches anybody.
+// A responder's answer reaches the customer, or the responder is notified that it did not; no other text reaches either
+// of them.
 
 import { expect, it } from "vitest";
 import { detailsOf } from "../../src/escalation/notify/rows.ts";

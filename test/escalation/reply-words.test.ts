@@ -1,4 +1,5 @@
-// What people write back, read as they meant it: slips are no answers, and our own words are nobody's.
+// Interpretation of responder replies: misspelled commands are not relayed, and our own text is not attributed to
+// responders.
 
 import { describe, expect, it } from "vitest";
 import { readInstructions } from "../../src/domain/instructions.ts";

@@ -1,4 +1,4 @@
-// Words that may be on the platform twice reach the customer once; a clock that is put back keeps no notice.
+// A text that the platform may have twice reaches the customer once; setting the clock back delays no notification.
 
 import { expect, it } from "vitest";
 import type { PlatformMessage } from "../../src/agent/calls.ts";

@@ -1,4 +1,4 @@
-// Looks at a conversation of the platform, over HTTP: what was read counts, whatever cannot be read.
+// Polling a conversation of the platform over HTTP: readable messages are used, also when others cannot be read.
 
 import { describe, expect, it } from "vitest";
 import { readPoll } from "../../src/escalation/poll/rows.ts";

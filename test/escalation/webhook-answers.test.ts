@@ -1,4 +1,4 @@
-// What receivers say with their answers: an acknowledgement, words for the customer, or nothing.
+// The responses of webhook receivers: an acknowledgement, a text for the customer, or nothing.
 
 import { describe, expect, it, onTestFinished } from "vitest";
 import {

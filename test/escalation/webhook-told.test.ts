@@ -1,4 +1,5 @@
-// Webhooks in a whole daemon: people are told by them, take an escalation with their answer, and answer the customer.
+// Webhook notifications in a whole daemon: receivers are notified, acknowledge by their response, and answer the
+// customer.
 
 import { externalId, type MessageEvent, threadToken } from "bridgehead/contract";
 import { expect, it } from "vitest";

@@ -1,4 +1,4 @@
-// Before the handshake: who is let in, and how the others are told.
+// Before the handshake: which clients are accepted, and how others are rejected.
 
 import { expect, it } from "vitest";
 import { echo, frame, handshake, open, raw, relay } from "../support/http/listener.ts";

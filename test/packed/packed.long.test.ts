@@ -1,5 +1,5 @@
-// The package as npm delivers it: packed from a clean copy of the sources, installed into an empty folder by whatever
-// Node.js the machine has, and used from there.
+// The package as npm delivers it: packed from a clean copy of the sources, installed into an empty folder with the
+// Node.js of the machine, and used from there.
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";

@@ -1,4 +1,5 @@
-// Attachments whose bytes are elsewhere: fetched beside everything else, again after failures and deaths, and never twice.
+// Attachments that are fetched from the provider: in parallel to other work, again after failures and crashes, and
+// never twice.
 
 import { channel } from "node:diagnostics_channel";
 import { type Attachment, externalId, finalError, type Json } from "bridgehead/contract";

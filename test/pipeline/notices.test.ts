@@ -1,4 +1,4 @@
-// What is for people and not for the agent: told to them, once each, in conversations of their own.
+// Messages for humans: each is sent to `notify` once, in a conversation of its own, and never to the agent.
 
 import type { Outbound, Reply } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";

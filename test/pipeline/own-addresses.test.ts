@@ -1,4 +1,5 @@
-// Several addresses of ours on one channel: each is a thread of its own, answered from where it was written to.
+// Several own addresses on one channel: each has its own thread, which is answered from the address that received the
+// message.
 
 import type { MessageEvent, Reply, SendOutcome } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";

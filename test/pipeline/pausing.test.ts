@@ -1,5 +1,5 @@
-// Backoff of phone channels, in a time that stands still unless a test moves it: seconds, one draft at a time after a
-// failure, and nobody else's texts wait for a sender that is not theirs.
+// Backoff of phone channels, on a clock that tests advance: delays in seconds, one draft at a time after a failure, and
+// no effect on texts of other senders.
 
 import type { SendOutcome } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";

@@ -1,4 +1,4 @@
-// A person's words for the platform, which misbehaves: they hold the conversation's lane, so they never wait for ever.
+// A responder's text for a platform that fails: it holds the lane of the conversation for a limited time only.
 
 import { expect, it } from "vitest";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";

@@ -1,5 +1,5 @@
-// Whoever changes a draft while another one is put behind it: the lane must be due for what stands in front then. On
-// PostgreSQL, where the two transactions do not see each other.
+// A draft changes while another one is queued behind it: the lane must then be due for its head. Runs on PostgreSQL,
+// where the two transactions do not see each other.
 
 import { sendKey } from "bridgehead/contract";
 import { beforeAll, expect, it } from "vitest";

@@ -1,4 +1,4 @@
-// The file of agents: what it gives, and how its mistakes are told.
+// The file of agents: its records, and its error messages.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

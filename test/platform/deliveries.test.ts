@@ -1,4 +1,4 @@
-// Deliveries beside each other: what one receiver keeps waiting is nobody else's matter.
+// Parallel webhook deliveries: a slow receiver does not delay others.
 
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -45,7 +45,7 @@ async function rig() {
   const agents = readAgents(agentsFile, "acme.yaml");
   const { platform } = await startWith({ agents, allowPrivateWebhooks: true });
   const answered = await fetchFresh(`${platform.url}/api/external/docs/openapi.json`);
-  // The tests look into whatever comes.
+  // Tests read properties of any response.
   // oxlint-disable-next-line typescript/no-explicit-any
   const description = (await answered.json()) as any;
   const ajv = new Ajv2020({ strict: false, allErrors: true });

@@ -1,4 +1,4 @@
-// What was answered stays, whatever ends the process.
+// Acknowledged writes survive any end of the process.
 
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// Escalations: what calls for them, what they do to the turn and the conversation, and who is told.
+// Escalations: what triggers them, their effect on the turn and the conversation, and their recipients.
 
 import { describe, expect, test } from "vitest";
 import type { EscalationDefinition } from "../../src/platform/agents/definition.ts";

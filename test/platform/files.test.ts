@@ -25,7 +25,7 @@ async function upload(
     headers: { "Agent-Secret-Key": key },
     body: form,
   });
-  // The tests look into whatever comes.
+  // Tests read properties of any response.
   // oxlint-disable-next-line typescript/no-explicit-any
   return { status: response.status, body: (await response.json()) as any };
 }

@@ -1,4 +1,4 @@
-// A text or a call that begins with the agent: its first words are its first message.
+// A text or call that the agent opens: its introduction is its first message.
 
 import { expect, it } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";

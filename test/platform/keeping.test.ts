@@ -1,4 +1,4 @@
-// What the agent keeps of its conversations: scores, memories, and how long who said what.
+// What the platform stores about conversations: scores, memories and texts, and for how long.
 
 import { describe, expect, test } from "vitest";
 import { systemClock } from "../../src/ops/clock.ts";

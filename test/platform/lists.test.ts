@@ -34,7 +34,7 @@ async function rig() {
   const started = await startWith({ agents });
   const under = (header: string, key: string) => async (path: string) => {
     const response = await fetch(`${started.platform.url}/external/${path}`, { headers: { [header]: key } });
-    // The tests look into whatever comes.
+    // Tests read properties of any response.
     // oxlint-disable-next-line typescript/no-explicit-any
     return { status: response.status, body: (await response.json()) as any };
   };

@@ -1,4 +1,4 @@
-// Who is who: people are told apart by fkId, e-mail address and phone number, and known again by each of them.
+// Users are identified by fkId, email address and phone number, and recognized by each of them.
 
 import { describe, expect, test } from "vitest";
 import { keys, type Rig, startByEmail, startRig } from "../support/platform/platform.ts";

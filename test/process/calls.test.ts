@@ -1,4 +1,4 @@
-// Calls: the daemon dies in the middle of one, and the next process goes on with it.
+// Calls: the daemon dies during a call, and the next process continues it.
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { FailpointName } from "../../src/ops/failpoints.ts";

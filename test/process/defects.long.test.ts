@@ -1,4 +1,4 @@
-// The matrix can fail. Whatever can be planted, for any matrix, wraps exports that exist.
+// The matrix can fail: every planted defect, of any matrix, wraps exports that exist.
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { describeReal, need } from "../support/machine/debian.ts";

@@ -1,4 +1,5 @@
-// The operator's command dies half way, beside the running daemon, and is repeated: nothing is lost, and nothing is done twice.
+// A command of the operator dies half way, while the daemon runs, and is repeated: nothing is lost, and nothing is done
+// twice.
 
 import { describe, expect, it } from "vitest";
 import { eventually } from "../support/clock.ts";

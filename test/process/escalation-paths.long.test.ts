@@ -1,5 +1,5 @@
-// Ways to people that are dead, one at a time and all at once: the escalation stays open, whoever else can be told is told,
-// and when the way is back there is one notice on it, not a night's worth.
+// Notification channels that are down, one at a time and all at once: the escalation stays open, other targets are
+// notified, and a channel that recovers sends one notification and not all that were due.
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isQuiet, readStore, stateOf } from "../support/process/escalation/invariants.ts";

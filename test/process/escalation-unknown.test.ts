@@ -1,5 +1,5 @@
-// The daemon dies after a notice mail's final dot and before it has noted what became of it. Whoever answers that mail then
-// is heard, or not heard, as if it had been noted: by the Message-ID alone, for nothing is quoted.
+// The daemon dies after the final dot of a notification and before its outcome is recorded. A reply to that mail is
+// then handled as if it had been recorded: it is matched by the Message-ID alone, because nothing is quoted.
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readStore } from "../support/process/escalation/invariants.ts";

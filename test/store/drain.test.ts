@@ -1,4 +1,4 @@
-// Many jobs, many lanes, several nodes: each job once, in its lane's order, whoever dies in the middle.
+// Many jobs, many lanes, several nodes: each job runs once, in the order of its lane, also when nodes die.
 
 import { describe, expect, it } from "vitest";
 import type { Database } from "../../src/store/driver.ts";

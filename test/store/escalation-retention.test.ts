@@ -1,4 +1,4 @@
-// Escalations are forgotten when they have been closed for long: words, names and addresses, never what dedupe needs.
+// Retention of closed escalations: texts, names and addresses are erased, and the keys for deduplication are kept.
 
 import { describe, expect, it } from "vitest";
 import { bindTargets, endNotifications } from "../../src/escalation/notify/rows.ts";

@@ -1,4 +1,4 @@
-// Escalations and those who are told of them: one for each trouble, whoever notices it; links that are good once.
+// Escalations and their notification targets: one per case, with any number of triggers; links that can be used once.
 
 import { describe, expect, it } from "vitest";
 import { bindTargets, endNotifications, lastNotified, targetStates } from "../../src/escalation/notify/rows.ts";

@@ -1,4 +1,5 @@
-// Turns that take messages along or begin with us, words that go out before others, people who want none.
+// Outbound conversations, turns that include earlier messages, texts that precede others, and recipients who have opted
+// out.
 
 import { describe, expect, it } from "vitest";
 import type { Opening } from "../../src/domain/turn.ts";

@@ -1,4 +1,4 @@
-// Looks at the platform's conversations, what a person's words take the place of, and what was said.
+// Polls of the platform's conversations, texts of responders that supersede others, and external messages.
 
 import { describe, expect, it } from "vitest";
 import { insertSession } from "../../src/calls/rows.ts";

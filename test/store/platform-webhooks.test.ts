@@ -1,4 +1,5 @@
-// What the platform has told us and what we have asked it for: each once, on either database, and what is waited for.
+// Platform webhooks and the registrations of ours: each is stored once, on both databases, with the deadlines of
+// pending ones.
 
 import { describe, expect, it } from "vitest";
 import { alarmRows } from "../../src/escalation/alarm/rows.ts";

@@ -1,10 +1,10 @@
-// A clock that tests may set forward. Whoever sleeps wakes when the new time has passed his.
+// A clock that tests may advance. A sleeping task wakes when the new time is past its deadline.
 
 import { setTimeout as pass } from "node:timers/promises";
 import type { Clock } from "bridgehead/contract";
 
 export interface MovableClock extends Clock {
-  /** Sets the wall clock forward; `monotonic` goes on as the machine's. */
+  /** Sets the wall clock forward; `monotonic` continues as the machine's. */
   forward(ms: number): void;
 }
 
@@ -23,7 +23,7 @@ export function movableClock(): MovableClock {
   };
 }
 
-// Sleeping on a clock that tests may move: whoever sleeps wakes when his time has passed, by itself or by a move.
+// Sleeping on a clock that tests may advance: a task wakes when its deadline has passed, in real time or by a step.
 
 export interface Sleepers {
   readonly sleep: Clock["sleep"];

@@ -1,4 +1,4 @@
-// Files in a mail of ours: their bytes as they are, their names as data, and the same mail at every attempt.
+// Files in an outbound mail: unchanged bytes, sanitized names, and the same mail at every attempt.
 
 import { fileRef, type ReplyAttachment } from "bridgehead/contract";
 import * as fc from "fast-check";

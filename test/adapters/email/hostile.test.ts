@@ -1,4 +1,4 @@
-// Mail that nobody should answer, or that nobody can read: every UID still ends as an event.
+// Mail that must not be answered, or that cannot be parsed: every UID still ends as an event.
 
 import { type DeliveryEvent, Health } from "bridgehead/contract";
 import { recordingChannel } from "bridgehead/contract/testing";

@@ -1,4 +1,4 @@
-// The cursor moves over settled mail only, whatever the order in which mail is settled.
+// The cursor advances over handled mail only, in any order in which mail is handled.
 
 import { cursor } from "bridgehead/contract";
 import * as fc from "fast-check";

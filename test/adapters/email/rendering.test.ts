@@ -1,5 +1,5 @@
-// How a body is rendered: customer text and notifications as plain text, the agent's Markdown within limits of size and time,
-// and a readable body whatever the text does to the renderer.
+// How a body is rendered: customer text and notifications as plain text, the agent's Markdown within limits of size and
+// time, and a readable body when the renderer fails.
 
 import { externalId, type Reply, sendKey, threadToken } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";

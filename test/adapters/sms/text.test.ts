@@ -1,4 +1,4 @@
-// What a phone shows of an answer: plain words, whole, in few and cheap texts.
+// What a phone displays of a reply: plain text, complete, in few and cheap messages.
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";

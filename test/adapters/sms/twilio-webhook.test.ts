@@ -1,4 +1,5 @@
-// What a proven post makes: one event, whatever comes how often, and an answer that says nothing to the person.
+// A request with a valid signature makes one event however often it is repeated, and its response contains no text for
+// the customer.
 
 import type { DeliveryEvent, MessageEvent } from "bridgehead/contract";
 import { recordingChannel } from "bridgehead/contract/testing";

@@ -1,5 +1,5 @@
-// The contract's own suite over the voice adapter as Telnyx, Retell and jambonz meet it. What is sent is spoken into a call
-// that the peer holds with each adapter; nobody can be called by these channels.
+// The conformance suite on the voice adapter with Telnyx, Retell and jambonz. What is sent is spoken into a call that
+// the peer holds with each adapter; these channels place no calls.
 
 import { createHmac, generateKeyPairSync, randomUUID, sign } from "node:crypto";
 import { type Adapter, type RoutePath, sessionId } from "bridgehead/contract";

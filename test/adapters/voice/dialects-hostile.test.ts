@@ -1,4 +1,4 @@
-// Frames as nobody should send them: whatever comes, a translator answers with events or closes the socket, never with nonsense.
+// Malformed frames: a dialect answers with events or closes the socket.
 
 import { recordingChannel } from "bridgehead/contract/testing";
 import * as fc from "fast-check";

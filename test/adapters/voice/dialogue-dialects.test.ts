@@ -1,5 +1,5 @@
-// The course of a call is the engine's, so it is the same behind every dialect: the rest of an answer, back-channels, what the
-// caller heard, and the end.
+// Turn-taking belongs to the engine, so it is the same in every dialect: the rest of a reply, back-channels, the played
+// part of a reply, and the end.
 
 import { describe, expect, it } from "vitest";
 import { type Frame, type Line, openRig, type Switchboard, story, switchboard } from "../../support/voice/adapter.ts";

@@ -1,5 +1,5 @@
-// An answer after which the call goes to a human: said to its end, then transferred as configured; with no way to, the
-// call goes on.
+// A reply that escalates: it is spoken completely, then the call is transferred as configured; without a configured
+// transfer the call continues.
 
 import { expect, test } from "vitest";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";

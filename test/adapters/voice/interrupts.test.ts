@@ -1,4 +1,4 @@
-// The caller cuts us short: at once silent, nothing lost, nothing said twice, at every phase of a call.
+// Barge-in in every phase of a call: speech stops at once, nothing is lost, and nothing is spoken twice.
 
 import { expect, test } from "vitest";
 import type { PhoneCall } from "../../../src/sandbox/phone.ts";

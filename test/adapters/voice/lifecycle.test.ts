@@ -1,4 +1,5 @@
-// How a call begins, breaks, goes on and ends: nobody unsigned gets in, and nothing that was said is lost without a word.
+// A call from its start to its end, with lost connections: requests without a signature are rejected, and no utterance
+// is lost silently.
 
 import { expect, test } from "vitest";
 import { WebSocket } from "ws";

@@ -1,5 +1,5 @@
 // A dialect outside of the built-in adapter, as a package of its own would contain it: JSON over a websocket whose URL
-// contains a secret. It uses `bridgehead/voice` and nothing else of ours.
+// contains a secret. It imports only `bridgehead/voice` from this project.
 
 import { type CallEvent, defineDialect, voiceAdapter } from "bridgehead/voice";
 import * as z from "zod";

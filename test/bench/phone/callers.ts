@@ -1,5 +1,5 @@
-// Callers as Twilio's ConversationRelay connects them. Each sends a prompt at a fixed interval and measures the time until
-// the first words of the answer.
+// Callers as Twilio's ConversationRelay connects them. Each sends a prompt at a fixed interval and measures the time
+// until the first token of the reply.
 
 import { WebSocket } from "ws";
 import { clock, sleep, type Tally } from "../clock.ts";

@@ -1,4 +1,4 @@
-// Calls: from the caller's prompt to the first words of the answer. The platform answers at once, so the daemon, the
+// Calls: from the caller's prompt to the first token of the reply. The platform answers at once, so the daemon, the
 // machine and the store remain.
 
 import { sum, type Tally } from "../clock.ts";

@@ -1,4 +1,4 @@
-// Keys: which of them open an operation, and that nothing of them is kept or told.
+// Keys: which of them authorize an operation, and that they are neither stored nor returned.
 
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-// HTTP as nobody should speak it: what cannot be understood, does not end, or hides a second request in the first.
+// Invalid HTTP: malformed requests, requests without an end, and request smuggling.
 
 import { describe, expect, onTestFinished, test } from "vitest";
 import {

@@ -1,4 +1,4 @@
-// Whatever is sent, the platform answers in the form that is documented, goes on, and has nothing to report.
+// Random requests: the platform responds in the documented form, keeps running, and logs no error.
 
 import * as fc from "fast-check";
 import { expect, test } from "vitest";

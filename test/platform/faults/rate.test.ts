@@ -1,4 +1,4 @@
-// Never more than 1000 requests of an organization in any 60 seconds, whoever asks under which of its keys.
+// At most 1000 requests of an organization in any 60 seconds, under any of its keys.
 
 import type { Clock, Log } from "bridgehead/contract";
 import * as fc from "fast-check";

@@ -58,7 +58,7 @@ export function startClient(
   };
 }
 
-// A client against a server that misbehaves as told, with a clock whose pauses take no time and are written down.
+// A client against a scripted server that misbehaves, with a clock whose pauses take no time and are recorded.
 
 interface PacedClient {
   readonly server: FaultServer;

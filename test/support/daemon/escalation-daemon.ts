@@ -1,5 +1,4 @@
-// A whole world in which humans are called: customers who write, text and call, the people who are told, and the
-// platform's own interface beside the daemon.
+// The daemon with escalation: customers who write, text and call, responders, and the platform's API beside it.
 
 import type { Clock } from "bridgehead/contract";
 import { expect } from "vitest";
@@ -20,7 +19,7 @@ export interface DeskOptions extends Omit<LinesOptions, "channels" | "env" | "sk
   readonly topics?: readonly Block[];
   /** Over the mail channel's block. */
   readonly mail?: Block;
-  /** Where our mailbox is: a user of it that nobody else uses. Default: a small server of its own. */
+  /** The mailbox: a user of it that no other test uses. Default: a small server of its own. */
   readonly dovecot?: MailStore;
 }
 
@@ -34,8 +33,8 @@ export interface Desk extends LinesWorld {
   textTo(person: string, at?: number): Promise<string>;
   /** Puts a mail into our mailbox. */
   write(options?: LetterOptions): Promise<Letter>;
-  /** Everything was routed, told, asked, sent and looked at: nothing happens until a clock moves. Before one does, so that
-   *  no lease ends under what is at work. */
+  /** Waits until everything was routed, asked, sent, notified and polled: nothing happens until a clock is advanced.
+   *  Call it before that, so that no lease expires during running work. */
   quiet(): Promise<void>;
   /** The escalations, oldest first. */
   escalations(): Promise<Escalated[]>;
@@ -52,7 +51,7 @@ export interface Desk extends LinesWorld {
   hook(person: string, id: string, topic: string, app?: App): Promise<void>;
   /** The platform's webhook of a new message arrives, with that id. */
   hookMessage(person: string, id: string): Promise<void>;
-  /** Somebody asks the agent in the person's conversation, without us. */
+  /** Asks the agent in the person's conversation, without the daemon. */
   askElsewhere(person: string, text: string): Promise<void>;
   /** Looks at that conversation are due now. */
   look(person: string): Promise<void>;
@@ -84,8 +83,8 @@ export const topic = (word: string, more: Block = {}): Block => ({
   ...more,
 });
 
-/** Dora and Emil at once by text and mail, then the chief by mail. Nothing is looked at by itself; and no channel that
- *  stumbles while a clock is set forward is taken for one that was down all the time. */
+/** Dora and Emil at once by text and mail, then the chief by mail. Conversations are polled only on request. A channel
+ *  that fails while a clock is advanced does not count as down for the whole time. */
 export const policy: Block = {
   responders: { dora, emil, chief },
   tiers: [{ notify: ["dora", "emil"], repeat: "10m", next: "15m" }],

@@ -22,7 +22,7 @@ type Block = { readonly [key: string]: unknown };
 
 export interface WorldOptions {
   readonly dovecot: MailStore;
-  /** A user of `dovecot` nobody else uses. */
+  /** A user of `dovecot` that no other test uses. */
   readonly user: string;
   /** Keys of the channel block, over the defaults; `imap` and `smtp` are merged. */
   readonly channel?: Block & { readonly imap?: Block; readonly smtp?: Block };
@@ -33,9 +33,9 @@ export interface WorldOptions {
   readonly clock?: Clock;
   /** Default: an SQLite file of its own. */
   readonly store?: string;
-  /** What the embedded platform allows, and the daemon is told. Default: more than any test needs. */
+  /** The limit of the embedded platform, which is also configured in the daemon. Default: more than any test needs. */
   readonly rate?: { readonly requests: number; readonly perSeconds: number };
-  /** Not started by itself. */
+  /** The test starts it. */
   readonly stopped?: boolean;
 }
 
@@ -86,7 +86,7 @@ export interface World {
   settled(letters: readonly Letter[], withinMs?: number): Promise<void>;
 }
 
-// The tests look into whatever the store has.
+// Tests read any column of a row.
 // oxlint-disable-next-line typescript/no-explicit-any
 export type Row = { readonly [column: string]: any };
 

@@ -34,13 +34,13 @@ export interface LinesOptions {
   readonly emailSkill?: Block;
   /** Its other skills, as the platform's file has them. */
   readonly skills?: Block;
-  /** Without it nobody is told of anything. */
+  /** Without it no responder is notified. */
   readonly escalation?: Block;
   readonly platform?: Block;
   readonly clock?: Clock;
   readonly phone?: Partial<PhoneOptions>;
   readonly env?: Readonly<Record<string, string>>;
-  /** Not started by itself. */
+  /** The test starts it. */
   readonly stopped?: boolean;
   /** As the configuration has it. Default: a file of its own. */
   readonly store?: string;
@@ -65,7 +65,7 @@ export interface LinesWorld {
   config(): Promise<Config>;
   app(): App;
   start(): Promise<void>;
-  /** Calls have as long to end what is being said. */
+  /** Time that calls have to finish their speech at a shutdown. */
   stop(drainMs?: number): Promise<void>;
   /** One more daemon on the same store, which the other need not wait for; stopped with the world. */
   another(clock?: Clock): Promise<LinesNode>;
@@ -73,7 +73,7 @@ export interface LinesWorld {
   node(): LinesNode;
   /** There the provider's webhooks arrive from now on. */
   aim(node: Pick<LinesNode, "url">): void;
-  /** What a kill leaves: sockets cut, nothing said to anybody, then the next start finds the store. */
+  /** The effect of a kill: sockets are cut without a close frame, then the next start finds the store. */
   restart(drainMs?: number): Promise<void>;
   /** A person texts our number. Resolves when the webhook is answered. */
   text(body: string, more?: Partial<PersonText>): Promise<ReceivedText>;
@@ -121,7 +121,7 @@ export async function openLines(finished: Finished, options: LinesOptions = {}):
   const front = await startFront(() => platform.url);
   let node: LinesNode | null = null;
   const others: LinesNode[] = [];
-  /** Where the daemon listens, or listened last: then nobody is there. */
+  /** The URL at which the daemon listens, or listened last. */
   let at = "http://127.0.0.1:1";
   const api = await SmsApi.start({
     accountSid: account,

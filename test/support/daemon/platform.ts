@@ -1,5 +1,5 @@
-// Stands between the daemon and the embedded platform: hands requests on, keeps a log, and fails as told: before the
-// platform has seen the request, or after it has answered.
+// A proxy between the daemon and the embedded platform: forwards requests, records them, and injects faults before the
+// platform has received the request or after it has answered.
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -14,10 +14,11 @@ export interface FrontFault {
     | {
         readonly status: number;
         readonly headers?: { readonly [name: string]: string };
-        /** In the words of some proxy, not of the platform. */
+        /** Body of the error as a proxy would write it. */
         readonly foreign?: true;
       }
-    /** hang: no answer; reset: the line; truncated: an answer cut off; html, shape: an answer nobody can read. */
+    /** hang: no response; reset: the connection; truncated: an incomplete response; html, shape: an unreadable
+     *  response. */
     | "hang"
     | "reset"
     | "truncated"
@@ -43,7 +44,7 @@ export interface Front {
   heal(): void;
   /** Changes the agent's record on its way to the daemon. */
   settings(change: (agent: AgentRecord) => void): void;
-  /** Nobody listens any more, until `up`. */
+  /** Refuses connections until `up`. */
   down(): Promise<void>;
   up(): Promise<void>;
   close(): Promise<void>;
@@ -162,15 +163,15 @@ const forwarded = ({ headers }: IncomingMessage): Record<string, string> => ({
   ...(headers["content-type"] === undefined ? {} : { "content-type": headers["content-type"] }),
 });
 
-// What the embedded platform's agent thinks with: a model that answers every question with the question, so that each
-// answer can be told from every other. It can be held, as a slow model would.
+// The model of the embedded platform's agent: it answers every question with the question, so that answers can be
+// distinguished. It can be held, like a slow model.
 
 export interface Echo {
   /** For `model.url` of an agent. */
   readonly url: string;
   /** How many questions it has been asked. */
   asked(): number;
-  /** From now on nobody gets an answer, until `release`. */
+  /** Holds all answers until `release`. */
   hold(): void;
   release(): void;
   close(): Promise<void>;
@@ -217,7 +218,7 @@ function say(response: ServerResponse, content: string): void {
 /** A new conversation's question begins with the subject. */
 export const lastLine = (text: string): string => text.trim().split("\n").at(-1) ?? "";
 
-// What the embedded platform's own file says, read beside it.
+// Reads the file of the embedded platform next to it.
 
 export interface Question {
   readonly conversation: string;

@@ -137,7 +137,7 @@ export interface Opened {
 
 export interface Mailboxes<Server extends MailStore = MailStore> {
   readonly dovecot: Server;
-  /** The user of a mailbox that nobody has read yet. */
+  /** The user of a mailbox that was never read. */
   fresh(): string;
   /** Reads a mailbox (default: a fresh one) on a channel (default: a fresh one). */
   open(more?: Partial<Settings>, imap?: Partial<Settings["imap"]>, channel?: RecordingChannel, box?: string): Opened;

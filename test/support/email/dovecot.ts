@@ -15,7 +15,7 @@ import { type Certificate, certificate, freePort, listening } from "../machine/n
 const run = promisify(execFile);
 
 export interface DovecotOptions {
-  /** Mailbox users; all with the password `secret`. Default: whoever logs in with it. */
+  /** Mailbox users; all with the password `secret`. Default: any name. */
   readonly users?: readonly string[];
   /** STARTTLS on the plain port and IMAPS on `tlsPort`, under a self-made certificate. */
   readonly ssl?: boolean | Certificate;
@@ -104,7 +104,7 @@ export async function startDovecot(options: DovecotOptions): Promise<Dovecot> {
     child = null;
     if (running === null || running.exitCode !== null) return;
     const ended = new Promise((resolve) => running.once("exit", resolve));
-    // Its master waits seconds for processes that linger; the whole group is told, then made, to go.
+    // Its master waits seconds for lingering processes; the whole group gets SIGTERM, then SIGKILL.
     signalGroup(running, "SIGTERM");
     const impatient = setTimeout(() => signalGroup(running, "SIGKILL"), 300);
     await ended;

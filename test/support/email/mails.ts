@@ -99,7 +99,7 @@ export function bounce(
 
 const off: ParseContext = { senderAuth: { mode: "off" }, own: ["support@example.com"] };
 
-/** Fields of a mail that answers one of ours. */
+/** Header fields of a mail that answers one of our messages. */
 export const answering: Fields = {
   Subject: "Re: My parcel",
   "In-Reply-To": "<01jx9q7k3d.bridgehead@example.com>",

@@ -39,7 +39,7 @@ import { certificate } from "../machine/network.ts";
 import { clock, lineOf, listen } from "../pipeline/stage.ts";
 import { addNotification, conversation, fresh, insertEscalation, sqlitePlace } from "../store/databases.ts";
 
-/** One person, who is told by mail over channel `c`. */
+/** One responder, notified by mail over channel `c`. */
 export const policyOf = (over: Partial<Policy> = {}): Policy => ({
   responders: new Map(),
   tiers: [],
@@ -95,7 +95,7 @@ export const sourcesIn = async (db: Database): Promise<string[]> =>
     ({ detail }) => detail,
   );
 
-/** Somebody was told of it: the contact's id. */
+/** A notification was sent: the id of its target. */
 export async function told(db: Database, escalation: string, id = `to-${escalation}`): Promise<string> {
   await db.tx(async (q) => {
     await addTargets(q, [
@@ -114,7 +114,7 @@ export async function told(db: Database, escalation: string, id = `to-${escalati
   return id;
 }
 
-/** Kind and text of what is to be said to people: the telling first. */
+/** Kind and text of the replies for people: the notification first. */
 export const noticesIn = (db: Database): Promise<{ kind: string; text: string | null }[]> =>
   db.read((q) => q.all("SELECT kind, text FROM notifications ORDER BY kind DESC, id"));
 
@@ -171,7 +171,7 @@ export interface FrontDoor {
     headers?: Readonly<Record<string, string>>,
   ): Promise<Response>;
   rows<T = { readonly [column: string]: unknown }>(sql: string): Promise<T[]>;
-  /** A conversation of ours, bound to that one of the platform. */
+  /** A conversation of the store, bound to that one of the platform. */
   bound(id: string, platformId: string): Promise<void>;
   /** Opens an escalation about a conversation, with a contact that has a link for an hour; the link's token. */
   escalated(conversation: string, token: string, name?: string): Promise<EscalationRow>;

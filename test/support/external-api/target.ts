@@ -136,7 +136,7 @@ export interface Ask {
 export interface Answer {
   /** Any 2xx is 200 through the client, which does not tell them apart. */
   readonly status: number;
-  // The tests look into whatever comes.
+  // Tests read properties of any response.
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly body: any;
 }
@@ -206,7 +206,7 @@ function plainly(target: Target): Driver {
       body: form ?? (body === undefined ? null : JSON.stringify(body)),
     });
     const text = await response.text();
-    // The document's status, or it is none of its successes.
+    // The status of the document, or any status that is not a success of the operation.
     const status = response.status === success || !response.ok ? response.status : -response.status;
     return { status: status === success ? 200 : status, body: text === "" ? undefined : JSON.parse(text) };
   };

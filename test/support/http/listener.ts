@@ -125,7 +125,7 @@ export function handshake(changes: { [header: string]: string | null } = {}, fir
   return [first ?? "GET /channels/voice/relay HTTP/1.1", ...lines, "", ""].join("\r\n");
 }
 
-/** One frame as a client writes it, masked with zeroes; `opcode` 0 goes on, 1 is text, 9 a ping. */
+/** One frame as a client writes it, masked with zeroes; `opcode` 0 continues, 1 is text, 9 a ping. */
 export function frame(payload: string | Buffer, { opcode = 1, last = true } = {}): Buffer {
   const body = Buffer.from(payload);
   const head = [(last ? 0x80 : 0) | opcode];

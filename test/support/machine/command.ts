@@ -46,7 +46,7 @@ export function start(node: string, args: readonly string[], env: Record<string,
   return { child: child!, ended };
 }
 
-/** The environment of a process of ours. With the code that earlier ones have compiled, its start takes half the CPU time. */
+/** The environment of a process under test. The compile cache of earlier ones halves the CPU time of its start. */
 export const childEnv: Readonly<Record<string, string>> = {
   PATH: process.env["PATH"] ?? "",
   NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"] ?? "",

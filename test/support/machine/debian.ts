@@ -83,7 +83,7 @@ const browser = "/usr/bin/chromium";
 /** Null, or why there is no browser. */
 export const needChromium = (): Promise<string | null> => need("chromium", browser);
 
-/** What the browser does by itself stays on this machine: no name but ours has an address. */
+/** Keeps the browser's own requests on this machine: only our host names resolve. */
 const flags = [
   "--disable-gpu",
   "--disable-quic",
@@ -103,7 +103,7 @@ export async function startChromium(): Promise<Browser> {
 
 export interface Visit {
   readonly page: Page;
-  /** What the page complained of: errors and warnings of its console, and what nobody caught. */
+  /** Errors and warnings of the page's console, and uncaught exceptions. */
   readonly complaints: string[];
   /** What it asked for, in order. */
   readonly requests: string[];

@@ -156,18 +156,17 @@ export function certificate(days = 2): Certificate {
   return pair;
 }
 
-// Ports for servers that cannot bind to port 0 themselves or that go away and come back, and waiting until somebody listens there.
+// Ports for servers that cannot bind to port 0 or that stop and start again, and waiting for a listener.
 
-// Below those that the system deals out by itself to whoever asks for any, or connects: a server of these tests that
-// goes away for a while finds its port free again. Workers that run at the same time have ranges of their own, and so have
-// those of a run that a test starts: `run.ts` names its range.
+// Below the ephemeral ports of the system: a server that stops for a while finds its port free again. Parallel workers
+// have separate ranges, and so do runs that a test starts: `run.ts` names its range.
 export const portsVariable = "BRIDGEHEAD_TEST_PORTS";
 const [lowest, each, ranges] = [10_000, 2000, 11];
 const range = Number(process.env[portsVariable] ?? process.env["VITEST_POOL_ID"] ?? 0);
 const mine = lowest + (range % ranges) * each;
 let dealt = randomInt(each);
 
-/** A port of 127.0.0.1 that nobody listens at, and that nobody else will get. */
+/** A port of 127.0.0.1 without a listener, which is not assigned again. */
 export async function freePort(): Promise<number> {
   dealt = (dealt + 1) % each;
   const port = mine + dealt; // others ask meanwhile
@@ -204,7 +203,7 @@ function accepts(port: number): Promise<boolean> {
   });
 }
 
-// An HTTP server that misbehaves as told: each request takes the next fault of the script, the last one for ever.
+// A scripted HTTP server: each request takes the next fault; the last one repeats.
 
 interface Received {
   readonly method: string;

@@ -1,5 +1,5 @@
-// The whole pipeline on a real store, with the real client against a scripted platform, in a time that tests set
-// forward. Nothing sweeps by itself unless a test lets it.
+// The whole pipeline on a real store, with the real client against a scripted platform, and a clock that tests advance.
+// Sweeps run only when a test requests them.
 
 import {
   type Adapter,
@@ -43,7 +43,7 @@ import { activeSettings, lineOf, listen, reserveOf, type ScriptedPlatform, start
 export interface TestClock extends Clock {
   /** Time passes. */
   forward(ms: number): void;
-  /** Somebody sets the wall clock; no time passes. */
+  /** Sets the wall clock; the monotonic clock does not move. */
   set(ms: number): void;
   /** How many wait for time to pass. */
   sleeping(): number;
@@ -86,7 +86,7 @@ export interface HouseOptions {
   readonly db?: Database;
   readonly faulty?: (db: Database) => Database;
   readonly line?: (line: ChannelRuntime) => ChannelRuntime;
-  /** Nobody ends what became obsolete: it ends by itself. */
+  /** Obsolete work is not cancelled: it ends at its own deadline. */
   readonly deaf?: boolean;
 }
 
@@ -351,7 +351,7 @@ export async function openTexts(options: TextOptions = {}): Promise<Texts> {
   };
 }
 
-// A call in the house: what an adapter tells of it, and what was said in it.
+// A call as the pipeline sees it: the events of an adapter, and what was spoken.
 
 /** What the adapter was given to say. */
 export interface Said {
@@ -363,7 +363,7 @@ export interface Said {
 
 export interface CallHouse extends House {
   readonly said: readonly Said[];
-  /** What becomes of the next attempts to say something; then it is said. */
+  /** The outcomes of the next attempts to speak; later ones succeed. */
   readonly outcomes: SendOutcome[];
   /** Every question so far, as the platform was asked it. */
   asked(): readonly string[];
@@ -432,7 +432,7 @@ export function callOf(house: Pick<House, "accepts" | "settles" | "db">, name = 
     session,
     words,
     tells,
-    /** The id of what was said. */
+    /** The id of the spoken message. */
     async says(text: string, over: Partial<MessageEvent> = {}) {
       const message = words(text, over);
       await house.accepts("c", message);

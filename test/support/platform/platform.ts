@@ -61,7 +61,7 @@ export interface Rig {
 interface Answered {
   readonly status: number;
   readonly headers: Headers;
-  // The tests look into whatever comes.
+  // Tests read properties of any response.
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly body: any;
 }
@@ -113,12 +113,12 @@ export const startByEmail = (email: string, over: object = {}) => ({
 export interface Delivered {
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
-  // The tests look into whatever comes.
+  // Tests read properties of any response.
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly body: any;
 }
 
-/** A receiver that answers as it is told, 204 at first. */
+/** A webhook receiver with a scripted response, 204 by default. */
 export async function receiver() {
   const got: Delivered[] = [];
   let status = 204;
@@ -147,7 +147,7 @@ export const fetchFresh = (url: string, init: RequestInit = {}): Promise<Respons
   return fetch(url, { ...init, headers });
 };
 
-// An OpenAI-compatible server that says what it is told to.
+// An OpenAI-compatible server with scripted answers.
 
 export interface ModelRequest {
   readonly path: string;
@@ -216,7 +216,7 @@ export const trickling =
     response.end();
   };
 
-/** Says this and then nothing more, for ever. */
+/** Sends this and then nothing more, without an end. */
 export const fallingSilent =
   (text: string): Fault =>
   (_request, response) => {

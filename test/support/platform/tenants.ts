@@ -287,7 +287,7 @@ function keptConnection(port: number) {
           }),
         );
       });
-      // The server ends connections that nobody uses, also between our choosing one and writing to it.
+      // The server closes idle connections, also between our choice of one and the write to it.
       asking.on("error", (error) => (asking.reusedSocket ? resolve("idle too long") : reject(error)));
       asking.end(body);
     });

@@ -52,7 +52,7 @@ export interface DaemonOptions {
   readonly plant?: readonly string[];
 }
 
-/** Resolves nothing by itself: wait for `ready` or `ended`. */
+/** Starts the process; wait for `ready` or `ended`. */
 export function startDaemon({ config, env = {}, killAt, saysPort = false, plant = [] }: DaemonOptions): Daemon {
   const preloads = [
     ...(killAt === undefined && !saysPort ? [] : ["--import", preload]),

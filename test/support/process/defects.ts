@@ -207,7 +207,7 @@ export const escalationDefects: Defects<EscalationInvariant> = {
   "own-words-from-elsewhere": {
     what: "the human's words at the platform are not known for ours",
     caught: "gives back answer.commit after 1",
-    // A poll may find the words while the daemon stops: then their draft is still queued.
+    // A poll may find the text while the daemon stops: then its draft is still queued.
     by: ["answered-twice", "unsettled"],
     plant: (altered) => ({
       "src/store/tables/takeover.ts": {

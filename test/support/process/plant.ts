@@ -97,7 +97,7 @@ const circumstances: { readonly [name: string]: Plant } = {
         },
     },
   })),
-  /** Nobody waits for three quarters of a minute in doubt whether somebody was told. */
+  /** Shortens the 45 seconds after which a notification of unknown outcome is repeated. */
   "short-doubt": timed({ reconcile: { noticeWindow: 300 } }),
   /** What is sent again and again, because the daemon dies each time, does not wait longer each time. */
   "no-patience": (altered) => ({

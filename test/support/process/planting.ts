@@ -44,11 +44,11 @@ export type Wraps = {
   };
 };
 
-/** Makes the wrappers of one daemon. They call `altered` whenever they do something else than the real function. A defect
- *  that never did is not caught, whatever its case found. */
+/** Creates the wrappers of one daemon. They call `altered` whenever they differ from the real function. A defect that
+ *  never differed is not caught, even when its case fails. */
 export type Plant = (altered: () => void) => Wraps;
 
-/** What somebody could plausibly write. */
+/** A plausible mistake. */
 export interface Defect<Invariant extends string> {
   readonly what: string;
   /** The case in which it shows. */

@@ -265,7 +265,7 @@ export async function startTelnyx() {
     posted,
     headers,
     fault: (next: TelnyxFault) => void (fault = next),
-    /** Posts until it is taken, as the real one does (though not for ever). */
+    /** Repeats the request until it is accepted, like the real provider (which gives up eventually). */
     async deliver(post: () => Promise<number>): Promise<void> {
       while (!stopped.signal.aborted && (await post()) >= 300)
         await pass(20, undefined, { signal: stopped.signal }).catch(() => undefined);

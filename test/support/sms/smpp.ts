@@ -114,7 +114,7 @@ export async function startSmsc(
   const server: Server = smpp.createServer(key && cert ? { key, cert } : {}, (session) => {
     sessions.add(session);
     session.on("error", () => {});
-    // Let in just before the end, and told of just after it: nobody else would end this one.
+    // A connection that was accepted just before the end is closed here, because no other code knows it.
     if (!server.listening) return session.destroy();
     session.on("close", () => {
       sessions.delete(session);

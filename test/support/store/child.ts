@@ -79,7 +79,7 @@ if (action === "lock") {
   process.exit(0);
 } else {
   const [schema = "", idleMs] = more;
-  // Stops in the middle of a transaction, as a machine that is suspended does: its locks are held by nobody.
+  // Stops in the middle of a transaction, like a suspended machine: its locks stay.
   const db = await openPostgres(place, { schema, timing: { idleTransaction: Number(idleMs) } });
   const outcome = await db
     .tx(async (q) => {
@@ -92,7 +92,7 @@ if (action === "lock") {
       () => "committed",
       () => "rejected",
     );
-  // The same process goes on with a new connection.
+  // The same process continues with a new connection.
   await db.tx((q) => writeSettings(q, "after", "{}"));
   say(outcome);
   process.exit(0);

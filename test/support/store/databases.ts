@@ -225,24 +225,24 @@ export async function stateOf(
   return (await q.one<{ state: string }>(`SELECT state FROM ${table} WHERE id = $1`, id))?.state;
 }
 
-/** Puts a row into a state to begin with, whatever state it is in. */
+/** Puts a row into an initial state, from any state. */
 export async function put(q: Query, table: Table | "conversations", id: string, set: string): Promise<void> {
   await q.run(`UPDATE ${table} SET ${set} WHERE id = $1`, id);
 }
 
-/** Changes the turn at the end of an attempt, whatever state it is in. */
+/** Changes the turn at the end of an attempt, from any state. */
 export async function concludeTurn(q: Query, id: string, change: TurnChange): Promise<void> {
   await put(q, "turns", id, `state = '${change.state === "asking" ? "waiting" : "asking"}'`);
   await changeTurn(q, id, change);
 }
 
-/** Changes the draft at the end of an attempt, whatever state it is in. */
+/** Changes the draft at the end of an attempt, from any state. */
 export async function concludeDraft(q: Query, id: string, change: DraftChange): Promise<void> {
   await put(q, "drafts", id, `state = '${change.state === "sending" ? "queued" : "sending"}'`);
   await changeDraft(q, id, change);
 }
 
-/** Changes the reply when it has been composed, whatever state it is in. */
+/** Changes the reply when it has been composed, from any state. */
 export async function concludeReply(
   q: Query,
   id: string,
@@ -320,7 +320,7 @@ export const addNotification = async (
   inMs: number,
 ): Promise<boolean> => (await addNotifications(q, [{ ...notification, inMs }])) === 1;
 
-/** Opens one about channel `c`, or whatever is said; null when there is one. */
+/** Opens one, about channel `c` by default. Null when one is open already. */
 export const opens = (q: Query, id: string, over: Partial<EscalationRow> = {}) =>
   insertEscalation(q, {
     id,

@@ -25,7 +25,7 @@ export interface Postgres {
   schema(): Promise<string>;
   /** Removes it; a failed test's schema may be kept and its name printed. */
   dropSchema(name: string): Promise<void>;
-  /** Dumps the schema, removes it and restores it from the dump. No connection may use it meanwhile. */
+  /** Dumps the schema, removes it and restores it from the dump. No connection may use it during this. */
   restoreSchema(name: string): Promise<void>;
   /** Ends every connection but the one that does it, as a restart of the server would. */
   cut(): Promise<void>;

@@ -11,9 +11,9 @@ export interface JambonzCall {
   /** The verbs that were carried out, without `say` and `config`. */
   readonly done: readonly Frame[];
   readonly configs: readonly Frame[];
-  /** Whether the caller is heard. */
+  /** Whether the caller's audio arrives. */
   readonly listening: boolean;
-  /** Messages of ours that wait for their acknowledgement, and acknowledgements of nothing. */
+  /** Our messages that wait for their acknowledgement, and acknowledgements without a message. */
   readonly unanswered: number;
   readonly strays: readonly Frame[];
   begin(type?: "session:new" | "session:reconnect"): void;
@@ -22,7 +22,7 @@ export interface JambonzCall {
   press(digits: string): void;
   /** What came of the dial; the leg's own status is reported before. */
   dialed(status: string): void;
-  /** The words being spoken come to their end. */
+  /** Finishes the current speech. */
   finish(): void;
   hangUp(): void;
 }

@@ -36,7 +36,7 @@ export function readStore<T>(place: Pick<EscalationPlace, "store">, look: (db: S
   }
 }
 
-/** Whatever is under way, or is due before long. What is due later than that waits for longer than a test lasts. */
+/** Work that runs or is due soon. Later work waits for longer than a test lasts. */
 const busySql = `SELECT 'event' AS what, id, state FROM events WHERE state = 'stored'
   UNION ALL SELECT 'turn', id, state FROM turns WHERE open = 1
   UNION ALL SELECT 'reply', id, state FROM replies WHERE state = 'ready'

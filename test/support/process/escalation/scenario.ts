@@ -1,6 +1,6 @@
-// How it is told that an agent hands over: a customer asks for what only people may decide, people are told, one of them
-// answers, the customer writes on, the agent gets the conversation back. In one of these acts the daemon dies, once or
-// twice; every other act happens in peace.
+// The scenario of a handover: a customer's request escalates, responders are notified, one of them answers, the
+// customer writes again, and the conversation returns to the agent. The daemon dies in one of these steps, once or
+// twice.
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { FailpointName } from "../../../../src/ops/failpoints.ts";
@@ -37,7 +37,7 @@ export interface EscalationStory {
   readonly deaths: readonly string[];
   /** By what the human answers; dora has texts, emil has mail. Default: text. */
   readonly by?: "text" | "mail";
-  /** Happens when the customer has been told that a human will answer, before the next act. */
+  /** Called when the customer was informed that a human will answer, before the next step. */
   readonly meanwhile?: (place: EscalationPlace) => Promise<void>;
   /** Planted into every life. */
   readonly plant?: readonly string[];
@@ -56,7 +56,7 @@ const plots: { readonly [act in Act]: readonly Act[] } = {
   "asks again": acts,
 };
 
-/** Everybody's part, with words that occur nowhere else. */
+/** The texts of all participants, each with words that occur nowhere else. */
 export interface Cast {
   readonly customer: string;
   readonly human: { readonly name: string; readonly by: "text" | "mail" };
@@ -79,7 +79,7 @@ function castOf(index: number, by: "text" | "mail" = "text"): Cast {
   };
 }
 
-/** Tells the story and answers what is wrong at its end. Rejects when a death did not happen as told. */
+/** Runs the scenario and returns the violations at its end. Rejects when a planned kill did not happen. */
 export async function tellEscalation(
   place: EscalationPlace,
   index: number,
@@ -124,7 +124,7 @@ export async function tellEscalation(
 
 async function begin(daemon: Daemon): Promise<void> {
   if (!(await daemon.ready)) throw new Error(`the daemon did not start\n${lastWords(daemon)}`);
-  // By webhook: the first look at the provider's list would find what comes while it goes on.
+  // By webhook: otherwise the first backfill could find a message that arrives while it runs.
   await until("every channel reads", () => reads(daemon));
 }
 
@@ -152,7 +152,7 @@ async function play(place: EscalationPlace, cast: Cast, act: Act): Promise<void>
   if (act === "asks again") await place.api.receive({ from: customer, body: cast.asksAgain });
 }
 
-/** The platform's webhook, repeated until somebody takes it. */
+/** The platform's webhook, repeated until it is accepted. */
 async function platformTells(place: EscalationPlace, cast: Cast): Promise<void> {
   const body = JSON.stringify({ conversationId: platformIdOf(place, cast), topic: "refund" });
   const headers = { "content-type": "application/json", "webhook-id": `msg_${cast.customer}` };
@@ -262,7 +262,7 @@ const twice = (act: Act, ...deaths: readonly [string, string]): EscalationCase[]
 const after = ["after"] as const;
 
 export const escalationCases: readonly EscalationCase[] = [
-  // The answer that hands over, and in its commit the escalation and whoever is told of it.
+  // The answer that escalates; its commit contains the escalation and its notification targets.
   ...(["ask.cross", "answer.commit", "notify.commit", "send.record", "poll.commit"] as const).flatMap((point) =>
     at("hands over", point),
   ),
@@ -271,10 +271,10 @@ export const escalationCases: readonly EscalationCase[] = [
   ...at("hands over", "send.cross", [2, 3], after),
   ...at("hands over", "outcome.commit"),
   ...at("hands over", "outcome.commit", [2, 4], after),
-  // The platform says the same by its webhook, and somebody takes it by a link.
+  // The platform's webhook reports the same, and a link acknowledges.
   ...at("tells us", "platform-webhook.commit"),
   ...at("takes", "action.commit"),
-  // The human's words, taken down once, to the platform and to the customer; and the others, who learn of it.
+  // The responder's answer, stored once, to the platform and to the customer; the other responders are notified.
   ...(["route.commit", "ask.cross", "answer.commit", "send.record"] as const).flatMap((point) => at("answers", point)),
   ...at("answers", "send.cross", [1, 2]),
   ...at("answers", "outcome.commit"),
@@ -294,7 +294,7 @@ export const escalationCases: readonly EscalationCase[] = [
   ...twice("answers", "ask.cross:after:1", "answer.commit:before:1"),
 ];
 
-/** The case of that name; throws when there is none. */
+/** Returns the case of that name. Throws when it does not exist. */
 export function escalationCaseNamed(name: string): EscalationCase {
   const found = escalationCases.find((one) => one.name === name);
   if (!found) throw new Error(`there is no case ${name}`);

@@ -23,7 +23,7 @@ export const dora = { name: "Dora Dahl", sms: "+12025550191" };
 export const emil = { name: "Emil Ek", email: "emil@people.test" };
 /** Behind a pager. */
 export const ida = { name: "Ida Ito" };
-/** Told when nobody else takes it. */
+/** The responder of the last tier. */
 export const nora = { name: "Nora Nord", sms: "+12025550192", email: "nora@people.test" };
 export const chief = { name: "Cleo Chief", sms: "+12025550193", email: "cleo@people.test" };
 
@@ -33,7 +33,7 @@ const publicUrl = "https://bridge.example.com";
 const token = "auth-token";
 const account = "AC0123456789abcdef0123456789abcdef";
 const password = "secret";
-/** Where nobody listens. */
+/** An address without a listener. */
 const nowhere = "http://127.0.0.1:1";
 /** Of the platform's webhooks to us. */
 export const webhookKey = "platform-webhook-key";
@@ -90,7 +90,7 @@ agents:
   return world;
 }
 
-/** Every channel has looked for what it missed: what comes from now on comes by itself. */
+/** Every channel has finished its backfill: later messages arrive by webhook. */
 export const reads = ({ lines }: Daemon): boolean =>
   ["sms", "mail"].every((id) =>
     lines.some(
@@ -101,7 +101,7 @@ export const reads = ({ lines }: Daemon): boolean =>
 export interface PlaceOptions {
   /** Default: a store that a daemon has used before. */
   readonly fresh?: boolean;
-  /** How soon people are told again, and the next tier is told. Default: not while a test lasts. */
+  /** The interval of repetitions and of tiers. Default: longer than a test. */
   readonly repeat?: string;
   readonly next?: string;
   /** How long the relay may say nothing. Default: 2m. */
@@ -303,7 +303,7 @@ log: { level: debug, format: json }
 `;
 }
 
-// A machine that is told by webhook (a pager, a chat). Its log only grows; it can be unwell.
+// A webhook receiver (a pager, a chat). It only appends to its log, and can be made to fail.
 
 export interface Page {
   /** The same on every try of one notice. */
@@ -316,7 +316,7 @@ export interface Page {
 
 export interface Pager {
   readonly url: string;
-  /** What it took, each once however often it was told. */
+  /** The accepted notifications, each once, however often it was sent. */
   pages(): Page[];
   /** How many lines there were. */
   lines(): number;
@@ -362,7 +362,7 @@ async function startPager(): Promise<Pager> {
     lines: () => lines,
     become(next) {
       state = next;
-      // Whoever waits for an answer gets none, and lines that were kept are not used again.
+      // Pending requests get no response, and idle connections are not used again.
       cut();
     },
     close: () =>

@@ -1,5 +1,5 @@
-// Defects to plant: each is what somebody could plausibly write, and each must be caught by a case of the matrix. They
-// prove that the matrix can fail.
+// Defects to plant: each is a plausible mistake, and each must be caught by a case of the matrix. They prove that the
+// matrix can fail.
 
 import { externalId, type InboundEvent } from "bridgehead/contract";
 import type { Query } from "../../../../src/store/driver.ts";

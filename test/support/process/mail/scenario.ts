@@ -1,4 +1,5 @@
-// How a life of the daemon is told: start, letters, death at a point, start again, wait until all is settled, look.
+// The scenario of a daemon with mail: start, mails, a kill at a failpoint, a second start, waiting until all work has
+// ended, and the check of the invariants.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type FailpointName, failpointNames } from "../../../../src/ops/failpoints.ts";
@@ -35,7 +36,7 @@ const usualLetters = (name: string): Letter[] => [
 export const live = (place: Place, more: Partial<DaemonOptions> = {}): Daemon =>
   startDaemon({ config: place.config, env: place.env, ...more });
 
-/** Tells the story and answers what is wrong at its end. Rejects when a death did not happen as told. */
+/** Runs the scenario and returns the violations at its end. Rejects when a planned kill did not happen. */
 export async function tell(place: Place, story: Story): Promise<Violation[]> {
   const { deaths, plant = [], patience = 90_000 } = story;
   const letters = story.letters ?? usualLetters(place.options.user);
@@ -200,7 +201,7 @@ const worlds: { readonly [point in FailpointName]?: Case["place"] } = {
   "reconcile.commit": { resets: 1, bounces: false },
 };
 
-/** No call comes by mail, a mail brings its attachments along, nobody is told of anything here, and pauses, repairs, backups and
+/** Mail has no calls, contains its attachments, and this scenario has no notifications. Pauses, repairs, backups and
  *  copies are made by commands (test/commands kills them: pause, backup and store-copy). */
 const elsewhere: ReadonlySet<FailpointName> = new Set([
   "session.commit",
@@ -285,7 +286,7 @@ export function firstOfEach<T extends Dies>(all: readonly T[]): T[] {
   return [...chosen.values()];
 }
 
-/** The case of that name; throws when there is none. */
+/** Returns the case of that name. Throws when it does not exist. */
 export function caseNamed(name: string): Case {
   const found = cases.find((one) => one.name === name);
   if (!found) throw new Error(`there is no case ${name}`);
@@ -320,7 +321,7 @@ export const matrix = (cases: readonly Case[]) =>
 
 // A matrix can fail: each planted defect is caught by the case that is there for it.
 
-/** What the story is told with; `patience` in milliseconds. */
+/** The options of the scenario; `patience` in milliseconds. */
 export interface Planted {
   readonly plant: readonly string[];
   readonly patience?: number;

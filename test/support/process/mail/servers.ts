@@ -159,7 +159,7 @@ export interface Place {
   readonly env: Readonly<Record<string, string>>;
   /** What was put into the mailbox, in this order. Only grows. */
   readonly letters: readonly (Letter & { readonly at: number })[];
-  /** Whether that mail reaches nobody, so that a bounce comes back. */
+  /** True when the mail cannot be delivered, so that a bounce is returned. */
   bouncing(mail: ReceivedMail): boolean;
   /** Bounces put into the mailbox so far. */
   bounced(): number;
@@ -314,7 +314,7 @@ export function header(raw: string, name: string): string {
   return new RegExp(`^${name}:[ \\t]*(.*)$`, "im").exec(head)?.[1]?.trim() ?? "";
 }
 
-/** A delivery report (RFC 3464): the mail reached nobody, and never will. */
+/** A delivery report (RFC 3464) of a permanent failure. */
 function rawBounce(mail: ReceivedMail, number: number): string {
   return [
     "From: Mail Delivery System <MAILER-DAEMON@people.test>",

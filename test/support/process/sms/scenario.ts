@@ -1,4 +1,5 @@
-// How a life of texts is told: start, texts, death at a point, start again, wait until all is settled, look.
+// The scenario of a daemon with texts: start, texts, a kill at a failpoint, a second start, waiting until all work has
+// ended, and the check of the invariants.
 
 import Database from "better-sqlite3";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -16,7 +17,7 @@ export interface TextStory {
   /** `stop`: a person takes back what was asked while the answer waits for its delay. `picture`: the first text has one.
    *  Default: two texts of one person and one of another, whose answer is long. */
   readonly plot?: "stop" | "picture";
-  /** Meets the first text we send; nothing is told of it later. */
+  /** Affects the first text that is sent; it gets no delivery receipt. */
   readonly fault?: SmsFault;
   /** Planted into every life. */
   readonly plant?: readonly string[];
@@ -38,7 +39,7 @@ function textsOf(story: TextStory, index: number): Text[] {
   return [first, about(bert, `tag-long${index}-0`), about(anna, `tag-anna${index}-1`)];
 }
 
-/** Tells the story and answers what is wrong at its end. Rejects when a death did not happen as told. */
+/** Runs the scenario and returns the violations at its end. Rejects when a planned kill did not happen. */
 export async function tellTexts(place: LinesPlace, index: number, story: TextStory): Promise<TextViolation[]> {
   const { deaths, patience = 90_000 } = story;
   // A look at the provider's list would wait for half a minute.
@@ -89,7 +90,7 @@ async function write(place: LinesPlace, texts: readonly Text[], daemon: Daemon):
   const acknowledged: string[] = [];
   let dead = false;
   void daemon.ended.then(() => (dead = true));
-  // By webhook: the first look at the provider's list would find those that come while it goes on.
+  // By webhook: otherwise the first backfill could find texts that arrive while it runs.
   await until("the first look", () => dead || looked(daemon));
   for (const { person, body, picture } of texts) {
     // Where no answer comes to wait, the story's end tells.
@@ -180,7 +181,7 @@ export const textCases: readonly TextCase[] = [
   ...both("reconcile.commit", 1, "lost", {}, { fault: "cut" }),
   ...both("event.commit", 3, "joined", { debounce: "400ms" }),
   ...both("ask.record", 1, "joined", { debounce: "400ms" }),
-  // Before these commits, which are one, nobody could know of the STOP.
+  // The STOP is not stored before these commits, which are one.
   ...both("event.commit", 3, "stop", { agent: "late" }, { plot: "stop" }).slice(1),
   ...both("route.commit", 2, "stop", { agent: "late" }, { plot: "stop" }).slice(1),
   { name: "unanswered", place: {}, story: { deaths: [], fault: "cut-stored" } },
@@ -189,7 +190,7 @@ export const textCases: readonly TextCase[] = [
   { name: "stop during the delay", place: { agent: "late" }, story: { deaths: [], plot: "stop" } },
 ];
 
-/** The case of that name; throws when there is none. */
+/** Returns the case of that name. Throws when it does not exist. */
 export function textCaseNamed(name: string): TextCase {
   const found = textCases.find((one) => one.name === name);
   if (!found) throw new Error(`there is no case ${name}`);
@@ -275,7 +276,7 @@ function textViolations(place: LinesPlace, texts: readonly Text[]): TextViolatio
   return found;
 }
 
-/** Texts of which the provider was told that we have them, and that the store lacks: read while the daemon is dead. */
+/** Texts that were acknowledged to the provider and are missing in the store: read while the daemon is dead. */
 function unkept(place: LinesPlace, acknowledged: readonly string[]): TextViolation[] {
   const kept = new Set(read(place, (db) => db.prepare("SELECT external_id FROM events").pluck().all() as string[]));
   return acknowledged
