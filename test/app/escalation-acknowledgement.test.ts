@@ -103,7 +103,7 @@ it.concurrent("a conversation that was closed with a silent agent is given back 
   await eventually(() => expect(desk.textsTo(anna)).toHaveLength(2));
 });
 
-it.concurrent("by the answer of a machine that was told", async ({ onTestFinished }) => {
+it.concurrent("by the response of a webhook receiver", async ({ onTestFinished }) => {
   const got: string[] = [];
   const pager = createServer((request, response) => {
     let body = "";

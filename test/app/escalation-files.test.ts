@@ -145,7 +145,9 @@ it.concurrent("a number says whose the files are", async ({ onTestFinished }) =>
   expect(desk.mailsTo(customer)).toHaveLength(2);
 });
 
-it.concurrent("a mere ok sends nothing, and whoever attached something to it is told", async ({ onTestFinished }) => {
+it.concurrent("an ok alone sends nothing, and a responder who attached a file to it is notified", async ({
+  onTestFinished,
+}) => {
   const { desk, notice } = await mailed(onTestFinished);
   await sends(desk, notice, "ok", logo);
   await desk.escalated("acknowledged");
@@ -168,7 +170,9 @@ it.concurrent("what comes with a note stays among us", async ({ onTestFinished }
   expect(answer.files).toEqual([]);
 });
 
-it.concurrent("tells whoever attached files for a customer who texts", async ({ onTestFinished }) => {
+it.concurrent("notifies a responder who attached files for a customer of a text channel", async ({
+  onTestFinished,
+}) => {
   const desk = await openDesk(onTestFinished);
   await desk.text("A refund, please");
   const notice = await desk.mailTo(dora.email);
@@ -205,7 +209,7 @@ it.concurrent("sends what fits, and tells of the rest; of a mail that is too lar
   expect(desk.mailsTo(customer)).toHaveLength(3);
 });
 
-it.concurrent("what programs add is nobody's file", async ({ onTestFinished }) => {
+it.concurrent("files that mail programs add are ignored", async ({ onTestFinished }) => {
   const { desk, notice } = await mailed(onTestFinished);
   const type = (mediaType: string) => ({ headers: { "Content-Type": mediaType } });
   const bytes = Buffer.from("added");

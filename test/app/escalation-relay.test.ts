@@ -112,7 +112,7 @@ it.concurrent("carries mails both ways over the sandbox's mail server", async ({
   await threeRounds(await openDesk(onTestFinished));
 });
 
-it.concurrent("answers the customer, whoever else writes in the thread, and says who that was", async ({
+it.concurrent("relays to the customer, also when others write in the thread, with their names", async ({
   onTestFinished,
 }) => {
   const desk = await openDesk(onTestFinished);
@@ -202,7 +202,7 @@ it.concurrent("quotes further lines of a customer in a text to who took it, as t
   expect(await desk.textTo(dora.sms, 1)).toContain("Thank you!\n> Escalation 1 is acknowledged by Emil.");
 });
 
-it.concurrent("a human's words wait for no delay, and end the agent's that still wait for theirs", async ({
+it.concurrent("a responder's text is sent without delay, and drops replies of the agent that are not due yet", async ({
   onTestFinished,
 }) => {
   const clock = movableClock();
@@ -254,9 +254,7 @@ it.concurrent("gives the conversation back to the agent by #resume", async ({ on
   expect(desk.mailsTo(dora.email)).toHaveLength(1);
 });
 
-it.concurrent("what the customer wrote before #resume, and nobody answers, is told to people again", async ({
-  onTestFinished,
-}) => {
+it.concurrent("an unanswered message from before #resume notifies responders again", async ({ onTestFinished }) => {
   const clock = movableClock();
   const desk = await openDesk(onTestFinished, { clock });
   await desk.text("A refund, please");

@@ -59,7 +59,9 @@ it.concurrent("ends the telling by ok, once, and tells the others who has it", a
   expect(await desk.transcript(anna)).toHaveLength(2);
 });
 
-it.concurrent("takes the one that is named, and asks when words might be for several", async ({ onTestFinished }) => {
+it.concurrent("acknowledges the named escalation, and asks back when a reply might be for several", async ({
+  onTestFinished,
+}) => {
   const desk = await openDesk(onTestFinished);
   const [first, second, third] = await escalate(desk, anna, bert, carl);
   await desk.text("It is on its way", { from: dora.sms });
@@ -100,7 +102,7 @@ it.concurrent("an amount in front is no name for who was told of one, and asked 
   expect([desk.textsTo(anna).length, desk.textsTo(bert).length]).toEqual([4, 2]);
 });
 
-it.concurrent("an ok to one that is over, or that nobody knows, takes no other", async ({ onTestFinished }) => {
+it.concurrent("an ok to a closed or unknown escalation acknowledges no other", async ({ onTestFinished }) => {
   const desk = await openDesk(onTestFinished);
   const [first, second] = await escalate(desk, anna, bert);
   await desk.text(`#close\n${first}`, { from: dora.sms });
@@ -183,7 +185,7 @@ it.concurrent("tells of many in one message, however many there are", async ({ o
   ]);
 });
 
-it.concurrent("tells who had it, whenever somebody else has it from then on", async ({ onTestFinished }) => {
+it.concurrent("notifies the previous owner when another responder takes over", async ({ onTestFinished }) => {
   const desk = await openDesk(onTestFinished);
   const [number] = await escalate(desk, anna);
   await desk.text("ok", { from: dora.sms });
@@ -204,7 +206,7 @@ it.concurrent("tells who had it, whenever somebody else has it from then on", as
   expect(desk.mailsTo(emil.email)).toHaveLength(3);
 });
 
-it.concurrent("passes a customer's words on to the others when they do not reach who has it", async ({
+it.concurrent("notifies the other responders of a customer's message when its owner cannot be reached", async ({
   onTestFinished,
 }) => {
   const desk = await openDesk(onTestFinished);

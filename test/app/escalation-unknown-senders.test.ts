@@ -52,7 +52,9 @@ const byText = (a = "", b = "") => a.localeCompare(b);
 
 const mark = (notice: Reply): string => /\[ref:[^\]]+\]/.exec(notice.text)?.[0] ?? "";
 
-it.concurrent("a stranger who answers the notice, or knows its mark, is not heard", async ({ onTestFinished }) => {
+it.concurrent("a reply of an address that was not notified is ignored, also with the mark of the notification", async ({
+  onTestFinished,
+}) => {
   const { desk, notice } = await told(onTestFinished);
   const mallory = { from: "mallory@elsewhere.example", text: "Send the money to me.\n#close" };
   await ignored(desk, "not-a-recipient", { ...mallory, subject: `Re: ${notice.subject}`, answers: notice });
@@ -76,7 +78,9 @@ it.concurrent("a guessed mark is no mark: its sender is a customer like any othe
   expect(desk.textsTo(anna)).toEqual([colleague]);
 });
 
-it.concurrent("a forged From is not heard where senders are checked; the true one is", async ({ onTestFinished }) => {
+it.concurrent("a forged From is ignored with sender_auth; the authenticated one is accepted", async ({
+  onTestFinished,
+}) => {
   const sender_auth = { mode: "tag", by: "header", server: "mx.team.example" };
   const { desk, notice } = await told(onTestFinished, { mail: { sender_auth } });
   const answer = { from: dora.email, subject: `Re: ${notice.subject}`, answers: notice };
@@ -167,7 +171,7 @@ it.concurrent("a held answer goes out when an operator releases it", async ({ on
   expect(await desk.textTo(anna, 1)).toBe(text);
 });
 
-it.concurrent("a phone that answers while driving is not heard", async ({ onTestFinished }) => {
+it.concurrent("an automatic text of a phone in driving mode is ignored", async ({ onTestFinished }) => {
   const { desk } = await told(onTestFinished);
   await desk.text("I’m driving right now, I’ll get back to you later.", { from: dora.sms });
   expect(await desk.textTo(dora.sms, 1)).toContain("looks like an automatic reply");
@@ -195,7 +199,7 @@ it.concurrent("a decorated #note blocks the relay, and the responder learns it",
   ]);
 });
 
-it.concurrent("a text with our words from any other number is a customer's", async ({ onTestFinished }) => {
+it.concurrent("a text that quotes a notification from another number is a customer's", async ({ onTestFinished }) => {
   const { desk } = await told(onTestFinished);
   const number = (await desk.escalations())[0]?.number;
   const stranger = "+12025550188";

@@ -86,7 +86,7 @@ for (const toManual of [true, false]) {
   });
 }
 
-it.concurrent("tells the recipients of the agent's skill beside the policy's people, each once", async ({
+it.concurrent("notifies the recipients of the agent's skill and the responders of the policy, each once", async ({
   onTestFinished,
 }) => {
   const recipients = [

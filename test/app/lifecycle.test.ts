@@ -105,7 +105,7 @@ describeReal("the daemon's life", missing, () => {
     expect(await world.replies()).toHaveLength(2);
   });
 
-  it.concurrent("says that its credentials are refused, and goes on after a reload with good ones", async ({
+  it.concurrent("reports rejected credentials, and continues after a reload with valid ones", async ({
     onTestFinished,
   }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "password", stopped: true });

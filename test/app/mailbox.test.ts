@@ -213,7 +213,7 @@ async function startIssuer(seconds: number) {
 }
 
 describeReal("a login by token", missing, () => {
-  it("goes on over the tokens' ends; a revoked grant is reported, and a new one used", async ({ onTestFinished }) => {
+  it("continues when tokens expire; a revoked grant is reported, and a new one is used", async ({ onTestFinished }) => {
     const issuer = await startIssuer(4);
     const dovecot = await startDovecot({ users: ["token"], introspectionUrl: `${issuer.url}/introspect` });
     const oauth2 = {

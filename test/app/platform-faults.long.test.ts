@@ -95,7 +95,9 @@ describeReal("a platform that fails", missing, () => {
     expect(world.conversations(), "conversations on the platform").toBe(1);
   });
 
-  it.concurrent("403: the channel says so, keeps the mail, and goes on when it is well", async ({ onTestFinished }) => {
+  it.concurrent("403: the channel reports it, keeps the mail, and continues after recovery", async ({
+    onTestFinished,
+  }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "forbidden" });
     world.front.fail("POST /messages$", { at: "before", how: { status: 403 } });
     world.front.fail("GET /by-api-key$", { at: "before", how: { status: 403 } });
@@ -161,7 +163,7 @@ describeReal("a platform that fails", missing, () => {
     );
   });
 
-  it.concurrent("nobody listening while mail comes in", async ({ onTestFinished }) => {
+  it.concurrent("refused connections while mail arrives", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "down" });
     await world.front.down();
     const letters = [await world.write(), await world.write({ from: "ben@customer.example" })];

@@ -57,7 +57,7 @@ describeReal("replies that are not simply taken", missing, () => {
     expect(world.smtp.arrived[1]?.raw).toBe(world.smtp.arrived[0]?.raw);
   });
 
-  it.concurrent("gives a refused reply up, lists it, and goes on with the next", async ({ onTestFinished }) => {
+  it.concurrent("fails a refused reply, lists it, and sends the next", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, { dovecot, user: "refused" });
     world.smtp.fail("dot", { kind: "reply", code: 554, text: "5.7.1 not with us" }, 1);
     const mail = await world.write();
@@ -148,7 +148,7 @@ describeReal("replies that are not simply taken", missing, () => {
     return mail;
   };
 
-  it.concurrent("holds a reply of which nobody can tell whether it went out", async ({ onTestFinished }) => {
+  it.concurrent("holds a reply of unknown outcome", async ({ onTestFinished }) => {
     const world = await openWorld(onTestFinished, {
       dovecot,
       user: "hold",
@@ -226,7 +226,7 @@ describeReal("replies that are not simply taken", missing, () => {
     });
   }
 
-  it.concurrent("does not send again what somebody has answered", async ({ onTestFinished }) => {
+  it.concurrent("does not send again a reply that the customer has answered", async ({ onTestFinished }) => {
     const clock = movableClock();
     const channel = { unknown_window: "12h", on_unknown: "resend" };
     const world = await openWorld(onTestFinished, { dovecot, user: "answered-resend", channel, clock });

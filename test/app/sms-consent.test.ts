@@ -60,7 +60,7 @@ it.concurrent("answers HELP from the configuration, also to whom it says nothing
   expect(world.questions().every(({ text }) => text === "Hello?")).toBe(true);
 });
 
-it.concurrent("heeds the word that the provider recognised", async ({ onTestFinished }) => {
+it.concurrent("applies the opt-out keyword that the provider recognized", async ({ onTestFinished }) => {
   const world = await openLines(onTestFinished);
   await world.text("please leave me alone", { more: { OptOutType: "STOP" } });
   await world.text("Hello?");
@@ -107,7 +107,7 @@ it.concurrent("a newer text ends the reply that waits, where texts are joined", 
   expect(world.questions()).toHaveLength(2);
 });
 
-it.concurrent("heeds a receipt that says that the person opted out, at once", async ({ onTestFinished }) => {
+it.concurrent("applies an opt-out from a delivery receipt at once", async ({ onTestFinished }) => {
   const world = await openLines(onTestFinished);
   world.api.fault({ fails: 21610 }, { times: 1 });
   await world.text("Hello?");

@@ -190,7 +190,7 @@ describe("what is tried again", () => {
 });
 
 describe("what fails after it was taken", () => {
-  it.concurrent("a number that may not send: the rest is not burned, and goes on when that is mended", async ({
+  it.concurrent("a number that may not send: other drafts are kept, and sent after the repair", async ({
     onTestFinished,
   }) => {
     const clock = movableClock();
@@ -255,7 +255,7 @@ describe("what is left unanswered", () => {
     expect(world.api.creates).toHaveLength(1);
   });
 
-  it.concurrent("a late callback settles what nobody could tell", async ({ onTestFinished }) => {
+  it.concurrent("a late status callback determines an unknown outcome", async ({ onTestFinished }) => {
     const world = await openLines(onTestFinished);
     world.api.progress([]);
     world.api.fault("cut-stored", { times: 1 });

@@ -159,9 +159,7 @@ it.concurrent("tells the agent of a picture that came without words", async ({ o
   expect(world.questions().map(({ text }) => text)).toEqual([expect.stringContaining("picture")]);
 });
 
-it.concurrent("fetches pictures beside the answer, with the login at the provider alone", async ({
-  onTestFinished,
-}) => {
+it.concurrent("fetches pictures with the credentials sent to the provider only", async ({ onTestFinished }) => {
   const world = await openLines(onTestFinished);
   const jpeg = Buffer.concat([Buffer.from([0xff, 0xd8, 0xff]), Buffer.alloc(50_000, "x")]);
   // A provider that is not well at first; the agent is asked all the same.
@@ -189,7 +187,7 @@ it.concurrent("fetches pictures beside the answer, with the login at the provide
   expect(world.api.fetched.map(({ authorization }) => authorization)).toEqual([false, false]);
 });
 
-it.concurrent("answers neither its own number nor what nobody signed", async ({ onTestFinished }) => {
+it.concurrent("answers neither its own number nor unsigned webhooks", async ({ onTestFinished }) => {
   const world = await openLines(onTestFinished);
   await world.text("Loop", { from: ourNumber });
   await world.idle();

@@ -53,7 +53,7 @@ it.concurrent("is released by the operator like any held message", async ({ onTe
   expect(await desk.mailTo(customer)).toMatchObject({ inReplyTo: mail.messageId });
 });
 
-it.concurrent("is told to the channel's notify, without a policy, too", async ({ onTestFinished }) => {
+it.concurrent("is sent to the channel's notify, also without a policy", async ({ onTestFinished }) => {
   const notify = { channel: "mail", to: ["team@people.example"] };
   const desk = await openDesk(onTestFinished, { mail: { notify } });
   await desk.write({ subject: "Contract", text: armored });
@@ -64,7 +64,7 @@ it.concurrent("is told to the channel's notify, without a policy, too", async ({
   expect(await listed(desk)).toMatchObject([{ code: "pgp-encrypted" }]);
 });
 
-it.concurrent("is not taken for a responder's words", async ({ onTestFinished }) => {
+it.concurrent("is not relayed as a responder's reply", async ({ onTestFinished }) => {
   const desk = await openDesk(onTestFinished);
   await desk.write({ text: "A refund, please" });
   const notice = await desk.mailTo(emil.email);

@@ -35,9 +35,7 @@ async function teamMail(finished: Finished) {
   return { mails, channels: { mail }, env: { MAIL: "secret" } };
 }
 
-it.concurrent("one key reaches a human: our sentence first, then the call goes on there", async ({
-  onTestFinished,
-}) => {
+it.concurrent("one key reaches a human: the sentence first, then the transfer", async ({ onTestFinished }) => {
   const rung: string[] = [];
   const world = await openLines(onTestFinished, {
     voice: { ...quick, transfer: { dial: [office] }, digits: { human: "0", pause: "100ms" } },
@@ -99,7 +97,7 @@ it.concurrent("no answer for too long: an apology, then a human", async ({ onTes
   expect(call.spoken.map(({ text }) => text).join()).not.toContain("You asked");
 });
 
-it.concurrent("nobody there: asked twice, then goodbye", async ({ onTestFinished }) => {
+it.concurrent("silence: two prompts, then goodbye", async ({ onTestFinished }) => {
   const phrases = [{ language: "en", still_there: ["Anybody?", "Hello?"], goodbye: "Bye then." }];
   const world = await openLines(onTestFinished, {
     voice: { ...quick, phrases, greeting: "Hi", silence: { after: "200ms", asks: 2 } },

@@ -93,7 +93,7 @@ describe("a call", () => {
     await call.hangUp();
   });
 
-  it.concurrent("joins what is said in quick succession", async ({ onTestFinished }) => {
+  it.concurrent("debounces utterances in quick succession", async ({ onTestFinished }) => {
     const world = await openLines(onTestFinished, { voice: { collect: "3s" } });
     const call = await world.dial();
     call.say("Where is");

@@ -193,7 +193,7 @@ describe("the answer's status", () => {
 });
 
 describe("without an answer", () => {
-  it("nobody listens: not yet, and certainly not sent", async () => {
+  it("a refused connection: deferred, certainly not sent", async () => {
     const url = `http://127.0.0.1:${await freePort()}/`;
     expect(await openBench(url).send(opened)).toMatchObject({
       outcome: { kind: "deferred", retryAfterMs: 5000, reason: expect.stringContaining("no connection") },
@@ -209,14 +209,14 @@ describe("without an answer", () => {
     expect(sent).toMatchObject({ outcome: { kind: "deferred" }, crossed: false });
   });
 
-  it("silence after the request: nobody knows", async () => {
+  it("no response after the request: unknown", async () => {
     const hook = await receiver();
     hook.answer(() => undefined);
     const sent = await openBench(hook.url, { answerMs: 50 }).send(opened);
     expect(sent).toMatchObject({ outcome: { kind: "unknown" }, crossed: true });
   });
 
-  it("a shutdown during the wait: nobody knows", async () => {
+  it("a shutdown during the wait: unknown", async () => {
     const hook = await receiver();
     const down = new AbortController();
     hook.answer(() => down.abort());

@@ -53,7 +53,7 @@ function raw(url: string, ...parts: string[]): { socket: Socket; answer: Promise
 }
 
 describe("a channel's webhook", () => {
-  it("gets the raw body and our public address, whatever the Host header says", async () => {
+  it("gets the raw body and the public address, with any Host header", async () => {
     const url = await start([echo()], { publicUrl: "https://bridge.example.com/hooks" });
     const { answer } = raw(
       url,

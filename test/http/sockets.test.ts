@@ -294,7 +294,7 @@ describe("going down", () => {
     expect(door.listener.sockets()).toBe(0);
   });
 
-  it("closes with 1012 whom time runs out for, and waits for the adapter's last words", async () => {
+  it("closes sockets with 1012 at the end of the drain time, and waits for the adapter's last events", async () => {
     const words: string[] = [];
     const door = await open([
       relay(async (socket) => {

@@ -43,7 +43,7 @@ describe("the notifier", () => {
     expect(said).toEqual([]);
   });
 
-  it("complains once when the command is missing, and goes on", async () => {
+  it("logs once when the command is missing, and continues", async () => {
     const notifier = createNotifier({ NOTIFY_SOCKET: "/run/x" }, log, undefined, join(folder, "absent"));
     await notifier.status("a");
     await notifier.status("b");

@@ -109,7 +109,7 @@ describe("answer", () => {
     expect(await after(db)).toEqual({ state: "silent", outcome: "sent", due: null, replies: [] });
   });
 
-  it("waits as long as told, holds the rate back, and is asked again", async () => {
+  it("waits for Retry-After, holds the rate limit back, and asks again", async () => {
     const { db, asking } = await asked();
     await db.tx((q) => write(q, asking, retry("deferred", "429", 30_000, 30_000)));
     const found = await after(db);

@@ -119,7 +119,7 @@ it("tries again after failures, ever later, and gives up in the end", async () =
   expect(house.heard.filter((line) => line === "attachment download failed for good")).toHaveLength(1);
 });
 
-it("notes what is too large or said to be final, and does not try again", async () => {
+it("records a file that is too large or finally refused, and does not retry", async () => {
   const media = mediaStore({ a: "x".repeat(1001), b: finalError("it was taken back"), d: "d" });
   const house = await openHouse({ open: media.open });
   await house.arrives({

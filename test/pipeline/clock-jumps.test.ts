@@ -92,7 +92,7 @@ it("does not begin to send when too little of the lease is left", async () => {
   expect(house.sent).toEqual(["answer to hello"]);
 });
 
-it("goes on when the clock is set back by an hour", async () => {
+it("continues when the clock is set back by an hour", async () => {
   const house = await openHouse({ rate: { interval: 1_000_000, tolerance: 3_000_000 } });
   await house.arrives({ text: "before" });
   await house.passes(10_000);

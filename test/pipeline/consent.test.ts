@@ -65,7 +65,7 @@ it("lets a reply die that waits for its delay, and does not wait behind it", asy
   expect([...(await house.drafts())].sort()).toEqual(["dropped", "sent"]);
 });
 
-it("is heard whatever allow, deny, caps and age say", async () => {
+it("is applied regardless of allow, deny, caps and age", async () => {
   const cap = [{ max: 0, per: 60_000 }];
   const house = await openTexts({
     rules: {
@@ -80,7 +80,7 @@ it("is heard whatever allow, deny, caps and age say", async () => {
   expect([house.texts, await suppressed(house)]).toEqual([[`${ann}: Bye.`], expect.any(String)]);
 });
 
-it("is heard while other messages wait for room in the channel", async () => {
+it("is applied while other messages wait at the channel's cap", async () => {
   const channel = [{ max: 1, per: 3_600_000 }];
   const house = await openTexts({ rules: { caps: { sender: [], conversation: [], channel } } });
   const from = (address: string) => ({ from: { address } });
@@ -172,7 +172,7 @@ describe("a word that we hear of late", () => {
   const missed = (house: Texts, consent: Consent["word"], ago: number, answer?: string) =>
     house.say({ ...word(consent, answer), sentAt: new Date(house.clock.now() - ago) });
 
-  it("START frees nobody who has said STOP since", async () => {
+  it("START does not lift a newer STOP", async () => {
     const house = await openTexts();
     await house.say(word("stop"));
     await house.passes(5 * minute);
@@ -185,7 +185,7 @@ describe("a word that we hear of late", () => {
     expect(await suppressed(house)).toBeNull();
   });
 
-  it("STOP does not silence who has said START since", async () => {
+  it("STOP does not override a newer START", async () => {
     const house = await openTexts();
     await house.say(word("start"));
     await house.passes(5 * minute);
@@ -224,7 +224,7 @@ it("lets a STOP that came while we were away count before a reply that was due",
   expect([await house.drafts(), house.texts]).toEqual([["dropped"], []]);
 });
 
-describe("somebody to whom nothing may be sent", () => {
+describe("a suppressed person", () => {
   it("is not asked about: the message is kept with its reason, and the platform is not called", async () => {
     const house = await openTexts();
     await house.say(word("stop"));

@@ -72,7 +72,7 @@ it("names what is attached", async () => {
   expect(house.texts[0]).toContain("[Attachment: voicemail.mp3 (audio/mpeg, 4 kB)]");
 });
 
-it("is told once, whatever dies", async () => {
+it("is sent once after a crash at any failpoint", async () => {
   const house = await telling();
   await house.scheduler.drain(0);
   const event = mail({ ...voicemail, to: [] });
@@ -86,7 +86,7 @@ it("is told once, whatever dies", async () => {
   expect([house.texts.length, next.texts.length, last.texts.length]).toEqual([0, 2, 0]);
 });
 
-it("is told however full the channel is, and however old it is", async () => {
+it("is sent regardless of the channel's cap and its age", async () => {
   const cap = [{ max: 0, per: 60_000 }];
   const house = await telling({
     rules: { max_age: 1, caps: { sender: cap, conversation: cap, channel: cap } },
@@ -95,7 +95,7 @@ it("is told however full the channel is, and however old it is", async () => {
   expect(house.texts).toHaveLength(2);
 });
 
-it("is held and listed where there is nobody", async () => {
+it("is held and listed without a recipient", async () => {
   const house = await openTexts();
   await house.say(voicemail);
   expect(await house.listed("held")).toEqual(["for-humans"]);

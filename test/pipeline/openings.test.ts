@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { openHouse } from "../support/pipeline/pipeline.ts";
 import { type Asked, cutting, refusing } from "../support/pipeline/stage.ts";
 
-it("opens nothing again while nobody can tell whether it was opened", async () => {
+it("does not repeat an opening of unknown outcome", async () => {
   const house = await openHouse({ settleAfter: 10_000 });
   house.platform.faults.start = cutting("before");
   house.platform.faults.search = refusing(500);

@@ -141,7 +141,7 @@ it("looks a start call of unknown outcome up before it makes another, and speaks
   expect((await outcome(house, turn)).state).toBe("sent");
 });
 
-it("goes on after a death in the middle of the start call", async () => {
+it("continues after a crash in the middle of the start call", async () => {
   const house = await openTexts({ settleAfter: 5000 });
   const reached = Promise.withResolvers<void>();
   house.platform.faults.start = (asked) => {

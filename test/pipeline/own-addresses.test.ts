@@ -88,7 +88,7 @@ describe("a sender that may not send", () => {
     cause: "set-up",
   };
 
-  it("keeps nobody else waiting", async () => {
+  it("does not delay other senders", async () => {
     let broken = true;
     const house = await openTexts({
       clock: testClock(true),

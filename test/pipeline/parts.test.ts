@@ -30,7 +30,7 @@ it("goes no further than the part that was refused, and on with the next reply",
   expect(house.texts).toEqual([`${ann}: answer to one`, `${ann}: answer to next`]);
 });
 
-it("goes on when a part that was put off is taken", async () => {
+it("continues when a deferred part is accepted", async () => {
   const house = await openTexts({ provider: (count) => (count === 1 ? later : undefined) });
   await says(house);
   expect(house.texts).toEqual([]);
@@ -38,7 +38,7 @@ it("goes on when a part that was put off is taken", async () => {
   expect(house.texts).toEqual(all);
 });
 
-describe("a part of which nobody knows whether it went out", () => {
+describe("a part of unknown outcome", () => {
   const lost = async () => {
     const house = await openTexts({
       rules: { on_new_message: "drop" },

@@ -92,7 +92,7 @@ describe("backoff of a phone number", () => {
     expect(await house.db.read((q) => pausesOf(q, "c", 3_700_000))).toEqual([]);
   });
 
-  it("goes on soon after a repaired login, and at once when the channel has logged in", async () => {
+  it("continues soon after a corrected login, and at once when the channel has logged in", async () => {
     const state = { says: rejected as SendOutcome | null };
     const house = await openDesk(state);
     await everybodyWrites(house);

@@ -198,7 +198,7 @@ it("suppresses at once whom the provider says to have opted out, as a refusal to
   expect(await why(db), "it is no failure").toBeNull();
 });
 
-it("believes that a phone has what it was reported to have, whatever is reported later", async () => {
+it("keeps the state delivered when later receipts contradict it", async () => {
   for (const [platform, state, strikes] of [
     ["sms", "delivered", 0],
     ["email", "failed", 1],

@@ -41,7 +41,7 @@ async function withAgent(): Promise<{ house: House; agent: RunningAgent; platfor
   return { house, agent, platform };
 }
 
-it("goes on with the others when one conversation alone is refused, and tries that one later", async () => {
+it("continues with others when one conversation is refused, and retries that one later", async () => {
   const { house, agent, platform } = await withAgent();
   platform.faults.ask = (asked) =>
     asked.words === "forbidden" ? refusing(403)(asked) : asked.answer(200, asked.perform());

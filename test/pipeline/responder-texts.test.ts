@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { enqueueTurn } from "../../src/store/tables/turns.ts";
 import { openHouse } from "../support/pipeline/pipeline.ts";
 
-it("words of unknown outcome do not block the customer when the platform has lost the conversation", async () => {
+it("a text of unknown outcome does not block the customer when the platform has lost the conversation", async () => {
   const house = await openHouse({ settleAfter: 10_000 });
   await house.arrives({ text: "hello" });
   await house.db.tx(async (q) => {

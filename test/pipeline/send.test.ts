@@ -369,7 +369,7 @@ describe("compose", () => {
     for (const one of drafts) expect(Math.abs(one.wait - wait)).toBeLessThan(10_000);
   });
 
-  it("fails a reply that the adapter cannot compose, and goes on with the next", async () => {
+  it("fails a reply that the adapter cannot compose, and sends the next", async () => {
     const { db, drafts } = await composed(0, 0, ({ text }) => {
       if (text === "r1") throw new Error("a defect");
       return [{ text: "x" }];

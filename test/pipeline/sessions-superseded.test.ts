@@ -197,7 +197,7 @@ it("still answers after a restart what was being asked, when the call comes back
   expect(await again.facts()).toMatchObject({ state: "open", node: "m", openings: 2, pending: null });
 });
 
-it("drops after a restart what was being asked, when something newer is said", async () => {
+it("drops an interrupted question after a restart when a newer utterance exists", async () => {
   const first = await callHouse({ timeout: 30_000 });
   const call = callOf(first);
   await call.opens();

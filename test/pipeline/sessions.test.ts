@@ -274,7 +274,7 @@ describe("what is to be said", () => {
     expect(await house.listed("failed")).toEqual([]);
   });
 
-  it("is given up when nobody takes it", async () => {
+  it("is dropped when no process can speak it", async () => {
     const { house } = await withAnswer(Array.from({ length: 500 }, () => notYet));
     await house.passes(70_000, 500);
     expect((await house.state()).drafts).toEqual(["dropped"]);

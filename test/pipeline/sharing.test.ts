@@ -16,7 +16,7 @@ const from = (name: string, text = `from ${name}`) => mail({ text, from: { addre
 const sorted = (texts: readonly string[]) => [...texts].sort();
 const many = (count: number, name: string) => Array.from({ length: count }, (_, i) => from(`${name}${i}`));
 
-it("lets messages wait in order while the channel is at its cap, and goes on when there is room", async () => {
+it("queues messages in order while the channel is at its cap, and continues below it", async () => {
   const caps = { sender: [], conversation: [], channel: [{ max: 2, per: minute }] };
   const house = await openHouse({ rules: { caps, concurrency: 1 } });
   await house.arrives(...many(5, "p"));

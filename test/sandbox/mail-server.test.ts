@@ -18,7 +18,7 @@ async function said(socket: Socket, what: string): Promise<string> {
   return heard;
 }
 
-it("goes on when a client is killed in the middle of a mail, or of a look", async ({ onTestFinished }) => {
+it("keeps serving when a client is killed in the middle of a mail or a poll", async ({ onTestFinished }) => {
   const taken: string[] = [];
   const account = { address: "support@bridge.test", password: "secret" };
   const server = await startMailServer({ ...account, others: ({ raw }) => void taken.push(raw) });

@@ -65,7 +65,7 @@ it("takes a text and shows it", async ({ onTestFinished }) => {
   expect(api.creates).toMatchObject([{ sid: made.sid, status: 201, form: { Body: "Hello", To: person } }]);
 });
 
-it("lets nobody in without the account's token", async ({ onTestFinished }) => {
+it("rejects requests without the account's token", async ({ onTestFinished }) => {
   const { api } = await open(onTestFinished, { apiKey: { sid: "SK1", secret: "key" } });
   const stranger = twilio(account, "guess");
   stranger.api.baseUrl = api.url;

@@ -295,7 +295,7 @@ onEachDatabase((place) => {
       await db.tx((q) => guardLease(q, next as Lease));
     });
 
-    it("lets a late holder write as long as nobody took over", async () => {
+    it("lets a holder with an expired lease write until another takes over", async () => {
       const db = await withTurns(place, ["t1"]);
       const late = await one(db, "n", 0);
       await db.tx((q) => guardLease(q, late));

@@ -452,7 +452,7 @@ function report(disk: string, { states, lost, corrupt }: Findings): void {
 }
 
 describeReal("a power cut", missing, () => {
-  it("loses nothing acknowledged and damages nothing, at whatever instant it happens", async () => {
+  it("loses nothing acknowledged and damages nothing, at every instant", async () => {
     const operations = await record();
     const acknowledged = operations.filter(({ kind }) => kind === "output").length;
     expect(acknowledged).toBe(140);

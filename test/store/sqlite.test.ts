@@ -31,7 +31,7 @@ it("commits what gathers together, and what throws is rolled back alone", async 
   );
 });
 
-it("tells nobody before the commit is on disk", async () => {
+it("resolves no transaction before the commit is on disk", async () => {
   const db = await fresh(sqlitePlace);
   const told: string[] = [];
   const first = db.tx((q) => writeSettings(q, "one", "{}")).then(() => told.push("one"));

@@ -183,7 +183,7 @@ describe("mail through a group or a forwarder", () => {
     expect(await answered(mailman, { accept_lists })).toEqual([anna, anna]);
     expect((await message(rewritten, { accept_lists, auth: passed })).sender).toBe("unverified");
   });
-  it("answers nobody when the author cannot be told, and never the group", async () => {
+  it("answers no one when the author is unknown, and never the group", async () => {
     const nobody = { ...rewritten, "X-Original-From": null, "X-Original-Sender": null };
     expect(await answered(nobody, { accept_lists })).toBe("list");
     const ours = {

@@ -87,7 +87,7 @@ describe("threading", () => {
     expect(header(raw, "Auto-Submitted")).toEqual(["auto-generated"]);
   });
 
-  it("cites no id that nobody else knows", () => {
+  it("cites only ids that the recipient knows", () => {
     const surrogate = externalId("<0123456789@no-message-id.invalid>");
     const draft = draftOf({ answers: surrogate, history: [externalId("<q1@example.net>"), surrogate] });
     expect(draft.inReplyTo).toBeNull();
@@ -233,7 +233,7 @@ describe("the bytes", () => {
     expect(header(raw, "From")[0]).toMatch(/^=\?UTF-8\?.*<support@example.com>$/);
   });
 
-  it("keep their headers, whatever anybody writes", async () => {
+  it("keep their headers with any text", async () => {
     const names = headersOf(await sent({}, settings({ reply: "all", token_address: true }))).map(
       (line) => line.split(":")[0],
     );

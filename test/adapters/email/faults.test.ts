@@ -28,7 +28,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
   afterEach(() => boxes.stopAll());
   afterAll(() => boxes?.dispose());
 
-  it("goes on where it was when the server comes back", async () => {
+  it("continues at its cursor when the server is reachable again", async () => {
     const { channel, box, supervised } = boxes.open();
     await ready(channel);
     await dovecot.stop();

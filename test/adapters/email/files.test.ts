@@ -47,7 +47,7 @@ async function arrives(files: readonly (Partial<ReplyAttachment> & { readonly by
   return { raw: raw.toString("latin1"), mail, taken };
 }
 
-it("carries any bytes as they are, whatever they are called", async () => {
+it("carries the bytes unchanged, under any file name", async () => {
   const types = ["text/plain", "text/html", "message/rfc822", "image/png", "application/pdf", "multipart/mixed"];
   const one = fc.record({ bytes: fc.uint8Array({ maxLength: 300 }), mediaType: fc.constantFrom(...types) });
   await fc.assert(

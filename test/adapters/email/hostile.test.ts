@@ -227,7 +227,7 @@ describeReal("hostile mail", missing, () => {
     expect(channel.messages[0]?.refusal?.code).toBe("delivery-report");
   });
 
-  it("is tagged or refused when nobody vouches for its sender", async () => {
+  it("is tagged or refused when its sender is not authenticated", async () => {
     const by = { by: "header", server: "mx.example.com" } as const;
     const verdict = (result: string) => ({
       "Authentication-Results": `mx.example.com; dmarc=${result} header.from=example.net`,

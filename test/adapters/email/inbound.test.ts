@@ -78,7 +78,7 @@ describeReal("reading a mailbox", missing, () => {
     ]);
   });
 
-  it("answers no history on the very first start, unless told to", async () => {
+  it("answers no old mail on the first start unless it is configured", async () => {
     const user = boxes.fresh();
     for (let n = 0; n < 3; n++) await dovecot.deliver(user, mail(n));
     const first = boxes.open({}, {}, undefined, user);
@@ -177,7 +177,7 @@ describeReal("reading a mailbox", missing, () => {
     await arrived(channel, 2);
   });
 
-  it("says once that it cannot mark, and goes on", async () => {
+  it("logs once that marking failed, and continues", async () => {
     const { channel, box } = open({ mark: { with: "move", folder: "Nowhere" } });
     await ready(channel);
     for (const n of [1, 2, 3]) await dovecot.deliver(box, mail(n));
@@ -222,7 +222,7 @@ describeReal("reading a mailbox", missing, () => {
     expect(subjects(channel)).toEqual(Array.from({ length: 120 }, (_, n) => `Mail ${n}`));
   });
 
-  it("looks by itself for mail that was never announced", async () => {
+  it("polls for mail that the server did not announce", async () => {
     const { channel, box } = open({}, { poll: "1s" });
     await ready(channel);
     const client = await dovecot.connect(box);

@@ -75,7 +75,7 @@ describe("access tokens", () => {
     await expect(new TokenSource(grant(), clock).get()).rejects.toMatchObject({ tokenFailure: { certain } });
   });
 
-  it("that nobody issues are not certain", async () => {
+  it("that cannot be issued are not certain", async () => {
     const nobody = { ...grant(), token_url: "http://127.0.0.1:9/token" };
     await expect(new TokenSource(nobody, clock).get()).rejects.toMatchObject({
       tokenFailure: { certain: false },

@@ -102,7 +102,7 @@ describe.concurrent("an outcome for every stage", () => {
   });
 });
 
-it("defers when nobody listens, or the name is unknown", async () => {
+it("defers when the connection is refused, or the name is unknown", async () => {
   expect((await send({}, await freePort())).outcome.kind).toBe("deferred");
   const { adapter } = adapterFor(settingsFor(1, 25, { smtp: { host: "nowhere.invalid", tls: "implicit" } }));
   const [draft] = adapter.outbound?.compose(replyTo()) ?? [];
@@ -194,7 +194,7 @@ it("uses a line again, and a new one when the idle one has died in silence", asy
   await own.close();
 });
 
-it("lets nobody who gave up waiting take another's turn", async () => {
+it("gives no connection to a send that was aborted while it waited", async () => {
   const own = await startSmtpPeer({ users: { support: "secret" } });
   const { adapter } = adapterFor(settingsFor(1, own.port, { smtp: { connections: 1 } as Settings["smtp"] }));
   const sending = (n: number, ms: number) => {
@@ -223,7 +223,7 @@ describe("encryption", () => {
     await own.close();
   });
 
-  it("never goes on in clear when STARTTLS is stripped", async () => {
+  it("never continues without encryption when STARTTLS is stripped", async () => {
     const before = peer.stages.length;
     const { outcome } = await send({ tls: "starttls", ca: cert });
     expect(outcome.kind).toBe("deferred");

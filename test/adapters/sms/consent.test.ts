@@ -144,7 +144,7 @@ describe("a word that is also a business term", () => {
     ["rezygnuję", "stop", ["PL"]],
   ];
 
-  it.each(terms)("%j is %s in its countries alone, and the sender is told", (text, word, countries) => {
+  it.each(terms)("%j is %s in its countries alone, and the sender is informed", (text, word, countries) => {
     for (const [country, number] of Object.entries(numbers)) {
       const meaning = meaningOf(text, all, countriesOf(number));
       if ((countries as readonly string[]).includes(country))

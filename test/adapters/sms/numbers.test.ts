@@ -57,7 +57,7 @@ describe("numbers", () => {
     expect(canonicalNumber(text)).toBeNull();
   });
 
-  it("reads national numbers where it is told whose", () => {
+  it("reads national numbers with a configured country", () => {
     expect(canonicalNumber("030 901820", "DE")).toBe("+4930901820");
     expect(canonicalNumber("(202) 555-0123", "US")).toBe("+12025550123");
     expect(canonicalNumber("whatsapp:030 901820", "DE")).toBe("whatsapp:+4930901820");

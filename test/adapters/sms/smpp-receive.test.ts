@@ -67,7 +67,7 @@ describe("a person's text", () => {
     await centre.close();
   });
 
-  it("is another one when it is said again, also at once", async () => {
+  it("is another one when the same text is sent again, also at once", async () => {
     const centre = await startSmsc();
     await using desk = openDesk({ port: centre.port });
     await bound(desk);
@@ -174,7 +174,7 @@ describe("an answer that the centre may not have read", () => {
 });
 
 describe("a long text", () => {
-  it("is whole whatever order its parts come in, each answered when it is stored", async () => {
+  it("is complete for any order of its parts, each acknowledged when it is stored", async () => {
     const centre = await startSmsc();
     await using desk = openDesk({ port: centre.port });
     await bound(desk);

@@ -124,7 +124,7 @@ describe("what the centre says", () => {
     await centre.close();
   });
 
-  it("a line cut in the middle of a long text leaves nobody knowing", async () => {
+  it("a connection lost in the middle of a long text means unknown", async () => {
     const centre = await startSmsc();
     await using desk = openDesk({ port: centre.port }, { run: false });
     centre.fault("cut-submit");

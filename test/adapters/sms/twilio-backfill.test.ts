@@ -150,7 +150,7 @@ it("gives a text the id that its webhook gives it", async () => {
   expect(handed.length).toBe(2);
 });
 
-it("finds in the next look what came after the last, and goes on from the cursor", async () => {
+it("finds new messages in the next backfill, and continues at the cursor", async () => {
   const here = desk(api.url);
   await running(here, ago(minute), async (channel) => {
     await looks(channel, 1);
@@ -315,7 +315,7 @@ describe("texts at further addresses of ours", () => {
     expect(new Set(found)).toEqual(new Set(further.map((to) => `to ${to}`)));
   });
 
-  it("are found beside those of a service", async () => {
+  it("are found in addition to those of a messaging service", async () => {
     await missed("by rcs", { to: "rcs:brand_agent" });
     await missed("not ours", { to: "+15550999" });
     const service = { number: undefined, messaging_service: "MG1", further_numbers: ["rcs:brand_agent"] };

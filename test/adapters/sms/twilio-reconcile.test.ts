@@ -57,7 +57,7 @@ describe("a text without an answer", () => {
     expect(again).toBeLessThanOrEqual(25 * seconds);
   });
 
-  it("is found by its words, its person and its time", async () => {
+  it("is found by its text, recipient and time", async () => {
     const here = desk(api.url);
     const sid = await lost(here, "Found.");
     expect(await look(here, "Found.", 31 * seconds)).toEqual({ kind: "sent", id: sid });

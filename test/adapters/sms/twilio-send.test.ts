@@ -192,7 +192,7 @@ describe("a text that is refused", () => {
     expect((await sendText(desk(api.url), person, `Status ${status}.`)).outcome).toMatchObject(expected);
   });
 
-  it("for now, waits as long as it is told to", async () => {
+  it("for now, waits for Retry-After", async () => {
     api.fault({ code: 20429, status: 429, retryAfter: 7 });
     expect((await sendText(desk(api.url), person, "Too much.")).outcome).toMatchObject({
       retryAfterMs: 7000,
@@ -229,7 +229,7 @@ describe("a text that is refused", () => {
     expect(here.channel.statuses).toEqual([]);
   });
 
-  it("is told without the number it is about", async () => {
+  it("is reported without the number it is about", async () => {
     const body = {
       code: 21614,
       message: "'To' number +1 (555) 017-7123 is not a valid mobile number",
@@ -278,7 +278,7 @@ describe("a text without an answer", () => {
     expect(outcome.kind).toBe("unknown");
   });
 
-  it("is certainly not sent when nobody listens, or when the lease is over at the crossing", async () => {
+  it("is certainly not sent when the connection is refused, or when the lease has expired at the crossing", async () => {
     const nobody = await sendText(desk("http://127.0.0.1:9"), person, "Nobody there.");
     expect([nobody.outcome.kind, nobody.crossed]).toEqual(["deferred", false]);
     const before = api.creates.length;

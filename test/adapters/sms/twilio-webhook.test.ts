@@ -146,7 +146,7 @@ describe("a text", () => {
     );
   });
 
-  it("without a sid, or from nobody, is answered and makes nothing", async () => {
+  it("without a sid or a sender is acknowledged and ignored", async () => {
     const { post, channel } = desk(api);
     for (const missing of ["MessageSid", "From", "To"]) {
       const form = Object.fromEntries(Object.entries(textForm("SM1", "x")).filter(([name]) => name !== missing));
@@ -190,14 +190,14 @@ describe("pictures", () => {
     expect((await heard(textForm("MM1", "", media(1, type)))).text).toBe(words);
   });
 
-  it("are ten at most, whatever the form says", async () => {
+  it("are ten at most, for any NumMedia", async () => {
     expect((await heard(textForm("MM1", "x", { ...media(3), NumMedia: "1000000" }))).attachments?.length).toBe(3);
     expect((await heard(textForm("MM1", "x", { ...media(20), NumMedia: "20" }))).attachments?.length).toBe(10);
     expect((await heard(textForm("MM1", "x", { ...media(3), NumMedia: "-1" }))).attachments).toBeUndefined();
   });
 });
 
-describe("words on being written to", () => {
+describe("opt-out keywords", () => {
   const texts = { stop_text: "You are out.", start_text: "Welcome back.", help_text: "Call us." };
 
   it.each([

@@ -112,7 +112,7 @@ describe("words", () => {
 });
 
 describe("people", () => {
-  it("are who they are at every call, or nobody twice", () => {
+  it("have the same identity in every call", () => {
     expect(personOf("+15005550001", "CA1").address).toBe("+15005550001");
     expect(personOf("sip:Ann@Example.com", "CA1").address).toBe("sip:ann@example.com");
     for (const withheld of [null, "", "Anonymous", "+266696687", "unknown"])

@@ -103,7 +103,7 @@ describe.each(["jambonz", "retell"] as const)("behind %s", (dialect) => {
     expect(board.channel.messages[2]?.notes).toEqual({ "caller heard": spokenNote });
   });
 
-  it("the call ends after both have said goodbye", async () => {
+  it("the call ends after the goodbyes of both sides", async () => {
     const { board, speaks, ended } = await callBehind(dialect);
     await speaks("That's all, thanks. Bye!");
     await board.heard();
@@ -171,7 +171,7 @@ describe("behind gather", () => {
     expect(call.complaints).toEqual([]);
   });
 
-  it("the call ends after both have said goodbye", async () => {
+  it("the call ends after the goodbyes of both sides", async () => {
     const { rig, call, texts, asks, answers } = await gather();
     await asks("That's all, thanks. Bye!");
     await answers("You are welcome. Goodbye!");
@@ -198,7 +198,7 @@ describe("behind gather", () => {
     await answers("On Monday.");
   });
 
-  it("what the caller heard is estimated, and told with the next question", async () => {
+  it("the played part is estimated, and passed with the next question", async () => {
     const { rig, asks, answers } = await gather();
     await asks("Tell me.");
     await answers("This is a rather long first sentence. This is the second one.");

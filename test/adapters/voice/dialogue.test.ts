@@ -54,7 +54,7 @@ describe("sentences beyond max_sentences", () => {
     expect(texts(call).at(-1)).toBe(`Three is third. Four is fourth. ${offer}`);
   });
 
-  it("are dropped when the caller asks something else, and the agent is told what was heard", async () => {
+  it("are dropped when the caller asks something else, and the agent receives the played part", async () => {
     const { rig, call } = await answered(long, { passes: 8000 });
     await rig.says(call, "When do you open?");
     expect(notes(rig)).toEqual({
@@ -174,22 +174,22 @@ describe("back-channels", () => {
   });
 });
 
-describe("what the caller heard", () => {
-  it("is told with the next question, in one line", async () => {
+describe("the played part of a reply", () => {
+  it("is passed with the next question, in one line", async () => {
     const { rig, call } = await answered("It is in Hamburg. It comes\non Monday.");
     call.interrupt('It is in "Hamburg".\nIt comes');
     await rig.says(call, "Which Hamburg?");
     expect(notes(rig)).toEqual({ "caller heard": '"It is in Hamburg . It comes" (interrupted)' });
   });
 
-  it("is told as nothing when the first word was cut", async () => {
+  it("is empty when the first word was interrupted", async () => {
     const { rig, call } = await answered("It is in Hamburg.");
     call.interrupt("");
     await rig.says(call, "Hello?");
     expect(notes(rig)).toEqual({ "caller heard": "nothing (interrupted)" });
   });
 
-  it("is not told when all of it was heard, and is cut to its end", async () => {
+  it("is omitted when the whole reply was played, and is truncated to its end", async () => {
     const { rig, call } = await answered("It is in Hamburg.");
     call.interrupt("It is in Hamburg.");
     await rig.says(call, "Fine, when?");
@@ -200,7 +200,7 @@ describe("what the caller heard", () => {
     expect(notes(rig)?.["caller heard"]).toMatch(/^"….{200}" \(interrupted\)$/u);
   });
 
-  it("is told again with a question that takes the place of an unanswered one", async () => {
+  it("is passed again with a question that supersedes an unanswered one", async () => {
     const { rig, call } = await answered("It is in Hamburg. It comes on Monday.");
     call.interrupt("It is in Hamburg.");
     await rig.says(call, "Which Hamburg?");

@@ -79,7 +79,7 @@ describe("humans whom jambonz rings", () => {
     expect(await board.answer("I am.")).toMatchObject({ kind: "sent" });
   });
 
-  it("answer: nobody is told anything, and the call ends", async () => {
+  it("answer: no responder is notified, and the call ends", async () => {
     const { board, phone } = await ringing("voicemail");
     phone.dialed("completed");
     await board.channel.until("the end", (channel) => story(channel).length === 3);
@@ -88,7 +88,7 @@ describe("humans whom jambonz rings", () => {
     expect(missed(board)).toEqual([]);
   });
 
-  it("are told when the caller gives up before they answer", async () => {
+  it("are notified when the caller hangs up before they answer", async () => {
     const { board, phone } = await ringing("voicemail");
     phone.hangUp();
     await board.channel.until("the end", (channel) => story(channel).length === 3);

@@ -82,7 +82,7 @@ describe("a call through jambonz", () => {
     expect(phone.played.length).toBeGreaterThanOrEqual(3);
   });
 
-  it("tells what was heard when the caller interrupts, and says no more of it", async () => {
+  it("reports the played part on barge-in, and stops the speech", async () => {
     const { board, phone, line } = await call({}, { slow: true });
     phone.finish();
     phone.speak("Tell me all.");
@@ -272,7 +272,7 @@ describe("a call through jambonz", () => {
   });
 });
 
-describe("whoever is not our jambonz", () => {
+describe("a client that is not our jambonz", () => {
   it.each([
     ["nobody", {}],
     ["another user", basic("other:a-password")],

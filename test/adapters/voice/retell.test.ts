@@ -147,7 +147,7 @@ describe("a call through Retell", () => {
     expect(board.channel.messages).toHaveLength(1);
   });
 
-  it("tells what was heard when the caller interrupts", async () => {
+  it("reports the played part on barge-in", async () => {
     const { board, line } = await call();
     line.say(required(1, [greeting, ["user", "Tell me all."]]));
     const all = await board.heard();
@@ -215,7 +215,7 @@ describe("a call through Retell", () => {
     expect(story(board.channel)).toEqual(["opened", "transferring asked", "closed transferred"]);
   });
 
-  it("transfers after an answer that escalates, and goes on where it cannot", async () => {
+  it("transfers after a reply that escalates, and continues where it cannot", async () => {
     const ask = required(1, [greeting, ["user", "I want a refund."]]);
     const { line, board } = await call({ transfer: { dial: ["+15005550009"] }, speaking_rate: 40 });
     line.say(ask);
@@ -252,7 +252,7 @@ describe("a call through Retell", () => {
     expect(await board.heard()).toBe("42");
   });
 
-  it("answers noise with nothing, so that nobody waits", async () => {
+  it("responds to noise with an empty text at once", async () => {
     const { line, board } = await call();
     line.say(required(1, [greeting, ["user", "(unintelligible audio)"]]));
     expect(await line.until("an empty answer", (frame) => frame["response_id"] === 1)).toMatchObject({
@@ -305,7 +305,7 @@ describe("a call through Retell", () => {
   });
 });
 
-describe("whoever is not Retell", () => {
+describe("a client that is not Retell", () => {
   it.each([
     "/llm/call_1",
     "/llm/call_1?secret=",
@@ -362,7 +362,7 @@ describe("Retell's webhook", () => {
     expect(story(board.channel)).toEqual(["opened"]);
   });
 
-  it("tells people once of a transfer that nobody took, and of no other", async () => {
+  it("notifies responders once of an unanswered transfer, and of no other", async () => {
     const { board, line } = await call({ transfer: { dial: ["+15005550009"] }, speaking_rate: 40 });
     const failed = { event: "transfer_cancelled", call: { call_id: "call_1" } };
     // Nothing was transferred yet; and nobody knows the other call.

@@ -81,7 +81,7 @@ const spoken = (frames: readonly Frame[]) =>
     .join("");
 
 describe("a call through Telnyx", () => {
-  it("believes the signed body, whatever the address adds", async () => {
+  it("uses the signed body and ignores the query", async () => {
     const board = await switchboard(block);
     const xml = await (await post(board, "/call?CallSid=another&From=%2B15005559999", form())).text();
     const line = await board.dial(attribute(xml, "url"));
@@ -90,7 +90,7 @@ describe("a call through Telnyx", () => {
     expect(board.channel.stored[0]).toMatchObject({ session: call, from: { address: "+15005550001" } });
   });
 
-  it("starts with TeXML in which everything we rely on is said", async () => {
+  it("starts with TeXML that sets every attribute the dialect relies on", async () => {
     const board = await switchboard({
       ...block,
       voice: "Telnyx.Natural.abbie",
@@ -132,7 +132,7 @@ describe("a call through Telnyx", () => {
     });
   });
 
-  it("tells what was heard when the caller interrupts", async () => {
+  it("reports the played part on barge-in", async () => {
     const { board, line } = await live();
     line.say({ type: "prompt", voicePrompt: "Tell me all.", lang: "en", last: true });
     await board.heard();

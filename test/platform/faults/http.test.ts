@@ -199,7 +199,7 @@ describe("a client that takes its time", () => {
 
   const patient = { headersMs: 600_000, requestMs: 600_000 };
 
-  test("keeps nobody else waiting", async () => {
+  test("does not delay other senders", async () => {
     const grounds = await startGrounds({ limits: patient });
     const slow: RawConnection[] = [];
     for (const start of Object.values(starts))

@@ -130,7 +130,7 @@ describe("different messages have different fingerprints", () => {
       expect(await digest(other), from).not.toBe(first);
     }
   });
-  it("whatever the author writes that looks like a footer", async () => {
+  it("any text of the author that resembles a footer", async () => {
     const text = (words: string) => `Hello\n---\n${words}\nand one line more\nand another\n`;
     expect(await digest(mail({}, text("call me at noon")))).not.toBe(await digest(mail({}, text("call me at one"))));
   });

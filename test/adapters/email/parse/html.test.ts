@@ -261,7 +261,7 @@ describe("quotes in HTML", () => {
     expect(text).toContain("here [https://example.org/a]");
     expect(text).toContain("Title\n\na\nb");
   });
-  it("writes each word once, whatever the elements of the sender are called", async () => {
+  it("writes each word once, for any element names", async () => {
     const { text } = await read(
       html("<p>please help</p><tree></tree><tree>with <b>order</b> <tree>4711</tree></tree><tree>"),
     );

@@ -244,7 +244,7 @@ describe("a trusted server's header", () => {
   it.each(cases)("%s", async (_, raw, verdict) => {
     expect(await judge(raw, trusted)).toMatchObject({ verdict, method: "authentication-results" });
   });
-  it("an empty id trusts nobody", async () => {
+  it("an empty id trusts no server", async () => {
     expect(
       await judge(results("; dmarc=pass header.from=example.org"), { mode: "header", authservId: "" }),
     ).toMatchObject({ verdict: "none" });

@@ -266,7 +266,7 @@ describe("what must not be cut", () => {
   it("a sentence that begins like the line of a phone", () => whole("I paid.\nSent from my account was 40 EUR."));
 });
 
-describe("a mail without words of its own", () => {
+describe("a mail without text of its author", () => {
   const block = "From: a@example.org\nSent: Friday\nTo: b\nSubject: c\n\nOld text";
   const attribution = `On 5/3/24 10:00, Support wrote:\n${quoted}`;
   it.each([
