@@ -5,7 +5,7 @@ import type { EmailConfig } from "./config.ts";
 import { type ConnectionOptions, openConnection } from "./imap/connection.ts";
 import { isTokenFailure } from "./oauth.ts";
 import type { SmtpPool } from "./smtp/send.ts";
-import { brief, statusOf } from "./status.ts";
+import { brief, oneLine, statusOf } from "./status.ts";
 
 type Side = "imap" | "smtp";
 
@@ -84,14 +84,6 @@ function serverText(error: unknown): string | null {
   return typeof text === "string" ? oneLine(text) : null;
 }
 
-/** Truncates the text and removes control characters that a terminal would interpret. */
-const oneLine = (text: string): string =>
-  text
-    .slice(0, 2000)
-    .replace(/[\p{Cc}\p{Cf}\s]+/gu, " ")
-    .trim()
-    .slice(0, 300);
-
 /** Returns the suggested remedy in terms of the configuration keys. */
 function remedy(side: Side, config: EmailConfig, error: unknown, code: string): string {
   const { imap, smtp } = config;
@@ -117,6 +109,7 @@ function remedy(side: Side, config: EmailConfig, error: unknown, code: string): 
   if (code === "tls" && /self.signed|unable to (verify|get)|issuer/i.test(text))
     return `set ${side}.ca to the CA that signed the certificate`;
   if (code === "tls" && /altnames|hostname/i.test(text)) return `set ${side}.host to a name in the certificate`;
+  if (code === "tls" && /expired/i.test(text)) return `renew the certificate of ${host}`;
   if (code === "tls") return `check ${side}.tls and ${side}.port`;
   if (/ENOTFOUND|EAI_AGAIN|EDNS/.test(text)) return `check ${side}.host: ${host} is not in the DNS`;
   if (/ECONNREFUSED/.test(text)) return `check ${side}.port: nothing listens on ${port} at ${host}`;

@@ -88,9 +88,12 @@ export function statusOf(error: unknown, count: number): FailedStatus {
     return { state: "degraded", code: "login", reason: "the login failed; it may be throttled" };
   }
   if (traced.mailboxMissing) return { state: "degraded", code: "mailbox", reason: "the mailbox does not exist" };
-  const isTls = traced.tlsFailed || traced.code === "ETLS" || tlsWords.test(`${traced.code ?? ""} ${brief(error)}`);
+  // A tagged NO or BAD to a command after the login: imapflow's own message is only "Command failed".
+  const answer = oneLine(traced.responseText ?? "");
+  if (answer !== "") return { state: "degraded", code: "server", reason: `the server rejected a command: ${answer}` };
+  const isTls = traced.tlsFailed || traced.code === "ETLS" || tlsWords.test(`${traced.code ?? ""} ${String(error)}`);
   return isTls
-    ? { state: "degraded", code: "tls", reason: `the encrypted line failed: ${brief(error)}` }
+    ? { state: "degraded", code: "tls", reason: `the TLS connection failed: ${brief(error)}` }
     : { state: "degraded", code: "connection", reason: `the connection failed: ${brief(error)}` };
 }
 
@@ -98,10 +101,21 @@ export function statusOf(error: unknown, count: number): FailedStatus {
 export function brief(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   const code = (error as Traced | null)?.code;
-  return `${code ? `${code} ` : ""}${text.split(/[\r\n]/)[0] ?? ""}`.slice(0, 200);
+  const line = text.split(/[\r\n]/)[0] ?? "";
+  return `${code ? `${code} ` : ""}${tlsReason.exec(line)?.[1] ?? line}`.slice(0, 200);
 }
 
-const tlsWords = /certificate|self.signed|ERR_TLS|ERR_SSL|STARTTLS/i;
+/** The reason in a line of OpenSSL's error queue: thread:error:number:library:function:reason:file:line. */
+const tlsReason = /:error:[0-9A-F]{1,16}:[^:]{0,100}:[^:]{0,100}:([^:]{1,100}):/;
+const tlsWords = /certificate|self.signed|ERR_TLS|ERR_SSL|STARTTLS|:error:[0-9A-F]{1,16}:SSL routines:/i;
+
+/** Truncates a server's text and removes control characters that a terminal would interpret. */
+export const oneLine = (text: string): string =>
+  text
+    .slice(0, 2000)
+    .replace(/[\p{Cc}\p{Cf}\s]+/gu, " ")
+    .trim()
+    .slice(0, 300);
 
 /** The outcome is certain except in one case: the message was complete (`crossed`) and no response
  *  arrived. A connection that fails before the final dot has delivered nothing (RFC 5321, 4.1.1.4). */

@@ -94,7 +94,8 @@ export function createChannel(options: ChannelParts): Channel {
         reportChange(log, state, status, clock.now());
         if (!isUp(status) && isUp(state.status)) options.lost();
         state.since = clock.now();
-      }
+      } else if (status.state === "degraded" && state.status.state === "degraded" && status.code !== state.status.code)
+        log.warn({ ...status }, "channel fails for another reason, retrying");
       const caughtUp = state.status.state === "connecting" && status.state !== "connecting";
       state.status = status;
       // Due work was delayed until the channel caught up.
@@ -109,7 +110,8 @@ export function createChannel(options: ChannelParts): Channel {
   };
 }
 
-const isUp = ({ state }: ChannelStatus): boolean => state === "ready" || state === "connecting";
+/** True until a failure is reported. */
+export const isUp = ({ state }: ChannelStatus): boolean => state === "ready" || state === "connecting";
 
 /** Writes one line when the connection is lost or cannot be made, and one when it works again. Failed attempts in between
  *  change no state and have no line at this level. */

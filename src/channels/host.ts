@@ -15,7 +15,7 @@ import type { Core } from "../store/driver.ts";
 import type { Installation } from "../store/installation.ts";
 import { ensureChannel } from "../store/tables/events.ts";
 import type { ChannelPause } from "../store/tables/pauses.ts";
-import { type ChannelState, createChannel } from "./channel.ts";
+import { type ChannelState, createChannel, isUp } from "./channel.ts";
 import { type Supervised, supervise } from "./supervisor.ts";
 
 interface HostOptions {
@@ -47,6 +47,8 @@ class RunningChannel {
   #tickedAt: number | null = null;
   #failures = 0;
   #retryAt: number | null = null;
+  /** The status reported for the adapter after `run` ended without a report of its own. */
+  #fall: ChannelStatus | null = null;
   #isStandby = false;
 
   /** `siblings`: the ids of the channels that currently run on this store. */
@@ -180,7 +182,9 @@ class RunningChannel {
         this.#retryAt = clock.now() + againInMs;
         const fields = { channel: id, err: error, failures: this.#failures, again_in_ms: againInMs };
         log.debug(fields, "channel connection attempt ended, retrying");
-        if (this.state.status.state !== "unauthorized") this.#channel.report(afterFall(error));
+        // The adapter's own report of a failure is more precise than the error that left `run`.
+        const { status } = this.state;
+        if (isUp(status) || status === this.#fall) this.#channel.report((this.#fall = afterFall(error)));
       },
     };
   }

@@ -17,7 +17,7 @@ describeReal("the mailbox and the line to it", missing, () => {
   let dovecot: Dovecot;
   beforeAll(async () => {
     dovecot = await startDovecot({
-      users: ["keyword", "flag", "move", "copy", "validity", "halfopen", "cut", "again", "sealed"],
+      users: ["keyword", "flag", "move", "copy", "validity", "halfopen", "cut", "again", "sealed", "deleted"],
     });
   });
   afterAll(() => dovecot?.dispose());
@@ -126,6 +126,21 @@ describeReal("the mailbox and the line to it", missing, () => {
     await dovecot.changeUidValidity("validity");
     letters.push(await world.write({ from: "dora@customer.example" }));
     await world.settled(letters);
+    await world.reports({ state: "ready" });
+  });
+
+  it.concurrent("reports a deleted folder in the log and the state, and reads it once it exists again", async ({
+    onTestFinished,
+  }) => {
+    const client = await dovecot.connect("deleted");
+    onTestFinished(() => client.logout());
+    await client.mailboxCreate("Support");
+    const channel = { imap: { poll: "2s", mailbox: "Support" } };
+    const world = await openWorld(onTestFinished, { dovecot, user: "deleted", channel });
+    await client.mailboxDelete("Support");
+    await world.reports({ state: "degraded", reason: "the mailbox does not exist" });
+    expect(world.log.some(({ fields }) => fields.reason === "the mailbox does not exist")).toBe(true);
+    await client.mailboxCreate("Support");
     await world.reports({ state: "ready" });
   });
 

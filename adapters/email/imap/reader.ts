@@ -105,8 +105,8 @@ export class MailboxReader {
         return cursor;
       }
       if (first !== null && typeof first === "object") {
-        if (watchdog.hasEnded) throw new Error("the line was silent for too long");
-        throw first.error ?? new Error("the server closed the line");
+        if (watchdog.hasEnded) throw new Error("the server did not respond (timeout)");
+        throw first.error ?? new Error("the server closed the connection");
       }
       return first;
     } finally {

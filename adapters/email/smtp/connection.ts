@@ -99,7 +99,7 @@ function step(
       if (error) reject(error);
       else resolve();
     };
-    const ended = () => stop(Object.assign(new Error("the server closed the line"), { code: "ECONNECTION" }));
+    const ended = () => stop(Object.assign(new Error("the server closed the connection"), { code: "ECONNECTION" }));
     connection.on("error", stop);
     connection.once("end", ended);
     begin(stop);

@@ -115,7 +115,7 @@ function transmit(
       connection.close();
     };
     const fail = (error: Error) => reject(error);
-    const ended = () => fail(Object.assign(new Error("the server closed the line"), { code: "ECONNECTION" }));
+    const ended = () => fail(Object.assign(new Error("the server closed the connection"), { code: "ECONNECTION" }));
     attempt.signal.addEventListener("abort", abort, { once: true });
     connection.on("error", fail);
     connection.on("end", ended);

@@ -35,6 +35,23 @@ describe("an IMAP login that is refused with a response code", () => {
   });
 });
 
+it("quotes the server's response to a rejected command, on one line", () => {
+  const error = Object.assign(new Error("Command failed"), {
+    responseStatus: "NO",
+    responseText: "Internal error\u001b[31m\noccurred.",
+  });
+  const reason = "the server rejected a command: Internal error [31m occurred.";
+  expect(statusOf(error, 1)).toEqual({ state: "degraded", code: "server", reason });
+});
+
+it("reads the reason of a failed handshake from the error of OpenSSL, in the errors of nodemailer as well", () => {
+  const line =
+    "404DA80FAD7F0000:error:0A00010B:SSL routines:tls_validate_record_header:wrong version number:../tls.c:77:";
+  const reason = "the TLS connection failed: ESOCKET wrong version number";
+  const error = Object.assign(new Error(line), { code: "ESOCKET" });
+  expect(statusOf(error, 1)).toEqual({ state: "degraded", code: "tls", reason });
+});
+
 it("does not blame the credentials for a 4xx response to AUTH", () => {
   const error = Object.assign(new Error("Invalid login"), {
     code: "EAUTH",
