@@ -145,7 +145,7 @@ function title({ tier, notify }: PolicyStep, again: boolean, { fallback }: Polic
   if (tier === null)
     return fallback.repeat === 0
       ? "fallback, once"
-      : `fallback, and again every ${spell(fallback.repeat)} until somebody acknowledges`;
+      : `fallback, and again every ${spell(fallback.repeat)} until a responder acknowledges`;
   if (notify.length === 0) return `tier ${tier + 1}: no responder is on call`;
   return `tier ${tier + 1}${again ? ", again" : ""}`;
 }

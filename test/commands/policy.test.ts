@@ -77,7 +77,7 @@ describe("policy test", () => {
       "    not notified: Anna Berg: away until Mon 2026-12-28 08:00 Europe/Berlin",
       "+10m  2026-12-24 16:40:00 UTC  tier 2, again",
       "    notified: ben by email ben@example.com, webhook (Thu 2026-12-24 11:40 America/New_York)",
-      "+15m  2026-12-24 16:45:00 UTC  fallback, and again every 15m until somebody acknowledges",
+      "+15m  2026-12-24 16:45:00 UTC  fallback, and again every 15m until a responder acknowledges",
       "    notified: chief by email chief@example.com (Thu 2026-12-24 16:45 UTC)",
       "    notified: ben by email ben@example.com, webhook (Thu 2026-12-24 11:45 America/New_York)",
       "    not notified: Anna Berg: away until Mon 2026-12-28 08:00 Europe/Berlin",
@@ -119,12 +119,12 @@ describe("policy test", () => {
     expect(out[0]).toBe("no topic, agent sales, channel sales-mail, cause call, opened 2026-12-24 16:30:00 UTC");
     expect(out.filter((line) => line.startsWith("+"))).toEqual([
       "+0s  2026-12-24 16:30:00 UTC  tier 1",
-      "+5m  2026-12-24 16:35:00 UTC  fallback, and again every 15m until somebody acknowledges",
+      "+5m  2026-12-24 16:35:00 UTC  fallback, and again every 15m until a responder acknowledges",
     ]);
     const vip = await policy(file(), "--topic", "VIP customer", "--channel", "old-mail", ...eve);
     expect(vip.out[0]).toContain("agent sales, channel old-mail");
     expect(vip.out.filter((line) => line.startsWith("+"))).toEqual([
-      "+0s  2026-12-24 16:30:00 UTC  fallback, and again every 15m until somebody acknowledges",
+      "+0s  2026-12-24 16:30:00 UTC  fallback, and again every 15m until a responder acknowledges",
     ]);
   });
 
