@@ -125,6 +125,7 @@ type StartCommon = {
   readonly lastName: string;
   /** Data about the user. */
   readonly context?: string;
+  /** Data about the conversation. */
   readonly conversationContext?: string;
   readonly source?: string;
   readonly fkId?: string;
@@ -162,20 +163,14 @@ export type StartRequest =
     });
 
 /** A user, identified by at least one of fkId, email and phoneNumber, and the conversation to open with them. */
-export type CreateRequest = {
-  readonly firstName: string;
-  readonly lastName: string;
-  readonly fkId?: string;
-  readonly fkUserId?: string;
+export type CreateRequest = Pick<
+  StartCommon,
+  "firstName" | "lastName" | "fkId" | "fkUserId" | "source" | "context" | "conversationContext"
+> & {
   readonly email?: string;
   readonly phoneNumber?: string;
-  readonly source?: string;
-  /** Data about the user. */
-  readonly context?: string;
   /** At most 255 characters; longer text is truncated. */
   readonly title?: string;
-  /** Data about the conversation. */
-  readonly conversationContext?: string;
 };
 
 export type Question = { readonly text: string; readonly context?: string };

@@ -5,7 +5,7 @@
 
 import type { Clock, Log } from "bridgehead/contract";
 import * as z from "zod";
-import { type Agent, type Client, createClient, type Message } from "../client/index.ts";
+import { type Agent, type Client, type ClientOptions, createClient, type Message } from "../client/index.ts";
 import type { RetentionSkill } from "../domain/retention.ts";
 import { limited } from "../ops/clock.ts";
 import { contextLimit, modeOf, titleLimit } from "../wire/conversation.ts";
@@ -34,22 +34,13 @@ import {
   spoken,
 } from "./messages.ts";
 
-export interface AgentClientOptions {
+export interface AgentClientOptions
+  extends Pick<ClientOptions, "organizationKey" | "timeoutMs" | "connectionWaitMs" | "connections"> {
   /** The platform's base address, with or without a path; operations live under its `/external/`. */
   readonly url: string;
   readonly agentKey: string;
-  /** For operations addressed by an agent's id. The daemon uses none of them, so the key is never sent. */
-  readonly organizationKey?: string;
-  /** Timeout of one request in milliseconds, from its first byte to the last byte of the response. A
-   *  call's signal may abort later. */
-  readonly timeoutMs: number;
-  /** Timeout in milliseconds until a connection is open or available. Default 10 s. */
-  readonly connectionWaitMs?: number;
   readonly clock: Clock;
   readonly log: Log;
-  /** Maximum number of concurrent requests; further requests are queued. Default 128; the daemon derives
-   *  it from its channels. */
-  readonly connections?: number;
 }
 
 /** Creates the client. Opens no connection before the first call. Throws when `url` is not an address. */

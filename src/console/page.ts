@@ -2,25 +2,20 @@
 // forms with the CSRF token, redirects with a message, times. Texts are escaped by `html`; pages never use `raw`.
 
 import { createHash } from "node:crypto";
-import type { Clock, Log, Traits } from "bridgehead/contract";
+import type { Traits } from "bridgehead/contract";
 import type { Context, Hono } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import { html } from "hono/html";
 import type { HtmlEscapedString } from "hono/utils/html";
 import type { ChannelReport } from "../channels/readiness.ts";
 import type { Policy } from "../domain/policy.ts";
-import type { Timing } from "../ops/timing.ts";
-import type { Database, Query } from "../store/driver.ts";
+import type { Core, Query } from "../store/driver.ts";
 import { assets } from "./assets/assets.ts";
 import { csrfToken } from "./session.ts";
 
-export interface ConsoleContext {
-  readonly db: Database;
+export interface ConsoleContext extends Omit<Core, "node"> {
   /** Runs an action in a transaction and starts the work that became due. Resolves when it is on disk. */
   commit<T>(write: (q: Query) => Promise<T>): Promise<T>;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly timing: Timing;
   /** The channels that run on this node, in the configuration's order. */
   channels(): readonly ChannelReport[];
   /** Problems and warnings of the store, such as a restored backup. */

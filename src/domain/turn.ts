@@ -2,7 +2,7 @@
 // context that a human agent would see on screen), and the address of the reply. Outbound conversations have a turn
 // without a question.
 
-import type { ExternalId, MessageEvent, Party, SessionId, ThreadToken } from "bridgehead/contract";
+import type { ExternalId, MessageEvent, Party, Reply, ThreadToken } from "bridgehead/contract";
 
 /** At most this many references are followed; genuine threads have no longer chains. */
 export const referenceLimit = 20;
@@ -65,16 +65,7 @@ export function joinedContext(first: string | null, second: string | null): stri
 }
 
 /** The address of a reply. It is fixed when the turn is created; later messages do not change it. */
-export interface Address {
-  readonly to: readonly Party[];
-  readonly cc: readonly Party[];
-  readonly subject: string | null;
-  readonly answers: ExternalId | null;
-  /** References, oldest first, `answers` last. */
-  readonly history: readonly ExternalId[];
-  readonly hops: number;
-  readonly session: SessionId | null;
-}
+export type Address = Pick<Reply, "to" | "cc" | "subject" | "answers" | "history" | "hops" | "session">;
 
 /** The address of a notification (`replies.address`). */
 export interface NoticeAddress extends Address {

@@ -7,7 +7,7 @@ import { systemClock } from "../ops/clock.ts";
 import { Changes } from "./changes.ts";
 import { type FaultRule, Faults, type SmsFault } from "./sms-faults.ts";
 import { type FakeCall, newSid, type SmsMedia, type SmsMessage } from "./sms-records.ts";
-import { ApiServer, type Create } from "./sms-server.ts";
+import { ApiServer, type Create, type ServerOptions } from "./sms-server.ts";
 import {
   type Account,
   inboundForm,
@@ -19,13 +19,7 @@ import {
   type WebhookUrls,
 } from "./twilio-webhooks.ts";
 
-export interface SmsApiOptions {
-  readonly accountSid: string;
-  readonly authToken: string;
-  /** A second credential, like a Twilio API key. */
-  readonly apiKey?: { readonly sid: string; readonly secret: string };
-  /** Our number: the default `to` of texts from customers. */
-  readonly number: string;
+export interface SmsApiOptions extends Pick<ServerOptions, "accountSid" | "authToken" | "apiKey" | "number"> {
   /** Statuses that the status callback reports for each accepted text, in this order. Default: sent, delivered. */
   readonly progress?: readonly string[];
   readonly webhooks?: WebhookUrls;

@@ -30,15 +30,17 @@ export interface Create {
   readonly status: number | null;
 }
 
-interface ServerOptions {
+export interface ServerOptions {
   readonly accountSid: string;
   readonly authToken: string;
+  /** A second credential, like a Twilio API key. */
   readonly apiKey?: { readonly sid: string; readonly secret: string };
+  /** Our number: the default `to` of texts from customers. */
+  readonly number: string;
   readonly clock: Clock;
   readonly faults: Faults;
   readonly inbound: readonly SmsMessage[];
-  /** Our number, and the URL that texts to it are posted to. */
-  readonly number: string;
+  /** The URL that texts to our number are posted to. */
   readonly webhook: () => string | undefined;
   readonly changed: () => void;
   /** Called after the response (if any) when a text was accepted. */

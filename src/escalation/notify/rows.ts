@@ -2,6 +2,7 @@
 
 import { fromListed, isListed, listOf, ManyRows, type Query } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
+import type { ConversationRow } from "../../store/tables/conversations.ts";
 import { type EscalationRow, triggersOf } from "../../store/tables/escalations.ts";
 import { type TargetRow, targetColumns } from "../../store/tables/responders.ts";
 import { customerHistories, type TranscriptMessage, transcriptsOf } from "../../store/tables/transcript.ts";
@@ -47,13 +48,7 @@ export async function readTargets(q: Query, ids: Iterable<string>): Promise<Read
   return new Map(found.map((row) => [row.id, row]));
 }
 
-interface PersonOfConversation {
-  readonly id: string;
-  readonly person: string;
-  readonly person_name: string | null;
-  readonly subject: string | null;
-  readonly platform_id: string | null;
-}
+type PersonOfConversation = Pick<ConversationRow, "id" | "person" | "person_name" | "subject" | "platform_id">;
 
 /** Returns the data of headlines, which contain no triggers and no transcript, by escalation. */
 export async function headlinesOf(q: Query, rows: readonly EscalationRow[]): Promise<ReadonlyMap<string, Details>> {

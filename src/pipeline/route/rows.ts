@@ -309,16 +309,12 @@ export async function joinableTurn(q: Query, conversation: string, person: strin
 }
 
 /** A later message that is added to a waiting turn. */
-export interface Extension {
+export interface Extension
+  extends Pick<NewTurn, "conversation" | "question" | "context" | "address" | "receivedAt">,
+    Required<Pick<NewTurn, "dueAt">> {
   readonly turn: string;
   /** Of all messages of the turn. */
   readonly trace: string;
-  readonly conversation: string;
-  readonly question: string;
-  readonly context: string | null;
-  readonly address: string;
-  readonly receivedAt: number;
-  readonly dueAt: number;
 }
 
 /** Adds a later message to the turn, which becomes due at `dueAt`. A turn with failed attempts keeps its

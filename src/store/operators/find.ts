@@ -4,6 +4,7 @@
 
 import { setImmediate } from "node:timers/promises";
 import { fromListed, listOf, type Query, type Value } from "../driver.ts";
+import type { ConversationRow } from "../tables/conversations.ts";
 import { stoppedDrafts } from "../tables/drafts.ts";
 
 export interface Found {
@@ -241,14 +242,7 @@ async function byPlatformMessage(q: Query, id: string): Promise<readonly Found[]
 export type SummaryState = "held" | "failed" | "waiting" | "ignored" | "silent" | "dropped" | "answered" | "empty";
 
 /** A conversation in a list. */
-export interface ConversationSummary {
-  readonly id: string;
-  readonly channel: string;
-  readonly agent: string;
-  readonly person: string;
-  readonly person_name: string | null;
-  readonly subject: string | null;
-  readonly platform_id: string | null;
+export interface ConversationSummary extends Omit<ConversationRow, "via" | "token"> {
   readonly opened_at: number;
   /** State of its newest message and of the answer to it. */
   readonly state: SummaryState;

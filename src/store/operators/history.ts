@@ -3,7 +3,10 @@
 
 import { fromListed, listOf, type Query } from "../driver.ts";
 import { type ActionRow, actionColumns } from "../tables/actions.ts";
+import type { ConversationRow } from "../tables/conversations.ts";
+import type { ReplyRow } from "../tables/drafts.ts";
 import { type EscalationRow, escalationColumns, type TriggerRow } from "../tables/escalations.ts";
+import type { TurnRow } from "../tables/turns.ts";
 import { type EventSummary, eventColumns } from "./inbox.ts";
 import { type AttemptRow, type DraftSummary, draftColumns } from "./outbox.ts";
 
@@ -22,35 +25,19 @@ interface AttachmentSummary {
   readonly size: number | null;
 }
 
-export interface TurnHistory {
-  readonly id: string;
-  readonly seq: number;
-  readonly kind: "question" | "relayed" | "mode";
-  readonly event: number | null;
-  readonly session: string | null;
-  readonly state: string;
-  readonly question: string;
-  readonly context: string | null;
-  readonly opening: string | null;
-  readonly lookups: number;
+export interface TurnHistory
+  extends Pick<TurnRow, "id" | "seq" | "kind" | "event" | "session" | "state" | "question" | "context" | "opening">,
+    Pick<TurnRow, "lookups" | "question_id" | "reason" | "received_at"> {
   readonly due_at: number;
-  readonly question_id: string | null;
-  readonly reason: string | null;
-  readonly received_at: number;
   readonly made_at: number;
   readonly updated_at: number;
   readonly attempts: readonly AttemptRow[];
 }
 
-interface ReplyHistory {
-  readonly id: string;
-  readonly turn: string | null;
-  readonly kind: "answer" | "opening" | "notice" | "human";
+interface ReplyHistory extends Pick<ReplyRow, "id" | "turn" | "kind" | "text" | "created_at"> {
   readonly state: string;
-  readonly text: string;
   readonly platform_id: string | null;
   readonly reason: string | null;
-  readonly created_at: number;
 }
 
 export interface DraftHistory extends Omit<DraftSummary, "attempts"> {
@@ -82,15 +69,7 @@ export interface EscalationHistory extends EscalationRow {
   readonly notifications: readonly NotificationHistory[];
 }
 
-interface ConversationHeader {
-  readonly id: string;
-  readonly channel: string;
-  readonly agent: string;
-  readonly person: string;
-  readonly person_name: string | null;
-  readonly via: string | null;
-  readonly subject: string | null;
-  readonly platform_id: string | null;
+interface ConversationHeader extends Omit<ConversationRow, "token"> {
   readonly opened_at: number;
   /** Who answers at the platform, `ai` or `manual`; null when it was never polled. */
   readonly mode: string | null;

@@ -3,26 +3,19 @@
 import { traceOf } from "../../ops/hops.ts";
 import { listOf, type Query, touch } from "../driver.ts";
 import { recordAction, someOperator } from "../tables/actions.ts";
-import { settleEventsOf } from "../tables/events.ts";
+import { type EventRow, settleEventsOf } from "../tables/events.ts";
 import { reviveTurn, unblockTurn } from "../tables/turns.ts";
 import { moves } from "../transitions.ts";
 import { droppedBecause, operatorCode } from "./outbox.ts";
 
-export interface EventSummary {
-  readonly id: number;
-  readonly channel: string;
+export interface EventSummary
+  extends Pick<EventRow, "id" | "channel" | "kind" | "state" | "code" | "reason" | "attempts" | "received_at"> {
   readonly external_id: string;
   /** The id that answers cite (a Message-ID), when it differs from `external_id`. */
   readonly cited: string | null;
-  readonly kind: "message" | "delivery" | "session";
-  readonly state: string;
-  readonly code: string | null;
-  readonly reason: string | null;
   readonly sender: string | null;
   readonly subject: string | null;
-  readonly attempts: number;
   readonly sent_at: number | null;
-  readonly received_at: number;
   readonly conversation: string | null;
 }
 
@@ -132,14 +125,9 @@ export async function releaseEvent(q: Query, id: number, actor: string = someOpe
     }),
     id,
   );
-  const event = await q.one<{
-    channel: string;
-    conversation: string | null;
-    kind: string;
-    state: string;
-    code: string | null;
-    body: string;
-  }>("SELECT channel, conversation, kind, state, code, body FROM events WHERE id = $1", id);
+  const event = await q.one<
+    Pick<EventRow, "channel" | "kind" | "state" | "code" | "body"> & { conversation: string | null }
+  >("SELECT channel, conversation, kind, state, code, body FROM events WHERE id = $1", id);
   if (changed === 1 && event) {
     touch(q, "events");
     return reportEvent(q, "released", { id, ...event });
@@ -227,12 +215,10 @@ export interface Fate {
 
 /** Derives the result of a message from its question, its reply and the drafts that carry the answer. */
 export async function messageFate(q: Query, id: number): Promise<Fate> {
-  const event = await q.one<{
-    state: string;
-    code: string | null;
-    reason: string | null;
-    turn: string | null;
-  }>("SELECT state, code, reason, turn FROM events WHERE id = $1", id);
+  const event = await q.one<Pick<EventRow, "state" | "code" | "reason"> & { turn: string | null }>(
+    "SELECT state, code, reason, turn FROM events WHERE id = $1",
+    id,
+  );
   if (!event || event.state === "stored") return pending;
   if (event.state !== "routed") return unanswered(event.reason ?? event.code ?? event.state);
   if (event.turn === null) return unanswered("it belongs to an escalation");

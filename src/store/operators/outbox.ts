@@ -3,24 +3,18 @@
 import type { Query } from "../driver.ts";
 import { lockLane, refreshLane } from "../lanes.ts";
 import { recordAction, someOperator } from "../tables/actions.ts";
-import { listedDrafts, moveDrafts, resent, resumeRest } from "../tables/drafts.ts";
+import { type DraftRow, listedDrafts, moveDrafts, resent, resumeRest } from "../tables/drafts.ts";
 import { isPaused, probeNow } from "../tables/pauses.ts";
 import { moves } from "../transitions.ts";
 
-export interface DraftSummary {
-  readonly id: string;
-  readonly channel: string;
-  readonly conversation: string;
-  readonly recipient: string;
-  readonly state: string;
-  readonly attempts: number;
+export interface DraftSummary
+  extends Pick<DraftRow, "id" | "channel" | "conversation" | "recipient" | "state" | "attempts">,
+    Pick<DraftRow, "created_at" | "updated_at"> {
   /** Why it is held, failed or dropped: a short code. */
   readonly code: string | null;
   readonly reason: string | null;
   readonly external_id: string | null;
   readonly due_at: number;
-  readonly created_at: number;
-  readonly updated_at: number;
 }
 
 export interface AttemptRow {
@@ -221,23 +215,17 @@ export const droppedBecause = (why: string | undefined): string =>
 /** SQL: true for items that no operator has dropped. */
 export const notDropped = `COALESCE(reason, '') NOT LIKE '${droppedPrefix}%'`;
 
+type LockedDraft = Pick<DraftRow, "channel" | "conversation" | "reply" | "seq">;
+
 /** Records the operator's action, and locks the lane of its draft. */
 async function lockDraft(
   q: Query,
   id: string,
   what: string,
   action: Parameters<typeof recordAction>[1],
-): Promise<{
-  readonly channel: string;
-  readonly conversation: string;
-  readonly reply: string;
-  readonly seq: number;
-}> {
+): Promise<LockedDraft> {
   await recordAction(q, action, { draft: id });
-  const draft = await q.one<{ channel: string; conversation: string; reply: string; seq: number }>(
-    "SELECT channel, conversation, reply, seq FROM drafts WHERE id = $1",
-    id,
-  );
+  const draft = await q.one<LockedDraft>("SELECT channel, conversation, reply, seq FROM drafts WHERE id = $1", id);
   if (!draft) throw new Error(`${what} draft ${id}: there is none (see outbox list)`);
   await lockLane(q, draft.conversation, "out");
   return draft;

@@ -1,6 +1,8 @@
 // The stages that one inbound message has passed, with their times. For the playground of the demo.
 
 import type { Query } from "../driver.ts";
+import type { DraftRow } from "../tables/drafts.ts";
+import type { EventRow } from "../tables/events.ts";
 import { type AttemptRow, attemptsOn } from "./outbox.ts";
 
 export interface PassedStage {
@@ -17,13 +19,8 @@ export interface MessageStages {
   readonly stopped: string | null;
 }
 
-interface StageEvent {
-  readonly id: number;
-  readonly state: string;
-  readonly code: string | null;
-  readonly reason: string | null;
+interface StageEvent extends Pick<EventRow, "id" | "state" | "code" | "reason" | "received_at"> {
   readonly turn: string | null;
-  readonly received_at: number;
 }
 
 /** Returns the stages of a message of that channel; null when it has not arrived. `pattern`: LIKE pattern of its external
@@ -68,13 +65,10 @@ async function afterRouting(q: Query, turn: string, received: PassedStage): Prom
     return { passed, stopped: isRunning ? null : `${row?.state}: ${row?.reason ?? "no answer"}` };
   }
   passed.push({ name: "answered", at: reply.created_at, detail: null });
-  const draft = await q.one<{
-    id: string;
-    state: string;
-    reason: string | null;
-    created_at: number;
-    updated_at: number;
-  }>("SELECT id, state, reason, created_at, updated_at FROM drafts WHERE reply = $1 ORDER BY seq LIMIT 1", reply.id);
+  const draft = await q.one<Pick<DraftRow, "id" | "state" | "created_at" | "updated_at"> & { reason: string | null }>(
+    "SELECT id, state, reason, created_at, updated_at FROM drafts WHERE reply = $1 ORDER BY seq LIMIT 1",
+    reply.id,
+  );
   if (!draft) return { passed, stopped: reply.state === "failed" ? `failed: ${reply.reason}` : null };
   passed.push({ name: "queued", at: draft.created_at, detail: null });
   const sends = await attemptsOn(q, draft.id);

@@ -2,6 +2,7 @@
 // these addresses wrote in the conversations of others.
 
 import type { Query } from "../driver.ts";
+import type { ConversationRow } from "../tables/conversations.ts";
 
 export interface PersonRecords {
   /** The addresses as the store writes them, such as `whatsapp:+15550111`; lower case. */
@@ -35,12 +36,10 @@ export async function findPerson(q: Query, given: readonly string[]): Promise<Pe
   const names = new Set<string>();
   const events: number[] = [];
   for (const address of addresses) {
-    const own = await q.all<{
-      id: string;
-      platform_id: string | null;
-      agent: string;
-      person_name: string | null;
-    }>("SELECT id, platform_id, agent, person_name FROM conversations WHERE lower(person) = $1 ORDER BY id", address);
+    const own = await q.all<Pick<ConversationRow, "id" | "platform_id" | "agent" | "person_name">>(
+      "SELECT id, platform_id, agent, person_name FROM conversations WHERE lower(person) = $1 ORDER BY id",
+      address,
+    );
     for (const one of own) {
       conversations.set(one.id, one);
       if (one.person_name) names.add(one.person_name);

@@ -201,12 +201,9 @@ export const draftColumns = `drafts.id, drafts.conversation, drafts.channel, rep
  *  numbers of a lane and keeps the order among them. */
 const ahead = 2 ** 40;
 
-export interface NewDraft {
-  readonly id: string;
-  readonly conversation: string;
-  readonly channel: string;
-  readonly reply: string;
-  readonly recipient: string;
+export interface NewDraft
+  extends Pick<DraftRow, "id" | "conversation" | "channel" | "reply" | "recipient">,
+    Partial<Pick<DraftRow, "session">> {
   /** See `DraftRow.trace`. Default: empty. */
   readonly trace?: string;
   /** The adapter's draft (JSON). */
@@ -217,7 +214,6 @@ export interface NewDraft {
   readonly isDue?: boolean;
   readonly forced?: boolean;
   readonly internal?: boolean;
-  readonly session?: string | null;
 }
 
 /** Enqueues a draft at the end of its conversation's outbound lane. Forced drafts and drafts to responders go before

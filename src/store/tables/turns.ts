@@ -45,22 +45,14 @@ const columns = `id, conversation, channel, person, seq, kind, event, trace, ses
    (SELECT now_ms() - ended_at FROM attempts WHERE subject = turns.id AND number = turns.attempts) AS over_ago,
    now_ms() - tried_at AS trying_for, now_ms() - received_at AS age, question_id, reason, received_at`;
 
-export interface NewTurn {
-  readonly id: string;
-  readonly conversation: string;
-  readonly channel: string;
-  readonly person: string;
-  readonly event: number | null;
+export interface NewTurn
+  extends Pick<TurnRow, "id" | "conversation" | "channel" | "person" | "event" | "question" | "context" | "address">,
+    Partial<Pick<TurnRow, "session" | "opening">> {
   /** Default: the event. */
   readonly trace?: string;
-  readonly question: string;
-  readonly context: string | null;
-  readonly address: string;
   readonly receivedAt: number;
   /** By the database's clock; default and minimum: now. */
   readonly dueAt?: number;
-  readonly session?: string | null;
-  readonly opening?: string | null;
   /** Default: `question`. */
   readonly kind?: TurnRow["kind"];
   /** Copied from its event. Default: preferred, without a queue key. */
