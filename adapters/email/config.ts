@@ -1,7 +1,7 @@
 // The configuration keys of an email channel. Each description is the question that the key answers. The
 // example configuration and the JSON Schema are generated from the descriptions.
 
-import { type Remark, units } from "bridgehead/contract";
+import { configError, type Remark, units } from "bridgehead/contract";
 import * as z from "zod";
 import { serversOf } from "./providers.ts";
 
@@ -304,7 +304,7 @@ function wrongTls(side: "imap" | "smtp", config: EmailConfig): readonly Remark[]
   const expected = registered[port];
   if (expected === undefined || tls === "none" || tls === expected) return [];
   const fix = `use tls: ${expected} with port ${port}, or port: ${ports[side][tls]} with tls: ${tls}`;
-  return [error([side, "port"], `${port} does not go with tls: ${tls}`, fix)];
+  return [configError([side, "port"], `${port} does not go with tls: ${tls}`, fix)];
 }
 
 /** Detects an IMAP host in the SMTP block and the reverse, for known providers. */
@@ -312,22 +312,15 @@ function wrongServers({ imap, smtp }: EmailConfig): readonly Remark[] {
   const remarks: Remark[] = [];
   const reading = serversOf(imap.host);
   if (reading !== null && imap.host.toLowerCase() === reading.smtp)
-    remarks.push(error(["imap", "host"], `${imap.host} is the provider's SMTP server`, `use ${reading.imap}`));
+    remarks.push(configError(["imap", "host"], `${imap.host} is the provider's SMTP server`, `use ${reading.imap}`));
   const sending = serversOf(smtp.host);
   if (sending !== null && smtp.host.toLowerCase() === sending.imap)
-    remarks.push(error(["smtp", "host"], `${smtp.host} is the provider's IMAP server`, `use ${sending.smtp}`));
+    remarks.push(configError(["smtp", "host"], `${smtp.host} is the provider's IMAP server`, `use ${sending.smtp}`));
   return remarks;
 }
 
 function password({ imap }: EmailConfig): readonly Remark[] {
   if (imap.password === undefined || serversOf(imap.host)?.passwords !== false) return [];
   const fix = "replace it by oauth2: { token_url: microsoft, client_id: ..., refresh_token: ... }";
-  return [error(["imap", "password"], "Microsoft takes no passwords for IMAP any more", fix)];
+  return [configError(["imap", "password"], "Microsoft takes no passwords for IMAP any more", fix)];
 }
-
-const error = (path: Remark["path"], message: string, fix: string): Remark => ({
-  severity: "error",
-  path,
-  message,
-  fix,
-});

@@ -1,13 +1,18 @@
 // Configuration keys of an SMS channel. Each description is the question that the key answers. The example
 // configuration and the JSON Schema are generated from them.
 
-import { type Remark, type Surroundings, units } from "bridgehead/contract";
+import { configError, type Remark, type Surroundings, units } from "bridgehead/contract";
 import { isPossiblePhoneNumber } from "libphonenumber-js/min";
 import * as z from "zod";
 import { languages } from "./consent.ts";
 import { canonicalNumber, isCountry } from "./numbers.ts";
 import { isLocal, type ProviderDefinition } from "./provider.ts";
-import { providers } from "./providers.ts";
+import { smpp } from "./smpp/index.ts";
+import { telnyx } from "./telnyx/index.ts";
+import { signalwire, twilio } from "./twilio/index.ts";
+
+/** The providers that the configuration can name. A new one is added here. */
+const providers: readonly ProviderDefinition[] = [twilio, signalwire, telnyx, smpp];
 
 const { duration, size } = units(z);
 
@@ -210,10 +215,10 @@ export function review(config: SmsConfig, { publicUrl, trial }: Surroundings): r
   const remarks: Remark[] = [];
   const { number, account_sid: account } = config;
   if (number?.startsWith("+") === true && !isPossiblePhoneNumber(number))
-    remarks.push(error(["number"], `is no possible number: ${number}`, numberFix));
+    remarks.push(configError(["number"], `is no possible number: ${number}`, numberFix));
   if (config.provider === "twilio" && account !== undefined && !/^AC[0-9a-f]{32}$/i.test(account))
     remarks.push(
-      error(["account_sid"], "is no account SID", "copy it from Twilio's console: AC and 32 hexadecimal digits"),
+      configError(["account_sid"], "is no account SID", "copy it from Twilio's console: AC and 32 hexadecimal digits"),
     );
   if (definitionOf(config).webhooks) remarks.push(...unreachable(publicUrl));
   return remarks;
@@ -226,14 +231,7 @@ function unreachable(publicUrl: URL | null): readonly Remark[] {
   const path = ["..", "http", "public_url"];
   const fix = "set http.public_url to the https address under which the provider reaches this daemon";
   if (publicUrl === null)
-    return [error([], "needs http.public_url: without it the provider cannot tell us of texts", fix)];
-  if (publicUrl.protocol !== "https:") return [error(path, "is not https: texts would travel in the open", fix)];
+    return [configError([], "needs http.public_url: without it the provider cannot tell us of texts", fix)];
+  if (publicUrl.protocol !== "https:") return [configError(path, "is not https: texts would travel in the open", fix)];
   return [];
 }
-
-const error = (path: Remark["path"], message: string, fix: string): Remark => ({
-  severity: "error",
-  path,
-  message,
-  fix,
-});

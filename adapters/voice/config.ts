@@ -1,7 +1,7 @@
 // The configuration keys of a voice channel. Each description is the question that the key answers. The example
 // configuration and the JSON Schema are generated from these descriptions.
 
-import { type Remark, type Surroundings, units } from "bridgehead/contract";
+import { configError, type Remark, type Surroundings, units } from "bridgehead/contract";
 import { isPossiblePhoneNumber } from "libphonenumber-js/min";
 import * as z from "zod";
 import type { Dialect } from "./dialects/dialect.ts";
@@ -278,25 +278,18 @@ export function review(config: VoiceConfig, { publicUrl, trial }: Surroundings):
   ];
   for (const [path, number] of numbers)
     if (number?.startsWith("+") === true && !isPossiblePhoneNumber(number))
-      remarks.push(error(path, `is no possible number: ${number}`, numberFix));
+      remarks.push(configError(path, `is no possible number: ${number}`, numberFix));
   if (account !== undefined && !/^AC[0-9a-f]{32}$/i.test(account))
     remarks.push(
-      error(["account_sid"], "is no account SID", "copy it from Twilio's console: AC and 32 hexadecimal digits"),
+      configError(["account_sid"], "is no account SID", "copy it from Twilio's console: AC and 32 hexadecimal digits"),
     );
   const path = ["..", "http", "public_url"];
   const fix = "set http.public_url to the https address under which the provider reaches this daemon";
   if (publicUrl === null)
-    remarks.push(error([], "needs http.public_url: without it calls cannot reach this daemon", fix));
+    remarks.push(configError([], "needs http.public_url: without it calls cannot reach this daemon", fix));
   else if (publicUrl.protocol !== "https:")
-    remarks.push(error(path, "is not https: calls would travel in the open", fix));
+    remarks.push(configError(path, "is not https: calls would travel in the open", fix));
   return remarks;
 }
 
 const numberFix = 'write it with its country\'s code and all digits, in quotes: "+12025550100"';
-
-const error = (path: Remark["path"], message: string, fix: string): Remark => ({
-  severity: "error",
-  path,
-  message,
-  fix,
-});

@@ -3,7 +3,7 @@
 
 import type * as z from "zod";
 import type { Channel, Clock } from "./channel.ts";
-import type { AdapterDefinition, Outbound } from "./contract.ts";
+import type { AdapterDefinition, Outbound, Remark } from "./contract.ts";
 import type { Json } from "./ids.ts";
 import type { ChannelStatus } from "./outcomes.ts";
 
@@ -105,3 +105,11 @@ export function finalError(message: string, options?: ErrorOptions): FinalError 
 export function isFinal(error: unknown): error is FinalError {
   return error instanceof Error && "final" in error && error.final === true;
 }
+
+/** Returns an error about a key of the channel's block, for `AdapterDefinition.review`. */
+export const configError = (path: Remark["path"], message: string, fix: string): Remark => ({
+  severity: "error",
+  path,
+  message,
+  fix,
+});

@@ -214,7 +214,7 @@ function vacuumInto(file: string, partial: string): void {
     } finally {
       copy.close();
     }
-    syncFile(partial);
+    sync(partial, "r+");
   } catch (error) {
     rmSync(partial, { force: true });
     if ((error as { code?: string }).code === "SQLITE_FULL")
@@ -248,8 +248,9 @@ function keep(file: string, name: string): void {
   }
 }
 
-function syncFile(file: string): void {
-  const handle = openSync(file, "r+");
+/** Syncs a file, opened with "r+", or a folder, opened with "r". */
+function sync(path: string, flag: "r+" | "r"): void {
+  const handle = openSync(path, flag);
   try {
     fsyncSync(handle);
   } finally {
@@ -258,14 +259,7 @@ function syncFile(file: string): void {
 }
 
 /** Syncs the directory to make a rename durable. */
-function syncFolder(file: string): void {
-  const handle = openSync(dirname(file), "r");
-  try {
-    fsyncSync(handle);
-  } finally {
-    closeSync(handle);
-  }
-}
+const syncFolder = (file: string): void => sync(dirname(file), "r");
 
 function pageProblems(db: Sqlite.Database): string[] {
   const rows = db.pragma(`integrity_check(${most})`) as { integrity_check: string }[];

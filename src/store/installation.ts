@@ -3,7 +3,7 @@
 // behind the messages already sent. SQLite keeps a second copy of the id and of a counter in a companion
 // file. PostgreSQL compares the identity of a table, which a logical restore creates again.
 
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { newToken } from "../ops/clock.ts";
 import { standardTiming } from "../ops/timing.ts";
 import type { Database, Query } from "./driver.ts";
@@ -208,12 +208,6 @@ function readBeside(file: string): Beside | null {
 /** Replaces the file atomically: after a crash the old or the new content is in place. */
 function writeBeside(file: string, beside: Beside): void {
   const temporary = `${besidePath(file)}.new`;
-  writeFileSync(temporary, `${JSON.stringify(beside)}\n`, { mode: 0o600 });
-  const handle = openSync(temporary, "r+");
-  try {
-    fsyncSync(handle);
-  } finally {
-    closeSync(handle);
-  }
+  writeFileSync(temporary, `${JSON.stringify(beside)}\n`, { mode: 0o600, flush: true });
   renameSync(temporary, besidePath(file));
 }

@@ -1,7 +1,7 @@
 // bridgehead support-bundle: what a maintainer needs to help, in one file, without secrets, addresses and texts of
 // messages. Everything that enters the file passes `Redactor`; free texts of servers are reduced to their codes.
 
-import { closeSync, existsSync, fsyncSync, openSync, writeSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { arch, cpus, platform, release, totalmem } from "node:os";
 import { resolve } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -35,7 +35,7 @@ export async function supportBundle(options: DoctorOptions, io: Io): Promise<num
   }));
   io.out("contents, without secrets, addresses and texts of messages:");
   for (const { name, what, text } of entries) io.out(`  ${name.padEnd(18)} ${what} (${Buffer.byteLength(text)} bytes)`);
-  write(file, gzipSync(tar(entries, systemClock.now())));
+  writeFileSync(file, gzipSync(tar(entries, systemClock.now())), { flag: "wx", mode: 0o600, flush: true });
   io.out(`written to ${file} (mode 0600); look at it before you send it: tar -xzOf ${file} | less`);
   return exitCodes.ok;
 }
@@ -240,14 +240,4 @@ function tar(entries: readonly BundleEntry[], now: number): Buffer {
     return [header, bytes, Buffer.alloc((512 - (bytes.length % 512)) % 512)];
   });
   return Buffer.concat([...parts, Buffer.alloc(1024)]);
-}
-
-function write(file: string, bytes: Buffer): void {
-  const handle = openSync(file, "wx", 0o600);
-  try {
-    writeSync(handle, bytes);
-    fsyncSync(handle);
-  } finally {
-    closeSync(handle);
-  }
 }
