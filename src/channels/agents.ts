@@ -21,16 +21,6 @@ function connectionsOf(name: string, { channels }: Pick<Config, "channels">): nu
   return own.reduce((sum, { core }) => sum + core.concurrency + looksPerChannel, requestsOfAgent);
 }
 
-interface NextAgents {
-  agent(name: string): RunningAgent | undefined;
-  /** Names of running agents that will be replaced or removed. */
-  readonly replaced: readonly string[];
-  /** Starts the new agents and stops the settings polling of the replaced ones. Call the result with a
-   *  promise that resolves when the replaced agents are unused; their connections are closed then. */
-  begin(): (unused: Promise<unknown>) => void;
-  discard(): Promise<void>;
-}
-
 interface AgentEntry {
   readonly agent: RunningAgent;
   readonly digest: string;
@@ -62,7 +52,7 @@ export class AgentSet {
   }
 
   /** Builds new and changed agents without changing the running ones. Rejects when one cannot be built. */
-  async prepare(config: Config): Promise<NextAgents> {
+  async prepare(config: Config) {
     const next = new Map<string, AgentEntry>();
     const built: AgentEntry[] = [];
     const discard = async () => void (await Promise.all(built.map(({ agent }) => agent.client.close())));
@@ -80,15 +70,18 @@ export class AgentSet {
     }
     const gone = [...this.#entries].filter(([name, entry]) => next.get(name) !== entry);
     return {
-      agent: (name) => next.get(name)?.agent,
+      agent: (name: string): RunningAgent | undefined => next.get(name)?.agent,
+      /** Names of running agents that will be replaced or removed. */
       replaced: gone.map(([name]) => name),
+      /** Starts the new agents and stops the settings polling of the replaced ones. Call the result with a promise that
+       *  resolves when the replaced agents are unused; their connections are closed then. */
       begin: () => {
         for (const [, entry] of gone) entry.abort.abort();
         for (const entry of built) entry.ended = entry.agent.run(entry.abort.signal);
         for (const [name, { agent }] of next) agent.client.setConnections(connectionsOf(name, config));
         this.#entries = next;
         this.#running = new Map([...next].map(([name, { agent }]) => [name, agent]));
-        return (unused) => {
+        return (unused: Promise<unknown>): void => {
           const replaced = gone.map(([, entry]) => entry);
           const closed = end(replaced, unused).finally(() => this.#closing.delete(closed));
           this.#closing.add(closed);

@@ -138,7 +138,7 @@ function scraper({ statistics, config }: Service, parts: RunningParts): () => Re
   let creating: Promise<Metrics> | undefined;
   let defined = false;
   return async () => {
-    creating ??= import("../ops/metrics.ts").then(({ createMetrics }) => createMetrics(statistics));
+    creating ??= import("../ops/metrics.ts").then(({ Metrics }) => new Metrics(statistics));
     const metrics = await creating;
     const { app, listener } = parts;
     if (app && listener && !defined) {

@@ -38,16 +38,7 @@ export interface ConsoleOptions {
   readonly pages?: readonly ConsolePage[];
 }
 
-export interface WebConsole {
-  /** The public URL, or `address`. */
-  readonly url: string;
-  /** URL of the listener. */
-  readonly address: string;
-  /** The routes, for tests. */
-  readonly app: Hono<ConsoleEnv>;
-  /** Ends all connections, including live updates. */
-  close(): Promise<void>;
-}
+export type WebConsole = Awaited<ReturnType<typeof startConsole>>;
 
 /** The pages in the order of the navigation. */
 const standardPages: readonly ConsolePage[] = [
@@ -61,13 +52,22 @@ const standardPages: readonly ConsolePage[] = [
 ];
 
 /** Resolves when the port is bound. Rejects, with the configuration key, when it is not free. */
-export async function startConsole(options: ConsoleOptions): Promise<WebConsole> {
+export async function startConsole(options: ConsoleOptions) {
   const { context } = options;
   const app = createConsole(options);
   const server = limitedServer(app, context.timing.http);
   await bound(server, options.listen, "console.listen");
   const address = urlOf(server);
-  return { url: options.publicUrl ?? address, address, app, close: () => closeServer(server) };
+  return {
+    /** The public URL, or `address`. */
+    url: options.publicUrl ?? address,
+    /** URL of the listener. */
+    address,
+    /** The routes, for tests. */
+    app,
+    /** Ends all connections, including live updates. */
+    close: () => closeServer(server),
+  };
 }
 
 function closeServer(server: Server): Promise<void> {

@@ -5,22 +5,12 @@
 import { collectDefaultMetrics, Gauge, type Metric, Registry } from "prom-client";
 import { type Measure, type MeasureName, measures, prefix, type Statistics } from "./statistics.ts";
 
-interface Definition<Label extends string> {
+interface GaugeDefinition<Label extends string> {
   /** Without the prefix: `sessions`. */
   readonly name: string;
   readonly help: string;
   readonly labels?: readonly Label[];
-}
-
-export interface Metrics {
-  /** A current value. `sample` is called at every scrape and sets it; labels that it does not set are gone. */
-  gauge<Label extends string = never>(
-    definition: Definition<Label> & { readonly sample: (gauge: Gauge<Label>) => void | Promise<void> },
-  ): void;
-  /** Returns the response body of a scrape. */
-  expose(): Promise<{ readonly contentType: string; readonly body: string }>;
-  /** Returns all metrics of the daemon itself, for the documentation. */
-  described(): readonly Described[];
+  readonly sample: (gauge: Gauge<Label>) => void | Promise<void>;
 }
 
 /** One metric, with the prefix in its name. */
@@ -34,38 +24,49 @@ export interface Described {
 /** Metrics of prom-client whose names contradict the conventions (a gauge that ends in `_total`). */
 const misnamed = ["nodejs_active_resources_total", "nodejs_active_handles_total", "nodejs_active_requests_total"];
 
-/** Creates a registry with the metrics of the process (memory, CPU, event-loop delay, open files) and the statistics. */
-export function createMetrics(statistics: Statistics): Metrics {
-  const registry = new Registry();
-  const all: Described[] = [];
-  collectDefaultMetrics({ register: registry });
-  for (const name of misnamed) registry.removeSingleMetric(name);
-  for (const [key, { type, help, labels }] of Object.entries<Measure>(measures)) {
-    const described = { name: prefix + key, type, help, labels };
-    all.push(described);
-    // The registry asks for nothing else of a metric.
-    const metric = {
-      ...described,
-      get: async () => ({ ...described, values: statistics.samples(key as MeasureName), aggregator: "sum" }),
-    };
-    registry.registerMetric(metric as unknown as Metric);
+/** The metrics of the process (memory, CPU, event-loop delay, open files), the statistics, and gauges. */
+export class Metrics {
+  readonly #registry = new Registry();
+  readonly #all: Described[] = [];
+
+  constructor(statistics: Statistics) {
+    collectDefaultMetrics({ register: this.#registry });
+    for (const name of misnamed) this.#registry.removeSingleMetric(name);
+    for (const [key, { type, help, labels }] of Object.entries<Measure>(measures)) {
+      const described = { name: prefix + key, type, help, labels };
+      this.#all.push(described);
+      // The registry asks for nothing else of a metric.
+      const metric = {
+        ...described,
+        get: async () => ({ ...described, values: statistics.samples(key as MeasureName), aggregator: "sum" }),
+      };
+      this.#registry.registerMetric(metric as unknown as Metric);
+    }
   }
-  return {
-    gauge({ name, help, labels = [], sample }) {
-      if (!/^[a-z][a-z0-9_]*$/.test(name)) throw new Error(`defining a metric: ${name} is not a metric's name`);
-      all.push({ name: prefix + name, type: "gauge", help, labels });
-      return void new Gauge({
-        name: prefix + name,
-        help,
-        labelNames: [...labels],
-        registers: [registry],
-        async collect() {
-          this.reset();
-          await sample(this);
-        },
-      });
-    },
-    expose: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
-    described: () => all,
-  };
+
+  /** Defines a current value. `sample` is called at every scrape and sets it; labels that it does not set are gone. */
+  gauge<Label extends string = never>({ name, help, labels = [], sample }: GaugeDefinition<Label>): void {
+    if (!/^[a-z][a-z0-9_]*$/.test(name)) throw new Error(`defining a metric: ${name} is not a metric's name`);
+    this.#all.push({ name: prefix + name, type: "gauge", help, labels });
+    void new Gauge({
+      name: prefix + name,
+      help,
+      labelNames: [...labels],
+      registers: [this.#registry],
+      async collect() {
+        this.reset();
+        await sample(this);
+      },
+    });
+  }
+
+  /** Returns the response body of a scrape. */
+  async expose(): Promise<{ readonly contentType: string; readonly body: string }> {
+    return { contentType: this.#registry.contentType, body: await this.#registry.metrics() };
+  }
+
+  /** Returns all metrics of the daemon itself, for the documentation. */
+  described(): readonly Described[] {
+    return this.#all;
+  }
 }

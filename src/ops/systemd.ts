@@ -8,18 +8,7 @@ import { fstatSync } from "node:fs";
 import type { Clock, Log } from "bridgehead/contract";
 import { standardTiming, type Timing } from "./timing.ts";
 
-export interface Notifier {
-  /** Reports that the startup is complete; `systemctl status` shows `status`. */
-  ready(status: string): Promise<void>;
-  status(text: string): Promise<void>;
-  reloading(): Promise<void>;
-  stopping(): Promise<void>;
-  /** Requests more time to start or stop, in milliseconds from now. */
-  extend(ms: number): Promise<void>;
-  watchdog(): Promise<void>;
-  /** Watchdog interval that systemd expects, in milliseconds; null when the watchdog is disabled. */
-  readonly watchdogMs: number | null;
-}
+export type Notifier = ReturnType<typeof createNotifier>;
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -30,7 +19,7 @@ export function createNotifier(
   log: Log,
   { notify: timeout }: Timing["health"] = standardTiming.health,
   command = "systemd-notify",
-): Notifier {
+) {
   const socket = env["NOTIFY_SOCKET"];
   let complained = false;
   const tell = (...assignments: string[]): Promise<void> => {
@@ -48,12 +37,15 @@ export function createNotifier(
   };
   const oneLine = (text: string): string => `STATUS=${text.replace(/\s+/g, " ")}`;
   return {
-    ready: (status) => tell("READY=1", oneLine(status)),
-    status: (text) => tell(oneLine(text)),
+    /** Reports that the startup is complete; `systemctl status` shows `status`. */
+    ready: (status: string) => tell("READY=1", oneLine(status)),
+    status: (text: string) => tell(oneLine(text)),
     reloading: () => tell("RELOADING=1", oneLine("reloading")),
     stopping: () => tell("STOPPING=1", oneLine("stopping")),
-    extend: (ms) => tell(`EXTEND_TIMEOUT_USEC=${Math.round(ms * 1000)}`),
+    /** Requests more time to start or stop, in milliseconds from now. */
+    extend: (ms: number) => tell(`EXTEND_TIMEOUT_USEC=${Math.round(ms * 1000)}`),
     watchdog: () => tell("WATCHDOG=1"),
+    /** Watchdog interval that systemd expects, in milliseconds; null when the watchdog is disabled. */
     watchdogMs: socket === undefined ? null : watchdogInterval(env),
   };
 }

@@ -10,12 +10,7 @@ import { BatchSpanProcessor, type SpanExporter, TracerProvider } from "@opentele
 import type { Clock, Log } from "bridgehead/contract";
 import type { Hop } from "./hops.ts";
 
-export interface TraceExport {
-  /** Exports the spans of a hop later. Never throws, never waits. */
-  hop(hop: Hop): void;
-  /** Exports the remaining spans, at most for the timeout of the exporter. Never rejects. */
-  close(): Promise<void>;
-}
+export type TraceExport = ReturnType<typeof openTraces>;
 
 export interface TraceOptions {
   /** The endpoint for traces: `http://localhost:4318/v1/traces`. */
@@ -31,7 +26,7 @@ export interface TraceOptions {
   readonly timing: { readonly export: number; readonly exportPause: number };
 }
 
-export function openTraces(options: TraceOptions): TraceExport {
+export function openTraces(options: TraceOptions) {
   const { url, headers, timing, clock } = options;
   const exporter = reporting(new OTLPTraceExporter({ url, headers, timeoutMillis: timing.export }), options.log);
   const next = { traceId: "", spanId: "" };
@@ -71,12 +66,14 @@ export function openTraces(options: TraceOptions): TraceExport {
   }
 
   return {
-    hop(hop) {
+    /** Exports the spans of a hop later. Never throws, never waits. */
+    hop(hop: Hop): void {
       if (uncounted.has(hop.name)) return;
       const now = clock.now();
       for (const message of hop.trace.split(" ")) if (message !== "") span(hop, message, now);
     },
-    close: () => provider.shutdown().catch(() => undefined),
+    /** Exports the remaining spans, at most for the timeout of the exporter. Never rejects. */
+    close: (): Promise<void> => provider.shutdown().catch(() => undefined),
   };
 }
 

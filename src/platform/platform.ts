@@ -18,15 +18,7 @@ import { Library } from "./files/library.ts";
 import { DocumentReader, type ReadingLimits } from "./files/reading.ts";
 import { agentRoutes, escalationRoutes, organizationRoutes, userRoutes } from "./routes/agents.ts";
 import { conversationRoutes } from "./routes/conversations.ts";
-import {
-  bounded,
-  createLimiter,
-  fail,
-  gate,
-  type RequestRate,
-  RequestRefused,
-  type RouteEnv,
-} from "./routes/exchange.ts";
+import { bounded, fail, gate, Limiter, type RequestRate, RequestRefused, type RouteEnv } from "./routes/exchange.ts";
 import { fileRoutes } from "./routes/files.ts";
 import { messageFileRoutes, messageRoutes, signedRoutes } from "./routes/messages.ts";
 import { webhookRoutes } from "./routes/webhooks.ts";
@@ -68,17 +60,10 @@ export interface PlatformOptions {
   readonly durability?: Durability;
 }
 
-export interface Platform {
-  readonly url: string;
-  readonly port: number;
-  /** Replaces the agents. Requests in progress are finished with the earlier definitions. */
-  redefine(agents: readonly AgentDefinition[]): void;
-  /** Refuses new requests, waits for open ones, and closes the file. */
-  close(): Promise<void>;
-}
+export type Platform = Awaited<ReturnType<typeof startPlatform>>;
 
 /** Starts the platform. Resolves when it accepts requests. Rejects when the file or the address is unavailable. */
-export async function startPlatform(options: PlatformOptions): Promise<Platform> {
+export async function startPlatform(options: PlatformOptions) {
   const { clock, log } = options;
   const store = openPlatformStore(options.file, options.durability ?? "full");
   const stopping = new AbortController();
@@ -106,12 +91,14 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const resumed = Promise.all([turns.resume(), library.resume()]);
     const { port } = server.address() as AddressInfo;
     const { host } = options.listen;
+    /** Refuses new requests, waits for open ones, and closes the file. */
     const close = async () => {
       stopping.abort();
       await Promise.all([closeServer(server, clock), resumed, idle, merged, delivered]);
       await Promise.all([turns.settled(), library.settled()]);
       store.close();
     };
+    /** Replaces the agents. Requests in progress are finished with the earlier definitions. */
     const redefine = (agents: readonly AgentDefinition[]) => roster.redefine(agents);
     return { port, redefine, close, url: `http://${host.includes(":") ? `[${host}]` : host}:${port}` };
   } catch (error) {
@@ -127,7 +114,7 @@ function createApp(
   stopping: AbortSignal,
 ): Hono<RouteEnv> {
   const { clock, log } = options;
-  const limiter = createLimiter(options.rate ?? { requests: 1000, perSeconds: 60 });
+  const limiter = new Limiter(options.rate ?? { requests: 1000, perSeconds: 60 });
   const app = new Hono<RouteEnv>();
   app.use(async (c, next) => {
     await next();

@@ -16,13 +16,7 @@ export interface Delivered {
   readonly raw: string;
 }
 
-export interface MailServer {
-  readonly imapPort: number;
-  readonly smtpPort: number;
-  /** Delivers a message to the mailbox as if it had arrived over SMTP; returns its UID. */
-  deliver(raw: string): number;
-  close(): Promise<void>;
-}
+export type MailServer = Awaited<ReturnType<typeof startMailServer>>;
 
 const plugins = "ID IDLE UIDPLUS MOVE SPECIAL-USE ENABLE LITERALPLUS SASL-IR AUTH-PLAIN".split(" ");
 
@@ -31,7 +25,7 @@ export async function startMailServer(options: {
   readonly address: string;
   readonly password: string;
   others(mail: Delivered): void;
-}): Promise<MailServer> {
+}) {
   const imap = createImapServer({
     plugins,
     users: { [options.address]: { password: options.password } },
@@ -52,6 +46,7 @@ export async function startMailServer(options: {
   return {
     imapPort: portOf(imap.server),
     smtpPort: portOf(smtp.server),
+    /** Delivers a message to the mailbox as if it had arrived over SMTP; returns its UID. */
     deliver,
     async close() {
       for (const socket of sockets) socket.destroy();

@@ -204,22 +204,15 @@ export async function postCallStatus(account: Account, call: FakeCall, via?: str
 
 const good = ({ status }: Posted): boolean => status !== null && status >= 200 && status < 300;
 
-interface Overrides {
-  readonly retries: number;
-  readonly read: number;
-  readonly total: number;
-  repeats(posted: Posted): boolean;
-}
-
 /** Without a fragment Twilio retries once, and only after a connection failure. */
-function overrides(url: string): Overrides {
+function overrides(url: string) {
   const wanted = new URLSearchParams(url.split("#")[1] ?? "");
   const kinds = (wanted.get("rp") ?? "ct").split(",");
   return {
     retries: Math.min(Number(wanted.get("rc") ?? 1), 5),
     read: Number(wanted.get("rt") ?? 15_000),
     total: Number(wanted.get("tt") ?? 15_000),
-    repeats(posted) {
+    repeats(posted: Posted): boolean {
       if (kinds.includes("all")) return true;
       if (posted.status !== null) return kinds.includes(`${Math.floor(posted.status / 100)}xx`);
       return kinds.includes(posted.error === "connect" ? "ct" : "rt");

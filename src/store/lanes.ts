@@ -22,17 +22,15 @@ export interface Lease {
 
 /** The deadline of a lease in this process. Both clocks are used: the monotonic clock stops while a machine is suspended,
  *  and the wall clock can jump. */
-export interface LeaseDeadline {
-  /** Milliseconds that are certainly left; zero or less when another node may hold the lease. The scheduler
-   *  aborts the work then. */
-  left(): number;
-}
+export type LeaseDeadline = ReturnType<typeof leaseDeadline>;
 
 /** Starts the deadline now: call before the lease is taken. */
-export function leaseDeadline(clock: Pick<Clock, "now" | "monotonic">, leaseMs: number): LeaseDeadline {
+export function leaseDeadline(clock: Pick<Clock, "now" | "monotonic">, leaseMs: number) {
   const monotonic = clock.monotonic();
   const wall = clock.now();
   return {
+    /** Milliseconds that are certainly left; zero or less when another node may hold the lease. The scheduler
+     *  aborts the work then. */
     left: () => leaseMs - Math.max(clock.monotonic() - monotonic, clock.now() - wall),
   };
 }

@@ -2,7 +2,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { insertSession } from "../../src/calls/rows.ts";
 import { defineGauges } from "../../src/channels/gauges.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import { createMetrics } from "../../src/ops/metrics.ts";
+import { Metrics } from "../../src/ops/metrics.ts";
 import { Statistics } from "../../src/ops/statistics.ts";
 import type { Database } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
@@ -24,7 +24,7 @@ it("looks at the store once a scrape, however many gauges show it", async () => 
   const build = { version: "1", node: "2", store: "sqlite", schema: "3" };
   let looks = 0;
   const counted: Database = { ...db, read: (work) => (looks++, db.read(work)) };
-  const metrics = createMetrics(new Statistics());
+  const metrics = new Metrics(new Statistics());
   const host = { running: () => [], lines: new Map() };
   const app = { db: counted, scheduler: { running: () => 0 }, host, agents: new Map() };
   defineGauges(metrics, app as unknown as Parameters<typeof defineGauges>[1], systemClock, build, async () => 5e9);

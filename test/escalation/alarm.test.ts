@@ -3,7 +3,7 @@ import type { Policy } from "../../src/domain/policy.ts";
 import { type Alarm, alarmText, isSilenced, onlyPath } from "../../src/escalation/alarm/decide.ts";
 import { defineAlarmGauges, logAlarm, readAlarm } from "../../src/escalation/alarm/stage.ts";
 import { endNotifications } from "../../src/escalation/notify/rows.ts";
-import { createMetrics } from "../../src/ops/metrics.ts";
+import { Metrics } from "../../src/ops/metrics.ts";
 import { Statistics } from "../../src/ops/statistics.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { Database } from "../../src/store/driver.ts";
@@ -227,7 +227,7 @@ it("reports responders whose only notification channel is down", async () => {
   expect(await one.look()).toMatchObject({ cut_off: 0, dead: [] });
   one.down.add("mail");
   expect(await one.look()).toMatchObject({ cut_off: 1, dead: ["mail"] });
-  const metrics = createMetrics(new Statistics());
+  const metrics = new Metrics(new Statistics());
   defineAlarmGauges(metrics, one.deps);
   const { body } = await metrics.expose();
   expect(body).toContain("bridgehead_responders_unreachable 1");
@@ -244,7 +244,7 @@ it("is measured, with one look at the store a scrape", async () => {
   one.clock.forward(60_000);
   let looks = 0;
   const db = { read: ((work) => (looks++, one.db.read(work))) as Database["read"] };
-  const metrics = createMetrics(new Statistics());
+  const metrics = new Metrics(new Statistics());
   defineAlarmGauges(metrics, { ...one.deps, db });
   const { body } = await metrics.expose();
   expect(body).toContain('bridgehead_escalations{state="open"} 1');

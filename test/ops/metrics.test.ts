@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { createMetrics } from "../../src/ops/metrics.ts";
+import { Metrics } from "../../src/ops/metrics.ts";
 import { Statistics } from "../../src/ops/statistics.ts";
 
 describe("metrics", () => {
   it("expose counters and histograms, under our prefix, with help and labels", async () => {
     const statistics = new Statistics();
-    const metrics = createMetrics(statistics);
+    const metrics = new Metrics(statistics);
     statistics.count("send_attempts_total", { channel: "c", outcome: "sent" }, 2);
     statistics.observe("response_duration_seconds", { channel: "c" }, 2);
     statistics.observe("response_duration_seconds", { channel: "c" }, 1e9);
@@ -23,7 +23,7 @@ describe("metrics", () => {
   });
 
   it("sample gauges at every scrape and forget labels that are gone", async () => {
-    const metrics = createMetrics(new Statistics());
+    const metrics = new Metrics(new Statistics());
     let channels = ["a", "b"];
     metrics.gauge({
       name: "channel_ready",
@@ -41,7 +41,7 @@ describe("metrics", () => {
   });
 
   it("refuse a second definition and a bad name", () => {
-    const metrics = createMetrics(new Statistics());
+    const metrics = new Metrics(new Statistics());
     const sample = () => undefined;
     metrics.gauge({ name: "turns", help: "x", sample });
     expect(() => metrics.gauge({ name: "turns", help: "x", sample })).toThrow("already been registered");

@@ -3,7 +3,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { readAgents } from "../../src/platform/index.ts";
-import { createLimiter } from "../../src/platform/routes/exchange.ts";
+import { Limiter } from "../../src/platform/routes/exchange.ts";
 import { keys, startRig, startWith } from "../support/platform/platform.ts";
 
 const forbidden = {
@@ -76,7 +76,7 @@ describe("the rate", () => {
   });
 
   test("admits the default 1000 at once, and not one more", async () => {
-    const limiter = createLimiter({ requests: 1000, perSeconds: 60 });
+    const limiter = new Limiter({ requests: 1000, perSeconds: 60 });
     const admitted = Array.from({ length: 1500 }, () => limiter.admit("a", 1_000).admitted).filter(Boolean);
     expect(admitted).toHaveLength(1000);
     expect(limiter.admit("a", 61_000)).toEqual({ admitted: false, waitMs: 0 });
@@ -88,7 +88,7 @@ describe("the rate", () => {
       fc.integer({ min: 1, max: 20 }),
       fc.array(fc.integer({ min: 0, max: 3_000 }), { minLength: 1, maxLength: 300 }),
       (requests, gaps) => {
-        const limiter = createLimiter({ requests, perSeconds: 10 });
+        const limiter = new Limiter({ requests, perSeconds: 10 });
         const admitted: number[] = [];
         let now = 0;
         for (const gap of gaps) {

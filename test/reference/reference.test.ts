@@ -8,7 +8,7 @@ import { defineGauges } from "../../src/channels/gauges.ts";
 import { defineSocketGauge } from "../../src/commands/run.ts";
 import { defineAlarmGauges } from "../../src/escalation/alarm/stage.ts";
 import { systemClock } from "../../src/ops/clock.ts";
-import { createMetrics, type Described } from "../../src/ops/metrics.ts";
+import { type Described, Metrics } from "../../src/ops/metrics.ts";
 import { Statistics } from "../../src/ops/statistics.ts";
 import { root } from "../support/machine/command.ts";
 
@@ -116,7 +116,7 @@ const texts = parse(readFileSync(join(root, "test/reference/log-messages.yaml"),
 const messages = logMessages();
 
 function allMetrics(): readonly Described[] {
-  const metrics = createMetrics(new Statistics());
+  const metrics = new Metrics(new Statistics());
   const build = { version: "", node: "", store: "", schema: "" };
   // Nothing is sampled here.
   defineGauges(metrics, {} as never, systemClock, build, null);

@@ -30,17 +30,15 @@ export interface BrainAnswer {
   /** Tokens the model reports for this answer. */
   readonly tokens: number;
 }
-export interface Brain {
-  /** Throws when the model fails. There is no default answer in that case: the API call returns an error. */
-  answer(question: BrainQuestion, signal: AbortSignal): Promise<BrainAnswer>;
-}
+export type Brain = ReturnType<typeof createBrain>;
 
-export function createBrain(agent: AgentDefinition, passages: Passages, clock: Clock): Brain {
+export function createBrain(agent: AgentDefinition, passages: Passages, clock: Clock) {
   const rules = compileRules(agent.rules);
   const schema = agent.model?.outputSchema?.enabled ? agent.model.outputSchema.schema : null;
   const fit = schema && fitOf(schema);
   return {
-    async answer(question, signal) {
+    /** Throws when the model fails. There is no default answer in that case: the API call returns an error. */
+    async answer(question: BrainQuestion, signal: AbortSignal): Promise<BrainAnswer> {
       const ruled = answerByRule(rules, question.text);
       if (ruled !== null) return { text: ruled, sources: [], tokens: 0 };
       const { enabled, maxResults } = agent.fileSearch;

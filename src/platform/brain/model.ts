@@ -205,7 +205,7 @@ export async function call(
   };
   const silence = watchSilence(clock, ms, fall);
   const heard = createHearing(dialect);
-  let usage: IdleTimer | undefined;
+  let usage: ReturnType<typeof watchSilence> | undefined;
   try {
     const response = await request(addressOf(model.url, dialect.path), {
       method: "POST",
@@ -325,15 +325,8 @@ async function beginningOf(body: AsyncIterable<Uint8Array>): Promise<string> {
 /** Grace period for data that arrived while the event loop was blocked and is not read yet. */
 const graceMs = 50;
 
-export interface IdleTimer {
-  /** Restarts the timeout after data was received. */
-  heard(): void;
-  /** Stops the timeout. */
-  stop(): void;
-}
-
 /** Calls `fallen` once when no data was received for `ms` milliseconds. */
-export function watchSilence(clock: Clock, ms: number, fallen: () => void): IdleTimer {
+export function watchSilence(clock: Clock, ms: number, fallen: () => void) {
   const stopped = new AbortController();
   const { signal } = stopped;
   let last = clock.monotonic();
@@ -348,10 +341,12 @@ export function watchSilence(clock: Clock, ms: number, fallen: () => void): Idle
   };
   void watch();
   return {
+    /** Restarts the timeout after data was received. */
     heard() {
       last = clock.monotonic();
       count++;
     },
+    /** Stops the timeout. */
     stop: () => stopped.abort(),
   };
 }

@@ -16,21 +16,8 @@ export type ModelResult =
 
 const maxLength = 1024 * 1024;
 
-export interface ResponseReader {
-  /** Handles a chunk of a streamed response. */
-  readonly events: (chunk: Uint8Array) => void;
-  /** Handles a chunk of a response that is not streamed. */
-  readonly whole: (chunk: Uint8Array) => void;
-  /** True when no further data is expected. */
-  over(): boolean;
-  /** True when the complete text of the answer has arrived. */
-  complete(): boolean;
-  /** Returns the result after the connection has ended. `otherwise` is the reason to report if it ended too early. */
-  outcome(otherwise: string): ModelResult;
-}
-
 /** Creates an assembler for one response. */
-export function createHearing(dialect: ModelDialect): ResponseReader {
+export function createHearing(dialect: ModelDialect) {
   const decoder = new TextDecoder();
   let json: string | null = null;
   let text = "";
@@ -63,13 +50,18 @@ export function createHearing(dialect: ModelDialect): ResponseReader {
     else take(dialect.read(body));
   });
   return {
-    events: (chunk) => events.feed(decoder.decode(chunk, { stream: true })),
-    whole(chunk) {
+    /** Handles a chunk of a streamed response. */
+    events: (chunk: Uint8Array) => events(decoder.decode(chunk, { stream: true })),
+    /** Handles a chunk of a response that is not streamed. */
+    whole: (chunk: Uint8Array): void => {
       json = (json ?? "") + decoder.decode(chunk, { stream: true });
     },
+    /** True when no further data is expected. */
     over: () => over,
+    /** True when the complete text of the answer has arrived. */
     complete: () => complete,
-    outcome(otherwise) {
+    /** Returns the result after the connection has ended. `otherwise` is the reason to report if it ended too early. */
+    outcome(otherwise: string): ModelResult {
       const body = json === null ? undefined : parsed(json);
       if (body !== undefined) {
         take(dialect.read(body));
@@ -86,12 +78,8 @@ export function createHearing(dialect: ModelDialect): ResponseReader {
 
 // Incremental parser for server-sent events (WHATWG HTML, section 9.2.6). Model servers need only the data fields.
 
-export interface EventReader {
-  feed(text: string): void;
-}
-
 /** Calls `told` with the data of each complete event. An event without its final empty line is discarded. */
-function readEvents(told: (data: string) => void): EventReader {
+function readEvents(told: (data: string) => void): (text: string) => void {
   let pending: string[] = [];
   let data: string[] = [];
   const take = (line: string) => {
@@ -104,16 +92,14 @@ function readEvents(told: (data: string) => void): EventReader {
     const [name, value = ""] = /^([^:]*)(?::\x20?(.*))?$/s.exec(line)?.slice(1) ?? [];
     if (name === "data") data.push(value);
   };
-  return {
-    feed(text) {
-      pending.push(text);
-      // Buffers the pieces of a long line and joins them once, so the cost stays linear.
-      if (!/[\r\n]/.test(text) && !pending.at(-2)?.endsWith("\r")) return;
-      const lines = pending.join("").split(/\r\n|\n|\r(?!$)/);
-      // A trailing CR may be the first half of a CRLF, so it stays in the buffer.
-      pending = [lines.pop() ?? ""];
-      for (const line of lines) take(line);
-    },
+  return (text) => {
+    pending.push(text);
+    // Buffers the pieces of a long line and joins them once, so the cost stays linear.
+    if (!/[\r\n]/.test(text) && !pending.at(-2)?.endsWith("\r")) return;
+    const lines = pending.join("").split(/\r\n|\n|\r(?!$)/);
+    // A trailing CR may be the first half of a CRLF, so it stays in the buffer.
+    pending = [lines.pop() ?? ""];
+    for (const line of lines) take(line);
   };
 }
 

@@ -59,24 +59,21 @@ const discriminators: { readonly [id: string]: string } = {
   StartConversationRequest: "channel",
 };
 
-export interface SchemaRegistry {
-  /** Returns a reference to the record. A record without a name is registered as `id`. */
-  refer(schema: z.ZodType, id: string): JsonObject;
-  /** Returns all records registered so far. */
-  all(): { readonly [id: string]: JsonObject };
-}
+export type SchemaRegistry = ReturnType<typeof createSchemas>;
 
 const pointer = (id: string): string => `#/components/schemas/${id}`;
 
-export function createSchemas(): SchemaRegistry {
+export function createSchemas() {
   const registry = z.registry<{ id: string }>();
   for (const [id, schema] of Object.entries(named)) registry.add(schema, { id });
   return {
-    refer(schema, id) {
+    /** Returns a reference to the record. A record without a name is registered as `id`. */
+    refer(schema: z.ZodType, id: string): JsonObject {
       if (!registry.has(schema)) registry.add(schema, { id });
       return { $ref: pointer(registry.get(schema)?.id ?? id) };
     },
-    all() {
+    /** Returns all records registered so far. */
+    all(): { readonly [id: string]: JsonObject } {
       const { schemas } = z.toJSONSchema(registry, {
         uri: pointer,
         unrepresentable: "any",

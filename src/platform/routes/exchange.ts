@@ -220,26 +220,27 @@ export interface RequestRate {
   readonly perSeconds: number;
 }
 
-export interface Limiter {
-  /** Admits a request at `now` (monotonic milliseconds), or returns the milliseconds until the next free slot. */
-  admit(key: string, now: number): { readonly admitted: true } | { readonly admitted: false; readonly waitMs: number };
-}
-
 /** Admits at most `requests` per key in any interval of `perSeconds`, both ends included. */
-export function createLimiter({ requests, perSeconds }: RequestRate): Limiter {
-  const windowMs = perSeconds * 1000;
-  // Ring buffer of the last `requests` admissions per key. The next slot to write holds the oldest time.
-  const logs = new Map<string, { times: Float64Array; next: number }>();
-  return {
-    admit(key, now) {
-      let log = logs.get(key);
-      if (!log) logs.set(key, (log = { times: new Float64Array(requests).fill(-Infinity), next: 0 }));
-      const oldest = log.times[log.next] ?? -Infinity;
-      const waitMs = oldest + windowMs - now;
-      if (waitMs >= 0) return { admitted: false, waitMs };
-      log.times[log.next] = now;
-      log.next = (log.next + 1) % requests;
-      return { admitted: true };
-    },
-  };
+export class Limiter {
+  readonly #requests: number;
+  readonly #windowMs: number;
+  /** Ring buffer of the last `requests` admissions per key. The next slot to write holds the oldest time. */
+  readonly #logs = new Map<string, { times: Float64Array; next: number }>();
+
+  constructor({ requests, perSeconds }: RequestRate) {
+    this.#requests = requests;
+    this.#windowMs = perSeconds * 1000;
+  }
+
+  /** Admits a request at `now` (monotonic milliseconds), or returns the milliseconds until the next free slot. */
+  admit(key: string, now: number): { readonly admitted: true } | { readonly admitted: false; readonly waitMs: number } {
+    let log = this.#logs.get(key);
+    if (!log) this.#logs.set(key, (log = { times: new Float64Array(this.#requests).fill(-Infinity), next: 0 }));
+    const oldest = log.times[log.next] ?? -Infinity;
+    const waitMs = oldest + this.#windowMs - now;
+    if (waitMs >= 0) return { admitted: false, waitMs };
+    log.times[log.next] = now;
+    log.next = (log.next + 1) % this.#requests;
+    return { admitted: true };
+  }
 }

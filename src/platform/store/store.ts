@@ -12,28 +12,10 @@ import { preparePeople, prepareUsage } from "./users.ts";
 import { prepareEscalations, prepareWebhooks } from "./webhooks.ts";
 
 /** The platform's repositories. */
-export interface PlatformStore {
-  readonly commits: PlatformCommits;
-  readonly agents: ReturnType<typeof prepareAgents>;
-  readonly people: ReturnType<typeof preparePeople>;
-  readonly members: ReturnType<typeof prepareMembers>;
-  readonly states: ReturnType<typeof prepareStates>;
-  readonly conversations: ReturnType<typeof prepareConversations>;
-  readonly messages: ReturnType<typeof prepareMessages>;
-  readonly passages: ReturnType<typeof preparePassages>;
-  readonly files: ReturnType<typeof prepareFiles>;
-  readonly usage: ReturnType<typeof prepareUsage>;
-  readonly escalations: ReturnType<typeof prepareEscalations>;
-  readonly messageFiles: ReturnType<typeof prepareMessageFiles>;
-  readonly webhooks: ReturnType<typeof prepareWebhooks>;
-  readonly indexes: ReturnType<typeof prepareIndexes>;
-  /** SQLite's data_version: changes when another process has written to the file. */
-  outsideVersion(): number;
-  close(): void;
-}
+export type PlatformStore = ReturnType<typeof openPlatformStore>;
 
 /** Opens or creates `file`; ":memory:" is not persistent. */
-export function openPlatformStore(file: string, durability: Durability): PlatformStore {
+export function openPlatformStore(file: string, durability: Durability) {
   const db = openDatabase(file, durability);
   const commits = new PlatformCommits(db);
   const outside = db.prepare<[], number>("PRAGMA data_version").pluck();
@@ -52,6 +34,7 @@ export function openPlatformStore(file: string, durability: Durability): Platfor
     messageFiles: prepareMessageFiles(db),
     webhooks: prepareWebhooks(db),
     indexes: prepareIndexes(db),
+    /** SQLite's data_version: changes when another process has written to the file. */
     outsideVersion: () => outside.get() ?? 0,
     close(): void {
       commits.flush();

@@ -6,7 +6,7 @@ import { Hono } from "hono";
 import { expect, onTestFinished, test } from "vitest";
 import { Roster } from "../../../src/platform/agents/roster.ts";
 import { readAgents } from "../../../src/platform/index.ts";
-import { createLimiter, gate, type RouteEnv } from "../../../src/platform/routes/exchange.ts";
+import { gate, Limiter, type RouteEnv } from "../../../src/platform/routes/exchange.ts";
 import { openPlatformStore } from "../../../src/platform/store/store.ts";
 
 const most = 1_000;
@@ -39,7 +39,7 @@ function gateAt(clock: { now: number }) {
   const store = openPlatformStore(":memory:", "normal");
   onTestFinished(() => store.close());
   const agents = [...readAgents(acme, "acme.yaml"), ...readAgents(other, "other.yaml")];
-  const limiter = createLimiter({ requests: most, perSeconds: windowMs / 1_000 });
+  const limiter = new Limiter({ requests: most, perSeconds: windowMs / 1_000 });
   const app = new Hono<RouteEnv>();
   app.use("/external/*", gate(new Roster(store, agents, hand, log), limiter, hand));
   app.all("*", (c) => c.body(null, 204));
@@ -86,7 +86,7 @@ function expectKept(times: readonly number[]): void {
 
 test("holds in any window of any arrivals, and nobody is refused without need", () => {
   const property = fc.property(bursts(60), (arrivals) => {
-    const limiter = createLimiter({ requests: most, perSeconds: windowMs / 1_000 });
+    const limiter = new Limiter({ requests: most, perSeconds: windowMs / 1_000 });
     const admitted: number[] = [];
     let now = 0;
     for (const { gapMs, count } of arrivals) {
