@@ -23,8 +23,8 @@ interface Routing {
   readonly adapters: Adapters;
 }
 
-const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
-const texts = (value: unknown): readonly string[] => list(value).filter((one) => typeof one === "string");
+const elements = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+const texts = (value: unknown): readonly string[] => elements(value).filter((one) => typeof one === "string");
 
 /** `root`: the file with its references resolved. Values with a wrong type are left to the schema. */
 export function brokenEscalation(root: Block, adapters: Adapters): readonly SchemaFinding[] {
@@ -38,7 +38,7 @@ export function brokenEscalation(root: Block, adapters: Adapters): readonly Sche
   const scope: Routing = { responders: block(own["responders"]), carriers, channels, adapters };
   const steps = [
     ...wrongTiers(own["tiers"], ["tiers"], scope),
-    ...list(own["routes"]).flatMap((route, index) => wrongRoute(block(route), ["routes", index], root, scope)),
+    ...elements(own["routes"]).flatMap((route, index) => wrongRoute(block(route), ["routes", index], root, scope)),
     ...wrongTier(block(own["fallback"]), ["fallback"], scope),
   ];
   const findings = [
@@ -116,7 +116,7 @@ function wrongPerson(id: string, own: Block, scope: Routing): readonly SchemaFin
   const path = ["responders", id];
   const findings: SchemaFinding[] = [];
   for (const key of ["hours", "away"] as const)
-    if (list(person[key]).length > 0 && person["time_zone"] === undefined) {
+    if (elements(person[key]).length > 0 && person["time_zone"] === undefined) {
       findings.push(
         findingAt(
           [...path, "time_zone"],
@@ -171,7 +171,7 @@ function readerOf(address: string, { channels, adapters }: Routing): string | un
   return Object.keys(channels).find((id) => {
     const channel = block(channels[id]);
     const named = [channel["address"] ?? block(channel["imap"])["user"], channel["number"]];
-    const own = texts([...named, ...list(channel["aliases"]), ...list(channel["own_numbers"])]);
+    const own = texts([...named, ...elements(channel["aliases"]), ...elements(channel["own_numbers"])]);
     const form = (text: string) => (adapters.get(id)?.address?.(text) ?? text).toLowerCase();
     return own.some((text) => form(text) === form(address));
   });
@@ -194,7 +194,7 @@ const isPrivate = (host: string): boolean => (isIP(host) === 0 ? isLocalName(hos
 function wrongRoute(route: Block, path: Path, root: Block, scope: Routing): readonly SchemaFinding[] {
   const names = (key: "agents" | "channels", what: string): readonly SchemaFinding[] => {
     const known = Object.keys(block(root[key]));
-    return list(route[key]).flatMap((name, index) =>
+    return elements(route[key]).flatMap((name, index) =>
       typeof name !== "string" || known.includes(name) ? [] : [unknownName([...path, key, index], what, name, known)],
     );
   };
@@ -206,12 +206,12 @@ function wrongRoute(route: Block, path: Path, root: Block, scope: Routing): read
 }
 
 const wrongTiers = (tiers: unknown, path: Path, scope: Routing): readonly SchemaFinding[] =>
-  list(tiers).flatMap((tier, index) => wrongTier(block(tier), [...path, index], scope));
+  elements(tiers).flatMap((tier, index) => wrongTier(block(tier), [...path, index], scope));
 
 /** Validates a tier, or the fallback. */
 function wrongTier(tier: Block, path: Path, scope: Routing): readonly SchemaFinding[] {
   const by = tier["by"] === undefined ? null : texts(tier["by"]);
-  return list(tier["notify"]).flatMap((id, index): readonly SchemaFinding[] => {
+  return elements(tier["notify"]).flatMap((id, index): readonly SchemaFinding[] => {
     if (typeof id !== "string") return [];
     const here = [...path, "notify", index];
     if (!Object.hasOwn(scope.responders, id))
