@@ -113,23 +113,23 @@ export class SweepTimer {
 
   wake(): void {
     this.#isWoken = true;
-    this.#rouse();
+    this.#endWait();
   }
 
   /** Schedules a wake in `ms` milliseconds; the sweep serves later work than `timerHorizon`. Times close to
    *  each other share one timer. */
-  wakeIn(ms: number): void {
+  schedule(ms: number): void {
     const { timerGrain: grain, timerHorizon } = this.#timing;
     if (ms >= timerHorizon) return;
     const at = (Math.floor((this.#clock.monotonic() + ms) / grain) + 1) * grain;
     if (this.#due.has(at)) return;
     this.#due.add(at);
-    this.#rouse();
+    this.#endWait();
   }
 
   /** Waits for at most `mostMs` milliseconds. `deaf`: waits for the full time and ignores wakes. */
   async wait(mostMs: number, signal: AbortSignal, deaf: boolean): Promise<void> {
-    const onAbort = () => this.#rouse();
+    const onAbort = () => this.#endWait();
     signal.addEventListener("abort", onAbort, { once: true });
     const end = this.#clock.monotonic() + mostMs;
     for (;;) {
@@ -144,7 +144,7 @@ export class SweepTimer {
     for (const at of this.#due) if (at <= this.#clock.monotonic()) this.#due.delete(at);
   }
 
-  #rouse(): void {
+  #endWait(): void {
     this.#sleeping?.abort(woken);
   }
 }

@@ -194,7 +194,7 @@ export class Scheduler {
 
   /** Claims the work that a transaction of PostgreSQL found to be due when it had committed (`Query.defer`). */
   #followLate({ touched, waits }: Query): void {
-    for (const ms of waits) this.#timer.wakeIn(ms);
+    for (const ms of waits) this.#timer.schedule(ms);
     if (touched.size === 0) return;
     const announce = (q: Query) => touched.forEach((channels, work) => void q.touched.set(work, channels));
     this.#commit(async (q) => announce(q), true).catch(() => undefined); // the sweep retries it
@@ -233,7 +233,7 @@ export class Scheduler {
         failed(error);
       });
     if (this.#isDraining || q.leases !== null) q.touched.clear();
-    for (const ms of q.waits) this.#timer.wakeIn(ms);
+    for (const ms of q.waits) this.#timer.schedule(ms);
     q.waits.clear();
     return isDue;
   }

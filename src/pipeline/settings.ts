@@ -26,7 +26,7 @@ export class RunningAgent {
   #settings: AgentSettings | null = null;
   #problem: string | null = null;
   /** Ends the sleep between two reads. */
-  #nudge: () => void = () => undefined;
+  #wake: () => void = () => undefined;
 
   constructor(parts: AgentParts) {
     this.name = parts.name;
@@ -48,7 +48,7 @@ export class RunningAgent {
    *  ends when the key is accepted. */
   report(problem: string | null): void {
     this.#note(problem);
-    if (problem !== null) this.#nudge();
+    if (problem !== null) this.#wake();
   }
 
   /** Loads the settings from the store, so that settings() returns them before the first call. */
@@ -83,7 +83,7 @@ export class RunningAgent {
     const { settingsRetry, settingsPause } = timing.agents;
     while (!signal.aborted) {
       const refused = new AbortController();
-      this.#nudge = () => refused.abort();
+      this.#wake = () => refused.abort();
       await this.refresh(signal).catch((error: unknown) =>
         log.error({ agent: this.name, err: error }, "refreshing an agent's settings failed"),
       );
