@@ -172,8 +172,8 @@ function tokensOf(self: Identity, mail: Mail) {
 }
 
 function hopsOf(mail: Mail): number {
-  const value = mail.headers.find((header) => header.name === loopHeader)?.value.trim() ?? "";
-  return /^\d{1,3}$/.test(value) ? Number(value) : 0;
+  const values = mail.headers.filter(({ name }) => name === loopHeader).map(({ value }) => value.trim());
+  return values.reduce((most, value) => (/^\d{1,3}$/.test(value) ? Math.max(most, Number(value)) : most), 0);
 }
 
 function checkSender(config: EventConfig, auth: SenderAuth | null): Refusal | "again" | null {

@@ -240,6 +240,7 @@ export const emailCases: Cases = {
   },
   "adapters/email/parse/machine/header-values.ts": {
     firstValue: (f, text) => f({ headers: [{ name: "x", value: text }] }, "x"),
+    allValues: (f, text) => f({ headers: [{ name: "x", value: text }] }, "x"),
     has: (f, text) => f({ headers: [{ name: text, value: text }] }, "x"),
   },
   "adapters/email/parse/machine/classify.ts": {

@@ -30,6 +30,7 @@ describeReal("reading a mailbox", missing, () => {
         References: "<r@b.c> <a@b.c>",
         "Reply-To": "r@example.net",
         Cc: "bob@example.net, support@example.com",
+        "x-bridgehead-hops": "0",
         "X-Bridgehead-Hops": "2",
       }),
     );

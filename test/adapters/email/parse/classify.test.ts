@@ -30,6 +30,8 @@ const machines: readonly [string, string, Uint8Array][] = [
   ],
   ["cron job", "auto-generated", mail({ "Auto-Submitted": "auto-generated", Subject: "Cron <root@host> backup" })],
   ["notification (RFC 5436)", "auto-generated", mail({ "Auto-Submitted": "auto-notified" })],
+  ["a second Auto-Submitted", "auto-reply", mail({ "auto-submitted": "no", "Auto-Submitted": "auto-replied" })],
+  ["a second Precedence", "bulk", mail({ precedence: "first-class", Precedence: "bulk" })],
   ["unknown Auto-Submitted value", "auto-reply", mail({ "Auto-Submitted": "yes" })],
   ["X-Autoreply", "auto-reply", mail({ "X-Autoreply": "yes" })],
   ["X-Autorespond", "auto-reply", mail({ "X-Autorespond": "My parcel" })],
