@@ -19,6 +19,7 @@ interface Traced extends SmtpFailure {
   readonly responseText?: string;
   readonly tlsFailed?: boolean;
   readonly mailboxMissing?: boolean;
+  readonly storeFailed?: boolean;
 }
 
 /** The status of a channel that does not work. */
@@ -87,6 +88,7 @@ export function statusOf(error: unknown, count: number): FailedStatus {
     if (finalLogin.has(responseCode) || count >= doubtfulLimit) return rejected();
     return { state: "degraded", code: "login", reason: "the login failed; it may be throttled" };
   }
+  if (traced.storeFailed) return { state: "degraded", code: "store", reason: `storing mail failed: ${brief(error)}` };
   if (traced.mailboxMissing) return { state: "degraded", code: "mailbox", reason: "the mailbox does not exist" };
   // A tagged NO or BAD to a command after the login: imapflow's own message is only "Command failed".
   const answer = oneLine(traced.responseText ?? "");

@@ -130,7 +130,7 @@ export class MailboxReader {
       clock: channel.clock,
       known: (ids) => channel.known(ids),
       accept: async (events, next) => {
-        const accepted = await channel.accept(events, next);
+        const accepted = await channel.accept(events, next).catch(storeFailed);
         cursor = next ?? cursor;
         watchdog.provenAt = channel.clock.monotonic(); // a long backlog is read in batches; each committed batch resets the watchdog
         return accepted;
@@ -200,6 +200,11 @@ interface Origin {
   /** True when the mailbox was never read before. The position must then be committed first. */
   readonly isNew: boolean;
 }
+
+/** Marks the error of a failed commit, such as a full disk, so that the status does not name the connection. */
+const storeFailed = (error: unknown): never => {
+  throw Object.assign(new Error(brief(error), { cause: error }), { storeFailed: true });
+};
 
 /** In ms. Clocks differ and servers deliver late, so a rescan begins this long before the last message
  *  that was read. */

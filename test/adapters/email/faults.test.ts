@@ -54,6 +54,16 @@ describeReal("a mailbox that is hard to reach", missing, () => {
     await proxy.close();
   });
 
+  it("names the store, instead of the connection, when storing mail fails", async () => {
+    const { channel, box } = boxes.open();
+    await ready(channel);
+    channel.reject(1, Object.assign(new Error("database or disk is full"), { code: "SQLITE_FULL" }));
+    await dovecot.deliver(box, mail(1));
+    await arrived(channel, 1);
+    const reason = "storing mail failed: SQLITE_FULL database or disk is full";
+    expect(channel.statuses).toContainEqual({ state: "degraded", code: "store", reason });
+  });
+
   it("notices a line that is open at one end only", async () => {
     const proxy = await startTcpProxy(dovecot.port);
     const { channel, box, supervised } = boxes.open({}, { port: proxy.port, poll: "2s" });
@@ -61,7 +71,7 @@ describeReal("a mailbox that is hard to reach", missing, () => {
     proxy.swallow();
     await dovecot.deliver(box, mail(1));
     await channel.until("noticed", (c) => c.statuses.at(-1)?.state === "degraded");
-    expect(supervised.errors[0]?.message).toMatch(/silent/);
+    expect(supervised.errors[0]?.message).toMatch(/did not respond/);
     proxy.resume();
     // A connection that was being opened while bytes vanished never gets an answer.
     proxy.cut();
