@@ -132,6 +132,11 @@ it("the lists print answered messages, and only those of the time asked for", as
   const { run, asked } = await filled();
   const answered = await run("inbox", "list", "--state", "answered");
   expect(answered.out).toMatch(new RegExp(`^ +${asked} .* answered +c +a@example.org`, "m"));
+  const all = await run("inbox", "list", "--state", "all");
+  expect(all.out).toMatch(new RegExp(`^ +${asked} .* answered +c +a@example.org`, "m"));
+  expect((await run("inbox", "show", String(asked))).out).toMatch(/^state +answered$/m);
+  for (const box of ["inbox", "outbox"])
+    expect(await run(box, "list", "--all")).toMatchObject({ code: exitCodes.usage, out: "" });
   expect((await run("inbox", "list", "--since", "1h")).out).toContain("news@shop.example");
   expect((await run("inbox", "list", "--since", "0s")).out).toBe("nothing\n");
   expect((await run("outbox", "list", "--since", "2020-01-01")).out).toContain("d1");

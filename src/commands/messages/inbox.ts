@@ -4,7 +4,13 @@
 import { systemClock as clock } from "../../ops/clock.ts";
 import type { Database } from "../../store/driver.ts";
 import { eventHistory } from "../../store/operators/history.ts";
-import { type EventSummary, type ListedState, listEvents, readRaw } from "../../store/operators/inbox.ts";
+import {
+  type EventSummary,
+  type ListedState,
+  listEvents,
+  readListedState,
+  readRaw,
+} from "../../store/operators/inbox.ts";
 import type { Repair } from "../../store/operators/repair.ts";
 import { answeredBefore } from "../../store/restored.ts";
 import { exitCodes, fail, type Io } from "../io.ts";
@@ -18,8 +24,9 @@ type InboxOptions = MessageOptions<"list" | "show" | "answer" | Repair, ListedSt
 export function inbox(options: InboxOptions, io: Io): Promise<number> {
   return withStore(options, io, async (db) => {
     const { action } = options;
-    if (action === "list") return list(db, options, io);
     const { all, code, reason } = options;
+    if (action === "list" && all) fail("inbox list has no --all (see --state all)", exitCodes.usage);
+    if (action === "list") return list(db, options, io);
     // Without a code: what may have been answered before a restore, in the inbox and the outbox.
     if (all && code === undefined && (action === "answer" || (action === "drop" && reason === undefined)))
       return runRepair(db, ["inbox", "outbox"], action === "answer" ? "retry" : "drop", held(options), io);
@@ -62,7 +69,7 @@ async function list(db: Database, options: InboxOptions, io: Io): Promise<number
   const columns: readonly ListColumn<EventSummary>[] = [
     { head: "NUMBER", right: true, cell: ({ id }) => id },
     ...timeColumns<EventSummary>("ARRIVED", ({ received_at }) => received_at),
-    { head: "STATE", state: true, cell: (event) => shownState(event, state) },
+    { head: "STATE", state: true, cell: ({ state: listed }) => listed },
     { head: "CHANNEL", cell: ({ channel }) => channel },
     { head: "FROM", flexible: true, cell: ({ sender }) => sender },
     { head: "SUBJECT", flexible: true, cell: ({ subject }) => subject },
@@ -74,12 +81,11 @@ async function list(db: Database, options: InboxOptions, io: Io): Promise<number
   return exitCodes.ok;
 }
 
-/** A routed message has its state from the list that it is in. */
-const shownState = ({ state }: EventSummary, listed: ListedState | undefined): string =>
-  state === "routed" && (listed === "answered" || listed === "waiting") ? listed : state;
-
 async function show(db: Database, id: number, options: InboxOptions, io: Io): Promise<number> {
-  const history = await db.read((q) => eventHistory(q, id));
+  const { history, state } = await db.read(async (q) => ({
+    history: await eventHistory(q, id),
+    state: await readListedState(q, id),
+  }));
   const event = history?.events[0];
   if (!event) fail(`there is no message ${id} (see inbox list)`);
   if (options.raw) {
@@ -89,14 +95,14 @@ async function show(db: Database, id: number, options: InboxOptions, io: Io): Pr
     return exitCodes.ok;
   }
   if (options.json) {
-    io.out(jsonText({ ...event, body: JSON.parse(event.body) as unknown }));
+    io.out(jsonText({ ...event, state, body: JSON.parse(event.body) as unknown }));
     return exitCodes.ok;
   }
   io.out(
     details(
       [
         ["message", String(event.id)],
-        ["state", [event.state, event.code, event.reason].filter((part) => part !== null).join(": ")],
+        ["state", [state ?? event.state, event.code, event.reason].filter((part) => part !== null).join(": ")],
         ["channel", event.channel],
         ["from", event.sender ?? "erased (retention)"],
         ["subject", event.subject],

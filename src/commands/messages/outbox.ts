@@ -29,6 +29,7 @@ type OutboxOptions = MessageOptions<"list" | "show" | "resend" | Repair>;
 export function outbox(options: OutboxOptions, io: Io): Promise<number> {
   return withStore(options, io, async (db) => {
     const { action, ids = [] } = options;
+    if (action === "list" && options.all) fail("outbox list lists all without --all", exitCodes.usage);
     if (action === "list") return list(db, options, io);
     if (action !== "show") return runRepair(db, ["outbox"], action === "resend" ? "retry" : action, options, io);
     const [id, ...others] = ids;

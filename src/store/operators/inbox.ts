@@ -26,6 +26,13 @@ export const eventColumns =
 /** `waiting`: to be routed, or with an open question. `answered`: routed, and the question is closed. */
 export type ListedState = "ignored" | "held" | "failed" | "stored" | "waiting" | "answered" | "all";
 
+const isOpen = `COALESCE((SELECT turns.state FROM turns WHERE turns.id = events.turn), '')
+  IN ('waiting', 'asking', 'unknown')`;
+/** The state by which `--state` selects a message. */
+const listedState = `CASE WHEN state = 'stored' OR state = 'routed' AND ${isOpen} THEN 'waiting'
+  WHEN state = 'routed' THEN 'answered' ELSE state END`;
+const listedColumns = eventColumns.replace(" state,", ` ${listedState} AS state,`);
+
 // The first three repeat the condition of the partial index; without it the databases would scan all events.
 const stopped = "state IN ('ignored', 'held', 'failed') AND state =";
 const conditions: Readonly<Record<ListedState, string>> = {
@@ -36,8 +43,7 @@ const conditions: Readonly<Record<ListedState, string>> = {
   waiting: `id IN (SELECT id FROM events WHERE state = 'stored'
      UNION ALL SELECT asked.id FROM turns JOIN events AS asked ON asked.turn = turns.id WHERE turns.open = 1)`,
   // A subquery per row: the planner of PostgreSQL would join all turns.
-  answered: `state = 'routed' AND COALESCE((SELECT turns.state FROM turns WHERE turns.id = events.turn), '')
-     NOT IN ('waiting', 'asking', 'unknown')`,
+  answered: `state = 'routed' AND NOT ${isOpen}`,
   all: "state <> ''",
 };
 
@@ -63,12 +69,12 @@ export interface EventPage {
 /** Events that are read for each one of the page. */
 const readForEach = 100;
 
-/** Lists events, newest first. A page reads a bounded number of them, except of those that wait, which are few. */
+/** Lists events, newest first; their `state` is one of `ListedState`. A page reads a bounded number of them, except of those that wait, which are few. */
 export async function listEvents(q: Query, wanted: EventFilter): Promise<EventPage> {
   const { state, since = 0, limit } = wanted;
   const last = state === "waiting" || state === "stored" ? null : await lastRead(q, wanted);
   const events = await q.all<EventSummary>(
-    `SELECT ${eventColumns} FROM events WHERE ${conditions[state]} AND (code = $1 OR $1 = '')
+    `SELECT ${listedColumns} FROM events WHERE ${conditions[state]} AND (code = $1 OR $1 = '')
        AND (channel = $2 OR $2 = '') AND (kind = $3 OR $3 = '') AND received_at >= $4 AND id < $5 AND id >= $6
      ORDER BY id DESC LIMIT $7`,
     wanted.code ?? "",
@@ -97,6 +103,10 @@ async function lastRead(q: Query, { state, after = endOfNumbers, limit }: EventF
   );
   return last ?? null;
 }
+
+/** Returns the state of an event as the lists show it; undefined when there is none. */
+export const readListedState = async (q: Query, id: number): Promise<string | undefined> =>
+  (await q.one<{ state: string }>(`SELECT ${listedState} AS state FROM events WHERE id = $1`, id))?.state;
 
 /** Returns events by their numbers. */
 export async function readEvents(q: Query, ids: Iterable<number>): Promise<ReadonlyMap<number, EventSummary>> {
