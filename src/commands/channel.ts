@@ -47,7 +47,7 @@ export const pauseChannel = (options: ChannelOptions, io: Io): Promise<number> =
       reason: clean(reason) || "no reason given",
       forMs,
     });
-    const until = forMs === null ? "until it is resumed" : `for ${durationText(forMs)}`;
+    const until = forMs === null ? "until resumed" : `for ${durationText(forMs)}`;
     io.out(`${named(channel)}: paused ${until}`);
     io.out("messages are received and stored; nothing is asked or sent to customers");
     return exitCodes.ok;
