@@ -1,9 +1,11 @@
 // The servers of test/support do what the tests that stand on them believe.
 
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { connect } from "node:net";
 import { createTransport } from "nodemailer";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { type Dovecot, startDovecot } from "./support/email/dovecot.ts";
 import { startSmtpPeer } from "./support/email/smtp-server.ts";
 import { longest } from "./support/longest-first.ts";
@@ -48,6 +50,28 @@ it("cuts and swallows lines", async () => {
   await closed;
   await proxy.close();
   await peer.close();
+});
+
+it("gives processes of several runs ports of their own", async () => {
+  const module = JSON.stringify(new URL("support/machine/network.ts", import.meta.url).href);
+  const program = `const { freePort } = await import(${module});
+    const ports = [];
+    while (ports.length < 240) ports.push(await freePort());
+    console.log(ports.join());
+    process.stdin.resume();`;
+  const children = [1, 2, 3].map(() =>
+    spawn(process.execPath, ["--conditions=source", "--input-type=module", "-e", program]),
+  );
+  onTestFinished(() => children.forEach((child) => void child.kill("SIGKILL")));
+  const dealt = await Promise.all(
+    children.map(async (child) =>
+      String((await once(child.stdout, "data"))[0])
+        .trim()
+        .split(","),
+    ),
+  );
+  expect(dealt.flat()).toHaveLength(720);
+  expect(new Set(dealt.flat()).size).toBe(720);
 });
 
 const missing = await need("dovecot-imapd", "/usr/sbin/dovecot");

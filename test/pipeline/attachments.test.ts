@@ -96,7 +96,7 @@ it("holds up neither the intake nor the answer, however long it takes", async ()
 
 it("tries again after failures, ever later, and gives up in the end", async () => {
   const media = mediaStore();
-  const house = await openHouse({ open: media.open });
+  const house = await openHouse({ open: media.open, clock: testClock(true) });
   await house.arrives({ text: "look", attachments: [picture("a"), picture("b")] });
   const [first] = await kept(house.db);
   expect(first).toEqual({

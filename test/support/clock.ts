@@ -32,8 +32,8 @@ export interface Sleepers {
   count(): number;
 }
 
-/** `time` is what the sleeps are measured by, in milliseconds. */
-export function sleepersOn(time: () => number): Sleepers {
+/** `time` is what the sleeps are measured by, in milliseconds. `still`: it moves only when the test moves it. */
+export function sleepersOn(time: () => number, still = false): Sleepers {
   const sleepers = new Set<{ readonly due: number; readonly wake: () => void }>();
   return {
     sleep: (ms, signal) =>
@@ -46,7 +46,7 @@ export function sleepersOn(time: () => number): Sleepers {
           resolve();
         };
         const sleeper = { due: time() + ms, wake };
-        const timer = setTimeout(wake, Math.min(Math.max(ms, 0), 2 ** 31 - 1));
+        const timer = still && ms > 0 ? undefined : setTimeout(wake, Math.min(Math.max(ms, 0), 2 ** 31 - 1));
         sleepers.add(sleeper);
         signal?.addEventListener("abort", wake, { once: true });
       }),

@@ -7,7 +7,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startDovecot } from "./email/dovecot.ts";
 import { serversVariable as variable } from "./machine/debian.ts";
-import { portsVariable } from "./machine/network.ts";
 import { startSharedPostgres } from "./store/postgres.ts";
 
 /** Servers live in Vitest's own process, and start when the first test asks for them. */
@@ -20,9 +19,6 @@ const starts: { readonly [name: string]: () => Promise<Started> } = {
   },
 };
 
-/** `maxWorkers` of vitest.config.ts. The workers of a run that a test starts have the ranges of ports after theirs. */
-const mostWorkers = 4;
-
 interface Started {
   /** What tests need to reach it. */
   readonly url: string;
@@ -31,10 +27,7 @@ interface Started {
 
 /** One for all projects. The returned function stops and removes everything. */
 export default async function setup(): Promise<(() => Promise<void>) | undefined> {
-  if (process.env[variable] !== undefined) {
-    process.env[portsVariable] = String(mostWorkers + Number(process.env["VITEST_POOL_ID"] ?? 0));
-    return undefined;
-  }
+  if (process.env[variable] !== undefined) return undefined;
   // Compiled code of Node.js processes: the test workers and the commands that they start.
   process.env["NODE_COMPILE_CACHE"] ??= join(tmpdir(), "bridgehead-compile-cache");
   const memory = inMemory();

@@ -7,7 +7,7 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { type AddressInfo, connect, createServer, type Server as NetServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
@@ -158,26 +158,40 @@ export function certificate(days = 2): Certificate {
 
 // Ports for servers that cannot bind to port 0 or that stop and start again, and waiting for a listener.
 
-// Below the ephemeral ports of the system: a server that stops for a while finds its port free again. Parallel workers
-// have separate ranges, and so do runs that a test starts: `run.ts` names its range.
-export const portsVariable = "BRIDGEHEAD_TEST_PORTS";
-const [lowest, each, ranges] = [10_000, 2000, 11];
-const range = Number(process.env[portsVariable] ?? process.env["VITEST_POOL_ID"] ?? 0);
-const mine = lowest + (range % ranges) * each;
+// Below the ephemeral ports of the system: a server that stops for a while finds its port free again.
+const [lowest, highest, each] = [10_000, 32_500, 250];
+let first: Promise<number> | undefined;
 let dealt = randomInt(each);
 
 /** A port of 127.0.0.1 without a listener, which is not assigned again. */
 export async function freePort(): Promise<number> {
-  dealt = (dealt + 1) % each;
-  const port = mine + dealt; // others ask meanwhile
-  return (await isFree(port)) ? port : freePort();
+  const start = await (first ??= claimedRange());
+  dealt = dealt >= each - 1 ? 1 : dealt + 1;
+  const port = start + dealt; // others ask meanwhile
+  return (await opened(port))?.close() ? port : freePort();
 }
 
-function isFree(port: number): Promise<boolean> {
+/** Returns the first port of a range that this process alone uses, also when several runs share the machine. The process
+ *  listens at that port until it ends, however it dies. */
+async function claimedRange(): Promise<number> {
+  const ranges = Math.floor((highest - lowest) / each);
+  const from = randomInt(ranges);
+  for (let n = 0; n < ranges; n++) {
+    const start = lowest + ((from + n) % ranges) * each;
+    const guard = await opened(start);
+    if (guard === null) continue;
+    guard.unref();
+    return start;
+  }
+  throw new Error("all ranges of ports are in use");
+}
+
+/** Listens at the port; null when it is in use. */
+function opened(port: number): Promise<NetServer | null> {
   return new Promise((resolve) => {
     const server = createServer();
-    server.once("error", () => resolve(false));
-    server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
+    server.once("error", () => resolve(null));
+    server.listen(port, "127.0.0.1", () => resolve(server));
   });
 }
 

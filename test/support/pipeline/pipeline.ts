@@ -55,7 +55,7 @@ export function testClock(still = false): TestClock {
   const began = Date.now();
   const machine = () => (still ? 0 : performance.now());
   const monotonic = () => machine() + passed;
-  const sleepers = sleepersOn(monotonic);
+  const sleepers = sleepersOn(monotonic, still);
   return {
     now: () => Math.floor((still ? began : Date.now()) + passed + moved),
     monotonic,
@@ -138,7 +138,7 @@ export async function openHouse(options: HouseOptions = {}): Promise<House> {
   const db = options.db ?? (await watched(() => sqlitePlace(steadyNow(clock))));
   for (const channel of channels) await db.tx((q) => ensureChannel(q, channel));
   const { log, lines: heard } = listen();
-  const timeout = options.timeout ?? 5000;
+  const timeout = options.timeout ?? 60_000;
   const rate = reserveOf(options.faulty?.(db) ?? db, clock, options.rate);
   const client = createAgentClient({ url: platform.url, agentKey: "key", timeoutMs: timeout, clock, log });
   const sent: string[] = [];
