@@ -88,7 +88,14 @@ export function jitter(ms: number, share = 0.2): number {
 }
 
 /** A signal with an owner, who ends it. */
-export type SignalScope = ReturnType<typeof scopeUnder>;
+export interface SignalScope {
+  /** Aborts with the parent, or when `abort` is called. */
+  readonly signal: AbortSignal;
+  readonly abort: (reason?: unknown) => void;
+  /** Releases the parent, and the timers of all limits inside. Call when the work is over; the signal then
+   *  stays as it is. */
+  readonly end: () => void;
+}
 
 /** One object for all timeouts: creating a DOMException captures a stack. The client reads its name. */
 const timeIsUp = new DOMException("the time is up", "TimeoutError");
@@ -96,19 +103,16 @@ const timeIsUp = new DOMException("the time is up", "TimeoutError");
 const releases = new WeakMap<AbortSignal, (() => void)[]>();
 
 /** Starts a piece of work, under `parent` if there is one. */
-export function scopeUnder(parent?: AbortSignal) {
+export function scopeUnder(parent?: AbortSignal): SignalScope {
   const own = new AbortController();
   const inside: (() => void)[] = [];
   releases.set(own.signal, inside);
   if (parent) inside.push(follow(parent, own));
   return {
-    /** Aborts with the parent, or when `abort` is called. */
     signal: own.signal,
     // Null instead of a new DOMException, which captures a stack.
-    abort: (reason: unknown = null): void => own.abort(reason),
-    /** Releases the parent, and the timers of all limits inside. Call when the work is over; the signal then
-     *  stays as it is. */
-    end: (): void => {
+    abort: (reason = null) => own.abort(reason),
+    end: () => {
       for (const release of inside.splice(0)) release();
     },
   };

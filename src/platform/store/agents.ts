@@ -20,7 +20,7 @@ export interface AgentRow {
   readonly replaced_hash: string | null;
 }
 
-interface FromFile {
+export interface FromFile {
   readonly id: string;
   readonly organizationId: string;
   readonly name: string;
@@ -81,7 +81,7 @@ export function prepareAgents(db: Db) {
 
 // Members of organizations: their ids and creation times, which definitions cannot contain.
 
-interface MemberRow {
+export interface MemberRow {
   readonly id: string;
   readonly organization_id: string;
   /** In lower case. */

@@ -22,7 +22,7 @@ export interface PersonRow {
 /** Columns that identify a user; absent identifiers are null. */
 type Identifiers = Pick<PersonRow, "fk_id" | "email" | "phone_number">;
 
-interface Wanting {
+export interface Wanting {
   readonly ids: readonly string[];
   readonly fkId: string | null;
   readonly fkUserId: string | null;
