@@ -10,7 +10,6 @@ import { pollStage } from "../../src/escalation/poll/stage.ts";
 import { EscalationHandler, openEscalations } from "../../src/escalation/trigger/stage.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
-import { openFor } from "../../src/pipeline/route/held-notifications.ts";
 import type { Database, Query } from "../../src/store/driver.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
@@ -231,7 +230,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
         ...q,
         async all(sql, ...values) {
           if (sql.startsWith("SELECT id FROM channels") && ++opened === 1)
-            await one.tx((first) => openFor(first, { ...line, person: number, subject: null }, clock));
+            await one.tx((first) => conversation(first, "begun", "c", number));
           return q.all(sql, ...values);
         },
       }),
@@ -258,7 +257,7 @@ describeReal("two nodes on PostgreSQL", await needPostgres(), () => {
         async all(sql, ...values) {
           if (begun === null && sql.includes("FROM escalations WHERE") && sql.includes("json_"))
             await one.tx(async (first) => {
-              begun = await openFor(first, { ...line, person: number, subject: null }, clock);
+              begun = await conversation(first, "begun", "c", number);
               await bindTargets(first, ["to-e"], begun);
             });
           return q.all(sql, ...values);

@@ -6,12 +6,12 @@ import { expect, it } from "vitest";
 import { endNotifications } from "../../src/escalation/notify/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import { begin } from "../../src/pipeline/outbound.ts";
-import { openFor } from "../../src/pipeline/route/held-notifications.ts";
-import { insertNotice } from "../../src/store/tables/drafts.ts";
+import { insertNotices } from "../../src/store/tables/drafts.ts";
 import { suppress } from "../../src/store/tables/suppressions.ts";
 import { escalationsIn, raising, told } from "../support/escalation/policy.ts";
 import { type House, type HouseOptions, openHouse } from "../support/pipeline/pipeline.ts";
 import { receipt, refusing } from "../support/pipeline/stage.ts";
+import { conversation } from "../support/store/databases.ts";
 
 const refuses: Outbound["send"] = async () => ({
   kind: "refused",
@@ -168,8 +168,7 @@ async function telling(house: House): Promise<string> {
   const id = row?.id ?? "";
   await told(house.db, id, "dora");
   await house.scheduler.commit(async (q) => {
-    const whom = { channel: "c", agent: "agent", person, subject: "s" };
-    const conversation = await openFor(q, whom, house.clock);
+    const opened = await conversation(q, "k-dora", "c", person);
     const address = {
       to: [{ address: person }],
       cc: [],
@@ -181,13 +180,14 @@ async function telling(house: House): Promise<string> {
     };
     const notice = {
       channel: "c",
-      conversation,
+      conversation: opened,
       address,
       text: "Escalation 1",
       forced: false,
       internal: false,
     };
-    await endNotifications(q, ["n-dora"], await insertNotice(q, house.clock, notice));
+    await insertNotices(q, [{ id: "notice", ...notice }]);
+    await endNotifications(q, ["n-dora"], "notice");
     await q.run("UPDATE escalations SET due_at = now_ms() + 3600000");
   });
   return id;

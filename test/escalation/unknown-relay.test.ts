@@ -4,13 +4,12 @@ import { expect, it } from "vitest";
 import type { PlatformMessage } from "../../src/agent/calls.ts";
 import { planPoll } from "../../src/escalation/poll/decide.ts";
 import { loadPollFacts } from "../../src/escalation/poll/rows.ts";
-import { openFor } from "../../src/pipeline/route/held-notifications.ts";
 import { bindPlatform } from "../../src/store/tables/conversations.ts";
 import { addTargets, dueNotifications } from "../../src/store/tables/responders.ts";
 import { endAttempt, enqueueTurn, readTurn, recordAsking } from "../../src/store/tables/turns.ts";
 import { openHouse } from "../support/pipeline/pipeline.ts";
 import { lineOf } from "../support/pipeline/stage.ts";
-import { addNotification, concludeTurn, insertEscalation } from "../support/store/databases.ts";
+import { addNotification, concludeTurn, conversation, insertEscalation } from "../support/store/databases.ts";
 
 const human = (id: string, text: string): PlatformMessage => ({ id, role: "human", text, answers: null });
 
@@ -21,10 +20,10 @@ it.each([
   const house = await openHouse();
   const line = lineOf();
   const texts = await house.db.tx(async (q) => {
-    const whom = { channel: "c", agent: "agent", person: "anna@customer.example", subject: null };
-    const conversation = await openFor(q, whom, house.clock);
-    await bindPlatform(q, conversation, "p");
-    const turn = { id: "t", conversation, channel: "c", person: whom.person, kind: "relayed" } as const;
+    const person = "anna@customer.example";
+    const opened = await conversation(q, "k", "c", person);
+    await bindPlatform(q, opened, "p");
+    const turn = { id: "t", conversation: opened, channel: "c", person, kind: "relayed" } as const;
     const words = { event: null, question: "On its  way.", context: null, address: "{}", receivedAt: 0 };
     await enqueueTurn(q, { ...turn, ...words });
     for (const end of [outcome, "sent"]) {
@@ -32,10 +31,10 @@ it.each([
       await endAttempt(q, "t", end, null);
     }
     await concludeTurn(q, "t", { state: "answered", open: 0, questionId: "known" });
-    const watch = { conversation, channel: "c", mode: "manual", mark: null, position: 0, failures: 0 };
+    const watch = { conversation: opened, channel: "c", mode: "manual", mark: null, position: 0, failures: 0 };
     const said = [human("known", "On its way."), human("first", "On its way."), human("other", "Another word")];
     const read = { messages: said, start: 0, end: 3, skipped: 0, failure: null };
-    const facts = await loadPollFacts(q, conversation, "p");
+    const facts = await loadPollFacts(q, opened, "p");
     return planPoll(watch, { mode: "manual", read, until: 0 }, facts, line).deliver;
   });
   expect(texts).toHaveLength(count);

@@ -4,7 +4,7 @@ import type { Outbound, Reply } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { answerTo } from "../../src/domain/turn.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
-import { insertNotice } from "../../src/store/tables/drafts.ts";
+import { insertNotices } from "../../src/store/tables/drafts.ts";
 import { ann, mail, openTexts, type TextOptions } from "../support/pipeline/pipeline.ts";
 import { conversation } from "../support/store/databases.ts";
 
@@ -122,14 +122,8 @@ it("is a reply like any other where it cannot be sent: listed nowhere, logged", 
   const address = answerTo(mail({ text: "" }));
   await house.scheduler.commit(async (q) => {
     await conversation(q, "k");
-    await insertNotice(q, house.clock, {
-      channel: "c",
-      conversation: "k",
-      address,
-      text: "x",
-      forced: false,
-      internal: false,
-    });
+    const notice = { channel: "c", conversation: "k", address, text: "x", forced: false, internal: false };
+    await insertNotices(q, [{ id: "r", ...notice }]);
   });
   expect(house.heard).toContain("composing a reply failed");
 });

@@ -1,27 +1,26 @@
 // The decisions of stages accept and route on loaded facts, without a database.
 
-import { externalId, type MessageEvent, sessionId } from "bridgehead/contract";
+import { externalId, type MessageEvent, type Outbound, sessionId } from "bridgehead/contract";
 import { describe, expect, it } from "vitest";
 import { standardTiming } from "../../src/ops/timing.ts";
 import { toRow } from "../../src/pipeline/accept/rows.ts";
 import { tracedBy, withoutTrace } from "../../src/pipeline/accept/stage.ts";
+import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
 import {
-  addRows,
-  type CapUse,
-  contradiction,
   countTurn,
+  decideAll,
   decideFirst,
   decideGuards,
   decideTurn,
   dependsOn,
-  type Facts,
-  type Incoming,
-  isLoop,
+  guard,
   isReply,
   messageOf,
+  newRun,
   partiesOf,
 } from "../../src/pipeline/route/decide.ts";
-import { noWrites } from "../../src/pipeline/route/rows.ts";
+import type { CapUse, Context, Facts, Incoming, Writes } from "../../src/pipeline/route/facts.ts";
+import { contradiction, isLoop, pauseAt } from "../../src/pipeline/route/unasked.ts";
 import type { EventRow } from "../../src/store/tables/events.ts";
 import { mail } from "../support/pipeline/pipeline.ts";
 import { eventRow, lineOf } from "../support/pipeline/stage.ts";
@@ -38,14 +37,39 @@ const unknown: Facts = {
   responder: false,
   conversation: null,
   session: null,
-  unbound: false,
+  binds: null,
+  ownAddress: null,
+  restored: null,
   attachments: [],
   counts: [],
   last: null,
+  keyword: null,
+  notified: false,
 };
 const rules = { debounce: 1000 };
 const cap = { max: 10, per: 60_000 };
 const use = (over: Partial<CapUse> = {}): CapUse => ({ cap, total: 0, others: 0, sinceOther: null, ...over });
+
+/** A channel that sends. */
+const lineWith = (rules: Partial<ChannelRuntime["rules"]> = {}): ChannelRuntime =>
+  lineOf({ rules, outbound: {} as Outbound });
+
+const contextOf = (line: ChannelRuntime = lineWith()): Context => {
+  let ids = 0;
+  const source = { id: () => `id${++ids}`, token: () => "token" };
+  return { line, ids: source, now, timing: standardTiming, agentOf: () => "other-agent" };
+};
+
+/** Decides about messages of one group. */
+function decided(
+  messages: readonly (readonly [Incoming, Partial<Facts>])[],
+  context = contextOf(),
+  run = newRun(),
+): Writes {
+  const facts = new Map(messages.map(([message, own]) => [message, { ...unknown, ...own }]));
+  const guarded = new Map([...facts].map(([message, own]) => [message, guard(message, own, context.line)]));
+  return decideAll(context, run, facts, guarded);
+}
 
 describe("the first decision", () => {
   const { rules: own } = lineOf();
@@ -137,18 +161,113 @@ describe("the turn", () => {
   });
 
   it("opens a conversation with the first question, and adds to a known one", () => {
-    let ids = 0;
-    const source = { id: () => `id${++ids}`, token: () => "token" };
-    const writes = noWrites();
     const message = received({ subject: "Order", cc: [{ address: "B@example.org" }] });
-    addRows(writes, lineOf(), message, unknown, { kind: "ask", dueAt: 5 }, source);
-    addRows(writes, lineOf(), message, { ...unknown, conversation: "k" }, { kind: "ask", dueAt: 5 }, source);
-    expect(writes.conversations).toMatchObject([{ id: "id1", person: "ada@example.org", firstDue: 5 }]);
+    const again = received({ subject: "Order", cc: [{ address: "B@example.org" }] }, { id: 2 });
+    const known = { conversation: "k", binds: "ours@example.org", ownAddress: "ours@example.org" };
+    const writes = decided([
+      [message, {}],
+      [again, known],
+    ]);
+    expect(writes.conversations).toMatchObject([{ id: "id1", person: "ada@example.org", firstDue: now }]);
     expect(writes.first).toMatchObject([{ conversation: "id1", question: "Subject: Order\n\nhello" }]);
     expect(writes.next).toMatchObject([{ conversation: "k", question: "hello" }]);
     expect(writes.settled.map(({ turn }) => turn)).toEqual(["id2", "id3"]);
     // The sender takes part already.
     expect(writes.participants.map(({ address }) => address)).toEqual(["b@example.org", "b@example.org"]);
+    expect(writes.bound).toEqual([{ conversation: "k", via: "ours@example.org" }]);
+    expect(writes.ownAddresses).toEqual(["ours@example.org"]);
+  });
+
+  it("waits with all later ones of its kind when the channel has no room", () => {
+    const run = newRun();
+    run.uses = [use({ total: 8, others: 4 })];
+    const messages = [1, 2, 3, 4].map((id) => received({}, { id, preferred: id === 4 ? 1 : 0 }));
+    const writes = decided(
+      messages.map((message) => [message, {}]),
+      contextOf(),
+      run,
+    );
+    expect(writes.settled.map(({ id }) => id)).toEqual([1, 4]);
+    expect(writes.waits).toEqual([{ preferred: false, waits: [{ cap, below: 9 }] }]);
+    expect(writes.escalations).toMatchObject([{ cause: "cap", conversation: null }]);
+    expect(run.turns).toBe(2);
+  });
+});
+
+describe("a message that is not asked", () => {
+  const stop = received({ consent: { word: "stop", answer: "You get no more messages." } });
+  const keyword = { outdated: false, notices: [] };
+
+  it("suppresses its sender at STOP, and confirms it in spite of the suppression", () => {
+    const writes = decided([[stop, { keyword }]]);
+    expect(writes.suppressed).toMatchObject([{ address: "ada@example.org" }]);
+    expect(writes.notices).toMatchObject([{ conversation: "id1", forced: true, text: "You get no more messages." }]);
+    expect(writes.settled).toMatchObject([{ state: "ignored", code: "opt-out", conversation: "id1" }]);
+  });
+
+  it("is ignored when a later keyword has replaced it, and is not confirmed in a loop", () => {
+    const outdated = decided([[stop, { keyword: { ...keyword, outdated: true } }]]);
+    expect([outdated.suppressed, outdated.notices, outdated.conversations]).toEqual([[], [], []]);
+    const line = lineWith({ caps: { sender: [cap], conversation: [], channel: [] } });
+    const looping = decided([[stop, { keyword: { ...keyword, notices: [10] } }]], contextOf(line));
+    expect([looping.suppressed.length, looping.notices]).toEqual([1, []]);
+  });
+
+  it("is held for a human with one notice for each target, until there are too many", () => {
+    const refusal = { code: "encrypted", reason: "sealed", hold: true } as const;
+    const notify = { channel: "d", to: ["A@example.org", "b@example.org"] };
+    const context = contextOf(lineWith({ notify }));
+    const run = newRun();
+    run.held = 19;
+    const messages = [1, 2].map((id) => received({ refusal }, { id }));
+    const writes = decided(
+      messages.map((message) => [message, { conversation: `k${message.row.id}` }]),
+      context,
+      run,
+    );
+    expect(writes.settled.map(({ state, conversation }) => [state, conversation])).toEqual([
+      ["held", "k1"],
+      ["held", "k2"],
+    ]);
+    const told = { channel: "d", agent: "other-agent" };
+    expect(writes.conversations).toMatchObject([
+      { ...told, person: "a@example.org" },
+      { ...told, person: "b@example.org" },
+    ]);
+    expect(writes.notices.map(({ internal }) => internal)).toEqual([true, true]);
+    expect(writes.escalations.map(({ conversation, news }) => [conversation, news])).toEqual([
+      ["k1", true],
+      [null, undefined],
+    ]);
+  });
+
+  it("is for humans: held where the channel has no notification target", () => {
+    const message = received({ forHumans: { subject: "voicemail" } });
+    const writes = decided([[message, { conversation: "k" }]]);
+    expect(writes.settled).toMatchObject([{ state: "held", code: "for-humans", conversation: "k" }]);
+    expect(writes.forHumans).toMatchObject([{ conversation: "k" }]);
+  });
+
+  it("is held over a cap, and its sender is notified once", () => {
+    const context = () => contextOf(lineWith({ cap_text: "Too many." }));
+    const counts = [{ name: "sender", cap, count: 10 }] as const;
+    const first = decided([[received(), { counts }]], context());
+    expect(first.settled).toMatchObject([{ state: "held", code: "cap-sender" }]);
+    expect(first.notices).toMatchObject([{ text: "Too many.", forced: false }]);
+    expect(first.hops).toMatchObject([{ name: "capped", code: "cap-sender" }]);
+    expect(decided([[received(), { counts, notified: true }]], context()).notices).toEqual([]);
+  });
+
+  it("pauses the channel when a limit is exceeded", () => {
+    const run = newRun();
+    run.loop = eventRow({ id: 7 });
+    const counts = (loops: number, replies: number) => ({
+      loops: [{ cap, count: loops }],
+      replies: [{ cap, count: replies }],
+    });
+    expect(pauseAt(contextOf(), run, counts(10, 10))).toBeNull();
+    expect(pauseAt(contextOf(), run, counts(10, 11))).toMatchObject({ code: "replies", event: 7 });
+    expect(pauseAt(contextOf(), run, counts(11, 11))).toMatchObject({ code: "loops", trigger: { news: true } });
   });
 });
 

@@ -9,7 +9,8 @@ import { systemClock } from "../../src/ops/clock.ts";
 import { standardTiming } from "../../src/ops/timing.ts";
 import { leaseTurns } from "../../src/pipeline/ask/rows.ts";
 import type { ChannelRuntime } from "../../src/pipeline/channel-runtime.ts";
-import { type Facts, type Incoming, messageOf } from "../../src/pipeline/route/decide.ts";
+import { messageOf } from "../../src/pipeline/route/decide.ts";
+import type { Facts, Incoming } from "../../src/pipeline/route/facts.ts";
 import { loadConversations, loadFacts } from "../../src/pipeline/route/rows.ts";
 import { leaseDrafts } from "../../src/pipeline/send/rows.ts";
 import type { Database, Query, Row, Value } from "../../src/store/driver.ts";
@@ -427,7 +428,7 @@ onEachDatabase((place) => {
     it("are none for the cap of a conversation: the channel's other turns are not read", async () => {
       const db = await withHistory(place);
       const message = { row: { code: null } } as Incoming;
-      const facts = new Map([[message, { conversation: "k7", unbound: false, counts: [] } as unknown as Facts]]);
+      const facts = new Map([[message, { conversation: "k7", counts: [] } as unknown as Facts]]);
       const caps = { sender: [], conversation: [{ max: 10, per: 600_000 }], channel: [] };
       const counted = (q: Query) => loadConversations(q, lineOf({ rules: { caps } }), facts, [message]);
       if (db.kind === "postgres") expect(await scans(db, counted)).toEqual([]);

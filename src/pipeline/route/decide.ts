@@ -1,39 +1,15 @@
-// Stage route: the decisions about one message, as pure functions on loaded facts.
+// Stage route: the decisions about messages, as pure functions on loaded facts. unasked.ts has those about messages that are
+// not asked.
 
-import type { Consent, MessageEvent, Refusal } from "bridgehead/contract";
-import {
-  type Cap,
-  type Counted,
-  capped,
-  channelRoom,
-  type Rules,
-  refuse,
-  suppressedCode,
-} from "../../domain/guards.ts";
-import {
-  answerTo,
-  joinedContext,
-  questionContext,
-  questionText,
-  type References,
-  references,
-} from "../../domain/turn.ts";
+import { capped, channelRoom, loopCode, type Rules, refuse, suppressedCode } from "../../domain/guards.ts";
+import { answerTo, joinedContext, questionContext, questionText, references } from "../../domain/turn.ts";
 import { joinTraces, traceOf } from "../../ops/hops.ts";
-import type { Timing } from "../../ops/timing.ts";
 import { answeredBefore } from "../../store/restored.ts";
 import { type EventRow, exempt } from "../../store/tables/events.ts";
-import type { AttachmentRow } from "../../store/tables/files.ts";
 import type { StoredMessage } from "../accept/rows.ts";
 import type { ChannelRules, ChannelRuntime } from "../channel-runtime.ts";
-import type { Extension, JoinableRow, Writes } from "./rows.ts";
-
-/** A stored message. */
-export interface Incoming<Event extends StoredMessage = StoredMessage> {
-  readonly row: EventRow;
-  readonly event: Event;
-  /** Ids and tokens that it cites. */
-  readonly cites: References;
-}
+import type { CapUse, Context, Extension, Facts, Incoming, RouteDecision, Run, Writes } from "./facts.ts";
+import { addUnasked } from "./unasked.ts";
 
 /** Creates the message of an event that was read from `row`. */
 export const messageOf = (row: EventRow, event: StoredMessage): Incoming => ({
@@ -42,35 +18,13 @@ export const messageOf = (row: EventRow, event: StoredMessage): Incoming => ({
   cites: references(event),
 });
 
-export type ConsentMessage = Incoming<StoredMessage & { readonly consent: Consent }>;
-export type HumansMessage = Incoming<StoredMessage & { readonly forHumans: { readonly subject: string } }>;
-
-/** What the store says about a message. */
-export interface Facts {
-  /** Why nothing may be sent to the address of the answer; null when it is not suppressed. */
-  readonly suppressed: string | null;
-  /** The sender's address is that of a notification target. */
-  readonly responder: boolean;
-  /** The conversation that the message belongs to; null: it opens one. */
-  readonly conversation: string | null;
-  /** The conversation of the session (call) that the message belongs to. */
-  readonly session: string | null;
-  /** The only conversation with the person was opened by us, over the channel's default address. */
-  readonly unbound: boolean;
-  readonly attachments: readonly AttachmentRow[];
-  /** Turns counted against the sender's caps; those of the conversation follow in `loadConversations`. */
-  readonly counts: readonly Counted[];
-  /** The waiting turn that the message may join. */
-  readonly last: JoinableRow | null;
-}
-
-/** Use of one of the channel's caps. */
-export interface CapUse {
-  readonly cap: Cap;
-  total: number;
-  others: number;
-  sinceOther: number | null;
-}
+export const newRun = (): Run => ({
+  room: { none: false, noneForOthers: false },
+  uses: null,
+  held: 0,
+  loop: null,
+  turns: 0,
+});
 
 export const personOf = ({ event }: Incoming): string => event.from.address.toLowerCase();
 
@@ -106,35 +60,6 @@ export const dependsOn = (message: Incoming, earlier: ReadonlySet<string>): bool
  *  by an operator do not wait. */
 export const isUnderCap = ({ kind, code }: EventRow): boolean =>
   kind === "message" && code !== "released" && code !== exempt;
-
-/** The result for a message. */
-export type RouteDecision = RowDecision | EffectDecision;
-
-/** A result that is nothing but rows. */
-export type RowDecision =
-  | {
-      readonly kind: "settle";
-      readonly state: "ignored" | "held";
-      readonly code: string;
-      readonly reason: string;
-    }
-  | { readonly kind: "join"; readonly extension: Extension }
-  | { readonly kind: "ask"; readonly dueAt: number };
-
-/** A result with effects on more than the message's own rows. */
-export type EffectDecision =
-  | { readonly kind: "consent"; readonly message: ConsentMessage }
-  | { readonly kind: "hold"; readonly refusal: Refusal }
-  | { readonly kind: "humans"; readonly message: HumansMessage }
-  | { readonly kind: "words"; readonly session: string }
-  | { readonly kind: "over"; readonly over: Refusal & Counted }
-  | { readonly kind: "wait"; readonly waits: readonly Wait[] };
-
-export const isRows = (decision: RouteDecision): decision is RowDecision =>
-  ["settle", "join", "ask"].includes(decision.kind);
-
-/** Room under a cap of the channel: in `ms` milliseconds, or when fewer than `below` turns are in its window. */
-export type Wait = { readonly cap: Cap } & ({ readonly below: number } | { readonly ms: number });
 
 /** Decides about keywords of consent, and about messages that may have been answered before a restore. The
  *  latter are held before anything else, because a responder's reply would also reach the customer twice. A
@@ -203,6 +128,64 @@ export function decideTurn(
   return waits.length > 0 ? { kind: "wait", waits } : { kind: "ask", dueAt: row.received_at + rules.debounce };
 }
 
+export const hasRoom = ({ room }: Run, row: EventRow): boolean =>
+  !isUnderCap(row) || !(room.none || (room.noneForOthers && row.preferred === 0));
+
+/** Decides about a message before the caps: keywords of consent and the guards. Returns null for a message that is asked,
+ *  unless a cap prevents it. */
+export const guard = (message: Incoming, facts: Facts, line: ChannelRuntime): RouteDecision | null =>
+  decideFirst(message, facts, line.rules) ?? decideGuards(message, facts, line);
+
+/** Decides about messages that do not depend on each other. `guarded`: the results of `guard`. Returns what is to be
+ *  written. */
+export function decideAll(
+  context: Context,
+  run: Run,
+  facts: ReadonlyMap<Incoming, Facts>,
+  guarded: ReadonlyMap<Incoming, RouteDecision | null>,
+): Writes {
+  const writes = noWrites();
+  for (const [message, first] of guarded) {
+    const own = facts.get(message) as Facts;
+    addNoted(writes, own);
+    if (!hasRoom(run, message.row)) continue;
+    const decision = first ?? decideTurn(message, own, context.line.rules, run.uses ?? []);
+    addDecision(writes, context, run, message, own, decision);
+  }
+  return writes;
+}
+
+/** Adds the rows of a decision, and counts it. */
+function addDecision(
+  writes: Writes,
+  context: Context,
+  run: Run,
+  message: Incoming,
+  facts: Facts,
+  decision: RouteDecision,
+): void {
+  const { row } = message;
+  switch (decision.kind) {
+    case "ask":
+      addTurn(writes, context, message, facts, decision.dueAt);
+      if (run.uses !== null) countTurn(run.uses, row);
+      run.turns += 1;
+      return;
+    case "join":
+      return addExtension(writes, context, message, facts, decision.extension);
+    case "settle": {
+      const { state, code, reason } = decision;
+      writes.settled.push({ id: row.id, state, code, reason });
+      if (state === "held") run.held += 1;
+      if (code === loopCode) run.loop = row;
+      return;
+    }
+    default:
+      writes.unasked = true;
+      return addUnasked(writes, context, run, message, facts, decision, () => place(writes, context, message, facts));
+  }
+}
+
 /** Counts one more turn of the channel. */
 export function countTurn(uses: readonly CapUse[], { preferred }: Pick<EventRow, "preferred">): void {
   for (const use of uses) {
@@ -237,35 +220,18 @@ function joined({ row, event }: Incoming, facts: Facts, debounce: number): Exten
   };
 }
 
-/** Source of new ids. */
-export interface Ids {
-  id(): string;
-  token(): string;
-}
-
-/** Adds the rows of a decision. */
-export function addRows(
-  writes: Writes,
-  line: ChannelRuntime,
-  message: Incoming,
-  facts: Facts,
-  decision: RowDecision,
-  ids: Ids,
-): void {
-  if (decision.kind === "ask") addTurn(writes, line, message, facts, decision.dueAt, ids);
-  else if (decision.kind === "join") addExtension(writes, line, message, decision.extension);
-  else {
-    const { state, code, reason } = decision;
-    writes.settled.push({ id: message.row.id, state, code, reason });
-  }
+/** Adds what is written about a message whatever is decided. */
+export function addNoted({ ownAddresses, restored }: Writes, facts: Facts): void {
+  if (facts.ownAddress !== null) ownAddresses.push(facts.ownAddress);
+  if (facts.restored !== null) restored.push(facts.restored);
 }
 
 /** Adds the turn that asks the message, and its conversation when it opens one. */
-function addTurn(writes: Writes, line: ChannelRuntime, message: Incoming, facts: Facts, dueAt: number, ids: Ids): void {
+function addTurn(writes: Writes, context: Context, message: Incoming, facts: Facts, dueAt: number): void {
   const { row, event } = message;
   const first = facts.conversation === null;
-  const conversation = facts.conversation ?? addConversation(writes, line, message, ids, dueAt);
-  const turn = ids.id();
+  const conversation = facts.conversation ?? addConversation(writes, context, message, dueAt);
+  const turn = context.ids.id();
   (first ? writes.first : writes.next).push({
     id: turn,
     conversation,
@@ -280,24 +246,30 @@ function addTurn(writes: Writes, line: ChannelRuntime, message: Incoming, facts:
     preferred: row.preferred,
     queue: row.queue,
   });
-  remember(writes, line, message, conversation);
+  remember(writes, context, message, facts, conversation);
   writes.settled.push({ id: row.id, state: "routed", conversation, turn });
 }
 
 /** Adds the message to a waiting turn. */
-function addExtension(writes: Writes, line: ChannelRuntime, message: Incoming, extension: Extension): void {
+function addExtension(writes: Writes, context: Context, message: Incoming, facts: Facts, extension: Extension): void {
   const { conversation, turn } = extension;
   writes.extended.push(extension);
-  remember(writes, line, message, conversation);
+  remember(writes, context, message, facts, conversation);
   writes.settled.push({ id: message.row.id, state: "routed", conversation, turn });
 }
 
+/** Returns the conversation of a message that is not asked; opens one when there is none. */
+function place(writes: Writes, context: Context, message: Incoming, facts: Facts): string {
+  const conversation = facts.session ?? facts.conversation ?? addConversation(writes, context, message);
+  remember(writes, context, message, facts, conversation);
+  return conversation;
+}
+
 /** Adds a conversation with the sender of the message and returns its id. `firstDue`: see `NewConversation`. */
-export function addConversation(
+function addConversation(
   { conversations }: Writes,
-  { channel, agent }: ChannelRuntime,
+  { line: { channel, agent }, ids }: Context,
   message: Incoming,
-  ids: Ids,
   firstDue?: number,
 ): string {
   const { event } = message;
@@ -316,41 +288,42 @@ export function addConversation(
   return id;
 }
 
-/** Adds the participants, and every id under which a later message may cite this one or its ancestors; where a person has
+/** Adds the address that the conversation is bound to, the participants, and every id under which a later message may cite this one or its ancestors; where a person has
  *  one conversation, citations find none. The sender takes part already: a conversation is opened for the sender, or was
  *  found because of that. */
-export function remember(
-  { participants, citations }: Writes,
-  { channel, traits }: ChannelRuntime,
+function remember(
+  { bound, participants, citations }: Writes,
+  { line: { channel, traits } }: Context,
   message: Incoming,
+  facts: Facts,
   conversation: string,
 ): void {
+  if (facts.binds !== null && conversation === facts.conversation) bound.push({ conversation, via: facts.binds });
   const sender = personOf(message);
   for (const address of partiesOf(message)) if (address !== sender) participants.push({ conversation, address });
   if (traits.conversations === "person") return;
   for (const externalId of citableIds(message)) citations.push({ channel, externalId, conversation, draft: null });
 }
 
-export const consentCodes = { stop: "opt-out", start: "opt-in", help: "help" } as const;
-
-/** Returns the keyword that would replace this one if it was sent after `since` (epoch milliseconds).
- *  Keywords that arrive without delay count in the order of arrival, independent of all clocks: null. A late
- *  one was found by a backfill, and newer messages may have been processed before it. */
-export function contradiction(
-  { row, event: { consent, sentAt } }: ConsentMessage,
-  { lateArrival, consentOrder }: Timing["route"],
-): { readonly code: "opt-out" | "opt-in"; readonly since: number } | null {
-  const said = sentAt.getTime();
-  if (consent.word === "help" || row.received_at - said < lateArrival) return null;
-  return consent.word === "start"
-    ? { code: consentCodes.stop, since: said }
-    : { code: consentCodes.start, since: said + consentOrder };
-}
-
-/** Two machines that answer each other's keywords would loop without end. Confirmations therefore count
- *  against the sender's caps, as answers do. `notices` are the counts for each cap. */
-export const isLoop = (caps: readonly Cap[], notices: readonly number[]): boolean =>
-  caps.some(({ max }, at) => (notices[at] ?? 0) >= max);
-
-/** Returns the recipients and headers of the confirmation of a keyword. */
-export const confirmationTo = (event: MessageEvent) => ({ ...answerTo(event), to: [event.from], cc: [] });
+export const noWrites = (): Writes => ({
+  conversations: [],
+  bound: [],
+  participants: [],
+  citations: [],
+  first: [],
+  next: [],
+  extended: [],
+  settled: [],
+  ownAddresses: [],
+  restored: [],
+  unasked: false,
+  suppressed: [],
+  lifted: [],
+  notices: [],
+  escalations: [],
+  hops: [],
+  lines: [],
+  waits: [],
+  spoken: [],
+  forHumans: [],
+});

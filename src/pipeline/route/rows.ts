@@ -1,24 +1,30 @@
 // Stage route: loads what the decisions about messages need, and writes their results. Both work on several
 // messages at once.
 
-import type { Cap } from "../../domain/guards.ts";
-import type { Query, Value } from "../../store/driver.ts";
+import { type Cap } from "../../domain/guards.ts";
+import { type Core, type Query, type Value } from "../../store/driver.ts";
 import { lockLane, refreshLane } from "../../store/lanes.ts";
 import {
   addParticipants,
   bindVia,
-  type Citation,
   citeAll,
   insertConversations,
-  type NewConversation,
   noteOwnAddress,
   takesPart,
 } from "../../store/tables/conversations.ts";
-import { type EventOutcome, settleEvents } from "../../store/tables/events.ts";
-import { erasureKey, hashPrefix, restoreSuppression } from "../../store/tables/suppressions.ts";
-import { appendTurn, insertTurns, type NewTurn } from "../../store/tables/turns.ts";
+import { settleEvents } from "../../store/tables/events.ts";
+import {
+  type ErasedSuppression,
+  erasedHash,
+  erasureKey,
+  hashPrefix,
+  restoreSuppression,
+} from "../../store/tables/suppressions.ts";
+import { appendTurn, capUse, insertTurns } from "../../store/tables/turns.ts";
 import type { ChannelRuntime } from "../channel-runtime.ts";
-import { type Facts, type Incoming, isSaid, personOf, replyTo } from "./decide.ts";
+import { isSaid, personOf, replyTo } from "./decide.ts";
+import type { CapUse, Extension, Facts, Incoming, JoinableRow, Writes } from "./facts.ts";
+import { writeUnasked } from "./unasked-rows.ts";
 
 /** A loaded fact: `kind` names the part of the statement, `key` the address or id it is about. */
 interface Fact {
@@ -124,10 +130,20 @@ function addPersons(
        AND received_at > now_ms() - ${recent})`,
     ],
   );
+  // The conversation with the channel's default address, if we opened it and nothing was received in it. Until the
+  // platform's conversation is bound nothing has been sent, and the start call may still be looked up under the old key.
+  const others = messages.filter((message) => message.event.via !== undefined && !isSaid(message));
+  parts.add("opened", others.map(personOf), () => [
+    columns("given.value", "conversations.id"),
+    `CROSS JOIN conversations WHERE platform_id IS NOT NULL AND conversations.id = (
+       SELECT MAX(id) FROM conversations own WHERE own.channel = $1 AND own.person = given.value AND COALESCE(via, '') = '')
+     AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.conversation = conversations.id AND turns.event IS NOT NULL)
+     AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.channel = $1 AND sessions.conversation = conversations.id)`,
+  ]);
 }
 
-/** Loads the facts about messages that do not depend on each other, in one statement. Also records our own
- *  addresses, at most once in `ownAddressMs`. */
+/** Loads the facts about messages that do not depend on each other, in one statement. Our own addresses are to be
+ *  recorded at most once in `ownAddressMs`. */
 export async function loadFacts(
   q: Query,
   line: ChannelRuntime,
@@ -142,8 +158,8 @@ export async function loadFacts(
     "CROSS JOIN suppressions WHERE suppressions.channel = $1 AND suppressions.address = given.value AND active = 1",
   ]);
   parts.add("hashed", [erasureKey], () => [
-    columns("suppressions.address", "(SELECT value FROM secrets WHERE name = given.value)"),
-    `CROSS JOIN suppressions WHERE suppressions.channel = $1
+    columns("suppressions.address", "(SELECT value FROM secrets WHERE name = given.value)", "suppressions.reason"),
+    `CROSS JOIN suppressions WHERE suppressions.channel = $1 AND active = 1
        AND suppressions.address >= '${hashPrefix}' AND suppressions.address < '${hashPrefix}g' -- only: sqlite
        AND suppressions.address LIKE '${hashPrefix}%' -- only: postgres`,
   ]);
@@ -171,30 +187,18 @@ export async function loadFacts(
   );
   for (const message of messages) addReferences(parts, message, perPerson);
   const loaded = await parts.load(q);
-  const facts = [...loaded, ...(await restoredSuppressions(q, line.channel, messages, loaded))];
-  for (const { key } of facts.filter(({ kind }) => kind === "own")) await noteOwnAddress(q, line.channel, key);
-  const index = Map.groupBy(facts, ({ kind, key }) => `${kind} ${key}`);
-  return new Map(messages.map((message) => [message, factsOf(line, message, index)]));
+  const index = Map.groupBy(loaded, ({ kind, key }) => `${kind} ${key}`);
+  const erased = loaded.filter(({ kind }) => kind === "hashed");
+  return new Map(messages.map((message) => [message, factsOf(line, message, index, erased)]));
 }
 
-/** Restores the suppressions of erased people who write again. */
-async function restoredSuppressions(
-  q: Query,
-  channel: string,
-  messages: readonly Incoming[],
-  facts: readonly Fact[],
-): Promise<Fact[]> {
-  const hashed = facts.filter(({ kind }) => kind === "hashed");
-  const key = hashed[0]?.value;
-  if (!key) return [];
-  const erased = { key, addresses: new Set(hashed.map((fact) => fact.key)) };
-  const restored: Fact[] = [];
-  for (const address of new Set(messages.map(replyTo))) {
-    const value = await restoreSuppression(q, channel, address, erased);
-    const fact = { kind: "suppressed", key: keyOf(address), extra: null, number: null, place: null };
-    if (value !== null) restored.push({ ...fact, value });
-  }
-  return restored;
+/** Returns the suppression of an erased person with that address, or null. */
+function erasedSuppression(channel: string, address: string, erased: readonly Fact[]): ErasedSuppression | null {
+  const key = erased[0]?.value;
+  if (!key) return null;
+  const hash = erasedHash(key, channel, address);
+  const found = erased.find((one) => one.key === hash);
+  return found ? { address, hash, reason: found.extra ?? "" } : null;
 }
 
 /** Adds the look-up of the conversations that the message references. Only conversations in which the sender
@@ -213,7 +217,12 @@ function addReferences(parts: Parts, { event, cites }: Incoming, perPerson: bool
   ]);
 }
 
-function factsOf(line: ChannelRuntime, message: Incoming, index: ReadonlyMap<string, readonly Fact[]>): Facts {
+function factsOf(
+  line: ChannelRuntime,
+  message: Incoming,
+  index: ReadonlyMap<string, readonly Fact[]>,
+  erased: readonly Fact[],
+): Facts {
   const { event, row, cites } = message;
   const all = (kind: string, key: string | number) => index.get(`${kind} ${keyOf(key)}`) ?? [];
   const valueOf = (kind: string, key: string) => all(kind, key)[0]?.value ?? null;
@@ -222,37 +231,39 @@ function factsOf(line: ChannelRuntime, message: Incoming, index: ReadonlyMap<str
   const own = all("conversation", person);
   const via = own.find(({ extra }) => extra === keyOf(event.via ?? ""))?.value ?? null;
   const named = [...answers.map((id) => valueOf("cited", id)), ...tokens.map((token) => valueOf("token", token))];
+  const opened = via === null && event.via !== undefined ? valueOf("opened", person) : null;
+  const to = event.to[0]?.address;
+  const restored = erasedSuppression(line.channel, replyTo(message), erased);
   return {
-    suppressed: valueOf("suppressed", replyTo(message)),
+    suppressed: restored?.reason ?? valueOf("suppressed", replyTo(message)),
     responder: all("responder", person).length > 0,
-    conversation: via ?? named.find((id) => id !== null) ?? null,
+    conversation: via ?? opened ?? named.find((id) => id !== null) ?? null,
     session: "session" in event.thread ? valueOf("session", event.thread.session) : null,
-    unbound: event.via !== undefined && via === null && own.some(({ extra }) => extra === ""),
+    binds: opened === null ? null : (event.via ?? null),
+    ownAddress: to !== undefined && all("own", to).length > 0 ? to : null,
+    restored,
     attachments: [...all("attachment", row.id)]
       .sort((a, b) => (a.place ?? 0) - (b.place ?? 0))
       .map(({ value, extra, number }) => ({ name: value ?? "", media_type: extra ?? "", size: number })),
     counts: countsOf("sender", line.rules.caps.sender, all("sender", person)),
     last: null,
+    keyword: null,
+    notified: false,
   };
 }
 
 const countsOf = (name: "sender" | "conversation", caps: readonly Cap[], facts: readonly Fact[]) =>
   caps.map((cap, at) => ({ name, cap, count: facts.find(({ place }) => place === at)?.number ?? 0 }));
 
-/** Returns the known conversation of the message, or null. A conversation that was opened by us is first
- *  bound to the address that the person writes to. */
-export async function boundConversation(
-  q: Query,
-  line: ChannelRuntime,
-  message: Incoming,
-  { conversation, unbound }: Facts,
-): Promise<string | null> {
-  return unbound ? bindVia(q, line.channel, personOf(message), message.event.via ?? "") : conversation;
+/** Returns the use of the channel's caps. */
+export async function loadUses(q: Query, { channel, rules }: ChannelRuntime): Promise<CapUse[]> {
+  const uses: CapUse[] = [];
+  for (const cap of rules.caps.channel) uses.push({ cap, ...(await capUse(q, channel, cap.per)) });
+  return uses;
 }
 
 /** Loads what is needed to ask messages in known conversations: the counts of their caps, and the last turn
- *  for debouncing, with its lane locked. A conversation that was opened by us is bound to the address that
- *  the person writes to. */
+ *  for debouncing, with its lane locked. */
 export async function loadConversations(
   q: Query,
   line: ChannelRuntime,
@@ -264,8 +275,7 @@ export async function loadConversations(
   const known: [Incoming, Facts, string][] = [];
   for (const message of messages) {
     const own = facts.get(message);
-    const conversation = own ? await boundConversation(q, line, message, own) : null;
-    if (own && conversation !== null) known.push([message, { ...own, conversation }, conversation]);
+    if (own && own.conversation !== null) known.push([message, own, own.conversation]);
   }
   const ids = known.map(([, , id]) => id);
   addCounts(parts, "conversation", ids, caps.conversation);
@@ -285,15 +295,6 @@ export async function loadConversations(
   }
 }
 
-export interface JoinableRow {
-  readonly id: string;
-  readonly trace: string;
-  readonly question: string;
-  readonly context: string | null;
-  /** Time at which the first of its messages was accepted. */
-  readonly first_at: number;
-}
-
 /** Returns the conversation's last turn if it belongs to that person and has certainly not reached the
  *  platform: it waits for its first attempt or for a retry. Hold the lane's row (`lockLane`); otherwise
  *  the turn may be asked concurrently without the added text. */
@@ -306,15 +307,6 @@ export async function joinableTurn(q: Query, conversation: string, person: strin
     conversation,
   );
   return last?.state === "waiting" && last.own === 1 && last.person === person ? last : null;
-}
-
-/** A later message that is added to a waiting turn. */
-export interface Extension
-  extends Pick<NewTurn, "conversation" | "question" | "context" | "address" | "receivedAt">,
-    Required<Pick<NewTurn, "dueAt">> {
-  readonly turn: string;
-  /** Of all messages of the turn. */
-  readonly trace: string;
 }
 
 /** Adds a later message to the turn, which becomes due at `dueAt`. A turn with failed attempts keeps its
@@ -334,32 +326,16 @@ export async function extendTurn(q: Query, change: Extension): Promise<void> {
   await refreshLane(q, change.conversation, "in");
 }
 
-/** The writes of several decisions. Each table gets its rows in as few statements as possible. */
-export interface Writes {
-  /** With `firstDue`, the first turn of the conversation is among `turns`. */
-  readonly conversations: NewConversation[];
-  readonly participants: { readonly conversation: string; readonly address: string }[];
-  readonly citations: Citation[];
-  /** Turns in conversations that these writes open. */
-  readonly first: NewTurn[];
-  /** Turns in known conversations. */
-  readonly next: NewTurn[];
-  readonly extended: Extension[];
-  readonly settled: (EventOutcome & { readonly id: number })[];
-}
-
-export const noWrites = (): Writes => ({
-  conversations: [],
-  participants: [],
-  citations: [],
-  first: [],
-  next: [],
-  extended: [],
-  settled: [],
-});
-
-/** Writes everything and empties the lists. */
-export async function write(q: Query, writes: Writes): Promise<void> {
+/** Writes the results of the decisions about a group of messages. */
+export async function write(
+  q: Query,
+  { line, log }: { readonly line: ChannelRuntime } & Pick<Core, "log">,
+  writes: Writes,
+): Promise<void> {
+  const { channel } = line;
+  for (const address of new Set(writes.ownAddresses)) await noteOwnAddress(q, channel, address);
+  for (const one of writes.restored) await restoreSuppression(q, channel, one);
+  for (const { conversation, via } of writes.bound) await bindVia(q, conversation, via);
   if (writes.conversations.length > 0) await insertConversations(q, writes.conversations);
   if (writes.participants.length > 0) await addParticipants(q, writes.participants);
   await citeAll(q, writes.citations);
@@ -370,5 +346,8 @@ export async function write(q: Query, writes: Writes): Promise<void> {
   for (const turn of writes.next) await appendTurn(q, turn);
   for (const change of writes.extended) await extendTurn(q, change);
   await settleEvents(q, writes.settled);
-  for (const list of Object.values(writes)) list.length = 0;
+  // The turns do not wait for the next sweep.
+  const { debounce } = line.rules;
+  if (debounce > 0 && writes.first.length + writes.next.length + writes.extended.length > 0) q.waits.add(debounce);
+  if (writes.unasked) await writeUnasked(q, line, log, writes);
 }

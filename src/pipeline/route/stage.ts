@@ -4,10 +4,10 @@
 // lane, or the event `ignored` or `held` with its reason. Failure: retried with backoff; `failed` after five attempts.
 // Crash: the event is still `stored`.
 
-import { loopCode } from "../../domain/guards.ts";
 import { routeDelay } from "../../domain/retry.ts";
 import type { TransactionalStage } from "../../engine/stage.ts";
 import { newId, newToken } from "../../ops/clock.ts";
+import { failpoints } from "../../ops/failpoints.ts";
 import { type Core, failpointOfCommit, type Query } from "../../store/driver.ts";
 import {
   type EventRow,
@@ -16,39 +16,30 @@ import {
   isCapped,
   lockChannel,
   postponeEvent,
-  settleEvent,
   storedEvents,
 } from "../../store/tables/events.ts";
-import { capUse } from "../../store/tables/turns.ts";
 import { readBody } from "../accept/rows.ts";
 import type { ChannelRuntime, ChannelRuntimes } from "../channel-runtime.ts";
 import type { LiveSessions } from "../live-sessions.ts";
 import { applyReplyAsReceipt, matchReceipt } from "../reconcile/receipts.ts";
 import {
-  addConversation,
-  addRows,
-  type CapUse,
-  countTurn,
+  addNoted,
+  decideAll,
   decideFirst,
-  decideGuards,
-  decideTurn,
   dependsOn,
-  type EffectDecision,
-  type Facts,
-  type Ids,
-  type Incoming,
+  guard,
+  hasRoom,
   isReply,
-  isRows,
   isUnderCap,
   messageOf,
+  newRun,
+  noWrites,
   partiesOf,
-  type RouteDecision,
-  type RowDecision,
-  remember,
 } from "./decide.ts";
-import { applyConsent, escalateHeld, forwardToHumans, holdForHuman, notifyHeld } from "./held-notifications.ts";
-import { pauseAtLimit, waitForRoom } from "./limits.ts";
-import { boundConversation, loadConversations, loadFacts, noWrites, write } from "./rows.ts";
+import type { Context, Facts, Incoming, Run } from "./facts.ts";
+import { loadConversations, loadFacts, loadUses, write } from "./rows.ts";
+import { pauseAt } from "./unasked.ts";
+import { loadLimits, loadUnasked, writeLimitPause } from "./unasked-rows.ts";
 
 interface RouteDeps extends Omit<Core, "db"> {
   readonly lines: () => ChannelRuntimes;
@@ -58,15 +49,8 @@ interface RouteDeps extends Omit<Core, "db"> {
 }
 
 /** One run of the stage for one channel. */
-export interface Pass extends RouteDeps {
-  readonly line: ChannelRuntime;
-  /** The senders for which the channel's cap has no room, as found in this run. */
-  readonly room: { none: boolean; noneForOthers: boolean };
-  /** Use of the channel's caps; null before the first look, and after turns that are not counted here. */
-  uses: readonly CapUse[] | null;
-  /** What counts for an automatic pause in this run: the last message refused as a loop or held by a cap, and the
-   *  number of new turns. */
-  readonly counted: { loop: EventRow | null; turns: number };
+interface Pass extends RouteDeps, Context {
+  readonly run: Run;
   committed: (() => void)[];
 }
 
@@ -84,20 +68,12 @@ export function routeStage(deps: RouteDeps): TransactionalStage {
         const line = deps.lines().get(channel);
         if (!line) continue;
         if (!(await lockChannel(q, channel))) continue; // another transaction holds the lock: retried after its commit
-        const room = { none: false, noneForOthers: false };
-        const pass: Pass = {
-          ...deps,
-          line,
-          room,
-          uses: null,
-          counted: { loop: null, turns: 0 },
-          committed: [],
-        };
+        const pass = passOf(deps, line);
         const rows = await storedEvents(q, channel, batch);
         const fair = await fairOrder(q, line, rows);
         if (fair === null) await routeInOrder(q, pass, rows);
         else await routeFairly(q, pass, [...rows.filter((row) => !isUnderCap(row)), ...fair]);
-        if (pass.counted.loop !== null || line.rules.pause_on?.replies.length) await pauseAtLimit(q, pass);
+        await pauseAtLimit(q, pass);
         failpointOfCommit(q, "route.commit", { channel });
         committed.push(...pass.committed);
       }
@@ -106,8 +82,25 @@ export function routeStage(deps: RouteDeps): TransactionalStage {
   };
 }
 
-const hasRoom = ({ room }: Pass, row: EventRow): boolean =>
-  !isUnderCap(row) || !(room.none || (room.noneForOthers && row.preferred === 0));
+const passOf = (deps: RouteDeps, line: ChannelRuntime): Pass => ({
+  ...deps,
+  line,
+  ids: { id: () => newId(deps.clock.now()), token: newToken },
+  now: deps.clock.now(),
+  agentOf: (channel) => deps.lines().get(channel)?.agent,
+  run: newRun(),
+  committed: [],
+});
+
+/** Pauses the channel when the messages of this run exceed one of its limits. Call after routing, in its transaction. */
+async function pauseAtLimit(q: Query, pass: Pass): Promise<void> {
+  const { line, run } = pass;
+  const pause = pauseAt(pass, run, await loadLimits(q, line, run));
+  if (pause === null || !(await writeLimitPause(q, line, pause))) return;
+  const { channel } = line;
+  failpoints["pause.commit"].publish({ phase: "before", channel });
+  pass.committed.push(() => failpoints["pause.commit"].publish({ phase: "after", channel }));
+}
 
 /** Returns the channel's messages in fair order when they exceed the room under its cap; else null. */
 async function fairOrder(
@@ -159,9 +152,9 @@ async function routeFairly(q: Query, pass: Pass, rows: readonly EventRow[]): Pro
       await routeOther(q, pass, row);
       continue;
     }
-    while (!done.has(row.id) && hasRoom(pass, row)) {
+    while (!done.has(row.id) && hasRoom(pass.run, row)) {
       const next = await eldest(q, pass, message, done);
-      if (!hasRoom(pass, next.row)) break;
+      if (!hasRoom(pass.run, next.row)) break;
       done.add(next.row.id);
       await routeGroup(q, pass, [next]);
     }
@@ -203,7 +196,7 @@ async function attempt(q: Query, pass: Pass, work: () => Promise<void>): Promise
     return null;
   } catch (error) {
     pass.committed.length = before;
-    pass.uses = null;
+    pass.run.uses = null;
     return error ?? new Error("routing failed");
   }
 }
@@ -241,107 +234,44 @@ async function routeGroup(q: Query, pass: Pass, messages: readonly Incoming[]): 
 
 /** Loads the facts, decides, and writes the results. */
 async function routeMessages(q: Query, pass: Pass, messages: readonly Incoming[]): Promise<number> {
-  const { line } = pass;
+  const { line, run } = pass;
   const [first] = messages;
   // A message that cites others is alone (`isReply`).
   const ours = first && "ours" in first.event.thread ? (first.event.thread.ours ?? []) : [];
   if (first && ours.length > 0) await applyReplyAsReceipt(q, line, first.event.id, ours, pass.log);
   const facts = await loadFacts(q, line, messages, pass.timing.route.ownAddress);
-  const factsOf = (message: Incoming): Facts => facts.get(message) as Facts;
-  // A message of a responder may change other conversations, so it is alone.
-  const stranger = (message: Incoming) => !factsOf(message).responder;
-  const end = messages.findIndex((message, at) => at > 0 && !(stranger(message) && first && stranger(first)));
-  const group = end < 0 ? messages : messages.slice(0, end);
-  const decisions = new Map<Incoming, RouteDecision>();
-  for (const message of group) {
-    const decision = decideFirst(message, factsOf(message), line.rules);
-    const mayBeReply = isReply(message) || !stranger(message);
-    if (!decision && mayBeReply && (await line.escalation()?.routeReply(q, line, message.row, message.event))) return 1;
-    const guarded = decision ?? decideGuards(message, factsOf(message), line);
-    if (guarded) decisions.set(message, guarded);
-  }
-  const asked = group.filter((message) => !decisions.has(message));
-  const inKnown = asked.filter((message) => factsOf(message).conversation !== null || factsOf(message).unbound);
-  if (inKnown.length > 0) await loadConversations(q, line, facts, inKnown);
-  if (asked.length > 0 && line.rules.caps.channel.length > 0) pass.uses ??= await loadUses(q, line);
-  const writes = noWrites();
-  for (const message of group) {
-    if (!hasRoom(pass, message.row)) continue;
-    const own = factsOf(message);
-    const decision = decisions.get(message) ?? decideTurn(message, own, line.rules, pass.uses ?? []);
-    if (isRows(decision)) {
-      addRows(writes, line, message, own, decision, idsOf(pass));
-      note(q, pass, message.row, decision);
-    } else {
-      await write(q, writes);
-      await perform(q, pass, message, own, decision);
-    }
-  }
-  await write(q, writes);
+  if (first && (await isResponders(q, pass, first, facts.get(first) as Facts))) return 1;
+  const group = strangers(messages, facts);
+  const guarded = new Map(group.map((message) => [message, guard(message, facts.get(message) as Facts, line)]));
+  const asked = group.filter((message) => guarded.get(message) === null);
+  if (asked.length > 0) await loadConversations(q, line, facts, asked);
+  if (asked.length > 0 && line.rules.caps.channel.length > 0) run.uses ??= await loadUses(q, line);
+  await loadUnasked(q, pass, run, facts, guarded);
+  const writes = decideAll(pass, run, facts, guarded);
+  await write(q, pass, writes);
+  // The live sessions route these messages themselves.
+  for (const { message, facts: own, session } of writes.spoken)
+    await pass.sessions.routeMessage(q, line, message, { ...own, id: session }, pass);
+  if (writes.spoken.length > 0) run.uses = null;
+  for (const { message, conversation } of writes.forHumans)
+    await pass.sessions.openForHumans(q, line, message.row, message.event, conversation);
   return group.length;
 }
 
-async function loadUses(q: Query, { channel, rules }: ChannelRuntime): Promise<CapUse[]> {
-  const uses: CapUse[] = [];
-  for (const cap of rules.caps.channel) uses.push({ cap, ...(await capUse(q, channel, cap.per)) });
-  return uses;
+/** Returns the messages up to the first one of a responder, which may change other conversations, so it is alone. */
+function strangers(messages: readonly Incoming[], facts: ReadonlyMap<Incoming, Facts>): readonly Incoming[] {
+  const end = messages.findIndex((message) => facts.get(message)?.responder);
+  return end < 0 ? messages : messages.slice(0, Math.max(1, end));
 }
 
-/** Counts a decision for the limits of the channel, and sets the timer of a turn. */
-function note(q: Query, pass: Pass, row: EventRow, decision: RowDecision): void {
-  if (decision.kind === "settle") {
-    if (decision.code === loopCode) pass.counted.loop = row;
-    return;
-  }
-  if (decision.kind === "ask") {
-    if (pass.uses !== null) countTurn(pass.uses, row);
-    pass.counted.turns += 1;
-  }
-  // The turn does not wait for the next sweep.
-  const { debounce } = pass.line.rules;
-  if (debounce > 0) q.waits.add(debounce);
-}
-
-const idsOf = ({ clock }: Pass): Ids => ({ id: () => newId(clock.now()), token: newToken });
-
-/** Carries out a decision that has effects of its own. */
-async function perform(q: Query, pass: Pass, message: Incoming, facts: Facts, decision: EffectDecision): Promise<void> {
+/** Passes a message that may be the reply of a responder to the escalations. Returns true when it is one. */
+async function isResponders(q: Query, pass: Pass, message: Incoming, facts: Facts): Promise<boolean> {
   const { line } = pass;
-  const { row, event } = message;
-  const place = () => placeOf(q, pass, message, facts);
-  switch (decision.kind) {
-    case "consent":
-      return applyConsent(q, line, decision.message, facts, place, pass);
-    case "hold":
-      return holdForHuman(q, line, message, facts, decision.refusal, await place(), pass);
-    case "humans": {
-      const conversation = await place();
-      await forwardToHumans(q, line, decision.message, facts, conversation, pass);
-      return pass.sessions.openForHumans(q, line, row, decision.message.event, conversation);
-    }
-    case "words":
-      pass.uses = null;
-      return pass.sessions.routeMessage(q, line, message, { ...facts, id: decision.session }, pass);
-    case "over": {
-      const { code, reason, cap } = decision.over;
-      pass.counted.loop = row;
-      await settleEvent(q, row.id, { state: "held", code, reason });
-      q.hop({ name: "capped", channel: row.channel, trace: "", code });
-      if (line.rules.cap_text) await notifyHeld(q, line, event, cap, await place(), pass);
-      return escalateHeld(q, line, row, reason);
-    }
-    case "wait":
-      return waitForRoom(q, pass, row, decision.waits);
-  }
-}
-
-/** Returns the conversation of a message that is not asked; opens one when there is none. */
-async function placeOf(q: Query, pass: Pass, message: Incoming, facts: Facts): Promise<string> {
-  const { line } = pass;
-  const known = facts.session ?? (await boundConversation(q, line, message, facts));
+  if (!isReply(message) && !facts.responder) return false;
+  if (decideFirst(message, facts, line.rules) !== null) return false;
+  if (!(await line.escalation()?.routeReply(q, line, message.row, message.event))) return false;
   const writes = noWrites();
-  const conversation = known ?? addConversation(writes, line, message, idsOf(pass));
-  remember(writes, line, message, conversation);
-  await write(q, writes);
-  return conversation;
+  addNoted(writes, facts);
+  await write(q, pass, writes);
+  return true;
 }

@@ -152,41 +152,11 @@ export async function conversationByToken(q: Query, channel: string, token: stri
   return row?.id ?? null;
 }
 
-/** Returns the newest conversation with that person on the channel, for channels with one conversation per person.
- *  `via`: only with that address of the channel, null for the default; any address when absent. */
-export async function conversationWith(
-  q: Query,
-  channel: string,
-  person: string,
-  via?: string | null,
-): Promise<string | null> {
-  const row = await q.one<{ id: string }>(
-    `SELECT id FROM conversations WHERE channel = $1 AND person = $2 ${via === undefined ? "" : "AND COALESCE(via, '') = $3"}
-     ORDER BY id DESC LIMIT 1`,
-    channel,
-    person,
-    ...(via === undefined ? [] : [via ?? ""]),
-  );
-  return row?.id ?? null;
-}
-
 /** Binds an outbound conversation without inbound messages to the channel address that the customer
- *  replied to. A messaging service chooses the number that it sends from. Returns null when there is no
- *  such conversation. Until the platform's conversation is bound nothing has been sent, and the start
- *  call may still be looked up under the old key. */
-export async function bindVia(q: Query, channel: string, person: string, via: string): Promise<string | null> {
-  const conversation = await conversationWith(q, channel, person, null);
-  if (conversation === null) return null;
-  const changed = await q.run(
-    `UPDATE conversations SET via = $2 WHERE id = $1 AND platform_id IS NOT NULL
-       AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.conversation = $1 AND turns.event IS NOT NULL)
-       AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.conversation = $1)`,
-    conversation,
-    via,
-  );
-  if (changed === 0) return null;
+ *  replied to. A messaging service chooses the number that it sends from. */
+export async function bindVia(q: Query, conversation: string, via: string): Promise<void> {
+  await q.write("UPDATE conversations SET via = $2 WHERE id = $1", conversation, via);
   await q.write("UPDATE lanes SET sender = $2 WHERE conversation = $1", conversation, via);
-  return conversation;
 }
 
 /** Records that the channel has received a message at that address. Stage route calls it at most once in

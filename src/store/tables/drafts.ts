@@ -1,9 +1,7 @@
 // Replies, and drafts in their lanes: statements that several stages and commands share. Each part of a reply with several
 // drafts is sent only after the previous one was accepted.
 
-import type { Clock } from "bridgehead/contract";
 import type { Address, NoticeAddress } from "../../domain/turn.ts";
-import { newId } from "../../ops/clock.ts";
 import type { Hop, HopName } from "../../ops/hops.ts";
 import { ManyRows, type Query, touch, type Value } from "../driver.ts";
 import { appendDue, appendedSeq, appendToLane, nextSeq, refreshLane } from "../lanes.ts";
@@ -73,14 +71,7 @@ export interface Notice {
   readonly internal: boolean;
 }
 
-/** Inserts a notice to be composed and sent. Returns the id of its reply. */
-export async function insertNotice(q: Query, clock: Clock, notice: Notice): Promise<string> {
-  const id = newId(clock.now());
-  await insertNotices(q, [{ id, ...notice }]);
-  return id;
-}
-
-/** Inserts several notices. Those of one conversation are sent in the order of their ids. */
+/** Inserts notices to be composed and sent. Those of one conversation are sent in the order of their ids. */
 export async function insertNotices(q: Query, notices: readonly (Notice & { readonly id: string })[]): Promise<void> {
   const rows = notices.map(({ address, forced, internal, ...one }) => ({
     ...one,

@@ -89,7 +89,8 @@ export const erasureKey = "erasure/key";
 /** Prefix of an address that is a keyed hash. */
 export const hashPrefix = "erased:";
 
-const hashOf = (key: string, channel: string, address: string): string =>
+/** Returns what stands for the address of an erased person. */
+export const erasedHash = (key: string, channel: string, address: string): string =>
   hashPrefix +
   createHmac("sha256", Buffer.from(key, "hex")).update(`${channel}\0${address.toLowerCase()}`).digest("hex");
 
@@ -106,27 +107,29 @@ export async function hideSuppressions(q: Query, addresses: readonly string[]): 
       await q.run("DELETE FROM suppressions WHERE channel = $1 AND address = $2", channel, address);
       if (active === 0) continue;
       if (key === null) await writeSecret(q, erasureKey, (key = randomBytes(32).toString("hex")));
-      await suppress(q, channel, hashOf(key, channel, address), "they opted out, and were erased", source);
+      await suppress(q, channel, erasedHash(key, channel, address), "they opted out, and were erased", source);
       hidden += 1;
     }
   }
   return hidden;
 }
 
-/** Restores the suppression of the address when `hashed` contains its hash. Returns the reason, or null. */
+/** The suppression of an erased person whose address is known again. */
+export interface ErasedSuppression {
+  readonly address: string;
+  readonly hash: string;
+  readonly reason: string;
+}
+
+/** Restores the suppression of an erased person, with its source. */
 export async function restoreSuppression(
   q: Query,
   channel: string,
-  address: string,
-  hashed: { readonly key: string; readonly addresses: ReadonlySet<string> },
-): Promise<string | null> {
-  const hash = hashOf(hashed.key, channel, address);
-  if (!hashed.addresses.has(hash)) return null;
-  const found = await activeSuppression(q, channel, hash);
-  if (found === null) return null;
-  await suppress(q, channel, address, found.reason, found.source);
+  { address, hash, reason }: ErasedSuppression,
+): Promise<void> {
+  const hidden = await activeSuppression(q, channel, hash);
+  await suppress(q, channel, address, reason, hidden?.source);
   await lift(q, channel, hash);
-  return found.reason;
 }
 
 /** Like `suppression`, also for an address of an erased person. */
@@ -143,7 +146,7 @@ export async function suppressionsOf(
 ): Promise<readonly (Suppression & { readonly stored: string })[]> {
   const key = await readSecret(q, erasureKey);
   const found = [];
-  for (const stored of [address, ...(key === null ? [] : [hashOf(key, channel, address)])]) {
+  for (const stored of [address, ...(key === null ? [] : [erasedHash(key, channel, address)])]) {
     const one = await activeSuppression(q, channel, stored);
     if (one !== null) found.push({ ...one, stored });
   }

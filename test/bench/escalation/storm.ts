@@ -17,14 +17,13 @@ import { standardTiming } from "../../../src/ops/timing.ts";
 import { accept } from "../../../src/pipeline/accept/stage.ts";
 import type { ChannelRuntime } from "../../../src/pipeline/channel-runtime.ts";
 import { composeStage } from "../../../src/pipeline/compose/stage.ts";
-import { openFor } from "../../../src/pipeline/route/held-notifications.ts";
 import { routeStage } from "../../../src/pipeline/route/stage.ts";
 import { sendStage } from "../../../src/pipeline/send/stage.ts";
 import type { Database, Query } from "../../../src/store/driver.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { RateReserve, rateOf } from "../../../src/store/rates.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
-import { bindPlatform } from "../../../src/store/tables/conversations.ts";
+import { bindPlatform, insertConversation } from "../../../src/store/tables/conversations.ts";
 import { ensureChannel } from "../../../src/store/tables/events.ts";
 
 export interface Storm {
@@ -100,8 +99,9 @@ export async function startStorm(customers: number): Promise<Storm> {
   /** A conversation that the platform has given to a human long ago. */
   async function customer(q: Query, n: number): Promise<string> {
     const person = `+1303${String(n).padStart(7, "0")}`;
-    const whom = { channel: "customers", agent: "agent", person, subject: null };
-    const id = await openFor(q, whom, clock);
+    const id = `k-${n}`;
+    const whom = { channel: "customers", agent: "agent", person, person_name: null, subject: null };
+    await insertConversation(q, { id, ...whom, token: id });
     await bindPlatform(q, id, `p-${n}`);
     await q.run("INSERT INTO polls (conversation, channel, mode) VALUES ($1, 'customers', 'manual')", id);
     return id;

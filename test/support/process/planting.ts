@@ -23,7 +23,6 @@ export interface Modules {
   "src/pipeline/accept/stage.ts": typeof import("../../../src/pipeline/accept/stage.ts");
   "src/pipeline/send/rows.ts": typeof import("../../../src/pipeline/send/rows.ts");
   "src/pipeline/reconcile/stage.ts": typeof import("../../../src/pipeline/reconcile/stage.ts");
-  "src/pipeline/route/held-notifications.ts": typeof import("../../../src/pipeline/route/held-notifications.ts");
   "src/store/lanes.ts": typeof import("../../../src/store/lanes.ts");
   "src/store/leases.ts": typeof import("../../../src/store/leases.ts");
   "src/store/sqlite/lock.ts": typeof import("../../../src/store/sqlite/lock.ts");

@@ -1,0 +1,173 @@
+// Stage route: the data that its functions exchange. A message and its facts (rows.ts) lead to a decision (decide.ts,
+// unasked.ts), and a decision to writes (rows.ts, unasked-rows.ts).
+
+import type { Consent, Log, Refusal } from "bridgehead/contract";
+import type { Cap, Counted } from "../../domain/guards.ts";
+import type { References } from "../../domain/turn.ts";
+import type { Hop } from "../../ops/hops.ts";
+import type { Timing } from "../../ops/timing.ts";
+import type { Citation, NewConversation } from "../../store/tables/conversations.ts";
+import type { Notice } from "../../store/tables/drafts.ts";
+import type { EventOutcome, EventRow } from "../../store/tables/events.ts";
+import type { AttachmentRow } from "../../store/tables/files.ts";
+import type { ErasedSuppression } from "../../store/tables/suppressions.ts";
+import type { NewTurn } from "../../store/tables/turns.ts";
+import type { StoredMessage } from "../accept/rows.ts";
+import type { ChannelRuntime } from "../channel-runtime.ts";
+import type { EscalationTrigger } from "../escalation.ts";
+
+/** A stored message. */
+export interface Incoming<Event extends StoredMessage = StoredMessage> {
+  readonly row: EventRow;
+  readonly event: Event;
+  /** Ids and tokens that it cites. */
+  readonly cites: References;
+}
+
+export type ConsentMessage = Incoming<StoredMessage & { readonly consent: Consent }>;
+export type HumansMessage = Incoming<StoredMessage & { readonly forHumans: { readonly subject: string } }>;
+
+/** The last turn of a conversation, which waits for its first attempt or for a retry. */
+export interface JoinableRow {
+  readonly id: string;
+  readonly trace: string;
+  readonly question: string;
+  readonly context: string | null;
+  /** Time at which the first of its messages was accepted. */
+  readonly first_at: number;
+}
+
+/** What the store says about a message. */
+export interface Facts {
+  /** Why nothing may be sent to the address of the answer; null when it is not suppressed. */
+  readonly suppressed: string | null;
+  /** The sender's address is that of a notification target. */
+  readonly responder: boolean;
+  /** The conversation that the message belongs to; null: it opens one. */
+  readonly conversation: string | null;
+  /** The conversation of the session (call) that the message belongs to. */
+  readonly session: string | null;
+  /** Our address that `conversation` is bound to when the message enters it: we opened it, over the channel's default
+   *  address, and the person writes to this one. Null: it stays. */
+  readonly binds: string | null;
+  /** Our address that is to be recorded, or null. */
+  readonly ownAddress: string | null;
+  /** The suppression of an erased person who writes again, or null. */
+  readonly restored: ErasedSuppression | null;
+  readonly attachments: readonly AttachmentRow[];
+  /** Turns counted against the sender's caps; those of the conversation follow in `loadConversations`. */
+  readonly counts: readonly Counted[];
+  /** The waiting turn that the message may join. */
+  readonly last: JoinableRow | null;
+  /** For a keyword of consent: whether a later one has replaced it, and the number of the conversation's notices in the
+   *  window of each sender cap. */
+  readonly keyword: { readonly outdated: boolean; readonly notices: readonly number[] } | null;
+  /** For a message over a cap: the person has been notified of it. */
+  readonly notified: boolean;
+}
+
+/** What the decisions of one run of the stage for one channel count. */
+export interface Run {
+  /** The senders for which the channel's cap has no room. */
+  readonly room: { none: boolean; noneForOthers: boolean };
+  /** Use of the channel's caps; null before the first look, and after turns that are not counted here. */
+  uses: readonly CapUse[] | null;
+  /** Number of the channel's held messages, as loaded for a message that only a human can read. */
+  held: number;
+  /** What counts for an automatic pause: the last message refused as a loop or held by a cap, and the number of new
+   *  turns. */
+  loop: EventRow | null;
+  turns: number;
+}
+
+/** Use of one of the channel's caps. */
+export interface CapUse {
+  readonly cap: Cap;
+  total: number;
+  others: number;
+  sinceOther: number | null;
+}
+
+/** Source of new ids. */
+export interface Ids {
+  id(): string;
+  token(): string;
+}
+
+/** What decisions depend on besides the loaded facts. */
+export interface Context {
+  readonly line: ChannelRuntime;
+  readonly ids: Ids;
+  /** Epoch milliseconds. */
+  readonly now: number;
+  readonly timing: Timing;
+  /** Returns the agent of another channel; undefined when it does not run. */
+  readonly agentOf: (channel: string) => string | undefined;
+}
+
+/** The result for a message. */
+export type RouteDecision = RowDecision | EffectDecision;
+
+/** A result that is nothing but rows. */
+export type RowDecision =
+  | {
+      readonly kind: "settle";
+      readonly state: "ignored" | "held";
+      readonly code: string;
+      readonly reason: string;
+    }
+  | { readonly kind: "join"; readonly extension: Extension }
+  | { readonly kind: "ask"; readonly dueAt: number };
+
+/** A result with effects on more than the message's own rows. */
+export type EffectDecision =
+  | { readonly kind: "consent"; readonly message: ConsentMessage }
+  | { readonly kind: "hold"; readonly refusal: Refusal }
+  | { readonly kind: "humans"; readonly message: HumansMessage }
+  | { readonly kind: "words"; readonly session: string }
+  | { readonly kind: "over"; readonly over: Refusal & Counted }
+  | { readonly kind: "wait"; readonly waits: readonly Wait[] };
+
+/** Room under a cap of the channel: in `ms` milliseconds, or when fewer than `below` turns are in its window. */
+export type Wait = { readonly cap: Cap } & ({ readonly below: number } | { readonly ms: number });
+
+/** A later message that is added to a waiting turn. */
+export interface Extension
+  extends Pick<NewTurn, "conversation" | "question" | "context" | "address" | "receivedAt">,
+    Required<Pick<NewTurn, "dueAt">> {
+  readonly turn: string;
+  /** Of all messages of the turn. */
+  readonly trace: string;
+}
+
+/** The writes of several decisions. Each table gets its rows in as few statements as possible. */
+export interface Writes {
+  /** With `firstDue`, the first turn of the conversation is in `first`. */
+  readonly conversations: NewConversation[];
+  /** Conversations that get another address of ours. */
+  readonly bound: { readonly conversation: string; readonly via: string }[];
+  readonly participants: { readonly conversation: string; readonly address: string }[];
+  readonly citations: Citation[];
+  /** Turns in conversations that these writes open. */
+  readonly first: NewTurn[];
+  /** Turns in known conversations. */
+  readonly next: NewTurn[];
+  readonly extended: Extension[];
+  readonly settled: (EventOutcome & { readonly id: number })[];
+  readonly ownAddresses: string[];
+  readonly restored: ErasedSuppression[];
+  /** Whether the following lists, which are those of messages that are not asked, have rows. */
+  unasked: boolean;
+  readonly suppressed: { readonly address: string; readonly reason: string }[];
+  /** Addresses whose suppression ends. */
+  readonly lifted: string[];
+  readonly notices: (Notice & { readonly id: string })[];
+  readonly escalations: EscalationTrigger[];
+  readonly hops: Hop[];
+  /** Lines of the log, written when the transaction is on disk. */
+  readonly lines: ((log: Log) => void)[];
+  readonly waits: { readonly preferred: boolean; readonly waits: readonly Wait[] }[];
+  /** For the live sessions, which write these messages themselves. */
+  readonly spoken: { readonly message: Incoming; readonly facts: Facts; readonly session: string }[];
+  readonly forHumans: { readonly message: HumansMessage; readonly conversation: string }[];
+}
