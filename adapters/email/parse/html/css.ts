@@ -23,13 +23,7 @@ const relevant = new Set(
   ).split(" "),
 );
 
-export interface StyleSheet {
-  /** Returns the rules that apply to the element: the rules of the style sheets, then its style
-   *  attribute. `path`: names, classes and ids of its ancestors. */
-  rulesOf(element: Element, path: ElementCounts): CssRules;
-  /** True when an ancestor's class can matter; the caller then has to maintain the path. */
-  readonly needsPath: boolean;
-}
+export type StyleSheet = ReturnType<typeof readStyleSheet>;
 
 /** Number of open elements by key (`td`, `.note`, `#top`). */
 export type ElementCounts = Map<string, number>;
@@ -50,7 +44,7 @@ export const isRelevant = (style: string): boolean =>
   style.includes("/*") || relevantName.test(style.slice(0, maxDeclarations));
 
 /** Parses the style sheets of a message. Invalid CSS is skipped. */
-export function readStyleSheet(css: string): StyleSheet {
+export function readStyleSheet(css: string) {
   const simple = new Map<string, Map<string, string>>();
   const complex: Complex[] = [];
   let count = 0;
@@ -73,8 +67,11 @@ export function readStyleSheet(css: string): StyleSheet {
     }
   }
   return {
+    /** True when an ancestor's class can matter; the caller then has to maintain the path. */
     needsPath: complex.length > 0,
-    rulesOf(element, path) {
+    /** Returns the rules that apply to the element: the rules of the style sheets, then its style attribute. `path`: names,
+     *  classes and ids of its ancestors. */
+    rulesOf(element: Element, path: ElementCounts): CssRules {
       const inline = element.attribs["style"];
       const keys = keysOfElement(element);
       const found = keys.flatMap((key) => simple.get(key) ?? []);
