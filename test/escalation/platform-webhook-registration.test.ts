@@ -82,7 +82,7 @@ interface Given {
 
 /** The bridge's side, running until the test ends or it is stopped. */
 async function bridge(platform: Platform, given: Given = {}) {
-  const clock = testClock(true);
+  const clock = testClock();
   const { lines, log } = listen();
   const db = given.db ?? (await fresh(() => sqlitePlace(() => clock.now())));
   const client = createAgentClient({ url: platform.url, agentKey: "k", timeoutMs: 60_000, clock, log });

@@ -96,13 +96,17 @@ describe("a channel's webhook", () => {
     const target = `${url}/channels/sms/inbound`;
     expect((await post(target, "x".repeat(65_536))).status).toBe(200);
     expect((await post(target, "x".repeat(65_537))).status).toBe(413);
+    // Not endless: fetch keeps a copy of all that it sends.
+    let left = 4096;
     const stream = new ReadableStream({
       pull(controller) {
         controller.enqueue(new Uint8Array(16_384));
+        if (--left === 0) controller.close();
       },
     });
-    const endless = await post(target, stream, { duplex: "half" }).catch(() => null);
-    expect(endless === null || endless.status === 413).toBe(true);
+    const long = await post(target, stream, { duplex: "half" }).catch(() => null);
+    expect(long === null || long.status === 413).toBe(true);
+    expect(left).toBeGreaterThan(0);
     expect(seen).toBe(1);
   });
 

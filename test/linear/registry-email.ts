@@ -353,6 +353,7 @@ export const emailCases: Cases = {
   },
   "adapters/email/status.ts": {
     brief: (f, text) => f(new Error(text)),
+    oneLine: one,
     statusOf: (f, text) =>
       f(Object.assign(new Error(text), { responseText: text, response: text, authenticationFailed: true }), 1),
     outcomeOf: (f, text) =>
