@@ -19,6 +19,7 @@ import type { Core, Query } from "../store/driver.ts";
 import type { Installation } from "../store/installation.ts";
 import { readSecret, writeSecret } from "../store/secrets.ts";
 import { ownAddresses } from "../store/tables/conversations.ts";
+import { unconfirmedRecipients } from "../store/tables/drafts.ts";
 import { channelsSince, knownEvents } from "../store/tables/events.ts";
 import { probeNow } from "../store/tables/pauses.ts";
 import { readSession, sessionParty } from "../store/tables/sessions.ts";
@@ -72,6 +73,7 @@ export function createChannel(options: ChannelParts): Channel {
     async known(ids) {
       return (await db.read((q) => knownEvents(q, id, ids))) as Set<ExternalId>;
     },
+    unconfirmed: (since) => db.read((q) => unconfirmedRecipients(q, id, since.getTime())),
     addresses: () => db.read((q) => ownAddresses(q, id)),
     session: (session) => db.read((q) => sessionFacts(q, id, session)),
     agent: () => options.agent(),

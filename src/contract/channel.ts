@@ -19,6 +19,10 @@ export interface Channel {
    *  our drafts was sent. The first case saves fetching a message that `accept` would report as a
    *  duplicate. In the second case the id belongs to no other draft. */
   known(ids: readonly ExternalId[]): Promise<ReadonlySet<ExternalId>>;
+  /** Returns the recipients (in lower case) of this channel's drafts that may have been sent under an id which is not stored:
+   *  the attempt is running, or its outcome is unknown. One entry for each draft; those of unknown outcome only when they
+   *  changed after `since`. Call it before `known`: a draft that gets its id in between is counted here. */
+  unconfirmed(since: Date): Promise<readonly string[]>;
   /** Returns our addresses at which this channel has received messages (the first of `MessageEvent.to`),
    *  newest first. Only for channels with one conversation for each person. Omits an address at which
    *  another channel has received a message since. Used to backfill missed messages. */

@@ -13,6 +13,8 @@ import {
   insertReply,
   readDraft,
   readyReplies,
+  unconfirmedRecipients,
+  unknownOutcome,
 } from "../../src/store/tables/drafts.ts";
 import { endPause, pausesOf, probeNow, takeProbe, wholeChannel, writePause } from "../../src/store/tables/pauses.ts";
 import { strike, suppress, suppression } from "../../src/store/tables/suppressions.ts";
@@ -61,6 +63,32 @@ onEachDatabase((place) => {
       expect(await db.tx(async (q) => (await readyReplies(q, "c", 9)).map((row) => row.text))).toEqual(["r3"]);
       await db.tx((q) => concludeReply(q, "r3", "composed", null));
       expect(await db.read((q) => dueChannels(q, "replies"))).toEqual([]);
+    });
+
+    it("counts the drafts that may have been sent under an unknown id, by recipient", async () => {
+      const db = await fresh(place);
+      const outcomes = [
+        { id: "sending", state: "sending", open: 1 },
+        { id: "unknown", state: "unknown", open: 1 },
+        { id: "held", state: "held", open: 0, code: unknownOutcome },
+        { id: "refused", state: "dropped", open: 0, code: "suppressed" },
+        { id: "restored", state: "held", open: 0, code: "answered-before-restore" },
+        { id: "sent", state: "sent", open: 0 },
+      ] as const;
+      await db.tx(async (q) => {
+        for (const { id, ...change } of outcomes) {
+          await conversation(q, id);
+          await draft(q, id, id);
+          await concludeDraft(q, id, change);
+        }
+        await conversation(q, "queued");
+        await draft(q, "queued", "queued");
+        await q.run("UPDATE drafts SET recipient = id");
+      });
+      const found = (channel: string, since: number) => db.read((q) => unconfirmedRecipients(q, channel, since));
+      expect((await found("c", 0)).sort()).toEqual(["held", "sending", "unknown"]);
+      expect(await found("c", Date.now() + hour)).toEqual(["sending"]);
+      expect(await found("other", 0)).toEqual([]);
     });
 
     it("sends a conversation's drafts in order, none before the one in front and none before it is due", async () => {

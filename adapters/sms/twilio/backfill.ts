@@ -10,6 +10,8 @@ import type { TwilioSettings } from "./index.ts";
 
 const pageSize = 1000;
 const answered = "a text of ours went to its sender afterwards, and the store does not know it";
+/** Maximum difference between the clocks of the provider and the store, in milliseconds. */
+const skewMs = 10_000;
 /** After a long downtime the past is read in pieces of this length, each with a separate commit. Milliseconds. */
 const pieceMs = 2 * 3_600_000;
 
@@ -113,16 +115,21 @@ export class Backfill {
   ): Promise<(message: MessageInstance) => boolean> {
     if (old.length === 0) return () => false;
     const { number, service } = this.#settings;
+    const since = new Date(Math.min(...old.map(timeOf)));
     const sent = await this.#client.messages({ signal }).list({
       ...(number === null ? {} : { from: number }),
-      dateSentAfter: new Date(Math.min(...old.map(timeOf))),
+      dateSentAfter: since,
       pageSize,
     });
     const ours = sent.filter(
       (one) => one.direction === "outbound-api" && (number !== null || one.messagingServiceSid === service),
     );
+    // A process that was killed after a request has not stored the id of its text. Such texts explain as many of these.
+    const unconfirmed = await this.#channel.unconfirmed(new Date(since.getTime() - skewMs));
     const last = new Map<string, number>();
-    for (const one of await this.#unknown(ours)) last.set(one.to, Math.max(last.get(one.to) ?? 0, timeOf(one)));
+    for (const [to, texts] of Map.groupBy(await this.#unknown(ours), (one) => one.to))
+      if (texts.length > unconfirmed.filter((recipient) => recipient === to.toLowerCase()).length)
+        last.set(to, Math.max(...texts.map(timeOf)));
     const asked = new Set(old);
     return (message) => asked.has(message) && (last.get(message.from) ?? 0) >= timeOf(message);
   }

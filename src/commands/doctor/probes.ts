@@ -227,6 +227,7 @@ function probeChannel(config: Config, id: ChannelConfig["id"], adapter: string):
     clock: systemClock,
     url: (path) => new URL(`${base.replace(/\/$/, "")}/channels/${id}${path}`),
     accept: () => Promise.reject(new Error("nothing is accepted while checking")),
+    unconfirmed: async () => [],
     addresses: async () => [],
     known: async () => new Set(),
     session: async () => null,

@@ -57,6 +57,7 @@ export async function createMailAdapter(
         return events.map(({ id }) => ({ id, duplicate: false }));
       },
       known: async () => new Set(),
+      unconfirmed: async () => [],
       addresses: async () => [],
       session: async () => null,
       agent: () => null,

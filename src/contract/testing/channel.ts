@@ -52,6 +52,8 @@ export interface RecordingChannelOptions {
   readonly ownerOf?: (mark: string) => MarkOwner;
   /** The secrets that an earlier run of an adapter's channels has stored. */
   readonly secrets?: Map<string, string>;
+  /** The result of `unconfirmed()`. Default: none. */
+  readonly unconfirmed?: readonly string[];
 }
 
 /** Creates a new channel without stored events or held calls. */
@@ -136,6 +138,10 @@ export class RecordingChannel implements Channel {
 
   async known(ids: readonly ExternalId[]): Promise<ReadonlySet<ExternalId>> {
     return new Set(ids.filter((id) => this.#ids.has(id)));
+  }
+
+  async unconfirmed(): Promise<readonly string[]> {
+    return this.#options.unconfirmed ?? [];
   }
 
   async addresses(): Promise<readonly string[]> {

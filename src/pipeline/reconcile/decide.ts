@@ -4,7 +4,7 @@
 import type { DeliveryEvent, Verdict } from "bridgehead/contract";
 import { optedOut } from "../../domain/guards.ts";
 import { lookDelay, type Pace, sendDelay, sendLifetime } from "../../domain/retry.ts";
-import type { DraftChange, DraftRow } from "../../store/tables/drafts.ts";
+import { type DraftChange, type DraftRow, unknownOutcome } from "../../store/tables/drafts.ts";
 import type { ChannelRules } from "../channel-runtime.ts";
 
 type ReconcileRules = Pick<ChannelRules, "on_unknown" | "unknown_window" | "on_permanent_failure">;
@@ -65,9 +65,9 @@ function byPolicy(
       return draft.attempts < 2 ? change : { ...change, dueInMs: jitter(sendDelay(pace, draft.attempts - 1)) };
     }
     case "drop":
-      return { state: "dropped", open: 0, code: "unknown-outcome", reason: `${reason}; dropped by policy` };
+      return { state: "dropped", open: 0, code: unknownOutcome, reason: `${reason}; dropped by policy` };
     case "hold":
-      return { state: "held", open: blocking, code: "unknown-outcome", reason };
+      return { state: "held", open: blocking, code: unknownOutcome, reason };
   }
 }
 

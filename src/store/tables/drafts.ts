@@ -316,6 +316,22 @@ export function listedDrafts(state: string): string | null {
 /** The condition of the index `drafts_listed`. */
 export const stoppedDrafts = "state IN ('unknown', 'held', 'failed', 'dropped')";
 
+/** Code of a draft that the policy has held or dropped because its outcome is unknown. */
+export const unknownOutcome = "unknown-outcome";
+
+/** Returns the recipient of each draft that may have been sent under an unknown id: attempts that run, and those of unknown
+ *  outcome that changed after `since` (epoch milliseconds), also when the policy has held or dropped them. */
+export async function unconfirmedRecipients(q: Query, channel: string, since: number): Promise<string[]> {
+  const rows = await q.all<{ recipient: string }>(
+    `SELECT recipient FROM drafts WHERE channel = $1 AND state = 'sending' AND open = 1
+     UNION ALL SELECT recipient FROM drafts WHERE ${stoppedDrafts} AND updated_at > $2 AND channel = $1
+       AND external_id IS NULL AND (state = 'unknown' OR code = '${unknownOutcome}')`,
+    channel,
+    since,
+  );
+  return rows.map(({ recipient }) => recipient);
+}
+
 /** Reason of a draft that an operator sends now, or again. A newer message of the customer does not supersede it,
  *  because the operator knows of that message. */
 export const resent = "sent by an operator";

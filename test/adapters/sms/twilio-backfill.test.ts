@@ -128,6 +128,27 @@ it("marks what a lost state of the store has answered already", async () => {
   expect(here.channel.messages.at(-1)?.text).toBe("afterwards");
 });
 
+it("asks what waited when an answer was sent whose id the store may not have", async () => {
+  const clock = { ahead: -2000 };
+  const history = await startApi({ clock: { ...wallClock(), now: () => wallClock(clock.ahead).now() } });
+  onTestFinished(() => history.close());
+  await history.receive({ from: person, body: "waiting", webhook: false });
+  // The process was killed between the provider's answer and its commit.
+  await sendText(desk(history.url), person, "the answer to an earlier text");
+  const handled = async () => {
+    const here = desk(history.url, {}, recordingChannel({ unconfirmed: [person] }));
+    await running(here, ago(minute), (channel) => looks(channel, 2));
+    return here.channel.messages.map(({ text, handledBefore }) => [text, handledBefore?.by]);
+  };
+  clock.ahead = 0;
+  expect(await handled()).toEqual([["waiting", undefined]]);
+  // One unconfirmed draft does not explain two texts.
+  clock.ahead = -2000;
+  await sendText(desk(history.url), person, "an answer of a lost state of the store");
+  clock.ahead = 0;
+  expect(await handled()).toEqual([["waiting", "other"]]);
+});
+
 it("reads every page of a long list, in one commit", async () => {
   await Promise.all(Array.from({ length: 2100 }, (_, n) => missed(`text ${n}`)));
   const here = desk(api.url);

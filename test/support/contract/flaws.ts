@@ -61,6 +61,7 @@ export const methods = (channel: Channel): Channel => ({
   url: (path) => channel.url(path),
   accept: (events, cursor) => channel.accept(events, cursor),
   addresses: () => channel.addresses(),
+  unconfirmed: (since) => channel.unconfirmed(since),
   known: (ids) => channel.known(ids),
   session: (id) => channel.session(id),
   agent: () => channel.agent(),

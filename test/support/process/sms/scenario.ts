@@ -15,8 +15,9 @@ export interface TextStory {
   /** The points at which the first lives end, in order: `<point>:<before|after>:<n>`. */
   readonly deaths: readonly string[];
   /** `stop`: a person takes back what was asked while the answer waits for its delay. `picture`: the first text has one.
+   *  `missed`: the second text is sent before the first one is answered, and its webhook never comes.
    *  Default: two texts of one person and one of another, whose answer is long. */
-  readonly plot?: "stop" | "picture";
+  readonly plot?: "stop" | "picture" | "missed";
   /** Affects the first text that is sent; it gets no delivery receipt. */
   readonly fault?: SmsFault;
   /** Planted into every life. */
@@ -36,6 +37,7 @@ function textsOf(story: TextStory, index: number): Text[] {
   const about = (person: string, tag: string): Text => ({ person, body: `Tell me about ${tag} today.`, tag });
   const first = { ...about(anna, `tag-anna${index}-0`), picture: story.plot === "picture" };
   if (story.plot === "stop") return [first, { person: anna, body: "STOP", tag: null }];
+  if (story.plot === "missed") return [first, { ...about(anna, `tag-anna${index}-1`), missed: true }];
   return [first, about(bert, `tag-long${index}-0`), about(anna, `tag-anna${index}-1`)];
 }
 
@@ -92,10 +94,15 @@ async function write(place: LinesPlace, texts: readonly Text[], daemon: Daemon):
   void daemon.ended.then(() => (dead = true));
   // By webhook: otherwise the first backfill could find texts that arrive while it runs.
   await until("the first look", () => dead || looked(daemon));
-  for (const { person, body, picture } of texts) {
+  // They are at the provider before the daemon has answered any text.
+  const missed = texts.filter((text) => text.missed);
+  for (const { person, body, picture } of texts.filter((text) => !text.missed)) {
     // Where no answer comes to wait, the story's end tells.
     if (body === "STOP") await until("an answer waits", () => dead || waits(place)).catch(() => null);
-    const { message, tries } = await place.api.receive({ from: person, body, media: picture ? [jpeg] : [] });
+    const posted = place.api.receive({ from: person, body, media: picture ? [jpeg] : [] });
+    for (const text of missed.splice(0))
+      await place.api.receive({ from: text.person, body: text.body, webhook: false });
+    const { message, tries } = await posted;
     if (tries.some(({ status }) => status === 200)) acknowledged.push(message.sid);
   }
   return acknowledged;
@@ -177,6 +184,8 @@ export const textCases: readonly TextCase[] = [
   ...(["send.record", "send.cross", "outcome.commit"] as const).flatMap((point) =>
     [1, 2, 3].flatMap((hit) => both(point, hit)),
   ),
+  // The provider's list has an answer that the store does not know, newer than the text whose webhook never came.
+  ...both("outcome.commit", 1, "missed", {}, { plot: "missed" }).slice(0, 1),
   ...both("reconcile.commit", 1, "unanswered", {}, { fault: "cut-stored" }),
   ...both("reconcile.commit", 1, "lost", {}, { fault: "cut" }),
   ...both("event.commit", 3, "joined", { debounce: "400ms" }),
@@ -248,6 +257,8 @@ export interface Text {
   readonly tag: string | null;
   /** It comes with a picture. */
   readonly picture?: boolean;
+  /** Its webhook never comes. */
+  readonly missed?: boolean;
 }
 
 interface Draft {
